@@ -1,0 +1,54 @@
+"""rankine: large-scale linear learning to rank.
+
+Names are imported on first use, so that ``import rankine`` is fast and compiles nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from rankine._version import __version__
+
+if TYPE_CHECKING:
+    from rankine import metrics
+    from rankine.data import Dataset
+    from rankine.data.open import load, scan
+    from rankine.model import LinearModel
+    from rankine.rankers.pairs import sample_pairs
+    from rankine.rankers.spd import SPDRanker
+
+#: Public name -> module that holds it (a module that is public itself maps to itself).
+_PUBLIC = {
+    "Dataset": "rankine.data",
+    "LinearModel": "rankine.model",
+    "SPDRanker": "rankine.rankers.spd",
+    "load": "rankine.data.open",
+    "metrics": "rankine.metrics",
+    "sample_pairs": "rankine.rankers.pairs",
+    "scan": "rankine.data.open",
+}
+
+__all__ = [
+    "Dataset",
+    "LinearModel",
+    "SPDRanker",
+    "__version__",
+    "load",
+    "metrics",
+    "sample_pairs",
+    "scan",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'rankine' has no attribute {name!r}")
+    module = importlib.import_module(_PUBLIC[name])
+    value = module if _PUBLIC[name] == f"rankine.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

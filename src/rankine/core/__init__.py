@@ -1,0 +1,1 @@
+"""The ground floor: errors, specs as data, configuration. Imports nothing of rankine."""

@@ -1,0 +1,229 @@
+"""The tree of errors.
+
+Every error says what is wrong, where, and how to mend it::
+
+    RankineError
+    ├── DataError            (ValueError)  bad input data, with file, line and column where known
+    │   ├── ParseError                     a line that does not follow the grammar
+    │   ├── FileKindError                  the file is not what its name or the caller says
+    │   ├── CompressionError               truncated or corrupt compressed data
+    │   ├── EmptyDataError                 no rows
+    │   ├── QueryOrderError                a query reappears in a stream, or lacks an id
+    │   ├── SchemaError                    missing, mistyped or null columns
+    │   ├── LimitError                     a line, index or size above its limit
+    │   ├── ChangedDataError               the file changed while it was being read
+    │   └── NoPairsError                   nothing to rank: no query has two different labels
+    ├── ParameterError       (ValueError)  a parameter outside its domain
+    ├── ModelError           (ValueError)  a model file or model that cannot be used
+    │   ├── ModelFormatError               not a model, or a malformed one
+    │   ├── DigestError                    the content does not match its digest
+    │   ├── ModelVersionError              written by a newer rankine
+    │   ├── FeatureMismatchError           model and data have different feature spaces
+    │   └── ExportError                    the target cannot express this model
+    ├── CheckpointError      (ValueError)  a checkpoint that cannot be resumed
+    ├── DivergenceError      (ArithmeticError)  training left the finite numbers
+    └── MissingExtraError    (ImportError) an optional dependency is not installed
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "ChangedDataError",
+    "CheckpointError",
+    "CompressionError",
+    "DataError",
+    "DigestError",
+    "DivergenceError",
+    "EmptyDataError",
+    "ExportError",
+    "FeatureMismatchError",
+    "FileKindError",
+    "LimitError",
+    "MissingExtraError",
+    "ModelError",
+    "ModelFormatError",
+    "ModelVersionError",
+    "NoPairsError",
+    "ParameterError",
+    "ParseError",
+    "QueryOrderError",
+    "RankineError",
+    "SchemaError",
+]
+
+
+class RankineError(Exception):
+    """Base of all errors raised on purpose.
+
+    Parameters
+    ----------
+    reason
+        What is wrong, in one sentence without a full stop.
+    fix
+        What the user can do about it, in the imperative.
+    file, line, column
+        Where; line and column count from 1. ``column`` may also be a column name.
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        fix: str = "",
+        file: str | None = None,
+        line: int | None = None,
+        column: int | str | None = None,
+    ) -> None:
+        self.reason = reason
+        self.fix = fix
+        self.file = file
+        self.line = line
+        self.column = column
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        where = ":".join(
+            str(part) for part in (self.file, self.line, self.column) if part is not None
+        )
+        text = f"{where}: {self.reason}" if where else self.reason
+        text += f" [{self.code}]"
+        return f"{text}. {self.fix}" if self.fix else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive a process boundary with every field (worker processes raise too)."""
+        return (_rebuild, (type(self), self.reason, self.fix, self.file, self.line, self.column))
+
+
+def _rebuild(
+    kind: type[RankineError],
+    reason: str,
+    fix: str,
+    file: str | None,
+    line: int | None,
+    column: int | str | None,
+) -> RankineError:
+    return kind(reason, fix=fix, file=file, line=line, column=column)
+
+
+class DataError(RankineError, ValueError):
+    """Bad input data."""
+
+    code = "data"
+
+
+class ParseError(DataError):
+    """A line that does not follow the grammar."""
+
+    code = "parse"
+
+
+class FileKindError(DataError):
+    """The file is not of the kind its name or the caller says."""
+
+    code = "file-kind"
+
+
+class CompressionError(DataError):
+    """Truncated or corrupt compressed data."""
+
+    code = "compression"
+
+
+class EmptyDataError(DataError):
+    """No rows at all."""
+
+    code = "empty"
+
+
+class QueryOrderError(DataError):
+    """A query that reappears in a stream, or a row without a query id."""
+
+    code = "query-order"
+
+
+class SchemaError(DataError):
+    """Missing, mistyped or null columns; arrays whose shapes do not agree."""
+
+    code = "schema"
+
+
+class LimitError(DataError):
+    """A line, index or size above its limit."""
+
+    code = "limit"
+
+
+class ChangedDataError(DataError):
+    """A file that changed between or during passes."""
+
+    code = "changed"
+
+
+class NoPairsError(DataError):
+    """No query holds two different labels: there is nothing to rank."""
+
+    code = "no-pairs"
+
+
+class ParameterError(RankineError, ValueError):
+    """A parameter outside its domain."""
+
+    code = "parameter"
+
+
+class ModelError(RankineError, ValueError):
+    """A model that cannot be used."""
+
+    code = "model"
+
+
+class ModelFormatError(ModelError):
+    """Not a model file, or a malformed one."""
+
+    code = "model-format"
+
+
+class DigestError(ModelError):
+    """The content of a file does not match the digest stored in it."""
+
+    code = "digest"
+
+
+class ModelVersionError(ModelError):
+    """A model file written in a newer format."""
+
+    code = "model-version"
+
+
+class FeatureMismatchError(ModelError):
+    """Model and data have different feature spaces."""
+
+    code = "feature-mismatch"
+
+
+class ExportError(ModelError):
+    """The target engine cannot express this model."""
+
+    code = "export"
+
+
+class CheckpointError(RankineError, ValueError):
+    """A checkpoint that cannot be resumed."""
+
+    code = "checkpoint"
+
+
+class DivergenceError(RankineError, ArithmeticError):
+    """Training left the finite numbers."""
+
+    code = "divergence"
+
+
+class MissingExtraError(RankineError, ImportError):
+    """An optional dependency is not installed."""
+
+    code = "missing-extra"

@@ -1,0 +1,318 @@
+"""Rows, labels and queries in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from rankine.core.errors import EmptyDataError, SchemaError
+from rankine.data.label_index import LabelIndex
+from rankine.data.query_index import QueryIndex
+from rankine.kernels.rows import CsrRows, DenseRows, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["Dataset", "as_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Examples of a ranking problem, in the order they were given.
+
+    Attributes
+    ----------
+    X
+        CSR matrix or C-ordered array, float32 or float64, in the file's row order.
+    y
+        Labels, larger is better, any finite real numbers (float64).
+    qid
+        Query id of each row (int64 or strings).
+    docid
+        Document id of each row, or None.
+    feature_names
+        One name per column, or None.
+    weight, position
+        Optional columns: row weights; displayed positions counted from 1.
+    columns
+        Further named columns (a cutoff per list, margins, prices ...), one value per row.
+    sources
+        Files this came from.
+    notes
+        Counters of what the reader did (rows skipped, values replaced ...).
+    """
+
+    X: Any
+    y: NDArray[np.float64]
+    qid: NDArray[Any]
+    docid: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] | None = None
+    weight: NDArray[np.float64] | None = None
+    position: NDArray[Any] | None = None
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    notes: Mapping[str, int] = field(default_factory=dict)
+    query_index: QueryIndex | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
+        docid: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        weight: ArrayLike | None = None,
+        position: ArrayLike | None = None,
+        columns: Mapping[str, ArrayLike] | None = None,
+    ) -> Dataset:
+        """Make a dataset of arrays, sparse matrices or data frames.
+
+        Float32 and float64 features are used as they stand. ``group`` (rows per query, in row
+        order) may stand in for ``qid``.
+        """
+        from rankine.data.frames import split_frame
+
+        frame = split_frame(X, feature_names)
+        matrix = check_matrix(frame.values)
+        n_rows = matrix.shape[0]
+        labels = check_labels(y, n_rows)
+        if qid is None and group is None:
+            qid = frame.qid
+        if group is not None:
+            if qid is not None:
+                raise SchemaError("both qid and group were given", fix="Pass one of them")
+            index = QueryIndex.from_group(group, n_rows)
+        else:
+            index = QueryIndex.from_qid(qid, n_rows)
+        names = None if frame.names is None else tuple(str(name) for name in frame.names)
+        if names is not None and len(names) != matrix.shape[1]:
+            raise SchemaError(
+                f"{len(names)} feature names for {matrix.shape[1]} columns",
+                fix="Name every column once",
+            )
+        return cls(
+            matrix,
+            labels,
+            index.ids[index.codes] if n_rows else index.ids,
+            None if docid is None else _column(docid, n_rows, "docid"),
+            names,
+            None if weight is None else check_weight(weight, n_rows),
+            None if position is None else _column(position, n_rows, "position"),
+            {name: _column(values, n_rows, name) for name, values in (columns or {}).items()},
+            query_index=index,
+        )
+
+    @cached_property
+    def queries(self) -> QueryIndex:
+        """Rows grouped by query."""
+        return self.query_index or QueryIndex.from_qid(self.qid, len(self.y))
+
+    @cached_property
+    def labels(self) -> LabelIndex:
+        """Rows grouped by query and label."""
+        return LabelIndex.build(self.queries, self.y)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Storage as the kernels read it."""
+        return as_rows(self.X)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return self.queries.n_queries
+
+    @property
+    def nnz(self) -> int:
+        """Stored values."""
+        return int(self.X.nnz) if sparse.issparse(self.X) else int(self.X.size)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of numbers, ids and names: equal data give equal fingerprints in any format."""
+        digest = hashlib.sha256()
+        stored = sparse.csr_array(self.X) if not sparse.issparse(self.X) else self.X
+        keep = np.asarray(stored.data) != 0
+        per_row = (
+            np.add.reduceat(np.append(keep, False), stored.indptr[:-1])
+            if self.n_rows
+            else np.zeros(0)
+        )
+        per_row = np.where(np.diff(stored.indptr) > 0, per_row, 0)
+        for part in (
+            np.array(self.X.shape, dtype=np.int64),
+            per_row.astype(np.int64),
+            np.asarray(stored.indices)[keep].astype(np.int64),
+            np.asarray(stored.data)[keep].astype(np.float64),
+            self.y,
+        ):
+            digest.update(np.ascontiguousarray(part).tobytes())
+        digest.update(repr(self.qid.tolist()).encode())
+        digest.update(repr(self.feature_names).encode())
+        return digest.hexdigest()
+
+    def take(self, rows: NDArray[Any]) -> Dataset:
+        """Rows by number, in the given order."""
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            qid=self.qid[rows],
+            docid=None if self.docid is None else self.docid[rows],
+            weight=None if self.weight is None else self.weight[rows],
+            position=None if self.position is None else self.position[rows],
+            columns={name: values[rows] for name, values in self.columns.items()},
+            query_index=None,
+        )
+
+    def take_queries(self, queries: NDArray[Any]) -> Dataset:
+        """Whole queries by position in ``queries.ids``."""
+        index = self.queries
+        chosen = [index.rows_of(int(q)) for q in queries]
+        return self.take(np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64))
+
+    def blocks(self, max_rows: int = 65536) -> Iterator[Dataset]:
+        """Query-aligned parts of at most ``max_rows`` rows (or one query, if that is longer)."""
+        starts = self.queries.starts
+        first = 0
+        while first < self.n_queries:
+            last = int(np.searchsorted(starts, starts[first] + max_rows, side="right")) - 1
+            last = max(last, first + 1)
+            yield self.take_queries(np.arange(first, last))
+            first = last
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        kind = "sparse" if sparse.issparse(self.X) else "dense"
+        return (
+            f"Dataset({self.n_rows:,} rows x {self.n_features:,} {kind} features, "
+            f"{self.n_queries:,} queries)"
+        )
+
+
+def as_rows(X: Any) -> Rows:
+    """View a matrix as kernel storage; int32 indices are viewed as unsigned, never copied."""
+    if not sparse.issparse(X):
+        return DenseRows(X)
+    indices = X.indices
+    unsigned = np.uint32 if indices.dtype.itemsize == 4 else np.uint64
+    return CsrRows(X.indptr.astype(np.int64, copy=False), indices.view(unsigned), X.data)
+
+
+def check_matrix(X: Any) -> Any:
+    """C-ordered float array or canonical CSR with finite values; copies only where it must."""
+    if sparse.issparse(X):
+        matrix = X.tocsr()
+        if matrix.dtype not in (np.float32, np.float64):
+            matrix = matrix.astype(np.float64)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy() if matrix is X else matrix
+            matrix.sum_duplicates()
+        check_finite(matrix.data, "X")
+        return matrix
+    array = np.asarray(X)
+    if array.dtype.kind == "O" or array.dtype.kind not in "fiub":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise SchemaError(
+                f"X is not numeric: {error}", fix="Encode text columns first"
+            ) from error
+    if array.ndim != 2:
+        raise SchemaError(f"X has {array.ndim} dimensions", fix="Pass rows x features")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    array = np.ascontiguousarray(array)
+    check_finite(array, "X")
+    return array
+
+
+def check_finite(values: NDArray[Any], name: str) -> None:
+    """Refuse NaN and infinity, naming the first place."""
+    # A finite sum proves finite terms without a temporary; an overflowing sum is looked at again.
+    with np.errstate(all="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad) == 0:
+        return
+    place = ", ".join(str(k) for k in bad[0])
+    raise SchemaError(
+        f"{name}[{place}] is {values[tuple(bad[0])]}; Input {name} contains NaN or infinity",
+        fix="Remove or impute such values before training",
+    )
+
+
+def check_labels(y: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+    """Labels as finite float64, one per row."""
+    try:
+        labels = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SchemaError(
+            f"labels are not numeric: {error}", fix="Pass real numbers, larger is better"
+        ) from error
+    if labels.shape != (n_rows,):
+        raise SchemaError(
+            f"y has shape {labels.shape} for {n_rows} rows", fix="Pass one label per row"
+        )
+    check_finite(labels, "y")
+    return np.ascontiguousarray(labels)
+
+
+def check_weight(weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+    """Weights as finite, non-negative float64, one per row, not all zero."""
+    values = np.asarray(weight, dtype=np.float64)
+    if values.ndim == 0:
+        values = np.full(n_rows, float(values))
+    if values.shape != (n_rows,):
+        raise SchemaError(
+            f"sample_weight.shape == {values.shape}, expected {(n_rows,)}",
+            fix="Pass one weight per row",
+        )
+    check_finite(values, "sample_weight")
+    if (values < 0).any():
+        raise SchemaError(
+            "Negative values in data passed to `sample_weight`", fix="Pass weights >= 0"
+        )
+    if n_rows and not (values > 0).any():
+        raise SchemaError(
+            "Sample weights must contain at least one non-zero number", fix="Pass a positive weight"
+        )
+    return values
+
+
+def _column(values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
+    column = np.asarray(values)
+    if column.shape != (n_rows,):
+        raise SchemaError(
+            f"{name} has shape {column.shape} for {n_rows} rows", fix="Pass one value per row"
+        )
+    return column
+
+
+def require_rows(data: Dataset) -> Dataset:
+    """Refuse a dataset without rows."""
+    if data.n_rows == 0:
+        raise EmptyDataError("the data holds no rows", fix="Check the path and the filters")
+    return data

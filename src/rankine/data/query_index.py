@@ -1,0 +1,151 @@
+"""Which rows belong to which query, whatever order they came in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankine.core.errors import SchemaError
+
+__all__ = ["QueryIndex"]
+
+
+@dataclass(frozen=True, eq=False)
+class QueryIndex:
+    """Rows grouped by query.
+
+    Attributes
+    ----------
+    ids
+        Query ids in order of first appearance.
+    starts
+        Query ``k`` holds positions ``starts[k]:starts[k + 1]`` of the grouped order.
+    rows
+        Row number at each position, or None when rows are already grouped (the usual case).
+    """
+
+    ids: NDArray[Any]
+    starts: NDArray[np.int64]
+    rows: NDArray[np.int64] | None = None
+
+    @classmethod
+    def from_qid(cls, qid: ArrayLike | None, n_rows: int) -> QueryIndex:
+        """Group rows by query id; ``None`` puts all rows in one query with id 0."""
+        if qid is None:
+            return cls(np.zeros(min(n_rows, 1), dtype=np.int64), _one_query(n_rows))
+        values = check_qid(qid)
+        if len(values) != n_rows:
+            raise SchemaError(
+                f"qid has {len(values)} entries for {n_rows} rows", fix="Pass one query id per row"
+            )
+        if n_rows == 0:
+            return cls(values, np.zeros(1, dtype=np.int64))
+        runs = np.concatenate([[0], np.flatnonzero(values[1:] != values[:-1]) + 1]).astype(np.int64)
+        run_ids = values[runs]
+        unique, first, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
+        if len(unique) == len(run_ids):
+            return cls(run_ids, np.append(runs, n_rows).astype(np.int64))
+        rank = np.empty(len(unique), dtype=np.int64)
+        rank[np.argsort(first, kind="stable")] = np.arange(len(unique))
+        codes = np.repeat(rank[inverse], np.diff(np.append(runs, n_rows)))
+        rows = np.argsort(codes, kind="stable").astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(unique)))])
+        return cls(run_ids[np.sort(first)], starts.astype(np.int64), rows)
+
+    @classmethod
+    def from_group(cls, sizes: ArrayLike, n_rows: int) -> QueryIndex:
+        """Take consecutive groups of the given sizes; their sum must be the number of rows."""
+        counts = np.asarray(sizes)
+        if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
+            raise SchemaError(
+                "group must be a list of row counts", fix="Pass non-negative integers"
+            )
+        total = int(counts.sum())
+        if total != n_rows:
+            raise SchemaError(
+                f"group sizes add up to {total} rows but the data has {n_rows}",
+                fix="Pass sizes in row order, one per query; or pass qid, one id per row",
+            )
+        kept = counts[counts > 0].astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+        return cls(np.flatnonzero(counts > 0).astype(np.int64), starts)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.starts) - 1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.starts[-1])
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Rows per query."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """Position of each row's query in ``ids``, in row order."""
+        return self.scatter(np.repeat(np.arange(self.n_queries, dtype=np.int64), self.sizes))
+
+    def gather(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Row-ordered values in grouped order."""
+        return values if self.rows is None else values[self.rows]
+
+    def scatter(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Grouped values back in row order."""
+        if self.rows is None:
+            return values
+        out = np.empty_like(values)
+        out[self.rows] = values
+        return out
+
+    def rows_of(self, query: int) -> NDArray[np.int64]:
+        """Row numbers of the query at position ``query``."""
+        span = np.arange(self.starts[query], self.starts[query + 1])
+        return span if self.rows is None else self.rows[span]
+
+    def position_of(self, query_id: object) -> int:
+        """Position of a query id; KeyError when it is absent."""
+        found = np.flatnonzero(self.ids == query_id)
+        if len(found) == 0:
+            raise KeyError(query_id)
+        return int(found[0])
+
+
+def check_qid(qid: ArrayLike) -> NDArray[Any]:
+    """Query ids as a one-dimensional array of int64 or strings; anything else is refused."""
+    values = np.asarray(qid)
+    if values.ndim != 1:
+        raise SchemaError("qid must be one-dimensional", fix="Pass one query id per row")
+    if values.dtype.kind in "iub":
+        if values.dtype.kind == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
+            raise SchemaError("qid exceeds 2^63 - 1", fix="Pass such ids as strings")
+        return values.astype(np.int64, copy=False)
+    if values.dtype.kind in "UT":
+        return values
+    if values.dtype.kind == "f":
+        if (
+            np.isfinite(values).all()
+            and (values == np.floor(values)).all()
+            and (np.abs(values) < 2**53).all()
+        ):
+            return values.astype(np.int64)
+        raise SchemaError("qid holds NaN or fractions", fix="Pass integers or strings")
+    if values.dtype.kind == "O":
+        kinds = {type(value) for value in values}
+        if kinds <= {str}:
+            return values.astype(str)
+        if all(issubclass(kind, (int, np.integer)) for kind in kinds):
+            return values.astype(np.int64)
+    raise SchemaError(f"qid has unsupported type {values.dtype}", fix="Pass integers or strings")
+
+
+def _one_query(n_rows: int) -> NDArray[np.int64]:
+    return np.array([0, n_rows] if n_rows else [0], dtype=np.int64)

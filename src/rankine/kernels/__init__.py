@@ -1,0 +1,1 @@
+"""Numba kernels: compiled once per machine, dispatched on plain NamedTuple specs."""

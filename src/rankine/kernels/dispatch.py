@@ -1,0 +1,75 @@
+"""Questions and answers: how a loop written once meets many losses, penalties, samplers, storages.
+
+A *spec* is a NamedTuple (plain data). A *question* is a function whose first argument is a spec;
+each spec type registers its *answer*. Inside compiled code the answer is chosen at compile time
+from the spec's type, so the result is cached on disk, nests, can live in a user's own file, and
+runs unchanged with the JIT off::
+
+    @question
+    def pair_loss(loss, z): "value, slope, curvature of the loss at the score difference z"
+
+    class Hinge(NamedTuple):
+        margin: float = 1.0
+
+    @pair_loss.answer(Hinge)
+    def _hinge(loss, z): ...
+
+Specs must be defined in an importable module (not ``__main__``) for the disk cache to work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, cast
+
+from numba.extending import overload
+
+__all__ = ["Question", "question"]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Question(Protocol):
+    """A function whose answer depends on the type of its first argument."""
+
+    #: Spec types that answer, in order of registration (contract tests walk them).
+    answers: dict[type, Callable[..., Any]]
+
+    def __call__(self, spec: Any, *args: Any) -> Any:
+        """Ask."""
+
+    def answer(self, spec_type: type) -> Callable[[F], F]:
+        """Register the decorated function as the answer of a spec type."""
+
+
+def question(stub: Callable[..., Any]) -> Question:
+    """Turn a documented stub into a question that specs can answer."""
+    answers: dict[type, Callable[..., Any]] = {}
+
+    def ask(spec: Any, *args: Any) -> Any:
+        try:
+            chosen = answers[type(spec)]
+        except KeyError:
+            raise TypeError(f"{type(spec).__name__} has no answer to {stub.__name__}") from None
+        return chosen(spec, *args)
+
+    def choose(spec: Any, *args: Any) -> Any:  # noqa: ARG001 - Numba passes the other types too
+        return answers.get(getattr(spec, "instance_class", type(None)))
+
+    overload(ask, strict=False)(choose)
+
+    def answer(spec_type: type) -> Callable[[F], F]:
+        def register(function: F) -> F:
+            answers[spec_type] = function
+            return function
+
+        return register
+
+    ask.__name__ = stub.__name__
+    ask.__qualname__ = stub.__qualname__
+    ask.__module__ = stub.__module__
+    ask.__doc__ = stub.__doc__
+    asked: Any = ask
+    asked.answer = answer
+    asked.answers = answers
+    return cast("Question", asked)

@@ -1,0 +1,1 @@
+"""The scikit-learn door: one file per system."""

@@ -1,0 +1,365 @@
+"""What all rankers share: input, scaling, evaluation, prediction, the model.
+
+A ranker implements ``_solve(job) -> Solution``; everything around it stands here.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.data.dataset import Dataset, check_weight, require_rows
+from rankine.data.frames import split_frame
+from rankine.kernels.random import stream_seed
+from rankine.rankers.monitor import Monitor
+from rankine.transforms.scaling import Scaling, fit_scaling
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rankine.model import LinearModel
+    from rankine.solvers.base import Callback, Solution
+
+__all__ = ["BaseRanker", "Job"]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One call of ``fit``, ready for a solver.
+
+    Attributes
+    ----------
+    data
+        Training data, already scaled; ``data.weight`` holds ``sample_weight``.
+    query_weight
+        One weight per query of ``data.queries`` (ones when none were given).
+    coef_init
+        Start, in scaled units, or None.
+    valid
+        Scaled evaluation data, or None.
+    callbacks
+        Called with ``Progress``.
+    seed
+        Root of every random stream of this fit.
+    """
+
+    data: Dataset
+    query_weight: NDArray[np.float64]
+    coef_init: NDArray[np.float64] | None
+    valid: Dataset | None
+    callbacks: Sequence[Callback]
+    seed: int
+
+
+class BaseRanker(BaseEstimator):
+    """Base of all rankers.
+
+    Sub-classes have ``__init__`` parameters ``metric``, ``scale``, ``early_stopping``,
+    ``warm_start`` and ``random_state`` besides their own, set ``_system`` and implement
+    ``_solve``. With an evaluation set, ``early_stopping=k`` stops after k reports without a better
+    ``metric`` and keeps the best weights; ``evals_`` holds what was measured.
+    """
+
+    _estimator_type = "ranker"
+    #: Name on the command line and in model files.
+    _system: ClassVar[str] = ""
+
+    metric: str
+    scale: str
+    random_state: Any
+
+    coef_: NDArray[np.float64]
+    n_iter_: int
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        eval_set: Any = None,
+        eval_qid: ArrayLike | None = None,
+        coef_init: ArrayLike | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Any:
+        """Learn weights from labelled rows.
+
+        Parameters
+        ----------
+        X
+            Rows x features: array, sparse matrix, data frame (a ``qid`` column is taken out and
+            used), or a whole ``Dataset`` (then ``y``, ``qid`` and weights come with it).
+        y
+            Labels, larger is better.
+        qid
+            Query id of each row, any order; None means that all rows are one query.
+        group
+            Rows per query, in row order, instead of ``qid``.
+        sample_weight
+            Row weights; a pair weighs w_i w_j times its query's weight.
+        query_weight
+            Mapping from query id to weight, or one number per query in order of first appearance.
+        eval_set, eval_qid
+            ``(X, y)`` and its query ids, or a ``Dataset``: evaluated during training.
+        coef_init
+            Weights to start from.
+        callbacks
+            Functions of a ``Progress``; one that returns True stops training.
+        """
+        started = time.perf_counter()
+        data = self._dataset(X, y, qid, group, sample_weight, reset=True)
+        valid = self._eval_data(eval_set, eval_qid)
+        scaling = fit_scaling(self.scale, data)
+        start = self._start(coef_init, scaling, data.n_features)
+        watched = None if valid is None else scaling.apply(valid)
+        patience = getattr(self, "early_stopping", None)
+        monitor = None if watched is None else Monitor(self.metric, watched, patience)
+        job = Job(
+            scaling.apply(data),
+            resolve_query_weight(query_weight, data),
+            start,
+            watched,
+            tuple(callbacks) if monitor is None else (monitor, *callbacks),
+            resolve_seed(self.random_state),
+        )
+        solution = self._solve(job)
+        self.evals_ = [] if monitor is None else monitor.trace
+        if monitor is not None and patience is not None and monitor.best_coef is not None:
+            solution = replace(solution, coef=monitor.best_coef, stop_reason="early_stopping")
+        self._keep(solution, scaling, data, time.perf_counter() - started)
+        return self
+
+    def _solve(self, job: Job) -> Solution:
+        """Train on a prepared job."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _solve")
+
+    def _keep(self, solution: Solution, scaling: Scaling, data: Dataset, seconds: float) -> None:
+        self.coef_ = scaling.fold(solution.coef)
+        self.n_iter_ = solution.n_iter
+        self.solution_ = solution
+        self.scaling_ = scaling
+        self.training_ = {
+            "rows": data.n_rows,
+            "queries": data.n_queries,
+            "queries_used": len(data.labels.usable),
+            "pairs": data.labels.n_pairs,
+            "sources": list(data.sources),
+            "seconds": round(seconds, 3),
+        }
+
+    def predict(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Scores in row order; only their order within a query means anything.
+
+        ``qid`` matters only for ``scale="query"``, which scales each list by itself.
+        """
+        check_is_fitted(self, "coef_")
+        if isinstance(X, Dataset):
+            qid = X.qid if qid is None else qid
+            X = X.X
+        matrix, found = self._matrix(X, reset=False)
+        if self.scaling_.transforms:
+            ids = qid if qid is not None else found
+            matrix = self.scaling_.apply(
+                Dataset.from_arrays(matrix, np.zeros(matrix.shape[0]), ids)
+            ).X
+        return np.asarray(matrix @ self.coef_, dtype=np.float64).ravel()
+
+    def rank(
+        self, X: Any, qid: ArrayLike | None = None, k: int | None = None
+    ) -> Mapping[Any, NDArray[np.int64]]:
+        """Row numbers of each query, best first, at most ``k``; equal scores keep row order."""
+        from rankine.data.query_index import QueryIndex
+
+        scores = self.predict(X, qid)
+        if qid is None:
+            qid = X.qid if isinstance(X, Dataset) else split_frame(X).qid
+        index = QueryIndex.from_qid(qid, len(scores))
+        ranked: dict[Any, NDArray[np.int64]] = {}
+        for q, query_id in enumerate(index.ids.tolist()):
+            rows = index.rows_of(q)
+            ranked[query_id] = rows[np.argsort(-scores[rows], kind="stable")][:k]
+        return ranked
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Mean of ``metric`` over queries; a query weighs the mean weight of its rows."""
+        from rankine.metrics import evaluate
+
+        if isinstance(X, Dataset):
+            y, qid = X.y, X.qid
+        elif qid is None:
+            qid = split_frame(X).qid
+        if y is None:
+            raise SchemaError("score needs labels", fix="Pass y")
+        scores = self.predict(X, qid)
+        return float(evaluate(self.metric, y, scores, qid, sample_weight=sample_weight))
+
+    def to_model(self) -> LinearModel:
+        """The fitted weights as a frozen, savable model."""
+        from rankine._version import __version__
+        from rankine.model import LinearModel
+
+        check_is_fitted(self, "coef_")
+        names = getattr(self, "feature_names_in_", None)
+        return LinearModel.from_weights(
+            self.coef_,
+            feature_names=None if names is None else [str(name) for name in names],
+            transforms=self.scaling_.transforms,
+            metric=self.metric,
+            parameters={"ranker": self._system, **_plain(self.get_params(deep=False))},
+            provenance={
+                "rankine": __version__,
+                "training": _plain(self.training_),
+                "n_iter": int(self.n_iter_),
+                "stop_reason": self.solution_.stop_reason,
+                "certificate": _plain(dict(self.solution_.certificate)),
+            },
+        )
+
+    # ------------------------------------------------------------------ input
+    def _matrix(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
+        """Validated float matrix and the query ids found in a data frame, if any."""
+        parts = split_frame(X)
+        if parts.qid is not None:
+            X = X.drop(columns=["qid"]) if hasattr(X, "iloc") else X.drop("qid")
+        matrix = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
+        )
+        return matrix, parts.qid
+
+    def _dataset(
+        self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, *, reset: bool
+    ) -> Dataset:
+        if isinstance(X, Dataset):
+            if y is not None or qid is not None or group is not None:
+                raise ParameterError(
+                    "a Dataset already holds y and qid", fix="Pass the Dataset alone"
+                )
+            if reset:
+                self.n_features_in_ = X.n_features
+                self._set_names(X.feature_names)
+            weight = X.weight if sample_weight is None else check_weight(sample_weight, X.n_rows)
+            return require_rows(replace(X, weight=weight, query_index=X.queries))
+        if y is None:
+            raise SchemaError(
+                "requires y to be passed, but the target y is None", fix="Pass labels"
+            )
+        matrix, found = self._matrix(X, reset=reset)
+        labels = np.asarray(y)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            import warnings
+
+            from sklearn.exceptions import DataConversionWarning
+
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected.",
+                DataConversionWarning,
+                stacklevel=3,
+            )
+            labels = labels.ravel()
+        return Dataset.from_arrays(
+            matrix,
+            labels,
+            qid if qid is not None or group is not None else found,
+            group=group,
+            weight=sample_weight,
+        )
+
+    def _set_names(self, names: Sequence[str] | None) -> None:
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _eval_data(self, eval_set: Any, eval_qid: Any) -> Dataset | None:
+        if eval_set is None:
+            return None
+        if isinstance(eval_set, Dataset):
+            return eval_set
+        X, y = eval_set[0] if isinstance(eval_set, list) else eval_set
+        return self._dataset(X, y, eval_qid, None, None, reset=False)
+
+    def _start(
+        self, coef_init: Any, scaling: Scaling, n_features: int
+    ) -> NDArray[np.float64] | None:
+        if coef_init is None and getattr(self, "warm_start", False) and hasattr(self, "coef_"):
+            coef_init = self.coef_
+        if coef_init is None:
+            return None
+        start = np.asarray(coef_init, dtype=np.float64)
+        if start.shape != (n_features,):
+            raise SchemaError(
+                f"coef_init has shape {start.shape} for {n_features} features",
+                fix="Pass one weight per feature",
+            )
+        return scaling.unfold(start).copy()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "ranker"
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def resolve_seed(random_state: Any) -> int:
+    """64-bit seed from None (fresh), an int, or numpy's generators."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(random_state, (int, np.integer)):
+        return int(stream_seed(int(random_state)))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(0, 2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(0, 2**31 - 1))
+    raise ParameterError(f"random_state={random_state!r} is not a seed", fix="Pass an int or None")
+
+
+def resolve_query_weight(query_weight: Any, data: Dataset) -> NDArray[np.float64]:
+    """One weight per query, in the order of ``data.queries.ids``."""
+    index = data.queries
+    if query_weight is None:
+        return np.ones(index.n_queries)
+    if isinstance(query_weight, dict):
+        missing = [q for q in index.ids.tolist() if q not in query_weight]
+        if missing:
+            raise SchemaError(
+                f"query_weight lacks query {missing[0]!r} (and {len(missing) - 1} more)",
+                fix="Give every query a weight",
+            )
+        query_weight = [query_weight[q] for q in index.ids.tolist()]
+    return check_weight(query_weight, index.n_queries)
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON-able form of parameters; what cannot be written is named, not dropped."""
+    return {name: _plain_value(value) for name, value in values.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, (np.floating, np.integer, np.bool_)):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.size <= 64 else f"array of shape {value.shape}"
+    if isinstance(value, (list, tuple)):
+        return [_plain_value(item) for item in value]
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, dict):
+        return _plain({str(key): item for key, item in value.items()})
+    return f"<{type(value).__name__}>"

@@ -1,0 +1,1 @@
+"""Solvers: a Python outer loop around compiled inner loops."""

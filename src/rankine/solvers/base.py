@@ -1,0 +1,77 @@
+"""What every solver takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import DivergenceError
+
+__all__ = ["Callback", "Progress", "Solution", "notify", "require_finite"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback sees: where the run stands and what it measured.
+
+    ``values`` holds named numbers such as ``objective``, ``gap`` or the evaluation metric;
+    ``coef()`` gives the current weights (computed only when asked).
+    """
+
+    stage: str
+    step: int
+    total: int | None
+    values: Mapping[str, float]
+    coef: Callable[[], NDArray[np.float64]]
+
+
+#: Called now and then during training; returning True stops it ("stopped by callback").
+Callback = Callable[[Progress], bool | None]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The end of a run.
+
+    Attributes
+    ----------
+    coef
+        Weights, one per feature.
+    objective
+        Value of the stated objective at ``coef`` (NaN where the solver never computes it).
+    certificate
+        What proves the result: ``gap``, ``lower_bound``, ``residual`` ...
+    n_iter
+        Iterations, steps or sweeps, as the solver's documentation says.
+    trace
+        One mapping per record, in order: what to plot.
+    stop_reason
+        ``"converged"``, ``"max_iter"``, ``"early_stopping"``, ``"callback"`` ...
+    """
+
+    coef: NDArray[np.float64]
+    objective: float
+    certificate: Mapping[str, float]
+    n_iter: int
+    trace: Sequence[Mapping[str, float]] = field(default_factory=tuple)
+    stop_reason: str = "converged"
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def notify(callbacks: Sequence[Callback], progress: Progress) -> bool:
+    """Call every callback; True when one of them asks to stop."""
+    answers = [callback(progress) for callback in callbacks]
+    return any(answer is True for answer in answers)
+
+
+def require_finite(coef: NDArray[np.float64], step: int, what: str) -> None:
+    """Raise DivergenceError when a weight is NaN or infinite."""
+    if not np.isfinite(coef).all():
+        raise DivergenceError(
+            f"{what} diverged: weights are no longer finite at step {step}",
+            fix="Scale the features (scale='standard') or regularise more",
+        )

@@ -1,0 +1,238 @@
+"""Feature scaling: global factors that fold into the weights, and per-list ranges that do not.
+
+A constant added to a feature changes no ranking, so nothing is ever subtracted and sparse data
+stays sparse: ``standard`` divides by the standard deviation, ``maxabs`` by the largest magnitude,
+``query`` by the range within each list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rankine.core.errors import ParameterError
+from rankine.core.specs import ListRange
+from rankine.kernels.compile import jit
+from rankine.kernels.dispatch import question
+from rankine.kernels.rows import CsrRows, DenseRows, Rows
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from rankine.data.dataset import Dataset
+
+__all__ = ["SCALES", "Scaling", "fit_scaling", "scale_lists"]
+
+SCALES = ("none", "standard", "maxabs", "query")
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """A fitted scaling.
+
+    Attributes
+    ----------
+    kind
+        One of ``SCALES``.
+    factors
+        Column multipliers of the global kinds, else None.
+    """
+
+    kind: str
+    factors: NDArray[np.float64] | None = None
+
+    def apply(self, data: Dataset) -> Dataset:
+        """Scaled copy of the data (the data itself for ``none``)."""
+        if self.kind == "none":
+            return data
+        if self.kind == "query":
+            scaled = scale_lists(data)
+        else:
+            assert self.factors is not None  # noqa: S101 - narrows the type
+            scaled = _multiply_columns(data.X, self.factors)
+        return replace(data, X=scaled, query_index=data.queries)
+
+    def fold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weights for unscaled rows: X diag(f) w = X (f w)."""
+        return coef if self.factors is None else coef * self.factors
+
+    def unfold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weights for scaled rows, to warm-start from folded ones."""
+        if self.factors is None:
+            return coef
+        return np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
+
+    @property
+    def transforms(self) -> tuple[msgspec.Struct, ...]:
+        """What a model has to run at scoring time because it cannot be folded."""
+        return (ListRange(),) if self.kind == "query" else ()
+
+
+def fit_scaling(kind: str, data: Dataset) -> Scaling:
+    """Measure what a scaling needs on training data."""
+    if kind not in SCALES:
+        raise ParameterError(
+            f"scale={kind!r} is not one of {', '.join(SCALES)}", fix="Choose one of them"
+        )
+    if kind in ("none", "query"):
+        return Scaling(kind)
+    largest = column_max_abs(data.rows, data.n_features)
+    safe = np.where(largest > 0, largest, 1.0)
+    if kind == "maxabs":
+        return Scaling(kind, 1.0 / safe)
+    # Deviations are measured after division by the largest magnitude: 1e300 does not overflow.
+    deviation = column_deviation(data.rows, data.n_features, 1.0 / safe)
+    spread = np.where(deviation > 1e-12, deviation, 1.0)
+    return Scaling(kind, 1.0 / safe / spread)
+
+
+def scale_lists(data: Dataset) -> Any:
+    """Features divided by their range within each list; see ``ListRange``."""
+    index = data.queries
+    order = index.rows if index.rows is not None else np.arange(data.n_rows, dtype=np.int64)
+    if sparse.issparse(data.X):
+        rows = data.rows
+        values = np.empty(data.X.data.shape, dtype=data.X.dtype)
+        _scale_lists_csr(rows, index.starts, order, data.n_features, values)
+        return type(data.X)((values, data.X.indices, data.X.indptr), shape=data.X.shape)
+    out = np.empty_like(data.X)
+    _scale_lists_dense(data.X, index.starts, order, out)
+    return out
+
+
+def _multiply_columns(X: Any, factors: NDArray[np.float64]) -> Any:
+    if sparse.issparse(X):
+        values = (X.data * factors[X.indices]).astype(X.dtype, copy=False)
+        return type(X)((values, X.indices, X.indptr), shape=X.shape)
+    return (X * factors).astype(X.dtype, copy=False)
+
+
+@question
+def column_max_abs_into(rows: Rows, out: NDArray[np.float64]) -> None:
+    """Largest magnitude of every column."""
+
+
+@question
+def column_sums_into(
+    rows: Rows,
+    factors: NDArray[np.float64],
+    means: NDArray[np.float64],
+    sums: Any,
+    squares: Any,
+    counts: Any,
+) -> None:
+    """Sums of x f and of (x f - mean)^2 over stored values, and how many are stored."""
+
+
+@column_max_abs_into.answer(DenseRows)
+def _dense_max_abs(rows: Any, out: Any) -> Any:
+    for i in range(rows.values.shape[0]):
+        for j in range(rows.values.shape[1]):
+            out[j] = max(out[j], abs(rows.values[i, j]))
+
+
+@column_max_abs_into.answer(CsrRows)
+def _csr_max_abs(rows: Any, out: Any) -> Any:
+    for k in range(rows.values.shape[0]):
+        j = rows.indices[k]
+        out[j] = max(out[j], abs(rows.values[k]))
+
+
+@column_sums_into.answer(DenseRows)
+def _dense_sums(rows: Any, factors: Any, means: Any, sums: Any, squares: Any, counts: Any) -> Any:
+    for i in range(rows.values.shape[0]):
+        for j in range(rows.values.shape[1]):
+            x = rows.values[i, j] * factors[j]
+            sums[j] += x
+            squares[j] += (x - means[j]) ** 2
+    counts[:] = rows.values.shape[0]
+
+
+@column_sums_into.answer(CsrRows)
+def _csr_sums(rows: Any, factors: Any, means: Any, sums: Any, squares: Any, counts: Any) -> Any:
+    for k in range(rows.values.shape[0]):
+        j = rows.indices[k]
+        x = rows.values[k] * factors[j]
+        sums[j] += x
+        squares[j] += (x - means[j]) ** 2
+        counts[j] += 1
+
+
+@jit
+def _max_abs(rows: Rows, out: NDArray[np.float64]) -> None:
+    column_max_abs_into(rows, out)
+
+
+@jit
+def _sums(rows: Rows, factors: Any, means: Any, sums: Any, squares: Any, counts: Any) -> None:
+    column_sums_into(rows, factors, means, sums, squares, counts)
+
+
+def column_max_abs(rows: Rows, n_features: int) -> NDArray[np.float64]:
+    """max_i |x_ij| for every column j."""
+    out = np.zeros(n_features)
+    _max_abs(rows, out)
+    return out
+
+
+def column_deviation(
+    rows: Rows, n_features: int, factors: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Standard deviation of x_ij f_j over all rows, implicit zeros included (two passes)."""
+    total = rows.values.shape[0] if isinstance(rows, DenseRows) else len(rows.indptr) - 1
+    if total == 0:
+        return np.zeros(n_features)
+    means = np.zeros(n_features)
+    for _ in range(2):
+        sums, squares, counts = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
+        _sums(rows, factors, means, sums, squares, counts)
+        variance = (squares + (total - counts) * means**2) / total
+        means = sums / total
+    return np.sqrt(variance)
+
+
+@jit
+def _scale_lists_dense(values: Any, starts: Any, order: Any, out: Any) -> None:
+    n = values.shape[1]
+    low, high = np.empty(n), np.empty(n)
+    for q in range(starts.shape[0] - 1):
+        low[:] = np.inf
+        high[:] = -np.inf
+        for k in range(starts[q], starts[q + 1]):
+            for j in range(n):
+                low[j] = min(low[j], values[order[k], j])
+                high[j] = max(high[j], values[order[k], j])
+        for k in range(starts[q], starts[q + 1]):
+            for j in range(n):
+                # Halves, so that the range of two huge numbers of opposite sign stays finite.
+                span = high[j] * 0.5 - low[j] * 0.5
+                out[order[k], j] = values[order[k], j] * 0.5 / span if span > 0 else 0.0
+
+
+@jit
+def _scale_lists_csr(rows: Any, starts: Any, order: Any, n_features: int, out: Any) -> None:
+    low, high = np.zeros(n_features), np.zeros(n_features)
+    seen = np.zeros(n_features, dtype=np.int64)
+    for q in range(starts.shape[0] - 1):
+        size = starts[q + 1] - starts[q]
+        for k in range(starts[q], starts[q + 1]):
+            for p in range(rows.indptr[order[k]], rows.indptr[order[k] + 1]):
+                j = rows.indices[p]
+                x = rows.values[p]
+                low[j] = x if seen[j] == 0 else min(low[j], x)
+                high[j] = x if seen[j] == 0 else max(high[j], x)
+                seen[j] += 1
+        for k in range(starts[q], starts[q + 1]):
+            for p in range(rows.indptr[order[k]], rows.indptr[order[k] + 1]):
+                j = rows.indices[p]
+                bottom = min(low[j], 0.0) if seen[j] < size else low[j]
+                top = max(high[j], 0.0) if seen[j] < size else high[j]
+                span = top * 0.5 - bottom * 0.5
+                out[p] = rows.values[p] * 0.5 / span if span > 0 else 0.0
+        for k in range(starts[q], starts[q + 1]):
+            for p in range(rows.indptr[order[k]], rows.indptr[order[k] + 1]):
+                seen[rows.indices[p]] = 0
