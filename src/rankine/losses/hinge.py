@@ -1,0 +1,26 @@
+"""The hinge of the ranking support vector machine."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from rankine.losses.pair import pair_loss
+
+__all__ = ["Hinge"]
+
+
+class Hinge(NamedTuple):
+    """max(0, margin - z); Herbrich, Graepel, Obermayer 2000; Joachims 2002.
+
+    A pair at exactly the margin has loss 0 and slope 0.
+    """
+
+    margin: float = 1.0
+
+
+@pair_loss.answer(Hinge)
+def _hinge(loss: Any, z: Any) -> Any:
+    gap = loss.margin - z
+    if gap > 0.0:
+        return gap, -1.0, 0.0
+    return 0.0, 0.0, 0.0

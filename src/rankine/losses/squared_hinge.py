@@ -1,0 +1,23 @@
+"""The squared hinge: smooth, so Newton steps work."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from rankine.losses.pair import pair_loss
+
+__all__ = ["SquaredHinge"]
+
+
+class SquaredHinge(NamedTuple):
+    """max(0, margin - z)^2, without a factor 1/2; Lee and Lin 2014, eq. 3."""
+
+    margin: float = 1.0
+
+
+@pair_loss.answer(SquaredHinge)
+def _squared_hinge(loss: Any, z: Any) -> Any:
+    gap = loss.margin - z
+    if gap > 0.0:
+        return gap * gap, -2.0 * gap, 2.0
+    return 0.0, 0.0, 0.0

@@ -1,0 +1,92 @@
+"""Every pair loss, found by walking the package, keeps the promises of ``pair_loss``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import rankine.losses
+from rankine.kernels.compile import jit
+from rankine.losses import Hinge, Logistic, Squared, SquaredHinge, pair_loss
+
+pytestmark = pytest.mark.kernels
+
+for _module in pkgutil.iter_modules(rankine.losses.__path__, "rankine.losses."):
+    importlib.import_module(_module.name)
+
+LOSSES = [pytest.param(kind(), id=kind.__name__) for kind in pair_loss.answers]
+AWAY_FROM_KINKS = np.array([-30.0, -3.0, -1.0, -0.3, 0.0, 0.2, 0.9, 1.3, 2.0, 7.0, 30.0])
+
+
+@jit
+def ask_all(loss, points):
+    out = np.empty((points.shape[0], 3))
+    for k in range(points.shape[0]):
+        value, slope, curvature = pair_loss(loss, points[k])
+        out[k, 0], out[k, 1], out[k, 2] = value, slope, curvature
+    return out
+
+
+def test_the_four_losses_are_enrolled():
+    assert {Hinge, SquaredHinge, Squared, Logistic} <= set(pair_loss.answers)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_slope_is_the_derivative_of_the_value(loss):
+    step = 1e-6
+    low, high = ask_all(loss, AWAY_FROM_KINKS - step), ask_all(loss, AWAY_FROM_KINKS + step)
+    slope = ask_all(loss, AWAY_FROM_KINKS)[:, 1]
+    np.testing.assert_allclose((high[:, 0] - low[:, 0]) / (2 * step), slope, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_curvature_is_the_derivative_of_the_slope(loss):
+    step = 1e-6
+    low, high = ask_all(loss, AWAY_FROM_KINKS - step), ask_all(loss, AWAY_FROM_KINKS + step)
+    curvature = ask_all(loss, AWAY_FROM_KINKS)[:, 2]
+    np.testing.assert_allclose(
+        (high[:, 1] - low[:, 1]) / (2 * step), curvature, rtol=1e-6, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_tangents_lie_below_a_convex_loss(loss):
+    points = np.linspace(-4, 4, 33)
+    value, slope, curvature = ask_all(loss, points).T
+    tangent = value[:, None] + slope[:, None] * (points[None, :] - points[:, None])
+    assert (tangent <= value[None, :] + 1e-12).all()
+    assert (curvature >= 0).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_extreme_differences_stay_finite(loss):
+    assert np.isfinite(ask_all(loss, np.array([-1e150, -1e4, -750.0, 750.0, 1e4, 1e150]))).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_compiled_answers_equal_interpreted_ones(loss):
+    interpreted = np.array([pair_loss(loss, z) for z in AWAY_FROM_KINKS])
+    np.testing.assert_allclose(ask_all(loss, AWAY_FROM_KINKS), interpreted, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_single_precision_differences_give_the_same_answers(loss):
+    points = AWAY_FROM_KINKS.astype(np.float32)
+    np.testing.assert_allclose(
+        ask_all(loss, points), ask_all(loss, points.astype(np.float64)), rtol=1e-5, atol=1e-30
+    )
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Hinge(0.5), SquaredHinge(2.0)])
+def test_a_pair_exactly_at_the_margin_costs_nothing(loss):
+    assert pair_loss(loss, loss.margin) == (0.0, 0.0, 0.0)
+
+
+def test_known_values():
+    assert pair_loss(Hinge(), -1.0) == (2.0, -1.0, 0.0)
+    assert pair_loss(SquaredHinge(), -1.0) == (4.0, -4.0, 2.0)
+    assert pair_loss(Squared(3.0), 1.0) == (4.0, -4.0, 2.0)
+    assert pair_loss(Logistic(), 0.0) == pytest.approx((np.log(2.0), -0.5, 0.25))
