@@ -1,0 +1,63 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from rankine.core.atomic import atomic_file
+
+
+def test_a_complete_file_replaces_the_old_one(tmp_path):
+    target = tmp_path / "out.bin"
+    target.write_bytes(b"old")
+    with atomic_file(target) as file:
+        file.write(b"new")
+        assert target.read_bytes() == b"old"
+    assert target.read_bytes() == b"new"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.bin"]
+
+
+def test_an_error_keeps_the_old_file_and_leaves_no_litter(tmp_path):
+    target = tmp_path / "out.bin"
+    target.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt), atomic_file(target) as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert target.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.bin"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_failing_system_call_keeps_the_old_file(tmp_path, monkeypatch, call):
+    def fail(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    target = tmp_path / "out.bin"
+    target.write_bytes(b"old")
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(OSError, match="No space"), atomic_file(target) as file:
+        file.write(b"new")
+    assert target.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.bin"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_bytes(b"old")
+    link.symlink_to(real)
+    with atomic_file(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+
+
+def test_permissions_follow_mode_and_umask(tmp_path):
+    with atomic_file(tmp_path / "secret", mode=0o600) as file:
+        file.write(b"s")
+    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
+
+
+def test_a_device_is_written_directly():
+    with atomic_file("/dev/null") as file:
+        file.write(b"gone")
+    assert not Path("/dev/null").is_file()
