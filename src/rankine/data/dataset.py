@@ -46,6 +46,8 @@ class Dataset:
         Files this came from.
     notes
         Counters of what the reader did (rows skipped, values replaced ...).
+    lines
+        Line of each row in its text file, in blocks of a stream; errors name it.
     """
 
     X: Any
@@ -59,6 +61,7 @@ class Dataset:
     sources: tuple[str, ...] = ()
     notes: Mapping[str, int] = field(default_factory=dict)
     query_index: QueryIndex | None = None
+    lines: NDArray[np.int64] | None = None
 
     @classmethod
     def from_arrays(
@@ -170,8 +173,8 @@ class Dataset:
         digest.update(repr(self.feature_names).encode())
         return digest.hexdigest()
 
-    def take(self, rows: NDArray[Any]) -> Dataset:
-        """Rows by number, in the given order."""
+    def take(self, rows: NDArray[Any] | slice) -> Dataset:
+        """Rows by number, in the given order; a slice gives views where it can."""
         return replace(
             self,
             X=self.X[rows],
@@ -182,6 +185,7 @@ class Dataset:
             position=None if self.position is None else self.position[rows],
             columns={name: values[rows] for name, values in self.columns.items()},
             query_index=None,
+            lines=None if self.lines is None else self.lines[rows],
         )
 
     def take_queries(self, queries: NDArray[Any]) -> Dataset:

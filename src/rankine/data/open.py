@@ -1,0 +1,144 @@
+"""The doors of the data floor: ``load`` into memory, ``scan`` as a stream."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankine.core.errors import EmptyDataError, SchemaError
+from rankine.data.concat import concat
+from rankine.data.dataset import Dataset
+from rankine.data.formats import choose_format, reader_of
+from rankine.data.options import ReadOptions
+from rankine.data.scan import Scan
+from rankine.data.side_files import apply_side_data
+from rankine.data.sources import Source, find_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["load", "scan"]
+
+
+def load(path: Any, **options: Any) -> Dataset:
+    r"""Read files into memory.
+
+    Parameters
+    ----------
+    path
+        A path, a glob pattern, ``-`` for standard input, an open binary stream, or a list of
+        these. Rows keep the order of the files; the matches of a pattern are sorted by name.
+    **options
+        Fields of ``rankine.data.options.ReadOptions``: ``format``, ``n_features``, ``base``,
+        ``qid_type``, ``missing``, ``on_bad_row``, ``feature_names``, ``dtype``, ``group`` ...
+
+    Returns
+    -------
+    Dataset
+        ``X`` is a dense array when at least half of it is stored in the file, else CSR
+        (``dense=`` forces one); everything is in row order.
+
+    Raises
+    ------
+    DataError
+        One of its kinds, with file, line, column, reason and fix; never a part of the rows.
+
+    Examples
+    --------
+    >>> import io, rankine
+    >>> data = rankine.load(io.BytesIO(b"2 qid:7 1:0.5 # a\n0 qid:7 2:1 # b\n"))
+    >>> data.X.shape, data.qid.tolist(), data.docid.tolist()
+    ((2, 2), [7, 7], ['a', 'b'])
+    """
+    chosen = ReadOptions.make(**options)
+    names = read_names(chosen.feature_names)
+    if names is not None and chosen.n_features is None:
+        chosen = chosen.with_features(len(names))
+    sources = find_sources(path)
+    parts = [part for source in sources if (part := read_source(source, chosen)) is not None]
+    if not parts:
+        raise EmptyDataError(
+            "no rows in " + _listed(sources),
+            fix="Check the path; comments and blank lines are no rows",
+        )
+    empty = len(sources) - len(parts)
+    data = apply_side_data(concat(parts), chosen)
+    notes = {**data.notes, **({"empty_files": empty} if empty else {})}
+    return check_names(
+        replace(data, notes=notes, sources=tuple(source.name for source in sources)), names
+    )
+
+
+def scan(path: Any, **options: Any) -> Scan:
+    r"""Stream files as query-aligned blocks with bounded memory.
+
+    The same options as ``load``, and ``block_rows``. Each pass re-reads the files and checks that
+    they did not change. Queries must be contiguous: one that reappears is a QueryOrderError.
+
+    Examples
+    --------
+    >>> import io, rankine
+    >>> stream = rankine.scan(io.BytesIO(b"2 qid:7 1:0.5\n0 qid:7 2:1\n"), n_features=2)
+    >>> [block.n_rows for block in stream]
+    [2]
+    """
+    chosen = ReadOptions.make(**options)
+    names = read_names(chosen.feature_names)
+    if names is not None and chosen.n_features is None:
+        chosen = chosen.with_features(len(names))
+    return Scan(find_sources(path), replace(chosen, feature_names=names))
+
+
+def read_source(source: Source, options: ReadOptions) -> Dataset | None:
+    """All rows of one source, or None when it holds none."""
+    reader = reader_of(choose_format(source, options.format, source.head()))
+    if hasattr(reader, "read"):
+        data: Dataset = reader.read(source, options)
+        return data if data.n_rows else None
+    blocks = [block for block in reader.read_blocks(source, options) if block.n_rows]
+    return concat(blocks) if blocks else None
+
+
+def read_names(names: Any) -> tuple[str, ...] | None:
+    """Feature names given as a list, or as a file with one name a line."""
+    if names is None:
+        return None
+    if isinstance(names, (str, Path)):
+        file = str(names)
+        try:
+            lines = Path(names).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SchemaError(
+                f"feature names cannot be read: {error}",
+                file=file,
+                fix="Write one name a line, UTF-8",
+            ) from error
+        found = tuple(line.strip() for line in lines)
+    else:
+        file = None
+        found = tuple(str(name) for name in names)
+    seen: set[str] = set()
+    for line, name in enumerate(found, 1):
+        if not name or name in seen:
+            reason = f"feature name {name!r} appears twice" if name else "empty feature name"
+            raise SchemaError(reason, file=file, line=line, fix="Name every feature once")
+        seen.add(name)
+    return found
+
+
+def check_names(data: Dataset, names: tuple[str, ...] | None) -> Dataset:
+    """Attach feature names, one per column."""
+    if names is None:
+        return data
+    if len(names) != data.n_features:
+        raise SchemaError(
+            f"{len(names)} feature names for {data.n_features} features",
+            fix="Name every feature once, or pass n_features",
+        )
+    return replace(data, feature_names=names)
+
+
+def _listed(sources: Sequence[Source]) -> str:
+    shown = ", ".join(source.name for source in sources[:3])
+    return shown + (f" and {len(sources) - 3} more" if len(sources) > 3 else "")

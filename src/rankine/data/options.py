@@ -1,0 +1,172 @@
+"""How files are read: one frozen object that every reader takes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankine.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["ReadOptions", "available_memory"]
+
+_CHOICES = {
+    "base": (0, 1),
+    "qid_type": ("int", "str"),
+    "missing": ("error", "zero"),
+    "on_bad_row": ("error", "skip"),
+    "dtype": ("float32", "float64"),
+}
+
+_POSITIVE = (
+    "max_features",
+    "max_line_bytes",
+    "max_query_rows",
+    "max_queries",
+    "max_ratio",
+    "block_rows",
+    "chunk_bytes",
+)
+
+
+def available_memory() -> int:
+    """Bytes of physical memory, or 2^63 - 1 where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 2**63 - 1
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Everything a reader may be told; each reader uses what concerns its format.
+
+    Attributes
+    ----------
+    format
+        Name in ``rankine.data.formats``; None chooses by content and suffix.
+    n_features
+        Width of the matrix; an index beyond it is an error. None: the largest index found.
+    base
+        First feature index of text files, 0 or 1. Declared, never guessed.
+    qid_type
+        "int" (64-bit, exact) or "str".
+    missing
+        "error", or "zero": ``NULL`` and ``NaN`` (nulls of Parquet) become 0 and are counted.
+    on_bad_row
+        "error", or "skip": rows that do not follow the grammar are left out and counted.
+    feature_names
+        Names, one per column, or the path of a file with one name a line.
+    dtype
+        "float64" or "float32"; decimal numbers are rounded once, to the nearest.
+    dense
+        True or False force the storage; None lets ``load`` choose a dense array when at least
+        half of the matrix is stored, and ``scan`` give CSR blocks of text.
+    label, query, docid, weight, position, columns, features
+        Column names of Parquet and Arrow; ``columns`` are kept as further columns,
+        ``features`` names the feature columns (None: all others).
+    group
+        Rows per query, in row order, for files without query ids: a sequence, or the path
+        (paths) of ``.query`` / ``.group`` files.
+    single_query
+        All rows of a text file without query ids are one query.
+    sample_weight
+        Row weights for text files: a sequence, or the path of a ``.weight`` file.
+    require_final_newline
+        Refuse text whose last line has no newline (it may have been cut).
+    max_features, max_line_bytes, max_query_rows, max_queries, max_ratio, max_memory
+        Limits: feature indices, bytes of a line, rows of one query in a stream, query ids
+        remembered by a stream, decompressed bytes per compressed byte, bytes of the arrays that
+        ``load`` returns (None: the machine's memory).
+    block_rows
+        Rows of a block of ``scan`` (more only if one query is longer).
+    chunk_bytes
+        Bytes read at a time; never changes a result.
+    progress
+        Show a bar on stderr for files that take more than two seconds.
+    """
+
+    format: str | None = None
+    n_features: int | None = None
+    base: int = 1
+    qid_type: str = "int"
+    missing: str = "error"
+    on_bad_row: str = "error"
+    feature_names: Sequence[str] | str | os.PathLike[str] | None = None
+    dtype: str = "float64"
+    dense: bool | None = None
+    label: str = "label"
+    query: str = "qid"
+    docid: str = "docid"
+    weight: str = "weight"
+    position: str = "position"
+    columns: Sequence[str] = ()
+    features: Sequence[str] | None = None
+    group: Any = None
+    single_query: bool = False
+    sample_weight: Any = None
+    require_final_newline: bool = False
+    max_features: int = 2**31 - 1
+    max_line_bytes: int = 16 * 2**20
+    max_query_rows: int = 2**24
+    max_queries: int = 2**24
+    max_ratio: int = 256
+    max_memory: int | None = None
+    block_rows: int = 65536
+    chunk_bytes: int = 2**20
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ParameterError(
+                    f"{name}={getattr(self, name)!r} is not known",
+                    fix="Choose " + " or ".join(map(repr, allowed)),
+                )
+        for name in _POSITIVE:
+            if getattr(self, name) < 1:
+                raise ParameterError(
+                    f"{name}={getattr(self, name)} is not positive", fix="Pass 1 or more"
+                )
+        if not 0 < self.max_features < 2**31:
+            raise ParameterError(
+                "max_features is above 2^31 - 1", fix="Hash or renumber the features"
+            )
+        if self.n_features is not None and not 0 <= self.n_features <= self.max_features:
+            raise ParameterError(
+                f"n_features={self.n_features} is not between 0 and {self.max_features}",
+                fix="Pass the number of columns of the model or data",
+            )
+        if self.group is not None and self.single_query:
+            raise ParameterError("both group and single_query were given", fix="Pass one of them")
+
+    @classmethod
+    def make(cls, **options: Any) -> ReadOptions:
+        """Make options from keyword arguments, naming an unknown one."""
+        known = {field.name for field in fields(cls)}
+        for name in options:
+            if name not in known:
+                raise ParameterError(
+                    f"unknown option {name!r}", fix="Choose among " + ", ".join(sorted(known))
+                )
+        return cls(**options)
+
+    def with_features(self, n_features: int) -> ReadOptions:
+        """The same options for a matrix of known width."""
+        return replace(self, n_features=n_features)
+
+    @property
+    def has_query_ids(self) -> bool:
+        """Whether rows name their queries (no ``group`` and no ``single_query`` was given)."""
+        return self.group is None and not self.single_query
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes that the returned arrays may take."""
+        return available_memory() if self.max_memory is None else self.max_memory

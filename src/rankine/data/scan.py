@@ -1,0 +1,87 @@
+"""Files as a re-iterable stream of query-aligned blocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from rankine.core.errors import EmptyDataError, ParameterError
+from rankine.data.align import QueryGuard, align
+from rankine.data.formats import choose_format, reader_of
+from rankine.data.side_files import SideData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rankine.data.dataset import Dataset
+    from rankine.data.options import ReadOptions
+    from rankine.data.sources import Source
+
+__all__ = ["Scan"]
+
+
+class Scan:
+    """A data set read block by block, as often as needed, in memory that does not grow with it.
+
+    Iterating yields ``Dataset`` blocks of about ``block_rows`` rows that never cut a query. A file
+    that changed since the first pass is a ChangedDataError.
+
+    Attributes
+    ----------
+    sources
+        Names of the files.
+    n_features
+        Width of every block. When it was not given it is found by a first pass.
+    """
+
+    def __init__(self, sources: list[Source], options: ReadOptions) -> None:
+        self._sources = sources
+        self.options = options
+        self.sources = tuple(source.name for source in sources)
+
+    @cached_property
+    def n_features(self) -> int:
+        """Width of every block."""
+        if self.options.n_features is not None:
+            return self.options.n_features
+        once = next((s for s in self._sources if not s.rereadable), None)
+        if once is not None:
+            raise ParameterError(
+                f"{once.name} can be read only once, so its width cannot be found beforehand",
+                fix="Pass n_features",
+            )
+        return max(int(self._reader(s).measure(s, self.options)) for s in self._sources)
+
+    @property
+    def feature_names(self) -> Any:
+        """Names of the features, or None."""
+        return self.options.feature_names
+
+    def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
+        """One pass over the files in query-aligned blocks."""
+        options = replace(
+            self.options,
+            n_features=self.n_features,
+            block_rows=block_rows or self.options.block_rows,
+        )
+        raw = chain.from_iterable(self._reader(s).read_blocks(s, options) for s in self._sources)
+        side = SideData(options)
+        guard = QueryGuard(options.max_queries) if options.has_query_ids else None
+        n_rows = 0
+        for block in align(map(side.attach, raw), options, guard):
+            n_rows += block.n_rows
+            yield replace(block, feature_names=self.feature_names or block.feature_names)
+        side.finish()
+        if n_rows == 0:
+            raise EmptyDataError("no rows in " + ", ".join(self.sources[:3]), fix="Check the path")
+
+    def __iter__(self) -> Iterator[Dataset]:
+        return self.blocks()
+
+    def _reader(self, source: Source) -> Any:
+        return reader_of(choose_format(source, self.options.format, source.head()))
+
+    def __repr__(self) -> str:
+        return f"Scan({', '.join(self.sources[:3])}{', ...' if len(self.sources) > 3 else ''})"

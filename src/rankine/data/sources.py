@@ -1,0 +1,209 @@
+"""The files to read: paths, globs, many files, standard input; and whether they stayed the same."""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+
+from rankine.core.errors import ChangedDataError, DataError, EmptyDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Source", "Stamp", "find_sources"]
+
+_GLOB = frozenset("*?[")
+
+#: Enough to recognise any kind of file (tar's mark stands at byte 257).
+HEAD_BYTES = 512
+
+
+class Stamp(NamedTuple):
+    """What a file looked like: device, inode, size, time of last change in nanoseconds."""
+
+    device: int
+    inode: int
+    size: int
+    mtime: int
+
+
+@dataclass(eq=False)
+class Source:
+    """One file, pipe or open stream.
+
+    Attributes
+    ----------
+    name
+        As errors show it.
+    path
+        The file, or None for standard input and open streams.
+    stamp
+        What the file looked like when it was first opened; ``check`` compares.
+    """
+
+    name: str
+    path: Path | None = None
+    handle: BinaryIO | None = None
+    stamp: Stamp | None = None
+    peeked: bytes | None = None
+    taken: bool = False
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether a second pass is possible."""
+        return self.path is not None and self.path.is_file()
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the file, where that is known."""
+        return self.path.stat().st_size if self.path is not None and self.rereadable else None
+
+    def head(self, count: int = HEAD_BYTES) -> bytes:
+        """First bytes, without losing them for ``open``."""
+        if self.rereadable:
+            with self.open() as file:
+                return read_fully(file, count)
+        if self.peeked is None:
+            self.peeked = read_fully(self._stream(), count)
+        return self.peeked
+
+    def open(self) -> BinaryIO:
+        """Open for reading bytes from the start; the caller closes it."""
+        if self.rereadable:
+            return self._open_path()
+        if self.taken:
+            raise ChangedDataError(
+                "a stream can be read only once",
+                file=self.name,
+                fix="Save it to a file first, and give n_features to scan",
+            )
+        self.taken = True
+        stream = self._stream()
+        return cast("BinaryIO", Prefixed(self.peeked, stream)) if self.peeked else stream
+
+    def _stream(self) -> BinaryIO:
+        if self.handle is None:
+            self.handle = sys.stdin.buffer if self.path is None else self._open_path()
+        return self.handle
+
+    def _open_path(self) -> BinaryIO:
+        if self.path is None:
+            raise DataError("has no path", file=self.name)
+        try:
+            file = self.path.open("rb", buffering=0)
+        except OSError as error:
+            raise DataError(
+                f"cannot be opened: {error.strerror}",
+                file=self.name,
+                fix="Check the path and its permissions",
+            ) from error
+        seen = stamp_of(os.fstat(file.fileno()))
+        if self.stamp is None:
+            self.stamp = seen
+        elif seen is not None and seen != self.stamp:
+            file.close()
+            raise self._changed("since the last pass")
+        return cast("BinaryIO", file)
+
+    def check(self) -> None:
+        """Raise ChangedDataError when the file is not what it was when it was opened."""
+        if self.path is None or self.stamp is None:
+            return
+        try:
+            now = stamp_of(self.path.stat())
+        except OSError as error:
+            raise self._changed("while it was read (it is gone)") from error
+        if now != self.stamp:
+            raise self._changed("while it was read")
+
+    def _changed(self, when: str) -> ChangedDataError:
+        return ChangedDataError(
+            f"the file changed {when}", file=self.name, fix="Read a copy that nobody writes to"
+        )
+
+
+class Prefixed(io.RawIOBase):
+    """A stream whose first bytes were read already."""
+
+    def __init__(self, prefix: bytes, rest: BinaryIO) -> None:
+        self._prefix = prefix
+        self._rest = rest
+
+    def readable(self) -> bool:
+        """Reading is all it does."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill from the prefix first, then from the stream."""
+        view = memoryview(buffer).cast("B")
+        if self._prefix:
+            count = min(len(view), len(self._prefix))
+            view[:count] = self._prefix[:count]
+            self._prefix = self._prefix[count:]
+            return count
+        piece = self._rest.read(len(view)) or b""
+        view[: len(piece)] = piece
+        return len(piece)
+
+
+def read_fully(file: BinaryIO, count: int) -> bytes:
+    """Read ``count`` bytes, fewer only at the end of the file."""
+    pieces: list[bytes] = []
+    left = count
+    while left and (piece := file.read(left)):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
+
+
+def stamp_of(info: os.stat_result) -> Stamp | None:
+    """Stamp of a regular file; None for pipes and devices, which have no lasting content."""
+    if not stat.S_ISREG(info.st_mode):
+        return None
+    return Stamp(info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
+
+
+def find_sources(paths: Any) -> list[Source]:
+    """Files in the given order; a glob stands for its matches in sorted order, ``-`` for stdin.
+
+    Open binary streams (objects with ``read``) are taken as they are.
+    """
+    sources: list[Source] = []
+    for item in _listed(paths):
+        if hasattr(item, "read"):
+            sources.append(Source(str(getattr(item, "name", "<stream>")), handle=item))
+        elif os.fspath(item) == "-":
+            sources.append(Source("<stdin>"))
+        else:
+            sources.extend(_matches(os.fspath(item)))
+    if not sources:
+        raise EmptyDataError("no files were given", fix="Pass at least one path")
+    return sources
+
+
+def _listed(paths: Any) -> Iterable[Any]:
+    if isinstance(paths, (str, os.PathLike)) or hasattr(paths, "read"):
+        return [paths]
+    return list(paths)
+
+
+def _matches(text: str) -> list[Source]:
+    path = Path(text)
+    if path.exists() or not _GLOB & set(text):
+        if path.is_dir():
+            raise DataError(
+                "is a folder", file=text, fix="Name files, or a pattern such as 'folder/*.txt'"
+            )
+        if not path.exists():
+            raise DataError("does not exist", file=text, fix="Check the path")
+        return [Source(text, path)]
+    found = sorted(name for name in glob.glob(text, recursive=True) if not Path(name).is_dir())  # noqa: PTH207 (relative names as the user wrote them)
+    if not found:
+        raise DataError("no file matches the pattern", file=text, fix="Check the pattern")
+    return [Source(name, Path(name)) for name in found]

@@ -1,0 +1,1 @@
+"""Writers: blocks of a dataset to a file, atomically."""
