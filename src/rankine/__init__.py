@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rankine import metrics
     from rankine.data import Dataset
     from rankine.data.open import load, scan
-    from rankine.model import LinearModel
+    from rankine.model import LinearModel, ModelBundle
     from rankine.rankers.pairs import sample_pairs
     from rankine.rankers.spd import SPDRanker
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Dataset": "rankine.data",
     "LinearModel": "rankine.model",
+    "ModelBundle": "rankine.model",
     "SPDRanker": "rankine.rankers.spd",
     "load": "rankine.data.open",
     "metrics": "rankine.metrics",
@@ -32,6 +33,7 @@ _PUBLIC = {
 __all__ = [
     "Dataset",
     "LinearModel",
+    "ModelBundle",
     "SPDRanker",
     "__version__",
     "load",

@@ -1,0 +1,65 @@
+"""JSON without surprises: one canonical text per value, and nothing lenient on the way in."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["canonical", "parse_strictly", "plain"]
+
+
+def canonical(value: Any) -> str:
+    """The one text of a value: sorted keys, no spaces, ASCII only, no NaN."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
+
+
+def parse_strictly(text: str | bytes) -> Any:
+    """Parse JSON; ValueError for duplicate keys, NaN, infinity, bad UTF-8.
+
+    Nesting beyond the interpreter's limit is a RecursionError, never a crash.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8")
+    return json.loads(
+        text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
+    )
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: numpy scalars unwrapped, tuples listed, the rest described."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist()) if value.size <= 64 else f"array of shape {value.shape}"
+    return f"<{type(value).__name__}>"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("duplicate keys")
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"number {text[:20]} overflows")
+    return value

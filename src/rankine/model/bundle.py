@@ -1,0 +1,198 @@
+"""Many models over one feature space in one file: a ranker per topic, shop, country ..."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import ModelError
+from rankine.core.strict_json import plain
+from rankine.model.linear import LinearModel
+from rankine.model.names import PackedNames
+from rankine.model.weights import check_sparse, frozen, sparse_weights
+
+if TYPE_CHECKING:
+    import os
+
+    import msgspec
+
+__all__ = ["ModelBundle"]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelBundle(Mapping[str, LinearModel]):
+    """One sparse row of weights per topic, shared feature names, one digest.
+
+    ``bundle["topic"]`` is a ``LinearModel`` that shares the bundle's memory.
+
+    Attributes
+    ----------
+    topics
+        Packed names of the topics.
+    n_features
+        Size of the shared feature space.
+    starts
+        Topic ``t`` has weights ``starts[t]:starts[t + 1]``.
+    indices, weights
+        Positions and values of the non-zero weights, topic after topic.
+    transforms, metric, parameters, provenance, base, names
+        Shared by all topics; as in ``LinearModel``.
+    """
+
+    topics: PackedNames
+    n_features: int
+    starts: NDArray[np.int64]
+    indices: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    transforms: tuple[msgspec.Struct, ...] = ()
+    metric: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    base: int = 1
+    names: PackedNames | None = None
+
+    def __post_init__(self) -> None:
+        starts = np.ascontiguousarray(self.starts, dtype=np.int64)
+        if (
+            starts.shape != (len(self.topics) + 1,)
+            or starts[0] != 0
+            or int(starts[-1]) != len(self.indices)
+            or (starts[1:] < starts[:-1]).any()
+        ):
+            raise ModelError("the topics' starts are out of order or out of range")
+        if self.base not in (0, 1):
+            raise ModelError(f"base is {self.base}", fix="Features count from 0 or from 1")
+        if self.names is not None and len(self.names) != self.n_features:
+            raise ModelError(
+                f"{len(self.names)} feature names for {self.n_features} features",
+                fix="Name every feature once",
+            )
+        indices, values = frozen(self.indices, np.int64), frozen(self.weights, np.float64)
+        for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            check_sparse(indices[a:b], values[a:b], self.n_features)
+        object.__setattr__(self, "starts", frozen(starts, np.int64))
+        object.__setattr__(self, "indices", indices)
+        object.__setattr__(self, "weights", values)
+
+    @classmethod
+    def from_weights(
+        cls,
+        weights: Mapping[str, Any],
+        feature_names: Sequence[str] | None = None,
+        *,
+        transforms: Sequence[msgspec.Struct] = (),
+        metric: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        provenance: Mapping[str, Any] | None = None,
+        base: int = 1,
+    ) -> ModelBundle:
+        """Make a bundle of one weight vector (array or sparse row) per topic.
+
+        Examples
+        --------
+        >>> bundle = ModelBundle.from_weights({"earn": [1.0, 0.0], "grain": [0.0, 2.0]})
+        >>> bundle["grain"].indices.tolist()
+        [1]
+        """
+        rows = [sparse_weights(w) for w in weights.values()]
+        sizes = {row[0] for row in rows}
+        if len(sizes) != 1:
+            raise ModelError(
+                f"weights of {len(rows)} topics have sizes {sorted(sizes)}",
+                fix="Pass at least one topic, all over the same features",
+            )
+        return cls(
+            PackedNames.pack(weights, "topic"),
+            sizes.pop(),
+            np.cumsum([0, *(len(row[1]) for row in rows)]),
+            np.concatenate([row[1] for row in rows]),
+            np.concatenate([row[2] for row in rows]),
+            tuple(transforms),
+            None if metric is None else str(metric),
+            plain(dict(parameters or {})),
+            plain(dict(provenance or {})),
+            base,
+            None if feature_names is None else PackedNames.pack(feature_names),
+        )
+
+    def __getitem__(self, topic: str) -> LinearModel:
+        t = self.topics.positions[topic]
+        a, b = int(self.starts[t]), int(self.starts[t + 1])
+        return LinearModel(
+            self.n_features,
+            self.indices[a:b],
+            self.weights[a:b],
+            self.transforms,
+            self.metric,
+            {**self.parameters, "topic": topic},
+            self.provenance,
+            self.base,
+            None,
+            self.names,
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.topics.strings)
+
+    def __len__(self) -> int:
+        return len(self.topics)
+
+    @property
+    def nnz(self) -> int:
+        """Number of non-zero weights of all topics."""
+        return len(self.indices)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of all features, or None."""
+        return None if self.names is None else self.names.strings
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the whole file this bundle is saved as."""
+        from rankine.model.store import encode
+
+        return encode(self)[1]
+
+    def to_bytes(self) -> bytes:
+        """Content of the file that ``save`` writes."""
+        from rankine.model.store import encode
+
+        return b"".join(encode(self)[0])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one file, atomically."""
+        from rankine.model.store import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ModelBundle:
+        """Read a file without trusting it."""
+        from rankine.model.store import load_bundle
+
+        return load_bundle(path)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ModelBundle:
+        """Read the content of a bundle's file."""
+        from rankine.model.store import decode_bundle
+
+        return decode_bundle(data)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ModelBundle) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return (
+            f"ModelBundle({len(self):,} models of {self.n_features:,} features, "
+            f"{self.nnz:,} weights)"
+        )

@@ -1,0 +1,236 @@
+"""The linear model: sparse weights and everything needed to use them rightly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import ModelError
+from rankine.core.strict_json import plain
+from rankine.model.names import PackedNames
+from rankine.model.weights import check_sparse, sparse_weights
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    import msgspec
+
+    from rankine.model.explain import Explanation
+    from rankine.model.probes import Probes
+
+__all__ = ["LinearModel"]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """A linear ranking function f(x) = sum_j w_j x_j, frozen.
+
+    Only differences of scores within one list mean anything, so there is no intercept.
+
+    Attributes
+    ----------
+    n_features
+        Size of the feature space.
+    indices, values
+        Positions (0-based, strictly increasing) and values of the non-zero weights.
+    transforms
+        What serving must do to a row before the weights (``rankine.core.specs``).
+    metric
+        Metric the model was trained for, in text form.
+    parameters, provenance
+        How it was trained: plain JSON data.
+    base
+        Index of the first feature in text files that go with this model (0 or 1).
+    probes
+        Rows with their scores, for self-tests before serving.
+    names
+        Packed names of all features, or of the non-zero weights only; see ``feature_names`` and
+        ``weight_names``.
+    """
+
+    n_features: int
+    indices: NDArray[np.int64]
+    values: NDArray[np.float64]
+    transforms: tuple[msgspec.Struct, ...] = ()
+    metric: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    base: int = 1
+    probes: Probes | None = None
+    names: PackedNames | None = None
+
+    def __post_init__(self) -> None:
+        """Check everything once; arrays become read-only."""
+        indices, values = check_sparse(self.indices, self.values, self.n_features)
+        object.__setattr__(self, "indices", indices)
+        object.__setattr__(self, "values", values)
+        if self.base not in (0, 1):
+            raise ModelError(f"base is {self.base}", fix="Features count from 0 or from 1")
+        if self.names is not None and len(self.names) not in (self.n_features, len(indices)):
+            raise ModelError(
+                f"{len(self.names)} feature names for {self.n_features} features",
+                fix="Name every feature, or every non-zero weight",
+            )
+
+    @classmethod
+    def from_weights(
+        cls,
+        w: Any,
+        feature_names: Sequence[str] | None = None,
+        *,
+        weight_names: Sequence[str] | None = None,
+        transforms: Sequence[msgspec.Struct] = (),
+        metric: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        provenance: Mapping[str, Any] | None = None,
+        base: int = 1,
+        probes: Probes | None = None,
+    ) -> LinearModel:
+        """Make a model of weights.
+
+        Parameters
+        ----------
+        w
+            Weights: one-dimensional array, or a sparse row.
+        feature_names
+            One name per feature.
+        weight_names
+            Instead: one name per non-zero weight, in index order (hashed features).
+        transforms, metric, parameters, provenance, base, probes
+            See the class; ``parameters`` and ``provenance`` are reduced to plain JSON data.
+
+        Examples
+        --------
+        >>> model = LinearModel.from_weights([0.5, 0.0, -2.0], ["bm25", "age", "spam"])
+        >>> model.nnz, model.weight_names
+        (2, ('bm25', 'spam'))
+        """
+        n_features, indices, values = sparse_weights(w)
+        if feature_names is not None and len(feature_names) != n_features:
+            raise ModelError(
+                f"{len(feature_names)} feature names for {n_features} features",
+                fix="Name every feature once",
+            )
+        chosen = feature_names if feature_names is not None else weight_names
+        return cls(
+            n_features,
+            indices,
+            values,
+            tuple(transforms),
+            None if metric is None else str(metric),
+            plain(dict(parameters or {})),
+            plain(dict(provenance or {})),
+            base,
+            probes,
+            None if chosen is None else PackedNames.pack(chosen),
+        )
+
+    @property
+    def nnz(self) -> int:
+        """Number of non-zero weights."""
+        return len(self.indices)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of all features, or None where only some or none are known."""
+        if self.names is None or len(self.names) != self.n_features:
+            return None
+        return self.names.strings
+
+    @cached_property
+    def weight_names(self) -> tuple[str, ...]:
+        """Name of each non-zero weight; ``str(index + base)`` where features have no names."""
+        if self.names is None:
+            return tuple(str(j) for j in (self.indices + self.base).tolist())
+        if len(self.names) == self.n_features:
+            strings = self.names.strings
+            return tuple(strings[j] for j in self.indices.tolist())
+        return self.names.strings
+
+    def to_dense(self) -> NDArray[np.float64]:
+        """All weights, zeros included."""
+        dense = np.zeros(self.n_features)
+        dense[self.indices] = self.values
+        return dense
+
+    def compact(self) -> LinearModel:
+        """The same function over its non-zero weights alone: column k is ``weight_names[k]``."""
+        return LinearModel(
+            self.nnz,
+            np.arange(self.nnz),
+            self.values,
+            self.transforms,
+            self.metric,
+            self.parameters,
+            self.provenance,
+            self.base,
+            None,
+            PackedNames.pack(self.weight_names),
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the whole file this model is saved as; equal models have equal digests."""
+        from rankine.model.store import encode
+
+        return encode(self)[1]
+
+    def to_bytes(self) -> bytes:
+        """Content of the file that ``save`` writes."""
+        from rankine.model.store import encode
+
+        return b"".join(encode(self)[0])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one file, atomically: a failure or kill leaves the old file as it was."""
+        from rankine.model.store import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LinearModel:
+        """Read a file without trusting it; see ``docs/model-file.md``."""
+        from rankine.model.store import load_linear
+
+        return load_linear(path)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LinearModel:
+        """Read the content of a model file."""
+        from rankine.model.store import decode_linear
+
+        return decode_linear(data)
+
+    def explain(self, x: Any) -> Explanation:
+        """Exact contributions w_j x_j to the score of one row; see ``rankine.model.explain``."""
+        from rankine.model.explain import explain
+
+        return explain(self, x)
+
+    def explain_pair(self, a: Any, b: Any) -> Explanation:
+        """Exact contributions w_j (a_j - b_j) to "why a above b"."""
+        from rankine.model.explain import explain_pair
+
+        return explain_pair(self, a, b)
+
+    def summary(self, top: int = 20) -> dict[str, Any]:
+        """What the model is, as plain data: size, heaviest weights, how it was trained."""
+        from rankine.model.summary import summary
+
+        return summary(self, top)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LinearModel) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        ranker = self.parameters.get("ranker", "")
+        by = f", trained by {ranker}" if ranker else ""
+        return f"LinearModel({self.nnz:,} of {self.n_features:,} weights{by})"

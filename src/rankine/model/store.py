@@ -1,0 +1,254 @@
+"""Models to bytes and back: the document, the tensors, and what each must satisfy."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.atomic import atomic_file
+from rankine.core.errors import ModelError, ModelFormatError
+from rankine.core.specs import decode_transforms, encode_transforms
+from rankine.core.strict_json import canonical
+from rankine.model.container import Content, check_start, pack, unpack
+from rankine.model.linear import LinearModel
+from rankine.model.names import PackedNames
+from rankine.model.probes import MAX_PROBES, Probes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rankine.model.bundle import ModelBundle
+
+__all__ = [
+    "decode_bundle",
+    "decode_linear",
+    "encode",
+    "load_any",
+    "load_bundle",
+    "load_linear",
+    "save",
+]
+
+_START_BYTES = 64
+
+M = TypeVar("M")
+
+
+class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The JSON document in the header of a model or bundle."""
+
+    kind: str
+    n_features: int
+    base: int
+    metric: str | None
+    parameters: dict[str, Any]
+    provenance: dict[str, Any]
+    transforms: list[Any]
+    probes: Any
+
+
+def describe(model: LinearModel | ModelBundle) -> dict[str, Any]:
+    """The document of a model."""
+    linear = isinstance(model, LinearModel)
+    document = Document(
+        "linear" if linear else "bundle",
+        model.n_features,
+        model.base,
+        model.metric,
+        dict(model.parameters),
+        dict(model.provenance),
+        encode_transforms(model.transforms),
+        msgspec.to_builtins(model.probes) if isinstance(model, LinearModel) else None,
+    )
+    builtins: dict[str, Any] = msgspec.to_builtins(document)
+    return builtins
+
+
+def encode(model: LinearModel | ModelBundle) -> tuple[list[Any], str]:
+    """Pieces of the file and its digest."""
+    tensors: dict[str, NDArray[Any]] = {
+        "indices": model.indices,
+        "values": model.values if isinstance(model, LinearModel) else model.weights,
+    }
+    if not isinstance(model, LinearModel):
+        tensors["starts"] = model.starts
+        tensors["topic_ends"], tensors["topics"] = model.topics.ends, model.topics.text
+    if model.names is not None:
+        tensors["name_ends"], tensors["names"] = model.names.ends, model.names.text
+    return pack(describe(model), tensors)
+
+
+def save(model: LinearModel | ModelBundle, path: str | os.PathLike[str]) -> None:
+    """Write a model file atomically."""
+    pieces, _ = encode(model)
+    with atomic_file(path) as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+def load_any(path: str | os.PathLike[str]) -> LinearModel | ModelBundle:
+    """Read a model or a bundle, whichever the file holds."""
+    name = os.fspath(path)
+    return _named(name, lambda: _decode(unpack(read_checked(name))))
+
+
+def load_linear(path: str | os.PathLike[str]) -> LinearModel:
+    """Read a model."""
+    name = os.fspath(path)
+    return _named(name, lambda: decode_linear(read_checked(name)))
+
+
+def load_bundle(path: str | os.PathLike[str]) -> ModelBundle:
+    """Read a bundle."""
+    name = os.fspath(path)
+    return _named(name, lambda: decode_bundle(read_checked(name)))
+
+
+def read_checked(path: str | os.PathLike[str]) -> bytes:
+    """All bytes of a file whose first bytes look like a model's (others are not read in full)."""
+    with Path(path).open("rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelFormatError("not a regular file", fix="Pass the path of a model file")
+        start = file.read(_START_BYTES)
+        check_start(start, status.st_size)
+        file.seek(0)
+        return file.read()
+
+
+def decode_linear(data: bytes) -> LinearModel:
+    """A model from the bytes of its file."""
+    model = _decode(unpack(data))
+    if not isinstance(model, LinearModel):
+        raise ModelFormatError(
+            f"this is a bundle of {len(model)} models", fix="Load it with ModelBundle.load"
+        )
+    return model
+
+
+def decode_bundle(data: bytes) -> ModelBundle:
+    """A bundle from the bytes of its file."""
+    from rankine.model.bundle import ModelBundle
+
+    model = _decode(unpack(data))
+    if not isinstance(model, ModelBundle):
+        raise ModelFormatError("this is a single model", fix="Load it with LinearModel.load")
+    return model
+
+
+def _named(path: str, load: Callable[[], M]) -> M:
+    """Run a loader; errors carry the file's name."""
+    try:
+        return load()
+    except ModelError as error:
+        error.file = error.file or path
+        raise
+
+
+def _decode(content: Content) -> LinearModel | ModelBundle:
+    try:
+        document = msgspec.convert(content.document, Document, strict=True)
+        transforms = decode_transforms(document.transforms)
+        if document.kind == "linear":
+            model: LinearModel | ModelBundle = _linear(document, transforms, content.tensors)
+        elif document.kind == "bundle":
+            model = _bundle(document, transforms, content.tensors)
+        else:
+            raise ModelFormatError(f"unknown kind of model {document.kind[:40]!r}")
+    except msgspec.ValidationError as error:
+        raise ModelFormatError(
+            f"malformed model document: {error}", fix="The file was not written by rankine"
+        ) from error
+    except ModelFormatError:
+        raise
+    except ModelError as error:
+        raise ModelFormatError(error.reason, fix=error.fix) from error
+    # The container holds the canonical bytes of its document: if the model gives the same document
+    # back, saving it again gives the same file, and the digest is its own.
+    if canonical(describe(model)) != canonical(content.document):
+        raise ModelFormatError("the model document is not in canonical form")
+    model.__dict__["digest"] = content.digest
+    return model
+
+
+def _linear(document: Document, transforms: Any, tensors: dict[str, NDArray[Any]]) -> LinearModel:
+    _expect(tensors, {"indices": np.int64, "values": np.float64})
+    probes = None if document.probes is None else _probes(document)
+    return LinearModel(
+        document.n_features,
+        tensors["indices"],
+        tensors["values"],
+        transforms,
+        document.metric,
+        document.parameters,
+        document.provenance,
+        document.base,
+        probes,
+        _names(tensors),
+    )
+
+
+def _bundle(document: Document, transforms: Any, tensors: dict[str, NDArray[Any]]) -> ModelBundle:
+    from rankine.model.bundle import ModelBundle
+
+    if document.probes is not None:
+        raise ModelFormatError("a bundle holds no probes")
+    _expect(
+        tensors,
+        {
+            "indices": np.int64,
+            "values": np.float64,
+            "starts": np.int64,
+            "topics": np.uint8,
+            "topic_ends": np.int64,
+        },
+    )
+    return ModelBundle(
+        PackedNames(tensors["topics"], tensors["topic_ends"]),
+        document.n_features,
+        tensors["starts"],
+        tensors["indices"],
+        tensors["values"],
+        transforms,
+        document.metric,
+        document.parameters,
+        document.provenance,
+        document.base,
+        _names(tensors),
+    )
+
+
+def _expect(tensors: dict[str, NDArray[Any]], wanted: dict[str, Any]) -> None:
+    """Exactly these tensors, and names or none, each of its type."""
+    if "names" in tensors or "name_ends" in tensors:
+        wanted = {**wanted, "names": np.uint8, "name_ends": np.int64}
+    if set(tensors) != set(wanted):
+        raise ModelFormatError(f"tensors are {sorted(tensors)}, expected {sorted(wanted)}")
+    for name, dtype in wanted.items():
+        if tensors[name].dtype != dtype:
+            raise ModelFormatError(f"tensor {name!r} has type {tensors[name].dtype}")
+
+
+def _names(tensors: dict[str, NDArray[Any]]) -> PackedNames | None:
+    if "names" not in tensors:
+        return None
+    return PackedNames(tensors["names"], tensors["name_ends"])
+
+
+def _probes(document: Document) -> Probes:
+    probes = msgspec.convert(document.probes, Probes, strict=True)
+    if len(probes.rows) != len(probes.scores) or not 0 < len(probes.rows) <= MAX_PROBES:
+        raise ModelFormatError(f"probes must be 1 to {MAX_PROBES} rows with a score each")
+    for probe in probes.rows:
+        bad = len(probe.indices) != len(probe.values) or any(
+            not 0 <= j < document.n_features for j in probe.indices
+        )
+        if bad or any(b <= a for a, b in zip(probe.indices[:-1], probe.indices[1:], strict=True)):
+            raise ModelFormatError("a probe's positions are out of range or out of order")
+    return probes

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from rankine.core.errors import ModelError, ModelFormatError
+from rankine.model import LinearModel, ModelBundle
+from rankine.model.store import load_any
+
+
+def bundle():
+    return ModelBundle.from_weights(
+        {"earn": [1.0, 0.0, 0.5], "grain": np.array([0.0, -2.0, 0.0]), "none": np.zeros(3)},
+        ["a", "b", "c"],
+        metric="map",
+        parameters={"ranker": "domination"},
+    )
+
+
+def test_a_bundle_is_a_mapping_of_models_in_one_file(tmp_path):
+    made = bundle()
+    made.save(tmp_path / "b.rankine")
+    again = ModelBundle.load(tmp_path / "b.rankine")
+    assert list(again) == ["earn", "grain", "none"]
+    assert len(again) == 3
+    assert again.nnz == 3
+    assert again["earn"].to_dense().tolist() == [1.0, 0.0, 0.5]
+    assert again["grain"].weight_names == ("b",)
+    assert again["grain"].metric == "map"
+    assert again["grain"].parameters["topic"] == "grain"
+    assert again["none"].nnz == 0
+    assert [model.nnz for model in again.values()] == [2, 1, 0]
+    assert again == made
+    assert again.to_bytes() == (tmp_path / "b.rankine").read_bytes()
+    assert isinstance(load_any(tmp_path / "b.rankine"), ModelBundle)
+    with pytest.raises(KeyError):
+        again["absent"]
+
+
+def test_kinds_are_not_confused(tmp_path):
+    bundle().save(tmp_path / "b")
+    LinearModel.from_weights([1.0]).save(tmp_path / "m")
+    with pytest.raises(ModelFormatError, match="bundle of 3"):
+        LinearModel.load(tmp_path / "b")
+    with pytest.raises(ModelFormatError, match="single model"):
+        ModelBundle.load(tmp_path / "m")
+    assert isinstance(load_any(tmp_path / "m"), LinearModel)
+
+
+def test_bundles_refuse_mixed_sizes_and_bad_weights():
+    with pytest.raises(ModelError, match="sizes"):
+        ModelBundle.from_weights({"a": [1.0], "b": [1.0, 2.0]})
+    with pytest.raises(ModelError, match="sizes"):
+        ModelBundle.from_weights({})
+    with pytest.raises(ModelError, match="nan"):
+        ModelBundle.from_weights({"a": [np.nan]})
+    with pytest.raises(ModelError, match="names"):
+        ModelBundle.from_weights({"a": [1.0]}, ["x", "y"])

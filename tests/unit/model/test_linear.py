@@ -1,0 +1,207 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rankine.core.errors import (
+    DigestError,
+    ModelError,
+    ModelFormatError,
+    ModelVersionError,
+    ParameterError,
+)
+from rankine.core.specs import ListRange
+from rankine.model import LinearModel
+from rankine.model import container as container_module
+from rankine.model.probes import Probe, Probes
+
+NAMES = ["bm25", "age", "spam", "prix é"]
+
+
+def full_model():
+    return LinearModel.from_weights(
+        [0.0, 1.5, 0.0, -2.0],
+        NAMES,
+        transforms=(ListRange(),),
+        metric="ndcg@10",
+        parameters={"ranker": "spd", "lam": np.float64(1e-4), "C": np.inf, "k": np.int64(3)},
+        provenance={"rows": 10, "trace": [1, 2.5, None, True]},
+        base=0,
+        probes=Probes((Probe((1, 3), (0.5, 1.0)),), (-1.25,)),
+    )
+
+
+def test_every_field_survives_a_file(tmp_path):
+    model = full_model()
+    model.save(tmp_path / "m.rankine")
+    again = LinearModel.load(tmp_path / "m.rankine")
+    assert again.n_features == 4
+    assert again.nnz == 2
+    assert again.indices.tolist() == [1, 3]
+    assert again.values.tolist() == [1.5, -2.0]
+    assert again.to_dense().tolist() == [0.0, 1.5, 0.0, -2.0]
+    assert again.feature_names == tuple(NAMES)
+    assert again.weight_names == ("age", "prix é")
+    assert again.transforms == (ListRange(),)
+    assert again.metric == "ndcg@10"
+    assert again.parameters == {"ranker": "spd", "lam": 1e-4, "C": "inf", "k": 3}
+    assert again.provenance == {"rows": 10, "trace": [1, 2.5, None, True]}
+    assert again.base == 0
+    assert again.probes == model.probes
+    assert again == model
+    assert again.digest == model.digest
+    assert again.to_bytes() == (tmp_path / "m.rankine").read_bytes()
+
+
+def test_weights_may_be_sparse_rows_and_zeros_are_dropped():
+    dense = np.array([0.0, -0.0, 3.0, 0.0, 1e-300])
+    for given in (
+        dense,
+        dense[None, :],
+        sparse.csr_array(dense[None, :]),
+        sparse.csc_matrix(dense),
+    ):
+        model = LinearModel.from_weights(given)
+        assert model.indices.tolist() == [2, 4]
+        assert model.to_dense().tolist() == dense.tolist()
+
+
+def test_the_callers_array_is_neither_shared_nor_frozen():
+    w = np.array([1.0, 2.0])
+    model = LinearModel.from_weights(w)
+    w[0] = 9.0
+    assert model.to_dense().tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="read-only"):
+        model.values[0] = 5.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_refused(bad):
+    with pytest.raises(ModelError, match="position 1"):
+        LinearModel.from_weights([1.0, bad])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"w": np.ones((2, 2))}, "shape"),
+        ({"w": ["a", "b"]}, "not numbers"),
+        ({"w": [1.0, 2.0], "feature_names": ["a"]}, "1 feature names for 2"),
+        ({"w": [1.0, 0.0, 2.0], "weight_names": ["a"]}, "1 feature names"),
+        ({"w": [1.0], "base": 2}, "base"),
+    ],
+)
+def test_shapes_and_names_must_fit(arguments, message):
+    with pytest.raises(ModelError, match=message):
+        LinearModel.from_weights(**arguments)
+
+
+def test_names_must_be_distinct_and_valid():
+    with pytest.raises(ParameterError, match="'a' appears twice"):
+        LinearModel.from_weights([1.0, 2.0], ["a", "a"])
+    with pytest.raises(ParameterError, match="Unicode"):
+        LinearModel.from_weights([1.0], ["\ud800"])
+
+
+def test_names_of_the_weights_alone_serve_hashed_models(tmp_path):
+    model = LinearModel.from_weights([0.0, 1.0, 0.0, 2.0], weight_names=["brand=x", "brand=y"])
+    model.save(tmp_path / "m")
+    again = LinearModel.load(tmp_path / "m")
+    assert again.feature_names is None
+    assert again.weight_names == ("brand=x", "brand=y")
+    assert LinearModel.from_weights([0.0, 1.0]).weight_names == ("2",)
+    assert LinearModel.from_weights([0.0, 1.0], base=0).weight_names == ("1",)
+
+
+def test_compact_keeps_the_function_over_fewer_columns():
+    model = LinearModel.from_weights([0.0, 1.5, 0.0, -2.0], NAMES)
+    small = model.compact()
+    assert small.n_features == 2
+    assert small.feature_names == ("age", "prix é")
+    row = np.array([7.0, 2.0, 7.0, 3.0])
+    assert small.to_dense() @ row[model.indices] == model.to_dense() @ row
+
+
+def test_equal_content_has_equal_digests_and_other_content_others():
+    a, b = LinearModel.from_weights([1.0, 2.0]), LinearModel.from_weights(np.array([1.0, 2.0]))
+    c = LinearModel.from_weights([1.0, np.nextafter(2.0, 3.0)])
+    assert a == b
+    assert hash(a) == hash(b)
+    assert a != c
+    assert len(a.digest) == 64
+
+
+def test_an_empty_model_is_a_model(tmp_path):
+    model = LinearModel.from_weights(np.zeros(5))
+    model.save(tmp_path / "zero")
+    assert LinearModel.load(tmp_path / "zero").nnz == 0
+
+
+def test_the_safetensors_library_opens_the_file(tmp_path):
+    from safetensors import safe_open
+
+    full_model().save(tmp_path / "m.rankine")
+    with safe_open(tmp_path / "m.rankine", "np") as file:
+        assert file.get_tensor("values").tolist() == [1.5, -2.0]
+        assert file.get_tensor("indices").tolist() == [1, 3]
+        assert bytes(file.get_tensor("names")) == "".join(NAMES).encode()
+        assert file.metadata()["format"] == "rankine/1"
+        assert '"ranker":"spd"' in file.metadata()["model"]
+
+
+def test_a_changed_byte_is_noticed_and_the_file_named(tmp_path):
+    path = tmp_path / "m.rankine"
+    full_model().save(path)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DigestError, match=r"m\.rankine.*SHA-256"):
+        LinearModel.load(path)
+
+
+def test_a_newer_format_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr(container_module, "FORMAT_VERSION", 2)
+    data = full_model().to_bytes()
+    monkeypatch.setattr(container_module, "FORMAT_VERSION", 1)
+    with pytest.raises(ModelVersionError, match="format 2, this rankine reads up to 1"):
+        LinearModel.from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"\x80\x04\x95abc", "pickle"),
+        (b"PK\x03\x04....", "zip"),
+        (b"PAR1....", "Parquet"),
+        (b"<html>404</html>", "HTML"),
+        (b'{"weights": [1]}', "JSON"),
+        (b"", "empty"),
+        (b"version https://git-lfs.github.com/spec/v1", "LFS"),
+        (b"\x10\x00\x00\x00\x00\x00\x00\x00" + b'{"a":{}}        ', "safetensors"),
+        (b"\x00\x01\x02", "not a rankine model"),
+    ],
+)
+def test_other_kinds_of_files_are_named(tmp_path, content, kind):
+    path = tmp_path / "m"
+    path.write_bytes(content)
+    with pytest.raises(ModelFormatError, match=kind):
+        LinearModel.load(path)
+
+
+def test_a_folder_or_device_is_no_model(tmp_path):
+    with pytest.raises(ModelFormatError, match="regular file"):
+        LinearModel.load("/dev/zero")
+    with pytest.raises(OSError, match="directory"):
+        LinearModel.load(tmp_path)
+
+
+def test_a_document_beyond_the_header_limit_is_refused_at_save():
+    model = LinearModel.from_weights([1.0], parameters={"note": "x" * 2_000_000})
+    with pytest.raises(ModelFormatError, match="header"):
+        model.to_bytes()
+
+
+def test_many_names_fit(tmp_path):
+    n = 100_000
+    model = LinearModel.from_weights(np.ones(n), [f"feature {j}" for j in range(n)])
+    model.save(tmp_path / "big")
+    assert LinearModel.load(tmp_path / "big").feature_names[-1] == f"feature {n - 1}"
