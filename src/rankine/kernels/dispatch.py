@@ -53,7 +53,7 @@ def question(stub: Callable[..., Any]) -> Question:
             raise TypeError(f"{type(spec).__name__} has no answer to {stub.__name__}") from None
         return chosen(spec, *args)
 
-    def choose(spec: Any, *args: Any) -> Any:  # noqa: ARG001 - Numba passes the other types too
+    def choose(spec: Any, *args: Any) -> Any:
         return answers.get(getattr(spec, "instance_class", type(None)))
 
     overload(ask, strict=False)(choose)

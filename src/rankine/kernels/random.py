@@ -6,6 +6,8 @@ SplitMix64's finaliser (Steele, Lea, Flood 2014) applied to ``seed + counter * g
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +23,7 @@ _UNIT = 1.0 / 9007199254740992.0  # 2^-53
 
 
 @jit
-def random_bits(seed: int, counter: int) -> int:
+def random_bits(seed: Any, counter: Any) -> Any:
     """64 random bits: draw ``counter`` of stream ``seed``."""
     z = np.uint64(seed) + np.uint64(counter) * _GOLDEN
     z = (z ^ (z >> _S30)) * _MIX_1
@@ -30,13 +32,13 @@ def random_bits(seed: int, counter: int) -> int:
 
 
 @jit
-def random_unit(seed: int, counter: int) -> float:
+def random_unit(seed: Any, counter: Any) -> Any:
     """Uniform in [0, 1)."""
     return np.float64(random_bits(seed, counter) >> _S11) * _UNIT
 
 
 @jit
-def random_below(seed: int, counter: int, n: int) -> int:
+def random_below(seed: Any, counter: Any, n: Any) -> Any:
     """Uniform integer in [0, n); the bias is below n / 2^53."""
     return np.int64(random_unit(seed, counter) * n)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.dispatch import question
+from rankine.kernels.prefetch import prefetch_span
 
 __all__ = [
     "CsrRows",
@@ -21,9 +22,12 @@ __all__ = [
     "n_rows",
     "row_add",
     "row_add_diff",
+    "row_add_tracked",
+    "row_diff_norm2",
     "row_dot",
     "row_dot_diff",
     "row_norm2",
+    "row_prefetch",
     "scores_into",
 ]
 
@@ -75,6 +79,21 @@ def row_add_diff(rows: Rows, a: int, b: int, c: float, w: NDArray[np.float64]) -
     """w += c (x_a - x_b)."""
 
 
+@question
+def row_diff_norm2(rows: Rows, a: int, b: int) -> Any:
+    """|x_a - x_b|^2, by merging: no cancellation when the rows are close."""
+
+
+@question
+def row_add_tracked(rows: Rows, i: int, c: float, w: NDArray[np.float64]) -> Any:
+    """w += c x_i; returns the change of |w|^2, so that norms cost no pass of their own."""
+
+
+@question
+def row_prefetch(rows: Rows, i: int) -> None:
+    """Ask the processor to fetch row i into its cache (no effect on results)."""
+
+
 @jit(fastmath=REDUCE)
 def _csr_dot(indices: Any, values: Any, start: int, stop: int, w: Any) -> float:
     total = 0.0
@@ -103,6 +122,52 @@ def _sum_of_squares(values: Any) -> float:
 def _csr_add(indices: Any, values: Any, start: int, stop: int, c: float, w: Any) -> None:
     for k in range(np.uint64(start), np.uint64(stop)):
         w[indices[k]] += c * values[k]
+
+
+@jit
+def _csr_diff_norm2(rows: Any, a: int, b: int) -> float:
+    p, p_end = rows.indptr[a], rows.indptr[a + 1]
+    q, q_end = rows.indptr[b], rows.indptr[b + 1]
+    total = 0.0
+    while p < p_end and q < q_end:
+        i, j = rows.indices[p], rows.indices[q]
+        x = np.float64(rows.values[p]) if i <= j else 0.0
+        y = np.float64(rows.values[q]) if j <= i else 0.0
+        total += (x - y) * (x - y)
+        p += i <= j
+        q += j <= i
+    total += _sum_of_squares(rows.values[p:p_end])
+    return total + _sum_of_squares(rows.values[q:q_end])
+
+
+@jit(fastmath=REDUCE)
+def _csr_add_tracked(indices: Any, values: Any, start: int, stop: int, c: float, w: Any) -> float:
+    change = 0.0
+    for k in range(np.uint64(start), np.uint64(stop)):
+        step = c * values[k]
+        old = w[indices[k]]
+        w[indices[k]] = old + step
+        change += step * (2.0 * old + step)
+    return change
+
+
+@jit(fastmath=REDUCE)
+def _dense_add_tracked(values: Any, i: int, c: float, w: Any) -> float:
+    change = 0.0
+    for j in range(values.shape[1]):
+        step = c * values[i, j]
+        change += step * (2.0 * w[j] + step)
+        w[j] += step
+    return change
+
+
+@jit(fastmath=REDUCE)
+def _dense_diff_norm2(values: Any, a: int, b: int) -> float:
+    total = 0.0
+    for j in range(values.shape[1]):
+        gap = np.float64(values[a, j]) - np.float64(values[b, j])
+        total += gap * gap
+    return total
 
 
 @n_rows.answer(DenseRows)
@@ -167,6 +232,38 @@ def _dense_row_add_diff(rows: Any, a: Any, b: Any, c: Any, w: Any) -> Any:
 def _csr_row_add_diff(rows: Any, a: Any, b: Any, c: Any, w: Any) -> Any:
     _csr_add(rows.indices, rows.values, rows.indptr[a], rows.indptr[a + 1], c, w)
     _csr_add(rows.indices, rows.values, rows.indptr[b], rows.indptr[b + 1], -c, w)
+
+
+@row_diff_norm2.answer(DenseRows)
+def _dense_row_diff_norm2(rows: Any, a: Any, b: Any) -> Any:
+    return _dense_diff_norm2(rows.values, a, b)
+
+
+@row_diff_norm2.answer(CsrRows)
+def _csr_row_diff_norm2(rows: Any, a: Any, b: Any) -> Any:
+    return _csr_diff_norm2(rows, a, b)
+
+
+@row_add_tracked.answer(DenseRows)
+def _dense_row_add_tracked(rows: Any, i: Any, c: Any, w: Any) -> Any:
+    return _dense_add_tracked(rows.values, i, c, w)
+
+
+@row_add_tracked.answer(CsrRows)
+def _csr_row_add_tracked(rows: Any, i: Any, c: Any, w: Any) -> Any:
+    return _csr_add_tracked(rows.indices, rows.values, rows.indptr[i], rows.indptr[i + 1], c, w)
+
+
+@row_prefetch.answer(DenseRows)
+def _dense_row_prefetch(rows: Any, i: Any) -> Any:
+    flat = rows.values.ravel()
+    prefetch_span(flat, i * rows.values.shape[1], (i + 1) * rows.values.shape[1])
+
+
+@row_prefetch.answer(CsrRows)
+def _csr_row_prefetch(rows: Any, i: Any) -> Any:
+    prefetch_span(rows.indices, rows.indptr[i], rows.indptr[i + 1])
+    prefetch_span(rows.values, rows.indptr[i], rows.indptr[i + 1])
 
 
 @jit

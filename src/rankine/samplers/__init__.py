@@ -1,1 +1,1 @@
-"""."""
+"""Pair samplers: which two rows a stochastic step compares."""

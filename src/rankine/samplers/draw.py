@@ -1,0 +1,243 @@
+"""Drawing pairs: exact within a query, the paper's label-first rule, and plain rejection.
+
+A sampler is a NamedTuple that answers ``draw_pair(sampler, seed, step) -> (a, b, t)``: rows a and b
+of one query, t = 1 when a is preferred, t = 0 for a tied pair, t = -1 when no pair was found. The
+seed of a step determines its draw completely.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.kernels.compile import jit
+from rankine.kernels.dispatch import question
+from rankine.kernels.random import random_below, random_unit
+from rankine.samplers.pair_index import PairIndex
+
+__all__ = ["ExactPairs", "LabelPairs", "RejectionPairs", "StreamPairs", "TiedPairs", "draw_pair"]
+
+#: Above this chance two random rows are compared directly; below it a level is chosen first.
+_DIRECT = 0.25
+#: How a pair is drawn within a query of a stream.
+EXACT, WITH_TIES, BY_LABELS = 0, 1, 2
+#: Few levels are scanned, many are searched.
+_SCAN = 8
+
+
+@question
+def draw_pair(sampler: Any, seed: int, step: int) -> Any:
+    """Draw one pair: rows a, b and t."""
+
+
+class ExactPairs(NamedTuple):
+    """Every pair of a query equally likely (ALGORITHMS "S2"; omitted in Sculley 2009)."""
+
+    pairs: PairIndex
+
+
+class TiedPairs(NamedTuple):
+    """Every two rows of a query equally likely, equal labels included."""
+
+    pairs: PairIndex
+
+
+class LabelPairs(NamedTuple):
+    """Uniform query, two uniform labels, one uniform row of each (Sculley 2009, section 3.1)."""
+
+    pairs: PairIndex
+
+
+class StreamPairs(NamedTuple):
+    """Queries in the order of a stream: query k owns the steps before ``step_ends[k]``."""
+
+    pairs: PairIndex
+    step_ends: NDArray[np.int64]
+    rule: int
+
+
+class RejectionPairs(NamedTuple):
+    """Two uniform rows, kept if they form a pair (Sculley 2009, section 3.1): no index needed."""
+
+    query_of: NDArray[np.int64]
+    labels: NDArray[np.float64]
+    row_weight: NDArray[np.float64]  # relative to the largest, or empty
+    query_weight: NDArray[np.float64]  # relative to the largest, or empty
+    ties: bool
+    max_trials: int
+
+
+@jit
+def _search(mass: Any, low: int, high: int, target: float) -> int:
+    """First k in [low, high) with mass[k] > target."""
+    while low < high:
+        middle = (low + high) >> 1
+        if mass[middle] > target:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@jit
+def _pick_query(query_mass: Any, n: int, seed: int) -> int:
+    if n == 1:
+        return 0
+    if query_mass.shape[0] == 0:
+        return random_below(seed, 0, n)
+    target = random_unit(seed, 0) * query_mass[n - 1]
+    return min(_search(query_mass, 0, n - 1, target), n - 1)
+
+
+@jit
+def _pick_position(row_mass: Any, seed: int, counter: int, start: int, stop: int) -> int:
+    """A position in [start, stop), in proportion to row weights."""
+    if row_mass.shape[0] == 0:
+        return start + random_below(seed, counter, stop - start)
+    low, high = row_mass[start], row_mass[stop]
+    target = low + random_unit(seed, counter) * (high - low)
+    return min(_search(row_mass, start + 1, stop, target) - 1, stop - 1)
+
+
+@jit
+def _pick_outside(row_mass: Any, seed: int, start: int, stop: int, first: int, last: int) -> int:
+    """A position of the query [start, stop) that is not in the block [first, last)."""
+    if row_mass.shape[0] == 0:
+        position = start + random_below(seed, 3, stop - start - (last - first))
+        return position + (last - first) if position >= first else position
+    skipped = row_mass[last] - row_mass[first]
+    total = row_mass[stop] - row_mass[start] - skipped
+    target = row_mass[start] + random_unit(seed, 3) * total
+    if target >= row_mass[first]:
+        return min(_search(row_mass, last + 1, stop, target + skipped) - 1, stop - 1)
+    return min(_search(row_mass, start + 1, first, target) - 1, first - 1)
+
+
+@jit
+def _pick_level(level_mass: Any, first: int, n: int, seed: int) -> int:
+    last = first + n - 1
+    target = random_unit(seed, 1) * level_mass[last]
+    if n > _SCAN:
+        return _search(level_mass, first, last, target)
+    level = first
+    while level < last and level_mass[level] <= target:
+        level += 1
+    return level
+
+
+@jit
+def _oriented(index: PairIndex, p: int, q: int) -> Any:
+    a, b = np.int64(index.order[p]), np.int64(index.order[q])
+    if index.labels[p] > index.labels[q]:
+        return a, b, 1.0
+    if index.labels[p] < index.labels[q]:
+        return b, a, 1.0
+    return a, b, 0.0
+
+
+@jit
+def _exact_in(index: PairIndex, seed: int, k: int) -> Any:
+    start, stop = index.query_starts[k], index.query_stops[k]
+    if index.accept[k] >= _DIRECT:
+        counter = 1
+        while True:
+            p = _pick_position(index.row_mass, seed, counter, start, stop)
+            q = _pick_position(index.row_mass, seed, counter + 1, start, stop)
+            if index.labels[p] != index.labels[q]:
+                return _oriented(index, p, q)
+            counter += 2
+    level = _pick_level(index.level_mass, index.query_levels[k], index.n_levels[k], seed)
+    first, last = index.level_starts[level], index.level_starts[level + 1]
+    p = _pick_position(index.row_mass, seed, 2, first, last)
+    q = _pick_outside(index.row_mass, seed, start, stop, first, last)
+    # Positions rise with the label, so the later one is preferred; no label is read.
+    better, worse = (p, q) if p > q else (q, p)
+    return np.int64(index.order[better]), np.int64(index.order[worse]), 1.0
+
+
+@jit
+def _tied_in(index: PairIndex, seed: int, k: int) -> Any:
+    start, stop = index.query_starts[k], index.query_stops[k]
+    counter = 1
+    # A query whose weight sits in one row offers no second row; the cap ends the search.
+    while counter < 1000:
+        p = _pick_position(index.row_mass, seed, counter, start, stop)
+        q = _pick_position(index.row_mass, seed, counter + 1, start, stop)
+        if p != q:
+            return _oriented(index, p, q)
+        counter += 2
+    return np.int64(0), np.int64(0), -1.0
+
+
+@jit
+def _labels_in(index: PairIndex, seed: int, k: int) -> Any:
+    n = index.n_levels[k]
+    i = random_below(seed, 1, n)
+    j = random_below(seed, 2, n - 1)
+    j += j >= i
+    low, high = index.query_levels[k] + min(i, j), index.query_levels[k] + max(i, j)
+    starts = index.level_starts
+    p = _pick_position(index.row_mass, seed, 3, starts[high], starts[high + 1])
+    q = _pick_position(index.row_mass, seed, 4, starts[low], starts[low + 1])
+    return np.int64(index.order[p]), np.int64(index.order[q]), 1.0
+
+
+@draw_pair.answer(ExactPairs)
+def _draw_exact(sampler: Any, seed: Any, step: Any) -> Any:
+    index = sampler.pairs
+    return _exact_in(index, seed, _pick_query(index.query_mass, index.query_starts.shape[0], seed))
+
+
+@draw_pair.answer(TiedPairs)
+def _draw_tied(sampler: Any, seed: Any, step: Any) -> Any:
+    index = sampler.pairs
+    return _tied_in(index, seed, _pick_query(index.query_mass, index.query_starts.shape[0], seed))
+
+
+@draw_pair.answer(LabelPairs)
+def _draw_labels(sampler: Any, seed: Any, step: Any) -> Any:
+    index = sampler.pairs
+    return _labels_in(index, seed, _pick_query(index.query_mass, index.query_starts.shape[0], seed))
+
+
+@draw_pair.answer(StreamPairs)
+def _draw_stream(sampler: Any, seed: Any, step: Any) -> Any:
+    index = sampler.pairs
+    k = np.searchsorted(sampler.step_ends, step, side="right")
+    if sampler.rule == BY_LABELS:
+        return _labels_in(index, seed, k)
+    if sampler.rule == WITH_TIES:
+        return _tied_in(index, seed, k)
+    return _exact_in(index, seed, k)
+
+
+@jit
+def _kept(sampler: RejectionPairs, seed: int, counter: int, a: int, b: int) -> bool:
+    """Thin accepted pairs by their weight, relative to the largest possible one."""
+    chance = 1.0
+    if sampler.row_weight.shape[0] > 0:
+        chance *= sampler.row_weight[a] * sampler.row_weight[b]
+    if sampler.query_weight.shape[0] > 0:
+        chance *= sampler.query_weight[sampler.query_of[a]]
+    return chance >= 1.0 or random_unit(seed, counter) < chance
+
+
+@draw_pair.answer(RejectionPairs)
+def _draw_rejection(sampler: Any, seed: Any, step: Any) -> Any:
+    m = sampler.labels.shape[0]
+    for trial in range(sampler.max_trials):
+        a = random_below(seed, 3 * trial, m)
+        b = random_below(seed, 3 * trial + 1, m)
+        if a == b or sampler.query_of[a] != sampler.query_of[b]:
+            continue
+        gap = sampler.labels[a] - sampler.labels[b]
+        if gap == 0.0 and not sampler.ties:
+            continue
+        if not _kept(sampler, seed, 3 * trial + 2, a, b):
+            continue
+        if gap < 0:
+            a, b = b, a
+        return a, b, np.float64(gap != 0.0)
+    return 0, 0, -1.0

@@ -1,0 +1,141 @@
+"""Stochastic pairwise descent: draw a pair, take a step (Sculley 2009, algorithm 1).
+
+Draw ``i`` of a run is a pure function of the seed and i, so a run cut into pieces, resumed or
+recorded along the way ends with the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import NoPairsError
+from rankine.kernels.compile import jit
+from rankine.kernels.random import random_bits
+from rankine.kernels.rows import Rows, row_prefetch
+from rankine.samplers.draw import draw_pair
+from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
+from rankine.solvers.pair_steps import pair_step
+from rankine.solvers.scaled_vector import AL, COUNT, S, ScaledVector, average_of, new_vector
+
+__all__ = ["Phase", "run_phase", "solve_pairs"]
+
+_BATCH = 64
+_AHEAD = 4  # pairs fetched ahead of use; more gains nothing
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps ``start`` to ``stop`` of a run with one learner.
+
+    ``shift`` is added to the step number that the learner sees; ``average_from`` is the first
+    step whose iterate is counted in the average.
+    """
+
+    learner: Any
+    start: int
+    stop: int
+    shift: int = 0
+    average_from: int = 0
+
+
+@jit
+def _run(
+    rows: Rows,
+    sampler: Any,
+    learner: Any,
+    w: ScaledVector,
+    seed: Any,
+    span: Any,
+    shift: int,
+    average_from: int,
+) -> int:
+    """Take the steps of ``span``; returns the first step that found no pair, or -1."""
+    start, stop = span
+    first = np.empty(_BATCH, dtype=np.int64)
+    second = np.empty(_BATCH, dtype=np.int64)
+    kind = np.empty(_BATCH)
+    for base in range(start, stop, _BATCH):
+        size = min(_BATCH, stop - base)
+        for k in range(size):
+            step_seed = random_bits(seed, base + k)
+            first[k], second[k], kind[k] = draw_pair(sampler, step_seed, base + k)
+            if kind[k] < 0.0:
+                return base + k
+        for k in range(min(_AHEAD, size)):
+            row_prefetch(rows, first[k])
+            row_prefetch(rows, second[k])
+        for k in range(size):
+            if k + _AHEAD < size:
+                row_prefetch(rows, first[k + _AHEAD])
+                row_prefetch(rows, second[k + _AHEAD])
+            pair_step(learner, w, rows, first[k], second[k], kind[k], base + k + 1 + shift)
+            if base + k >= average_from:
+                w.c[AL] += w.c[S]
+                w.c[COUNT] += 1.0
+    return -1
+
+
+def run_phase(
+    rows: Rows, sampler: Any, phase: Phase, w: ScaledVector, seed: int, span: tuple[int, int]
+) -> None:
+    """Take the steps of ``span``, a part of a phase."""
+    key = np.uint64(seed)
+    failed = _run(rows, sampler, phase.learner, w, key, span, phase.shift, phase.average_from)
+    if failed >= 0:
+        raise NoPairsError(
+            f"step {failed} found no pair in the allowed number of trials",
+            fix="Use sampling='query' or 'uniform', which index the pairs, or raise max_trials",
+        )
+
+
+def solve_pairs(
+    rows: Rows,
+    sampler: Any,
+    phases: Sequence[Phase],
+    coef: NDArray[np.float64],
+    seed: int,
+    *,
+    report_at: Sequence[int] = (),
+    record: Callable[[int, NDArray[np.float64]], dict[str, float]] | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Solution:
+    """Run the phases one after another.
+
+    Parameters
+    ----------
+    coef
+        Weights to start from.
+    report_at
+        Steps after which callbacks are called and ``record`` is asked for a row of the trace.
+    record
+        Measures weights; its numbers go to the trace and to the callbacks.
+    """
+    w = new_vector(coef)
+    total = phases[-1].stop
+    stops = sorted({step for step in report_at if phases[0].start < step <= total} | {total})
+    trace: list[dict[str, float]] = []
+    done = phases[0].start
+    reason = "max_iter"
+    for stop in stops:
+        for phase in phases:
+            begin, end = max(done, phase.start), min(stop, phase.stop)
+            if begin < end:
+                run_phase(rows, sampler, phase, w, seed, (begin, end))
+        done = stop
+        current = average_of(w)
+        require_finite(current, done, "stochastic pairwise descent")
+        values = {} if record is None else record(done, current)
+        if values:
+            trace.append({"step": done, **values})
+        if (
+            notify(callbacks, Progress("steps", done, total, values, lambda: average_of(w)))
+            and done < total
+        ):
+            reason = "callback"
+            break
+    return Solution(average_of(w), float("nan"), {}, done, tuple(trace), reason)
