@@ -72,6 +72,33 @@ register(
         writer="rankine.data.writers.letor",
     )
 )
+register(
+    Format(
+        "parquet",
+        (".parquet", ".pq"),
+        (b"PAR1",),
+        reader="rankine.data.readers.parquet",
+        writer="rankine.data.writers.parquet",
+    )
+)
+register(
+    Format(
+        "arrow",
+        (".arrow", ".arrows", ".feather", ".ipc"),
+        (b"ARROW1", b"\xff\xff\xff\xff", b"FEA1"),
+        reader="rankine.data.readers.arrow",
+        writer="rankine.data.writers.arrow",
+    )
+)
+register(
+    Format(
+        "npz",
+        (".npz",),
+        (b"PK\x03\x04",),
+        reader="rankine.data.readers.npz",
+        writer="rankine.data.writers.npz",
+    )
+)
 
 
 def choose_format(source: Source, name: str | None, head: bytes) -> Format:

@@ -20,7 +20,7 @@ _CHOICES = {
     "qid_type": ("int", "str"),
     "missing": ("error", "zero"),
     "on_bad_row": ("error", "skip"),
-    "dtype": ("float32", "float64"),
+    "dtype": (None, "float32", "float64"),
 }
 
 _POSITIVE = (
@@ -63,13 +63,15 @@ class ReadOptions:
     feature_names
         Names, one per column, or the path of a file with one name a line.
     dtype
-        "float64" or "float32"; decimal numbers are rounded once, to the nearest.
+        "float64" or "float32"; decimal numbers are rounded once, to the nearest. None: float64
+        for text, and for Parquet, Arrow and npz what the file stores.
     dense
         True or False force the storage; None lets ``load`` choose a dense array when at least
         half of the matrix is stored, and ``scan`` give CSR blocks of text.
     label, query, docid, weight, position, columns, features
         Column names of Parquet and Arrow; ``columns`` are kept as further columns,
-        ``features`` names the feature columns (None: all others).
+        ``features`` names the feature columns (None: all others). A role given as None has no
+        column: no labels (zeros), one query, no docids ...
     group
         Rows per query, in row order, for files without query ids: a sequence, or the path
         (paths) of ``.query`` / ``.group`` files.
@@ -98,13 +100,13 @@ class ReadOptions:
     missing: str = "error"
     on_bad_row: str = "error"
     feature_names: Sequence[str] | str | os.PathLike[str] | None = None
-    dtype: str = "float64"
+    dtype: str | None = None
     dense: bool | None = None
-    label: str = "label"
-    query: str = "qid"
-    docid: str = "docid"
-    weight: str = "weight"
-    position: str = "position"
+    label: str | None = "label"
+    query: str | None = "qid"
+    docid: str | None = "docid"
+    weight: str | None = "weight"
+    position: str | None = "position"
     columns: Sequence[str] = ()
     features: Sequence[str] | None = None
     group: Any = None
@@ -122,7 +124,8 @@ class ReadOptions:
     progress: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
+        if self.dtype is not None:
+            object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ParameterError(

@@ -1,0 +1,312 @@
+"""Which columns of a table are labels, queries, features: decided once per file, from its schema.
+
+Two layouts hold features: one numeric column per feature, or two list columns ``indices`` and
+``values`` with one sparse row each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as pt
+
+from rankine.core.errors import LimitError, ParameterError, SchemaError
+from rankine.data.readers.arrow_types import is_list, is_number, is_text
+
+if TYPE_CHECKING:
+    from rankine.data.options import ReadOptions
+
+__all__ = ["SPARSE", "ColumnPlan", "FileNotes", "plan_columns", "read_notes", "write_notes"]
+
+#: Names of the two list columns of the sparse layout.
+SPARSE = ("indices", "values")
+
+#: Roles whose column may be absent when its name was not chosen by the user.
+_OPTIONAL = {"docid": "docid", "weight": "weight", "position": "position"}
+
+#: Key of rankine's own entry in a schema's metadata.
+_KEY = b"rankine"
+
+
+class FileNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file written by rankine says about itself.
+
+    Attributes
+    ----------
+    n_features
+        Width of the matrix.
+    base
+        First index of the sparse layout.
+    named
+        Whether features have names (else those of the columns are mere numbers).
+    feature_names
+        Their names, in the sparse layout.
+    columns
+        Further columns, which are not features.
+    """
+
+    n_features: int | None = None
+    base: int | None = None
+    named: bool = True
+    feature_names: tuple[str, ...] | None = None
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """Columns by role.
+
+    Attributes
+    ----------
+    label, query, docid, weight, position
+        Column names, or None.
+    extra
+        Columns carried into ``Dataset.columns``.
+    features
+        One name per feature, or the two list columns when ``sparse``.
+    sparse
+        Which of the two layouts.
+    dtype
+        Type of ``Dataset.X``.
+    n_features
+        Width of X, or None when only the rows tell.
+    feature_names
+        Names of the features, or None.
+    """
+
+    label: str | None
+    query: str | None
+    docid: str | None
+    weight: str | None
+    position: str | None
+    extra: tuple[str, ...]
+    features: tuple[str, ...]
+    sparse: bool
+    dtype: np.dtype[Any]
+    n_features: int | None
+    feature_names: tuple[str, ...] | None
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that must be read, each once."""
+        roles = (self.label, self.query, self.docid, self.weight, self.position)
+        named = [name for name in roles if name is not None]
+        return list(dict.fromkeys([*named, *self.extra, *self.features]))
+
+
+def plan_columns(schema: pa.Schema, options: ReadOptions, file: str) -> ColumnPlan:
+    """Resolve names and types; every mismatch is an error that lists what the file holds."""
+    _refuse_twins(schema, file)
+    roles = {role: _role(schema, options, role, file) for role in ("label", "query", *_OPTIONAL)}
+    notes = read_notes(schema, file)
+    carried = [name for name in notes.columns if name in schema.names]
+    extra = tuple(dict.fromkeys([*options.columns, *carried]))
+    for name in extra:
+        _require(schema, name, file, "columns=")
+    taken = {name for name in roles.values() if name is not None} | set(extra)
+    features, sparse = _features(schema, options, taken, file)
+    if sparse:
+        n_features, names = _sparse_width(options, notes, file)
+    else:
+        n_features, names = _dense_width(options, notes, features, file)
+    return ColumnPlan(
+        **roles,
+        extra=extra,
+        features=features,
+        sparse=sparse,
+        dtype=_dtype(schema, features, sparse, options),
+        n_features=n_features,
+        feature_names=names,
+    )
+
+
+def read_notes(schema: pa.Schema, file: str) -> FileNotes:
+    """rankine's metadata entry, checked; an empty answer when there is none."""
+    raw = (schema.metadata or {}).get(_KEY)
+    if raw is None:
+        return FileNotes()
+    try:
+        notes = msgspec.json.decode(raw, type=FileNotes)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _damaged(file, str(error)) from error
+    if notes.n_features is not None and notes.n_features < 0:
+        raise _damaged(file, "n_features is negative")
+    if notes.feature_names is not None and len(notes.feature_names) != notes.n_features:
+        raise _damaged(file, f"{len(notes.feature_names)} names for {notes.n_features} features")
+    return notes
+
+
+def _damaged(file: str, why: str) -> SchemaError:
+    return SchemaError(
+        f"the schema's 'rankine' metadata entry is damaged: {why}",
+        fix="Write the file again, or remove that entry",
+        file=file,
+    )
+
+
+def write_notes(notes: FileNotes) -> dict[bytes, bytes]:
+    """Schema metadata that ``read_notes`` understands."""
+    return {_KEY: msgspec.json.encode(notes)}
+
+
+def _refuse_twins(schema: pa.Schema, file: str) -> None:
+    if len(set(schema.names)) == len(schema.names):
+        return
+    twin = next(name for k, name in enumerate(schema.names) if name in schema.names[:k])
+    raise SchemaError(
+        f"two columns are called {twin!r}", fix="Rename one of them", file=file, column=twin
+    )
+
+
+def _role(schema: pa.Schema, options: ReadOptions, role: str, file: str) -> str | None:
+    """The column that plays ``role``; None when there is none and none was asked for."""
+    name = getattr(options, role)
+    if name is None:
+        return None
+    if name not in schema.names and _OPTIONAL.get(role) == name:
+        return None
+    _require(schema, name, file, f"{role}=")
+    return str(name)
+
+
+def _require(schema: pa.Schema, name: str, file: str, option: str) -> None:
+    if name in schema.names:
+        return
+    shown = ", ".join(repr(column) for column in schema.names[:12])
+    more = f" and {len(schema.names) - 12} more" if len(schema.names) > 12 else ""
+    raise SchemaError(
+        f"no column {name!r}; the file holds {shown}{more}",
+        fix=f"Name the right column with {option}",
+        file=file,
+        column=name,
+    )
+
+
+def _features(
+    schema: pa.Schema, options: ReadOptions, taken: set[str], file: str
+) -> tuple[tuple[str, ...], bool]:
+    """Feature columns and whether they are the sparse pair."""
+    if options.features is not None:
+        chosen = tuple(options.features)
+        if len(set(chosen)) != len(chosen):
+            raise ParameterError("features= names a column twice", fix="Name each column once")
+        for name in chosen:
+            _require(schema, name, file, "features=")
+    else:
+        rest = tuple(name for name in schema.names if name not in taken)
+        chosen = SPARSE if _is_pair(schema, SPARSE) and set(SPARSE) <= set(rest) else rest
+    if _is_pair(schema, chosen):
+        _check_pair(schema, chosen, file)
+        return chosen, True
+    for name in chosen:
+        _check_feature(schema.field(name), file)
+    return chosen, False
+
+
+def _is_pair(schema: pa.Schema, names: tuple[str, ...]) -> bool:
+    return len(names) == 2 and all(
+        name in schema.names and is_list(schema.field(name).type) for name in names
+    )
+
+
+def _check_pair(schema: pa.Schema, pair: tuple[str, ...], file: str) -> None:
+    inner = [schema.field(name).type.value_type for name in pair]
+    for name, kind, good in (
+        (pair[0], inner[0], pt.is_integer(inner[0])),
+        (pair[1], inner[1], is_number(inner[1])),
+    ):
+        if not good:
+            raise SchemaError(
+                f"column {name!r} holds lists of {kind}",
+                fix="Sparse rows need a list of integers and a list of numbers",
+                file=file,
+                column=name,
+            )
+
+
+def _check_feature(field: pa.Field, file: str) -> None:
+    if is_number(field.type):
+        return
+    if pt.is_dictionary(field.type) or is_text(field.type):
+        fix = (
+            "Choose the numeric columns with features=[...]; carry this one along with "
+            "columns=[...] to hash or one-hot it, or leave it out"
+        )
+    else:
+        fix = "Choose the numeric columns with features=[...], or cast this one to float"
+    raise SchemaError(
+        f"feature column {field.name!r} is of type {field.type}, not a number",
+        fix=fix,
+        file=file,
+        column=field.name,
+    )
+
+
+def _dtype(
+    schema: pa.Schema, features: tuple[str, ...], sparse: bool, options: ReadOptions
+) -> np.dtype[Any]:
+    """float32 when every stored value is float32 (or half), unless the caller chose."""
+    if options.dtype is not None:
+        return np.dtype(options.dtype)
+    kinds = (
+        [schema.field(features[1]).type.value_type]
+        if sparse
+        else [schema.field(name).type for name in features]
+    )
+    narrow = all(pt.is_float32(kind) or pt.is_float16(kind) for kind in kinds)
+    return np.dtype(np.float32 if narrow and kinds else np.float64)
+
+
+def _dense_width(
+    options: ReadOptions, notes: FileNotes, features: tuple[str, ...], file: str
+) -> tuple[int, tuple[str, ...] | None]:
+    width = len(features)
+    if options.n_features is not None and width != options.n_features:
+        raise SchemaError(
+            f"{width} feature columns where n_features={options.n_features}",
+            fix="Choose columns with features=[...] or leave n_features out",
+            file=file,
+        )
+    # Names that the caller gave are attached by load and scan, to every format alike.
+    numbered = not notes.named and notes.n_features == width
+    names = None if numbered or options.feature_names is not None else features
+    return _check_width(width, names, options, file), names
+
+
+def _sparse_width(
+    options: ReadOptions, notes: FileNotes, file: str
+) -> tuple[int | None, tuple[str, ...] | None]:
+    if notes.base is not None and notes.base != options.base:
+        raise SchemaError(
+            f"the file says that its indices count from {notes.base}, "
+            f"but they were to be read from {options.base}",
+            fix=f"Read it with base={notes.base}",
+            file=file,
+        )
+    names = notes.feature_names if options.feature_names is None else None
+    width = options.n_features
+    if width is None:
+        width = len(names) if names is not None else notes.n_features
+    if width is None:
+        return None, None
+    return _check_width(width, names, options, file), names
+
+
+def _check_width(width: int, names: tuple[str, ...] | None, options: ReadOptions, file: str) -> int:
+    if width > options.max_features:
+        raise LimitError(
+            f"{width} features exceed max_features={options.max_features}",
+            fix="Raise max_features if this is meant",
+            file=file,
+        )
+    if names is not None and len(names) != width:
+        raise SchemaError(
+            f"{len(names)} feature names for {width} features",
+            fix="Give every feature one name",
+            file=file,
+        )
+    return width

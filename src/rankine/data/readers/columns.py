@@ -1,0 +1,231 @@
+"""One Arrow batch as a Dataset, every value checked.
+
+Numbers are views of Arrow's memory where type and layout allow it. Nulls, NaN, infinities,
+integers that a float cannot hold, and unusable types are errors that name file, row and column.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import types as pt
+from scipy import sparse
+
+from rankine.core.errors import LimitError, SchemaError
+from rankine.data.dataset import Dataset
+from rankine.data.readers.arrow_types import is_number, is_text
+from rankine.data.readers.column_plan import ColumnPlan
+from rankine.data.readers.list_rows import sparse_rows
+from rankine.data.readers.numbers import finite, refuse_not_finite, to_floats, to_numbers
+from rankine.data.readers.row_faults import Place, RowFaults
+
+if TYPE_CHECKING:
+    from rankine.data.options import ReadOptions
+
+__all__ = [
+    "TEXT",
+    "batch_to_dataset",
+    "refuse_positions",
+    "refuse_weights",
+    "stored_as",
+    "validate",
+]
+
+_NULL_FIX = "Fill or remove nulls before training"
+#: Strings of any length without the width of the longest.
+TEXT = np.dtypes.StringDType()
+
+
+def batch_to_dataset(
+    batch: pa.RecordBatch, plan: ColumnPlan, options: ReadOptions, place: Place
+) -> Dataset:
+    """Convert one validated batch."""
+    n_rows = batch.num_rows
+    faults = RowFaults(place, n_rows, skip=options.on_bad_row == "skip")
+    zero = options.missing == "zero"
+    if plan.sparse:
+        X = sparse_rows(batch, plan, options, faults)
+    else:
+        X = _dense_rows(batch, plan, faults, zero=zero)
+    X = stored_as(X, options, place)
+    y = (
+        np.zeros(n_rows)
+        if plan.label is None
+        else to_floats(batch.column(plan.label), plan.label, faults)
+    )
+    if plan.query is None:
+        qid: NDArray[Any] = np.zeros(n_rows, dtype=np.int64)
+    else:
+        qid = to_ids(batch.column(plan.query), plan.query, faults)
+        qid = qid.astype(TEXT) if options.qid_type == "str" else qid
+    docid = None if plan.docid is None else to_ids(batch.column(plan.docid), plan.docid, faults)
+    weight = position = None
+    if plan.weight is not None:
+        weight = to_floats(batch.column(plan.weight), plan.weight, faults)
+        weight = refuse_weights(weight, plan.weight, faults)
+    if plan.position is not None:
+        position = _to_positions(batch.column(plan.position), plan.position, faults)
+    extra = {name: to_values(batch.column(name), name, faults, zero=zero) for name in plan.extra}
+    data = Dataset(
+        X,
+        y,
+        qid,
+        docid,
+        plan.feature_names,
+        weight,
+        position,
+        extra,
+        sources=(place.file,),
+        notes=faults.notes,
+        lines=np.arange(place.first_row + 1, place.first_row + n_rows + 1),
+    )
+    return data if faults.bad is None else data.take(np.flatnonzero(~faults.bad))
+
+
+def stored_as(X: Any, options: ReadOptions, place: Place) -> Any:
+    """Dense or CSR, where the caller forces one of them."""
+    if options.dense is None or options.dense != sparse.issparse(X):
+        return X
+    if not options.dense:
+        return sparse.csr_matrix(X)
+    needed = X.shape[0] * X.shape[1] * X.dtype.itemsize
+    if needed > options.memory_limit:
+        raise LimitError(
+            f"{X.shape[0]} dense rows of {X.shape[1]} features need {needed} bytes",
+            fix="Leave dense out: sparse rows stay sparse",
+            file=place.file,
+        )
+    return X.toarray()
+
+
+def validate(batch: pa.RecordBatch, place: Place) -> None:
+    """Arrow's own full check of offsets, lengths and UTF-8, as a typed error."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowException as error:
+        raise SchemaError(
+            f"{place.part or 'the table'} holds invalid data: {error}",
+            fix="The file is damaged; write it again",
+            file=place.file,
+        ) from error
+
+
+def _dense_rows(
+    batch: pa.RecordBatch, plan: ColumnPlan, faults: RowFaults, *, zero: bool
+) -> NDArray[Any]:
+    matrix = np.empty((batch.num_rows, len(plan.features)), dtype=plan.dtype)
+    for j, name in enumerate(plan.features):
+        matrix[:, j] = to_numbers(batch.column(name), name, faults, plan.dtype, zero=zero)
+    if not finite(matrix):
+        for j, name in enumerate(plan.features):
+            matrix[:, j] = refuse_not_finite(matrix[:, j], name, faults, zero=zero)
+    return matrix
+
+
+def to_ids(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
+    """Integers (int64) or strings, as ids of queries or documents; nulls are refused."""
+    kind = array.type.value_type if pt.is_dictionary(array.type) else array.type
+    if not (pt.is_integer(kind) or is_text(kind)):
+        raise SchemaError(
+            f"id column {name!r} is of type {array.type}",
+            fix="Cast ids to int64 or string",
+            file=faults.place.file,
+            column=name,
+        )
+    return _discrete(array, name, faults)
+
+
+def _discrete(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
+    """Integers or text, dictionary-encoded or not, without nulls."""
+    if pt.is_dictionary(array.type):
+        codes = _discrete(array.indices, name, faults)
+        if array.dictionary.null_count:
+            faults.refuse(
+                pc.is_null(array).to_numpy(zero_copy_only=False), name, "null value", _NULL_FIX
+            )
+        values = _plain(array.dictionary, name, faults.place)
+        if len(values) == 0:
+            return np.zeros(len(codes), dtype=values.dtype)
+        return np.asarray(values[codes])
+    if array.null_count:
+        nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
+        faults.refuse(nulls, name, "null value", _NULL_FIX)
+    return _plain(array, name, faults.place)
+
+
+def _plain(array: pa.Array, name: str, place: Place) -> NDArray[Any]:
+    """Integers as int64, text as variable-width strings; nulls (already marked) are filled."""
+    if is_text(array.type):
+        filled = pc.fill_null(array.cast(pa.large_string()), "")
+        return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=object).astype(TEXT)
+    values = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+    if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
+        row = int(np.argmax(values > np.iinfo(np.int64).max))
+        raise place.error(row, name, f"id {values[row]} exceeds 2^63 - 1", "Store it as a string")
+    return np.asarray(values.astype(np.int64, copy=False))
+
+
+def refuse_weights(
+    values: NDArray[np.float64], name: str, faults: RowFaults
+) -> NDArray[np.float64]:
+    """Weights, none negative."""
+    faults.refuse(
+        values < 0, name, lambda row: f"weight {values[row]} is negative", "Pass weights >= 0"
+    )
+    return values
+
+
+def refuse_positions(values: NDArray[np.int64], name: str, faults: RowFaults) -> NDArray[np.int64]:
+    """Positions, all from 1; rows that are bad already are not judged again."""
+    unmarked = values if faults.bad is None else np.where(faults.bad, 1, values)
+    faults.refuse(
+        unmarked < 1,
+        name,
+        lambda row: f"position {values[row]} is below 1",
+        "Positions count from 1: the topmost item shown has position 1",
+    )
+    return values
+
+
+def _to_positions(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.int64]:
+    if not pt.is_integer(array.type):
+        raise SchemaError(
+            f"position column {name!r} is of type {array.type}",
+            fix="Cast positions to integers",
+            file=faults.place.file,
+            column=name,
+        )
+    return refuse_positions(_discrete(array, name, faults), name, faults)
+
+
+def to_values(array: pa.Array, name: str, faults: RowFaults, *, zero: bool) -> NDArray[Any]:
+    """A further column: numbers, text, booleans or times, without nulls.
+
+    With ``zero``, missing numbers are 0 and missing text is empty, for the sake of transforms.
+    """
+    kind = array.type.value_type if pt.is_dictionary(array.type) else array.type
+    if pt.is_dictionary(array.type) and zero and array.null_count:
+        array = array.dictionary_decode()
+    if zero and array.null_count and (is_text(array.type) or is_number(array.type)):
+        faults.missing += array.null_count
+        array = pc.fill_null(array, "" if is_text(kind) else False if pt.is_boolean(kind) else 0)
+    if pt.is_integer(kind) or is_text(kind):
+        return _discrete(array, name, faults)
+    if pt.is_floating(kind):
+        values = to_numbers(array, name, faults, np.dtype(array.type.to_pandas_dtype()), zero=zero)
+        return values if finite(values) else refuse_not_finite(values, name, faults, zero=zero)
+    if pt.is_boolean(kind) or pt.is_timestamp(kind) or pt.is_date(kind):
+        if array.null_count:
+            nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
+            faults.refuse(nulls, name, "null value", _NULL_FIX)
+        return np.asarray(array.to_numpy(zero_copy_only=False))
+    raise SchemaError(
+        f"column {name!r} is of type {array.type}, which cannot be carried along",
+        fix="Use numbers, strings, booleans, dates or timestamps",
+        file=faults.place.file,
+        column=name,
+    )
