@@ -11,6 +11,7 @@ Every error says what is wrong, where, and how to mend it::
     │   ├── QueryOrderError                a query reappears in a stream, or lacks an id
     │   ├── SchemaError                    missing, mistyped or null columns
     │   ├── LimitError                     a line, index or size above its limit
+    │   ├── LabelError                     labels outside the domain of a gain or metric
     │   ├── ChangedDataError               the file changed while it was being read
     │   └── NoPairsError                   nothing to rank: no query has two different labels
     ├── ParameterError       (ValueError)  a parameter outside its domain
@@ -40,6 +41,7 @@ __all__ = [
     "ExportError",
     "FeatureMismatchError",
     "FileKindError",
+    "LabelError",
     "LimitError",
     "MissingExtraError",
     "ModelError",
@@ -155,6 +157,12 @@ class LimitError(DataError):
     """A line, index or size above its limit."""
 
     code = "limit"
+
+
+class LabelError(DataError):
+    """Labels outside the domain of a gain or metric."""
+
+    code = "label"
 
 
 class ChangedDataError(DataError):

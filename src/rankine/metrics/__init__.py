@@ -1,1 +1,49 @@
-"""."""
+"""Metrics of rankings: one object says gain, cutoff, ties and the value of empty queries.
+
+A new metric is one file that registers a ``Definition`` and answers the questions of its family.
+"""
+
+from rankine.metrics import (
+    average_precision,
+    dcg,
+    domination_error,
+    err,
+    kendall,
+    mean_ndcg,
+    ndcg,
+    pairwise_error,
+    precision,
+    recall,
+    reciprocal_rank,
+    roc_area,
+)
+from rankine.metrics.engine import evaluate, random_expectation
+from rankine.metrics.metric import Metric
+from rankine.metrics.parse import parse_metric
+from rankine.metrics.registry import DEFINITIONS, Definition, register
+
+#: The files that register the metrics of the package.
+_REGISTERED = (
+    ndcg,
+    dcg,
+    mean_ndcg,
+    average_precision,
+    precision,
+    recall,
+    reciprocal_rank,
+    err,
+    roc_area,
+    pairwise_error,
+    kendall,
+    domination_error,
+)
+
+__all__ = [
+    "DEFINITIONS",
+    "Definition",
+    "Metric",
+    "evaluate",
+    "parse_metric",
+    "random_expectation",
+    "register",
+]

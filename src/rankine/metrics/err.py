@@ -1,0 +1,101 @@
+"""Expected reciprocal rank (Chapelle, Metzler, Zhang and Grinspan 2009, eq. 4).
+
+    ERR@k = sum over r <= k of 1/r p_r prod over i < r of (1 - p_i),   p = (2^label - 1) / 2^max
+
+A reader goes down the list and stops at rank r with probability p_r. ``max_label`` is a property
+of the task (4 unless said otherwise), never taken from the data at hand. With gains from a table
+or a column, p is that gain itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rankine.kernels.compile import jit
+from rankine.metrics.ranks import list_expected, list_value
+from rankine.metrics.registry import Definition, register
+
+if TYPE_CHECKING:
+    from rankine.metrics.metric import Metric
+
+__all__ = ["ExpectedReciprocalRank"]
+
+
+class ExpectedReciprocalRank(NamedTuple):
+    """What gains are divided by to become probabilities."""
+
+    scale: float
+
+
+@jit
+def _cascade(ranked: Any, gain: Any, scale: float, k: int) -> float:
+    if not gain.max() > 0.0:
+        return np.nan
+    total, reading = 0.0, 1.0
+    for r in range(min(k, ranked.shape[0])):
+        stop = ranked[r] / scale
+        total += reading * stop / (r + 1.0)
+        reading *= 1.0 - stop
+    return total
+
+
+@jit
+def _mean_products(values: Any) -> Any:
+    """mean[j] = mean, over all subsets of j values, of their product.
+
+    Adding value v to i - 1 others: mean_i[j] = (j/i) v mean[j - 1] + (1 - j/i) mean[j].
+    """
+    n = values.shape[0]
+    mean = np.zeros(n + 1)
+    mean[0] = 1.0
+    for i in range(1, n + 1):
+        for j in range(i, 0, -1):
+            share = j / i
+            mean[j] = share * values[i - 1] * mean[j - 1] + (1.0 - share) * mean[j]
+    return mean
+
+
+@jit
+def _expected_cascade(ranked: Any, ends: Any, gain: Any, scale: float, k: int) -> float:
+    if not gain.max() > 0.0:
+        return np.nan
+    total, reading = 0.0, 1.0
+    start = 0
+    while start < min(k, ranked.shape[0]):
+        end = ends[start]
+        passed = _mean_products(1.0 - ranked[start:end] / scale)
+        for r in range(start, min(k, end)):
+            total += reading * (passed[r - start] - passed[r - start + 1]) / (r + 1.0)
+        reading *= passed[end - start]
+        start = end
+    return total
+
+
+@list_value.answer(ExpectedReciprocalRank)
+def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
+    return _cascade(ranked, gain, spec.scale, k)
+
+
+@list_expected.answer(ExpectedReciprocalRank)
+def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
+    return _expected_cascade(ranked, ends, gain, spec.scale, k)
+
+
+def _spec(metric: Metric, longest: int) -> ExpectedReciprocalRank:  # noqa: ARG001
+    if metric.gain != "exp":
+        return ExpectedReciprocalRank(1.0)
+    return ExpectedReciprocalRank(2.0 ** float(metric.max_label or 0))
+
+
+register(
+    Definition(
+        "err",
+        "ERR",
+        "ranks",
+        _spec,
+        items="gain",
+        defaults={"gain": "exp", "max_label": 4},
+    )
+)

@@ -1,0 +1,58 @@
+"""Precision at k: the share of the first k ranks that is relevant; missing ranks are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rankine.kernels.compile import jit
+from rankine.metrics.ranks import block_means, list_expected, list_value
+from rankine.metrics.registry import Definition, register
+
+if TYPE_CHECKING:
+    from rankine.metrics.metric import Metric
+
+__all__ = ["Precision", "hits"]
+
+
+class Precision(NamedTuple):
+    """No parameters; the field keeps the tuple's type distinct."""
+
+    unused: float = 0.0
+
+
+@jit
+def hits(ranked: Any, k: int) -> float:
+    """Relevant items among the first k ranks."""
+    total = 0.0
+    for r in range(min(k, ranked.shape[0])):
+        total += ranked[r]
+    return total
+
+
+@list_value.answer(Precision)
+def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+    return hits(ranked, k) / k if gain.max() > 0.0 else np.nan
+
+
+@list_expected.answer(Precision)
+def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+    return hits(block_means(ranked, ends), k) / k if gain.max() > 0.0 else np.nan
+
+
+def _spec(metric: Metric, longest: int) -> Precision:  # noqa: ARG001
+    return Precision()
+
+
+register(
+    Definition(
+        "p",
+        "P",
+        "ranks",
+        _spec,
+        aliases=("precision", "pre", "prec"),
+        cutoff="required",
+        defaults={"threshold": 1.0, "short": "fill"},
+    )
+)

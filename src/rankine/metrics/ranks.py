@@ -1,0 +1,90 @@
+"""Metrics of ranked lists: one loop over queries, asking the metric's spec for each list.
+
+A spec answers two questions about a list whose items carry ``gain`` (a gain, or 0/1 relevance):
+its value in one order, and its mean over all orders of items with equal scores. NaN says that the
+metric has no value there (no relevant document); the caller decides what it counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.kernels.compile import jit
+from rankine.kernels.dispatch import question
+from rankine.kernels.ranking import rank_order, tie_ends, top_order
+
+__all__ = ["block_means", "expected_values", "list_expected", "list_value", "ranked_values"]
+
+
+@question
+def list_value(spec: Any, ranked: Any, gain: Any, k: int) -> Any:
+    """Value of a list: ``ranked`` holds the gains of the first min(k, n) ranks."""
+
+
+@question
+def list_expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: int) -> Any:
+    """Mean value over the orders of ties: rank r (from 0) lies in a block that ends at ends[r].
+
+    ``ranked`` holds the gains of all n ranks.
+    """
+
+
+@jit
+def block_means(ranked: Any, ends: Any) -> Any:
+    """Each gain replaced by the mean of its block: the expectation of anything linear in gains."""
+    means = np.empty(ranked.shape[0])
+    start = 0
+    while start < ranked.shape[0]:
+        end = ends[start]
+        means[start:end] = ranked[start:end].mean()
+        start = end
+    return means
+
+
+@jit
+def ranked_values(
+    spec: Any,
+    starts: NDArray[np.int64],
+    gain: NDArray[np.float64],
+    score: NDArray[np.float64],
+    key: NDArray[np.float64],
+    cutoffs: NDArray[np.int64],
+    first: int,
+    last: int,
+    out: NDArray[np.float64],
+) -> None:
+    """out[q] = value of query q for first <= q < last, in the order of scores and keys."""
+    for q in range(first, last):
+        a, b = starts[q], starts[q + 1]
+        gains = gain[a:b]
+        order = top_order(score[a:b], key[a:b] if key.shape[0] > 0 else key, cutoffs[q])
+        ranked = np.empty(order.shape[0])
+        for r in range(order.shape[0]):
+            ranked[r] = gains[order[r]]
+        out[q] = list_value(spec, ranked, gains, cutoffs[q])
+
+
+@jit
+def expected_values(
+    spec: Any,
+    starts: NDArray[np.int64],
+    gain: NDArray[np.float64],
+    score: NDArray[np.float64],
+    cutoffs: NDArray[np.int64],
+    first: int,
+    last: int,
+    out: NDArray[np.float64],
+) -> None:
+    """out[q] = expected value of query q under random orders of its ties."""
+    no_key = np.empty(0)
+    for q in range(first, last):
+        a, b = starts[q], starts[q + 1]
+        gains, scores = gain[a:b], score[a:b]
+        order = rank_order(scores, no_key)
+        ranked = np.empty(order.shape[0])
+        for r in range(order.shape[0]):
+            ranked[r] = gains[order[r]]
+        out[q] = list_expected(spec, ranked, tie_ends(scores, order), gains, cutoffs[q])

@@ -1,0 +1,49 @@
+"""Recall at k: the share of the relevant items that stand in the first k ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rankine.metrics.precision import hits
+from rankine.metrics.ranks import block_means, list_expected, list_value
+from rankine.metrics.registry import Definition, register
+
+if TYPE_CHECKING:
+    from rankine.metrics.metric import Metric
+
+__all__ = ["Recall"]
+
+
+class Recall(NamedTuple):
+    """No parameters; the field keeps the tuple's type distinct."""
+
+    unused: float = 0.0
+
+
+@list_value.answer(Recall)
+def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+    return hits(ranked, k) / gain.sum() if gain.max() > 0.0 else np.nan
+
+
+@list_expected.answer(Recall)
+def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+    return hits(block_means(ranked, ends), k) / gain.sum() if gain.max() > 0.0 else np.nan
+
+
+def _spec(metric: Metric, longest: int) -> Recall:  # noqa: ARG001
+    return Recall()
+
+
+register(
+    Definition(
+        "recall",
+        "R",
+        "ranks",
+        _spec,
+        aliases=("r",),
+        cutoff="required",
+        defaults={"threshold": 1.0},
+    )
+)
