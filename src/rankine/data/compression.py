@@ -10,7 +10,7 @@ import bz2
 import lzma
 import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, cast
 
 from rankine.core.errors import CompressionError, DataError, LimitError
 
@@ -105,7 +105,7 @@ class _Uncompressed:
     def __init__(self, file: BinaryIO) -> None:
         self.write = file.write
 
-    def __enter__(self) -> _Uncompressed:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

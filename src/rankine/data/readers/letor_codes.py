@@ -1,0 +1,52 @@
+"""Numbers that the compiled tokenizer and its Python driver share."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from rankine.kernels.compile import jit
+
+__all__ = ["Fault", "State", "ends_token"]
+
+
+class State(IntEnum):
+    """Slots of the integer array that survives from call to call."""
+
+    POS = 0
+    END = 1
+    LINE = 2
+    ROWS = 3
+    NNZ = 4
+    QID_BYTES = 5
+    DOCID_BYTES = 6
+    WIDTH = 7
+    MISSING = 8
+    FAULT = 9
+    HARDS = 10
+
+
+class Fault(IntEnum):
+    """Why the tokenizer stopped; DONE is not a fault, UNDECIDED asks for numbers."""
+
+    DONE = 0
+    LABEL = 1
+    QID_ABSENT = 2
+    QID_UNEXPECTED = 3
+    QID_BAD = 4
+    QID_RANGE = 5
+    QID_UTF8 = 6
+    INDEX = 7
+    INDEX_LOW = 8
+    INDEX_HIGH = 9
+    DUPLICATE = 10
+    VALUE = 11
+    CARRIAGE = 12
+    LONG = 13
+    UNDECIDED = 14
+
+
+@jit
+def ends_token(c: Any) -> Any:
+    """Blank, tab, LF, CR or ``#``."""
+    return c == 32 or c == 10 or c == 9 or c == 13 or c == 35  # noqa: PLR1714 (compiles to one mask)

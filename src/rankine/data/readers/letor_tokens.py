@@ -1,0 +1,276 @@
+"""Lines of LETOR / SVMlight text to arrays: the compiled part of the reader.
+
+::
+
+    line = label [ "qid:" id ] { index ":" value } [ "#" comment ]
+
+Tokens are separated by blanks (spaces and tabs). Lines end in LF or CRLF. Blank lines and lines
+that hold only a comment are no rows. The buffer must end in a line feed, which is what stops
+every inner loop. A row is committed to the arrays only when its whole line is good.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankine.data.readers.letor_codes import Fault, State, ends_token
+from rankine.data.readers.letor_docid import copy_docid
+from rankine.data.readers.letor_numbers import GOOD, HARD, MALFORMED, parse_number
+from rankine.data.readers.letor_query import parse_int_qid, parse_text_qid
+from rankine.kernels.compile import jit
+
+__all__ = ["Arrays", "Rules", "parse_lines"]
+
+
+class Rules(NamedTuple):
+    """What the caller declared about the file."""
+
+    base: int
+    max_features: int
+    max_line_bytes: int
+    has_qid: bool
+    text_qid: bool
+    missing_zero: bool
+
+
+class Arrays(NamedTuple):
+    """Where rows go; ``*_ends`` close the texts that lie one after the other in a heap."""
+
+    indptr: Any
+    indices: Any
+    values: Any
+    y: Any
+    qid: Any
+    lines: Any
+    qid_ends: Any
+    qid_heap: Any
+    docid_ends: Any
+    docid_heap: Any
+
+
+_1 = np.uint64(1)
+_4 = np.uint64(4)
+_48, _10 = np.uint64(48), np.uint64(10)
+_HUGE = np.uint64(1) << np.uint64(40)
+_TAB, _LF, _CR, _BLANK, _HASH, _COLON = 9, 10, 13, 32, 35, 58
+
+
+@jit
+def _skip_blanks(buf: Any, pos: Any) -> Any:
+    while buf[pos] == _BLANK or buf[pos] == _TAB:
+        pos += _1
+    return pos
+
+
+@jit
+def _is_missing(buf: Any, pos: Any) -> int:
+    """Length of a ``NaN`` or ``NULL`` in any case, or 0."""
+    first = buf[pos] | 32
+    if first != 110:  # n
+        return 0
+    second = buf[pos + _1] | 32
+    if second == 97:  # a
+        return 3 if buf[pos + np.uint64(2)] | 32 == 110 else 0
+    if second == 117:  # u
+        good = buf[pos + np.uint64(2)] | 32 == 108 and buf[pos + np.uint64(3)] | 32 == 108
+        return 4 if good else 0
+    return 0
+
+
+@jit
+def _label(buf: Any, pos: Any, given: Any, hards: Any) -> Any:
+    """(fault, value, end, hard numbers met)."""
+    status, value, stop = parse_number(buf, pos)
+    if status == MALFORMED:
+        return Fault.LABEL, 0.0, pos, 0
+    if not ends_token(buf[stop]):
+        return Fault.LABEL, 0.0, pos, 0
+    if status == HARD:
+        if given.shape[0] == 0:
+            hards[0], hards[1] = pos, stop
+            return GOOD, 0.0, stop, 1
+        return GOOD, given[0], stop, 1
+    return GOOD, value, stop, 0
+
+
+@jit
+def _features(
+    buf: Any, pos: Any, rules: Any, arrays: Any, nnz: Any, given: Any, hards: Any, n_hard: Any
+) -> Any:
+    """(fault, position, end of the values, hards met, missing met, largest column, sorted)."""
+    indices, values = arrays.indices, arrays.values
+    base = np.int64(rules.base)
+    limit = np.int64(rules.max_features)
+    n_missing = 0
+    previous = np.int64(-1)
+    largest = np.int64(-1)
+    in_order = True
+    while True:
+        pos = _skip_blanks(buf, pos)
+        if ends_token(buf[pos]):
+            return GOOD, pos, nnz, n_hard, n_missing, largest, in_order
+        start = pos
+        index = np.uint64(0)
+        digit = np.uint64(buf[pos]) - _48
+        while digit < _10:
+            index = index * _10 + digit if index < _HUGE else _HUGE
+            pos += _1
+            digit = np.uint64(buf[pos]) - _48
+        if pos == start or buf[pos] != _COLON:
+            return Fault.INDEX, start, nnz, n_hard, n_missing, largest, in_order
+        column = np.int64(index) - base
+        if column < 0:
+            return Fault.INDEX_LOW, start, nnz, n_hard, n_missing, largest, in_order
+        if column >= limit:
+            return Fault.INDEX_HIGH, start, nnz, n_hard, n_missing, largest, in_order
+        if column <= previous:
+            in_order = False
+        previous = column
+        largest = max(largest, column)
+        start = pos + _1
+        status, value, pos = parse_number(buf, start)
+        if status != GOOD:
+            if status == MALFORMED:
+                length = _is_missing(buf, start) if rules.missing_zero else 0
+                pos = start + np.uint64(length)
+                if length == 0:
+                    return Fault.VALUE, start, nnz, n_hard, n_missing, largest, in_order
+                n_missing += 1
+            else:
+                value = _hard(start, pos, given, hards, n_hard)
+                n_hard += 1
+        if not ends_token(buf[pos]):
+            return Fault.VALUE, start, nnz, n_hard, n_missing, largest, in_order
+        values[nnz] = value
+        stored = np.float64(values[nnz])
+        if stored != value:
+            # float32: a double half way between two floats may hide on which side the text lies.
+            other = 2.0 * value - stored
+            if np.isinf(stored) or np.float64(np.float32(other)) == other:
+                values[nnz] = _hard(start, pos, given, hards, n_hard)
+                n_hard += 1
+        indices[nnz] = column
+        nnz += _1
+
+
+@jit
+def _hard(start: Any, stop: Any, given: Any, hards: Any, n_hard: Any) -> Any:
+    """Value of the n-th hard number of a row, if the caller has decided it; else ask for it."""
+    if n_hard < given.shape[0]:
+        return given[n_hard]
+    if 2 * n_hard + 1 < hards.shape[0]:
+        hards[2 * n_hard] = start
+        hards[2 * n_hard + 1] = stop
+    return 0.0
+
+
+@jit
+def _sort_row(arrays: Any, start: Any, stop: Any) -> bool:
+    """Sort one row by column; False when a column appears twice."""
+    indices, values = arrays.indices, arrays.values
+    row_indices = indices[start:stop].copy()
+    row_values = values[start:stop].copy()
+    order = np.argsort(row_indices, kind="mergesort")
+    for k in range(order.shape[0]):
+        indices[start + np.uint64(k)] = row_indices[order[k]]
+        values[start + np.uint64(k)] = row_values[order[k]]
+        if k > 0 and row_indices[order[k]] == row_indices[order[k - 1]]:
+            return False
+    return True
+
+
+@jit
+def _finish_line(buf: Any, pos: Any, heap: Any, used: Any, is_row: bool) -> Any:
+    """(fault, start of the next line, bytes of docids) from a comment, CR or LF."""
+    if buf[pos] == _HASH:
+        start = pos + _1
+        while buf[pos] != _LF and buf[pos] != _CR:
+            pos += _1
+        if is_row:
+            used = copy_docid(buf, start, pos, heap, used)
+    if buf[pos] == _CR:
+        if buf[pos + _1] != _LF:
+            return Fault.CARRIAGE, pos, used
+        pos += _1
+    return GOOD, pos + _1, used
+
+
+@jit
+def _query(buf: Any, pos: Any, rules: Any, arrays: Any, state: Any, row: Any) -> Any:
+    """(fault, position, bytes of query ids) of the token after the label."""
+    used = state[State.QID_BYTES]
+    found = (
+        buf[pos] == 113  # q
+        and buf[pos + _1] == 105  # i
+        and buf[pos + np.uint64(2)] == 100  # d
+        and buf[pos + np.uint64(3)] == _COLON
+    )
+    if not rules.has_qid:
+        return Fault.QID_UNEXPECTED if found else GOOD, pos, used
+    if not found:
+        return Fault.QID_ABSENT, pos, used
+    if rules.text_qid:
+        return parse_text_qid(buf, pos + _4, arrays.qid_heap, used)
+    fault, value, pos = parse_int_qid(buf, pos + _4)
+    arrays.qid[row] = value
+    return fault, pos, used
+
+
+@jit
+def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards: Any) -> Any:
+    """Parse whole lines from ``state[POS]`` to ``state[END]``; returns a ``Fault``.
+
+    After a fault ``state[POS]`` is the start of the line, ``state[FAULT]`` the place.
+    ``UNDECIDED``: the row holds hard numbers, whose places stand in ``hards``; call again with
+    their values in ``given``.
+    """
+    pos, end = np.uint64(state[State.POS]), np.uint64(state[State.END])
+    longest = np.uint64(rules.max_line_bytes + 1)
+    while pos < end:
+        begin = pos
+        pos = _skip_blanks(buf, pos)
+        row = state[State.ROWS]
+        docid_bytes = state[State.DOCID_BYTES]
+        is_row = not ends_token(buf[pos])
+        if is_row:
+            fault, label, pos, n_hard = _label(buf, pos, given, hards)
+            if fault == GOOD:
+                pos = _skip_blanks(buf, pos)
+                fault, pos, qid_bytes = _query(buf, pos, rules, arrays, state, row)
+            if fault == GOOD:
+                first = np.uint64(state[State.NNZ])
+                fault, pos, nnz, n_hard, n_missing, largest, in_order = _features(
+                    buf, pos, rules, arrays, first, given, hards, n_hard
+                )
+            if fault == GOOD and n_hard > given.shape[0]:
+                fault = Fault.UNDECIDED
+                state[State.HARDS] = n_hard
+            if fault == GOOD and not in_order and not _sort_row(arrays, first, nnz):
+                fault = Fault.DUPLICATE
+            if fault != GOOD:
+                state[State.POS], state[State.FAULT] = begin, pos
+                return fault
+        fault, pos, docid_bytes = _finish_line(buf, pos, arrays.docid_heap, docid_bytes, is_row)
+        if fault == GOOD and pos - begin > longest:
+            fault = Fault.LONG
+        if fault != GOOD:
+            state[State.POS], state[State.FAULT] = begin, pos
+            return fault
+        state[State.LINE] += 1
+        if is_row:
+            arrays.y[row] = label
+            arrays.lines[row] = state[State.LINE]
+            arrays.indptr[row + 1] = nnz
+            arrays.docid_ends[row] = docid_bytes
+            arrays.qid_ends[row] = qid_bytes
+            state[State.ROWS] = row + 1
+            state[State.NNZ] = nnz
+            state[State.DOCID_BYTES] = docid_bytes
+            state[State.QID_BYTES] = qid_bytes
+            state[State.MISSING] += n_missing
+            state[State.WIDTH] = max(state[State.WIDTH], largest + 1)
+            given = given[:0]
+    state[State.POS] = pos
+    return 0
