@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rankine.data.open import load, scan
     from rankine.model import LinearModel, ModelBundle
     from rankine.rankers.pairs import sample_pairs
+    from rankine.rankers.ranksvm import RankSVM
     from rankine.rankers.spd import SPDRanker
 
 #: Public name -> module that holds it (a module that is public itself maps to itself).
@@ -23,6 +24,7 @@ _PUBLIC = {
     "Dataset": "rankine.data",
     "LinearModel": "rankine.model",
     "ModelBundle": "rankine.model",
+    "RankSVM": "rankine.rankers.ranksvm",
     "SPDRanker": "rankine.rankers.spd",
     "load": "rankine.data.open",
     "metrics": "rankine.metrics",
@@ -34,6 +36,7 @@ __all__ = [
     "Dataset",
     "LinearModel",
     "ModelBundle",
+    "RankSVM",
     "SPDRanker",
     "__version__",
     "load",

@@ -1,0 +1,82 @@
+"""X w and X^T v over fixed row ranges, reduced in order.
+
+The ranges depend on the data alone, so any number of threads gives the same bits, and one long
+query is shared by all threads as well as many short ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.kernels.compile import jit
+from rankine.kernels.linalg import tree_sum
+from rankine.kernels.rows import CsrRows, Rows, row_add, scores_into
+from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Products"]
+
+#: A shard of X^T v keeps one dense sum; this many stored values must stand behind each of its
+#: entries, or sums would outweigh the data on wide, short problems.
+VALUES_PER_SUM = 4
+
+
+@jit
+def _add_rows_into(rows: Rows, start: int, stop: int, v: Any, out: Any) -> None:
+    for i in range(start, stop):
+        if v[i] != 0.0:
+            row_add(rows, i, v[i], out)
+
+
+class Products:
+    """The two products of a matrix with fixed cuts.
+
+    Parameters
+    ----------
+    rows
+        Storage of the matrix, m rows.
+    n_features
+        Number of columns.
+    threads
+        Worker threads; None takes what the machine offers. The result does not depend on it.
+    """
+
+    def __init__(self, rows: Rows, n_features: int, threads: int | None = None) -> None:
+        self.rows = rows
+        self.n_features = n_features
+        self.threads = threads
+        if isinstance(rows, CsrRows):
+            ends, stored = rows.indptr, len(rows.values)
+        else:
+            stored = rows.values.size
+            ends = np.arange(rows.values.shape[0] + 1, dtype=np.int64) * max(n_features, 1)
+        self.n_rows = len(ends) - 1
+        self.cuts: Sequence[int] | NDArray[np.int64] = cut_by_weight(ends)
+        sums = min(N_SHARDS, max(1, stored // (VALUES_PER_SUM * max(n_features, 1))))
+        self.sum_cuts: Sequence[int] | NDArray[np.int64] = cut_by_weight(ends, int(sums))
+
+    def scores(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """X w."""
+        out = np.empty(self.n_rows)
+        map_shards(
+            lambda start, stop: scores_into(self.rows, start, stop, w, out), self.cuts, self.threads
+        )
+        return out
+
+    def transpose_times(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """X^T v."""
+
+        def shard(start: int, stop: int) -> NDArray[np.float64]:
+            out = np.zeros(self.n_features)
+            _add_rows_into(self.rows, start, stop, v, out)
+            return out
+
+        if self.n_rows == 0:
+            return np.zeros(self.n_features)
+        total: NDArray[np.float64] = tree_sum(map_shards(shard, self.sum_cuts, self.threads))
+        return total

@@ -1,0 +1,50 @@
+"""Checks of parameters, with the same words everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from rankine.core.errors import ParameterError
+
+__all__ = ["check_choice", "check_count", "check_positive", "check_strengths"]
+
+
+def check_positive(name: str, value: Any) -> float:
+    """A finite number above 0."""
+    if (
+        isinstance(value, (bool, np.bool_))
+        or not isinstance(value, Real)
+        or not math.isfinite(value)
+        or value <= 0
+    ):
+        raise ParameterError(f"{name}={value!r} is not a positive number", fix=f"Pass {name} > 0")
+    return float(value)
+
+
+def check_count(name: str, value: Any) -> int:
+    """A whole number of at least 1."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < 1:
+        raise ParameterError(f"{name}={value!r} is not a positive integer", fix=f"Pass {name} >= 1")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """One of the given words."""
+    if value not in choices:
+        raise ParameterError(
+            f"{name}={value!r} is not one of {', '.join(choices)}", fix="Choose one of them"
+        )
+    return str(value)
+
+
+def check_strengths(name: str, value: Any) -> list[float]:
+    """One regularisation strength or several, largest first, without repetitions."""
+    values = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value]
+    if isinstance(value, str) or not values:
+        raise ParameterError(f"{name}={value!r} is not a number or a list of numbers")
+    return sorted({check_positive(name, one) for one in values}, reverse=True)
