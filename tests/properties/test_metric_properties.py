@@ -1,0 +1,62 @@
+"""What holds of every metric: bounds, swaps, permutations, monotone transforms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankine.metrics import DEFINITIONS, evaluate, parse_metric
+
+pytestmark = pytest.mark.kernels
+
+METRICS = [f"{n}@3" if d.cutoff == "required" else n for n, d in DEFINITIONS.items()]
+
+lists = st.integers(2, 8).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(0, 3), min_size=n, max_size=n).filter(
+            lambda labels: 0 in labels and max(labels) > 0
+        ),
+        st.permutations(range(n)),
+    )
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(lists)
+def test_bounds_are_met_by_the_best_and_the_worst_order(query):
+    y, s = np.array(query[0]), np.array(query[1], dtype=float)
+    for metric in METRICS:
+        low, value, high = (evaluate(metric, y, v) for v in (-1.0 * y, s, 1.0 * y))
+        if parse_metric(metric).ties == "errors":
+            high, low = 0.0, 1.0
+        if not parse_metric(metric).larger_is_better:
+            low, value, high = -low, -value, -high
+        assert low - 1e-12 <= value <= high + 1e-12
+
+
+@settings(max_examples=40, deadline=None)
+@given(lists, st.randoms(use_true_random=False))
+def test_putting_a_better_item_first_never_hurts(query, random):
+    y, s = np.array(query[0]), np.array(query[1], dtype=float)
+    i, j = random.sample(range(len(y)), 2)
+    if y[i] == y[j]:
+        return
+    good, bad = (i, j) if y[i] > y[j] else (j, i)
+    swapped = s.copy()
+    if swapped[good] < swapped[bad]:
+        swapped[[good, bad]] = swapped[[bad, good]]
+    for metric in METRICS:
+        sign = 1 if parse_metric(metric).larger_is_better else -1
+        assert sign * evaluate(metric, y, swapped) >= sign * evaluate(metric, y, s) - 1e-12
+
+
+@settings(max_examples=25, deadline=None)
+@given(lists, st.randoms(use_true_random=False))
+def test_row_order_and_monotone_transforms_change_nothing_without_ties(query, random):
+    y, s = np.array(query[0]), np.array(query[1], dtype=float)
+    order = list(range(len(y)))
+    random.shuffle(order)
+    for metric in METRICS:
+        value = evaluate(metric, y, s)
+        assert evaluate(metric, y[order], s[order]) == pytest.approx(value, abs=1e-12)
+        assert evaluate(metric, y, np.exp(s) - 3) == value
