@@ -252,15 +252,18 @@ def check_matrix(X: Any) -> Any:
     return array
 
 
-def check_finite(values: NDArray[Any], name: str) -> None:
-    """Refuse NaN and infinity, naming the first place."""
+def finite(values: NDArray[Any]) -> bool:
+    """Whether every value is finite."""
     # A finite sum proves finite terms without a temporary; an overflowing sum is looked at again.
     with np.errstate(all="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):
-            return
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad) == 0:
+        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
+
+
+def check_finite(values: NDArray[Any], name: str) -> None:
+    """Refuse NaN and infinity, naming the first place."""
+    if finite(values):
         return
+    bad = np.argwhere(~np.isfinite(values))
     place = ", ".join(str(k) for k in bad[0])
     raise SchemaError(
         f"{name}[{place}] is {values[tuple(bad[0])]}; Input {name} contains NaN or infinity",

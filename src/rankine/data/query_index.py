@@ -122,6 +122,8 @@ class QueryIndex:
 def check_qid(qid: ArrayLike) -> NDArray[Any]:
     """Query ids as a one-dimensional array of int64 or strings; anything else is refused."""
     values = np.asarray(qid)
+    if values.dtype.kind == "O" and any(value is None for value in values.flat):
+        raise SchemaError("qid holds missing values", fix="Give every row a query id")
     if values.ndim != 1:
         raise SchemaError("qid must be one-dimensional", fix="Pass one query id per row")
     if values.dtype.kind in "iub":

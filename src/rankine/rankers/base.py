@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight, require_rows
-from rankine.data.frames import split_frame
+from rankine.data.frames import take_qid
 from rankine.kernels.random import stream_seed
 from rankine.rankers.monitor import Monitor
 from rankine.transforms.scaling import Scaling, fit_scaling
@@ -182,7 +182,7 @@ class BaseRanker(BaseEstimator):
 
         scores = self.predict(X, qid)
         if qid is None:
-            qid = X.qid if isinstance(X, Dataset) else split_frame(X).qid
+            qid = X.qid if isinstance(X, Dataset) else take_qid(X)[1]
         index = QueryIndex.from_qid(qid, len(scores))
         ranked: dict[Any, NDArray[np.int64]] = {}
         for q, query_id in enumerate(index.ids.tolist()):
@@ -203,7 +203,7 @@ class BaseRanker(BaseEstimator):
         if isinstance(X, Dataset):
             y, qid = X.y, X.qid
         elif qid is None:
-            qid = split_frame(X).qid
+            qid = take_qid(X)[1]
         if y is None:
             raise SchemaError("score needs labels", fix="Pass y")
         scores = self.predict(X, qid)
@@ -234,13 +234,11 @@ class BaseRanker(BaseEstimator):
     # ------------------------------------------------------------------ input
     def _matrix(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
         """Validated float matrix and the query ids found in a data frame, if any."""
-        parts = split_frame(X)
-        if parts.qid is not None:
-            X = X.drop(columns=["qid"]) if hasattr(X, "iloc") else X.drop("qid")
+        X, qid = take_qid(X)
         matrix = validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
         )
-        return matrix, parts.qid
+        return matrix, qid
 
     def _dataset(
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, *, reset: bool

@@ -16,11 +16,11 @@ from pyarrow import types as pt
 from scipy import sparse
 
 from rankine.core.errors import LimitError, SchemaError
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, finite
 from rankine.data.readers.arrow_types import is_number, is_text
 from rankine.data.readers.column_plan import ColumnPlan
 from rankine.data.readers.list_rows import sparse_rows
-from rankine.data.readers.numbers import finite, refuse_not_finite, to_floats, to_numbers
+from rankine.data.readers.numbers import refuse_not_finite, to_floats, to_numbers
 from rankine.data.readers.row_faults import Place, RowFaults
 
 if TYPE_CHECKING:

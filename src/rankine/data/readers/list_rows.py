@@ -12,7 +12,8 @@ from scipy import sparse
 
 from rankine.core.errors import DataError, LimitError, SchemaError
 from rankine.data.concat import make_csr
-from rankine.data.readers.numbers import finite, refuse_not_finite, to_numbers
+from rankine.data.dataset import finite
+from rankine.data.readers.numbers import refuse_not_finite, to_numbers
 from rankine.data.readers.row_faults import RowFaults
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import LimitError, SchemaError
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, finite
 from rankine.data.query_index import check_qid
 from rankine.data.readers.columns import TEXT, refuse_positions, refuse_weights, stored_as
 from rankine.data.readers.list_rows import ItemFaults, csr_rows
 from rankine.data.readers.npy_stream import NpyStream, open_archive
-from rankine.data.readers.numbers import exact_floats, finite, refuse_not_finite
+from rankine.data.readers.numbers import exact_floats, refuse_not_finite
 from rankine.data.readers.row_faults import Place, RowFaults
 
 if TYPE_CHECKING:

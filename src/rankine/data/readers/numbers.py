@@ -11,20 +11,15 @@ from numpy.typing import NDArray
 from pyarrow import types as pt
 
 from rankine.core.errors import SchemaError
+from rankine.data.dataset import finite
 from rankine.data.readers.arrow_types import is_number
 
 if TYPE_CHECKING:
     from rankine.data.readers.row_faults import RowFaults
 
-__all__ = ["exact_floats", "finite", "refuse_not_finite", "to_floats", "to_numbers"]
+__all__ = ["exact_floats", "refuse_not_finite", "to_floats", "to_numbers"]
 
 _MISSING_FIX = 'Impute such values, or pass missing="zero"'
-
-
-def finite(values: NDArray[Any]) -> bool:
-    """Whether every value is finite; a finite sum proves it without a temporary."""
-    with np.errstate(all="ignore"):
-        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 def to_floats(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.float64]:
