@@ -3,5 +3,6 @@
 from rankine.data.dataset import Dataset
 from rankine.data.label_index import LabelIndex
 from rankine.data.query_index import QueryIndex
+from rankine.data.tiers import tiers
 
-__all__ = ["Dataset", "LabelIndex", "QueryIndex"]
+__all__ = ["Dataset", "LabelIndex", "QueryIndex", "tiers"]

@@ -191,8 +191,13 @@ class Dataset:
     def take_queries(self, queries: NDArray[Any]) -> Dataset:
         """Whole queries by position in ``queries.ids``."""
         index = self.queries
-        chosen = [index.rows_of(int(q)) for q in queries]
-        return self.take(np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64))
+        chosen = np.asarray(queries, dtype=np.int64)
+        if index.rows is None and len(chosen) and (np.diff(chosen) == 1).all():
+            return self.take(slice(int(index.starts[chosen[0]]), int(index.starts[chosen[-1] + 1])))
+        sizes = index.sizes[chosen]
+        before = np.cumsum(sizes) - sizes
+        places = np.arange(sizes.sum()) + np.repeat(index.starts[chosen] - before, sizes)
+        return self.take(places if index.rows is None else index.rows[places])
 
     def blocks(self, max_rows: int = 65536) -> Iterator[Dataset]:
         """Query-aligned parts of at most ``max_rows`` rows (or one query, if that is longer)."""
@@ -206,6 +211,11 @@ class Dataset:
 
     def __len__(self) -> int:
         return self.n_rows
+
+    def _repr_html_(self) -> str:
+        from rankine.data.html import dataset_html
+
+        return dataset_html(self)
 
     def __repr__(self) -> str:
         kind = "sparse" if sparse.issparse(self.X) else "dense"

@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 
-__all__ = ["permutation", "random_below", "random_bits", "random_unit", "stream_seed"]
+__all__ = [
+    "permutation",
+    "random_below",
+    "random_bits",
+    "random_unit",
+    "resolve_seed",
+    "stream_seed",
+]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -44,7 +52,7 @@ def random_below(seed: Any, counter: Any, n: Any) -> Any:
 
 
 @jit
-def permutation(seed: int, n: int) -> NDArray[np.int64]:
+def permutation(seed: Any, n: int) -> NDArray[np.int64]:
     """Uniformly random order of range(n) (Fisher-Yates)."""
     order = np.arange(n)
     for i in range(n - 1, 0, -1):
@@ -63,3 +71,16 @@ def stream_seed(seed: int, *path: int) -> np.uint64:
         state = (state ^ (state >> 27)) * 0x94D049BB133111EB & mask
         state ^= state >> 31
     return np.uint64(state)
+
+
+def resolve_seed(random_state: Any) -> int:
+    """64-bit seed from None (fresh), an int, or numpy's generators."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(random_state, (int, np.integer)):
+        return int(stream_seed(int(random_state)))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(0, 2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(0, 2**31 - 1))
+    raise ParameterError(f"random_state={random_state!r} is not a seed", fix="Pass an int or None")

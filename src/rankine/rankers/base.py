@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight, require_rows
 from rankine.data.frames import take_qid
-from rankine.kernels.random import stream_seed
+from rankine.kernels.random import resolve_seed
 from rankine.rankers.monitor import Monitor
 from rankine.transforms.scaling import Scaling, fit_scaling
 
@@ -313,19 +313,6 @@ class BaseRanker(BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def resolve_seed(random_state: Any) -> int:
-    """64-bit seed from None (fresh), an int, or numpy's generators."""
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
-    if isinstance(random_state, (int, np.integer)):
-        return int(stream_seed(int(random_state)))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(0, 2**63))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(0, 2**31 - 1))
-    raise ParameterError(f"random_state={random_state!r} is not a seed", fix="Pass an int or None")
 
 
 def resolve_query_weight(query_weight: Any, data: Dataset) -> NDArray[np.float64]:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.compile import jit
-from rankine.kernels.random import random_bits, stream_seed
-from rankine.rankers.base import resolve_seed
+from rankine.kernels.random import random_bits, resolve_seed, stream_seed
 from rankine.rankers.spd import SPDRanker
 from rankine.rankers.spd_parts import check_spd, make_sampler
 from rankine.rankers.spd_stream import query_shares

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.rankers.base import resolve_query_weight, resolve_seed
+from rankine.kernels.random import resolve_seed
+from rankine.rankers.base import resolve_query_weight
 from rankine.rankers.spd_parts import check_spd, make_phases, make_sampler
 from rankine.samplers.draw import BY_LABELS, EXACT, WITH_TIES, StreamPairs
 from rankine.samplers.pair_index import build_pair_index

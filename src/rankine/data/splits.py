@@ -1,0 +1,174 @@
+"""Splits that never cut a query: at random, in folds, or in order of time.
+
+Proportions are any positive numbers: ``(9, 1, 1)`` and ``(9/11, 1/11, 1/11)`` say the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.data.dataset import Dataset
+from rankine.data.scan_parts import ScanPart, by_hash, by_order
+from rankine.kernels.random import permutation, resolve_seed, stream_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rankine.data.scan import Scan
+
+__all__ = ["query_folds", "split_in_order", "split_queries"]
+
+_SPLIT_STREAM = 0x53504C49
+
+
+def split_queries(
+    data: Dataset | Scan, proportions: Sequence[float], random_state: Any = None
+) -> tuple[Any, ...]:
+    """Divide whole queries at random.
+
+    Parameters
+    ----------
+    data
+        A ``Dataset``, or a ``Scan``: then each query goes where a hash of its id says, so that
+        sizes are only close to the proportions, and a query is in the same part in every file and
+        every pass.
+    proportions
+        One positive number per part.
+    random_state
+        Seed; None draws a fresh one.
+
+    Returns
+    -------
+    tuple
+        Datasets in the original row order (or re-iterable streams), one per proportion.
+
+    Examples
+    --------
+    >>> data = Dataset.from_arrays(np.eye(6), np.arange(6), [1, 1, 2, 2, 3, 3])
+    >>> train, test = split_queries(data, (2, 1), random_state=0)
+    >>> train.n_queries, test.n_queries
+    (2, 1)
+    """
+    shares = _shares(proportions)
+    seed = stream_seed(resolve_seed(random_state), _SPLIT_STREAM)
+    if not isinstance(data, Dataset):
+        return tuple(ScanPart(data, by_hash(shares, part, seed)) for part in range(len(shares) - 1))
+    order = permutation(seed, data.n_queries)
+    return _parts(data, order, shares)
+
+
+def query_folds(
+    data: Dataset, n_folds: int = 5, random_state: Any = None
+) -> Iterator[tuple[Dataset, Dataset]]:
+    """Yield ``n_folds`` pairs (training, test); every query is in exactly one test part.
+
+    The folds hold equally many queries, up to one.
+    """
+    if not 2 <= n_folds <= data.n_queries:
+        raise ParameterError(
+            f"n_folds={n_folds} for {data.n_queries} queries",
+            fix="Choose at least 2 and at most the number of queries",
+        )
+    seed = stream_seed(resolve_seed(random_state), _SPLIT_STREAM)
+    order = permutation(seed, data.n_queries)
+    for fold in range(n_folds):
+        held = np.zeros(data.n_queries, dtype=np.bool_)
+        held[order[fold::n_folds]] = True
+        yield _take(data, np.flatnonzero(~held)), _take(data, np.flatnonzero(held))
+
+
+def split_in_order(
+    data: Dataset | Scan, proportions: Sequence[float], time: str | ArrayLike | None = None
+) -> tuple[Any, ...]:
+    """Divide whole queries by time: the first part is the oldest. Nothing is shuffled.
+
+    Parameters
+    ----------
+    data
+        A ``Dataset``, or a ``Scan`` in order of time (one pass counts its queries).
+    proportions
+        One positive number per part: shares of the queries.
+    time
+        A column of ``data.columns`` or one value per row; a query is as old as its latest row.
+        None: the order in which queries appear. For a ``Scan``, a column by which its queries
+        must already be sorted, which is checked.
+
+    Returns
+    -------
+    tuple
+        Datasets in the original row order (or re-iterable streams), one per proportion.
+    """
+    shares = _shares(proportions)
+    if not isinstance(data, Dataset):
+        if time is not None and not isinstance(time, str):
+            raise ParameterError("a stream's times are a column", fix="Pass the column's name")
+        return tuple(
+            ScanPart(data, by_order(data, shares, part, time)) for part in range(len(shares) - 1)
+        )
+    if time is None:
+        return _parts(data, np.arange(data.n_queries), shares)
+    latest = query_times(data, time)
+    return _parts(data, np.argsort(latest, kind="stable"), shares)
+
+
+def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:
+    """Time of each query's latest row."""
+    if isinstance(time, str):
+        if time not in data.columns:
+            raise SchemaError(
+                f"no column {time!r}; there are {sorted(data.columns)}",
+                fix="Load it with columns=[...]",
+                column=time,
+            )
+        time = data.columns[time]
+    values = np.asarray(time)
+    if values.shape != (data.n_rows,) or values.dtype.kind not in "iufM":
+        raise SchemaError(
+            f"times are {values.dtype} of shape {values.shape} for {data.n_rows} rows",
+            fix="Pass one number or date per row",
+        )
+    if np.isnat(values).any() if values.dtype.kind == "M" else not np.isfinite(values).all():
+        raise SchemaError("some times are missing", fix="Give every row its time")
+    index = data.queries
+    if index.n_queries == 0:
+        return values
+    return np.asarray(np.maximum.reduceat(index.gather(values), index.starts[:-1]))
+
+
+def _shares(proportions: Sequence[float]) -> NDArray[np.float64]:
+    """Cumulative shares from 0 to 1."""
+    parts = np.asarray(proportions, dtype=np.float64)
+    if parts.ndim != 1 or len(parts) < 2 or not np.isfinite(parts).all() or (parts <= 0).any():
+        raise ParameterError(
+            f"proportions={proportions!r} are not two or more positive numbers",
+            fix="Pass for example (0.8, 0.2) or (9, 1, 1)",
+        )
+    ends = np.cumsum(parts) / parts.sum()
+    ends[-1] = 1.0
+    return np.concatenate([[0.0], ends])
+
+
+def _parts(
+    data: Dataset, order: NDArray[np.int64], shares: NDArray[np.float64]
+) -> tuple[Dataset, ...]:
+    cuts = np.rint(shares * len(order)).astype(np.int64)
+    if (np.diff(cuts) == 0).any():
+        part = int(np.argmax(np.diff(cuts) == 0))
+        raise ParameterError(
+            f"part {part + 1} would hold none of the {len(order)} queries",
+            fix="Choose other proportions, or more data",
+        )
+    return tuple(_take(data, np.sort(order[a:b])) for a, b in zip(cuts[:-1], cuts[1:], strict=True))
+
+
+def _take(data: Dataset, queries: NDArray[np.int64]) -> Dataset:
+    """Whole queries, their rows in the original order."""
+    if data.queries.rows is None:
+        return data.take_queries(queries)
+    held = np.zeros(data.n_queries, dtype=np.bool_)
+    held[queries] = True
+    return data.take(np.flatnonzero(held[data.queries.codes]))

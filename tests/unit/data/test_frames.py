@@ -1,0 +1,155 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+from rankine.core.errors import SchemaError
+from rankine.data import Dataset
+from rankine.data.frames import split_frame, take_qid
+
+COLUMNS = {
+    "qid": ["a", "a", "b"],
+    "price": np.array([1.5, 2, 3], dtype=np.float32),
+    "rank": np.array([0.5, 0.25, 0], dtype=np.float32),
+}
+KINDS = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "table": pa.table,
+    "batch": pa.record_batch,
+}
+Y = [1.0, 0.0, 2.0]
+
+
+@pytest.fixture(params=list(KINDS))
+def make(request):
+    return KINDS[request.param]
+
+
+def test_every_library_gives_the_same_dataset(make):
+    data = Dataset.from_arrays(make(COLUMNS), Y)
+    assert data.feature_names == ("price", "rank")
+    assert data.qid.tolist() == ["a", "a", "b"]
+    assert data.X.dtype == np.float32
+    np.testing.assert_array_equal(data.X, np.stack([COLUMNS["price"], COLUMNS["rank"]], axis=1))
+
+
+def test_one_wider_column_makes_float64(make):
+    data = Dataset.from_arrays(make(COLUMNS | {"clicks": [1, 2, 2**40]}), Y)
+    assert data.X.dtype == np.float64
+    assert data.X[2, 2] == 2**40
+
+
+def test_the_qid_column_can_be_taken_out(make):
+    rest, qid = take_qid(make(COLUMNS))
+    assert qid.tolist() == ["a", "a", "b"]
+    assert split_frame(rest).names == ("price", "rank")
+    assert take_qid(rest)[1] is None
+
+
+def test_booleans_and_integers_are_numbers(make):
+    parts = split_frame(make({"new": [True, False, True], "n": [1, 2, 3]}))
+    np.testing.assert_array_equal(parts.values, [[1, 1], [0, 2], [1, 3]])
+
+
+@pytest.mark.parametrize("column", [["x", "y", "z"], ["x", None, "z"]])
+def test_text_says_what_to_do(make, column):
+    with pytest.raises(SchemaError, match=r"brand: column is of type .*Encode it as numbers"):
+        Dataset.from_arrays(make(COLUMNS | {"brand": column}), Y)
+
+
+def test_missing_values_are_named(make):
+    with pytest.raises(SchemaError, match=r"clicks: row 1 is (missing|nan)"):
+        Dataset.from_arrays(make(COLUMNS | {"clicks": [1.0, None, 2.0]}), Y)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_named(make, value):
+    with pytest.raises(SchemaError, match=r"ctr: row 2 is"):
+        Dataset.from_arrays(make(COLUMNS | {"ctr": np.array([1.0, 0.5, value])}), Y)
+
+
+def test_missing_query_ids_are_refused(make):
+    with pytest.raises(SchemaError, match=r"qid: row 1 is missing"):
+        Dataset.from_arrays(make(COLUMNS | {"qid": ["a", None, "b"]}), Y)
+
+
+def test_fractional_query_ids_are_refused(make):
+    with pytest.raises(SchemaError, match="qid"):
+        Dataset.from_arrays(make(COLUMNS | {"qid": [1.5, 1.5, 2.0]}), Y)
+
+
+def test_given_names_replace_those_of_the_frame(make):
+    data = Dataset.from_arrays(make(COLUMNS), Y, feature_names=["p", "r"])
+    assert data.feature_names == ("p", "r")
+    with pytest.raises(SchemaError, match="3 feature names for 2 columns"):
+        Dataset.from_arrays(make(COLUMNS), Y, feature_names=["p", "r", "s"])
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float32", "boolean", "int64[pyarrow]"])
+def test_nullable_pandas_columns(dtype):
+    frame = pd.DataFrame({"a": pd.array([1, 0, 1], dtype=dtype)})
+    np.testing.assert_array_equal(split_frame(frame)[0].ravel(), [1, 0, 1])
+    frame.loc[1, "a"] = pd.NA
+    with pytest.raises(SchemaError, match="a: row 1 is missing"):
+        split_frame(frame)
+
+
+def test_pandas_float32_nullable_stays_float32():
+    frame = pd.DataFrame({"a": pd.array([1.5, 2.5], dtype="Float32")})
+    assert split_frame(frame)[0].dtype == np.float32
+
+
+def test_pandas_sparse_columns_stay_sparse():
+    frame = pd.DataFrame(np.eye(3, dtype=np.float32)).astype(pd.SparseDtype(np.float32, 0))
+    data = Dataset.from_arrays(frame, Y, [1, 1, 1])
+    assert sparse.issparse(data.X)
+    assert data.X.dtype == np.float32
+    np.testing.assert_array_equal(data.X.toarray(), np.eye(3))
+    filled = pd.DataFrame({"a": pd.arrays.SparseArray([1.0, 1.0, 2.0], fill_value=1.0)})
+    with pytest.raises(SchemaError, match="fill value"):
+        Dataset.from_arrays(filled, Y)
+
+
+def test_numbered_pandas_columns_are_no_names():
+    assert split_frame(pd.DataFrame(np.eye(2))).names is None
+
+
+def test_twin_columns_are_refused():
+    with pytest.raises(SchemaError, match="two columns are called 'a'"):
+        split_frame(pd.DataFrame(np.eye(2), columns=["a", "a"]))
+
+
+@pytest.mark.parametrize(
+    "qid",
+    [
+        pd.Series(["x", "x", "y"], dtype="category"),
+        pd.Series(["x", "x", "y"]),
+        pl.Series(["x", "x", "y"]),
+        pl.Series(["x", "x", "y"], dtype=pl.Categorical),
+        pa.chunked_array([["x"], ["x", "y"]]),
+    ],
+)
+def test_query_ids_of_any_library(qid):
+    assert Dataset.from_arrays(np.eye(3), Y, qid).qid.tolist() == ["x", "x", "y"]
+
+
+def test_categorical_qid_column():
+    frame = pd.DataFrame(COLUMNS).astype({"qid": "category"})
+    assert Dataset.from_arrays(frame, Y).qid.tolist() == ["a", "a", "b"]
+    polar = pl.DataFrame(COLUMNS).with_columns(pl.col("qid").cast(pl.Categorical))
+    assert Dataset.from_arrays(polar, Y).qid.tolist() == ["a", "a", "b"]
+
+
+def test_lazy_frames_say_collect():
+    with pytest.raises(SchemaError, match="collect"):
+        Dataset.from_arrays(pl.DataFrame(COLUMNS).lazy(), Y)
+
+
+def test_float32_arrays_are_used_as_they_stand():
+    X = np.ones((3, 2), dtype=np.float32)
+    assert Dataset.from_arrays(X, Y).X is X
+    rows = sparse.csr_matrix(X)
+    assert np.shares_memory(Dataset.from_arrays(rows, Y).X.data, rows.data)

@@ -1,0 +1,141 @@
+import numpy as np
+import pytest
+
+import rankine
+from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
+from rankine.data import Dataset
+from rankine.data.formats import writer_for
+from rankine.data.splits import query_folds, split_in_order, split_queries
+
+
+def make(qid, **more):
+    n = len(qid)
+    return Dataset.from_arrays(np.arange(2.0 * n).reshape(n, 2), np.arange(n) % 3, qid, **more)
+
+
+@pytest.fixture
+def data():
+    return make(np.repeat(np.arange(50), 4))
+
+
+@pytest.fixture
+def interleaved():
+    return make(np.tile(np.arange(50), 4))
+
+
+def queries(part):
+    return set(part.qid.tolist())
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_random_parts_are_whole_queries_in_row_order(data, interleaved, shuffled):
+    whole = interleaved if shuffled else data
+    parts = split_queries(whole, (0.6, 0.2, 0.2), random_state=1)
+    assert [part.n_queries for part in parts] == [30, 10, 10]
+    assert set.union(*map(queries, parts)) == queries(whole)
+    assert sum(part.n_rows for part in parts) == whole.n_rows
+    for part in parts:
+        assert (np.diff(part.X[:, 0]) > 0).all()
+
+
+def test_the_seed_decides(data):
+    first = queries(split_queries(data, (1, 1), random_state=1)[0])
+    assert queries(split_queries(data, (1, 1), random_state=1)[0]) == first
+    assert queries(split_queries(data, (1, 1), random_state=2)[0]) != first
+    assert queries(split_queries(data, (1, 1))[0]) != queries(split_queries(data, (1, 1))[0])
+
+
+def test_every_query_is_in_one_test_fold(interleaved):
+    seen = []
+    for train, test in query_folds(interleaved, 7, random_state=0):
+        assert not queries(train) & queries(test)
+        assert train.n_rows + test.n_rows == interleaved.n_rows
+        assert test.n_queries in (7, 8)
+        seen += sorted(queries(test))
+    assert sorted(seen) == list(range(50))
+
+
+@pytest.mark.parametrize("n_folds", [0, 1, 51])
+def test_impossible_folds(data, n_folds):
+    with pytest.raises(ParameterError, match="n_folds"):
+        next(query_folds(data, n_folds))
+
+
+def test_split_in_order_of_appearance(data):
+    parts = split_in_order(data, (9, 1, 1))
+    assert [part.n_queries for part in parts] == [41, 4, 5]
+    np.testing.assert_array_equal(np.concatenate([part.qid for part in parts]), data.qid)
+
+
+@pytest.mark.parametrize("given", ["column", "array", "dates"])
+def test_split_by_time_puts_the_latest_last(given):
+    qid = np.repeat(np.arange(10), 3)
+    day = np.repeat(np.arange(10)[::-1], 3)
+    day[0] += 100  # one late row makes its query late
+    times = np.datetime64("2026-01-01", "D") + day if given == "dates" else day
+    data = make(qid, columns={"day": times})
+    old, new = split_in_order(data, (8, 2), time="day" if given != "array" else times)
+    assert queries(new) == {0, 1}
+    assert queries(old) == set(range(2, 10))
+
+
+def test_bad_times(data):
+    with pytest.raises(SchemaError, match="no column 'day'"):
+        split_in_order(data, (1, 1), time="day")
+    with pytest.raises(SchemaError, match="missing"):
+        split_in_order(data, (1, 1), time=np.full(200, np.nan))
+    with pytest.raises(SchemaError, match="missing"):
+        split_in_order(data, (1, 1), time=np.full(200, np.datetime64("NaT", "D")))
+    with pytest.raises(SchemaError, match="one number or date per row"):
+        split_in_order(data, (1, 1), time=np.arange(3))
+
+
+@pytest.mark.parametrize("proportions", [(), (1,), (1, 0), (1, -1), (1, np.nan), (np.inf, 1)])
+def test_bad_proportions(data, proportions):
+    with pytest.raises(ParameterError, match="positive"):
+        split_queries(data, proportions)
+
+
+def test_an_empty_part_is_refused(data):
+    with pytest.raises(ParameterError, match="part 2 would hold none"):
+        split_queries(data, (1000, 1), random_state=0)
+
+
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_stream_parts_by_hash(tmp_path, kind):
+    qid = np.repeat(np.arange(2000), 2)
+    data = make(qid if kind == "int" else [f"q{q}" for q in qid])
+    path = tmp_path / "data.parquet"
+    writer_for(path).write_blocks([data], path)
+    parts = split_queries(rankine.scan(path, block_rows=300), (3, 1), random_state=5)
+    found = [{q for block in part for q in block.qid.tolist()} for part in parts]
+    assert not found[0] & found[1]
+    assert len(found[0] | found[1]) == 2000
+    assert 1400 < len(found[0]) < 1600
+    other = split_queries(rankine.scan(path, block_rows=77), (3, 1), random_state=5)
+    assert {q for block in other[0] for q in block.qid.tolist()} == found[0]
+    assert parts[0].n_features == 2
+    assert parts[0].feature_names is None
+    assert "Part of Scan" in repr(parts[0])
+
+
+def test_stream_parts_in_order(tmp_path):
+    data = make(np.repeat(np.arange(11), 3), columns={"day": np.repeat(np.arange(11), 3)})
+    path = tmp_path / "data.parquet"
+    writer_for(path).write_blocks([data], path)
+    for time in (None, "day"):
+        parts = split_in_order(rankine.scan(path, block_rows=5), (9, 1, 1), time=time)
+        found = [np.concatenate([block.qid for block in part]) for part in parts]
+        assert [len(np.unique(ids)) for ids in found] == [9, 1, 1]
+        np.testing.assert_array_equal(np.concatenate(found), data.qid)
+    with pytest.raises(ParameterError, match="column"):
+        split_in_order(rankine.scan(path), (1, 1), time=np.arange(33))
+
+
+def test_a_stream_out_of_order_is_refused(tmp_path):
+    data = make(np.repeat(np.arange(6), 2), columns={"day": np.repeat(np.arange(6)[::-1], 2)})
+    path = tmp_path / "data.parquet"
+    writer_for(path).write_blocks([data], path)
+    part = split_in_order(rankine.scan(path, block_rows=4), (1, 1), time="day")[0]
+    with pytest.raises(QueryOrderError, match="not in order of 'day'"):
+        list(part)
