@@ -1,0 +1,51 @@
+"""``--set name=value``: parameters of a ranker from the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rankine.core.errors import ParameterError
+
+__all__ = ["make_ranker", "parse_settings"]
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """``["lam=1e-3", "learner=romma"]`` as a mapping; values are JSON where they can be."""
+    settings = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.strip():
+            raise ParameterError(f"--set {pair!r} is not name=value", fix="Write --set lam=1e-3")
+        settings[name.strip()] = _value(text.strip())
+    return settings
+
+
+def _value(text: str) -> Any:
+    import msgspec
+
+    words = {"none": None, "true": True, "false": False, "inf": float("inf")}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        pass
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        return text
+
+
+def make_ranker(name: str, settings: dict[str, Any]) -> Any:
+    """A ranker with parameters; an unknown parameter is an error that lists the known ones."""
+    from rankine.rankers.registry import ranker_class
+
+    kind = ranker_class(name)
+    known = kind().get_params(deep=False)
+    for setting in settings:
+        if setting not in known:
+            raise ParameterError(
+                f"ranker {name!r} has no parameter {setting!r}",
+                fix=f"Choose among {', '.join(sorted(known))}",
+            )
+    return kind(**settings)

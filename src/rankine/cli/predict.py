@@ -1,0 +1,81 @@
+"""``rankine predict``: scores or a TREC run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from rankine.cli import _console, _data_options
+from rankine.cli.app import app
+
+_EPILOG = """
+[bold]Examples[/bold]
+
+  rankine predict model.rankine test.txt > scores.txt
+
+  rankine predict model.rankine test.txt --trec --tag mine --out run.txt
+"""
+
+
+@app.command(epilog=_EPILOG)
+def predict(
+    model: Annotated[str, typer.Argument(help="Model file.")],
+    data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="Output file, - for stdout.")] = "-",
+    trec: Annotated[bool, typer.Option("--trec", help="Write a TREC run, best first.")] = False,
+    tag: Annotated[str, typer.Option(help="Name of the run.")] = "rankine",
+    k: Annotated[
+        int | None, typer.Option("-k", help="Only the best k of each query (--trec).")
+    ] = None,
+    stream: Annotated[
+        bool, typer.Option(help="Read block by block; queries must be contiguous.")
+    ] = False,
+    format: _data_options.Format = None,  # noqa: A002 - the option's name
+    base: _data_options.Base = 1,
+    qid_type: _data_options.QidType = "int",
+    missing: _data_options.Missing = "error",
+    feature_names: _data_options.FeatureNames = None,
+    label: _data_options.Label = "label",
+    query: _data_options.Query = "qid",
+    group: _data_options.Group = None,
+    single_query: _data_options.SingleQuery = False,
+) -> None:
+    """Score rows with a model: one score per line, in row order, or a TREC run."""
+    import rankine
+    from rankine.cli._output import text_output
+    from rankine.rankers.apply import score_dataset
+
+    fitted = rankine.LinearModel.load(model)
+    options = _data_options.read_options(
+        format=format,
+        n_features=None if fitted.feature_names else fitted.n_features,
+        base=base,
+        qid_type=qid_type,
+        missing=missing,
+        feature_names=feature_names,
+        label=label,
+        query=query,
+        group=group,
+        single_query=single_query,
+        progress=_console.verbosity() >= 0,
+    )
+    blocks: Any = rankine.scan(data, **options) if stream else [rankine.load(data, **options)]
+    with text_output(out) as write:
+        for block in blocks:
+            scores = score_dataset(fitted, block)
+            for line in _run_lines(block, scores, tag, k) if trec else map(repr, scores.tolist()):
+                write(line + "\n")
+
+
+def _run_lines(data: Any, scores: Any, tag: str, k: int | None) -> Any:
+    """``qid Q0 docid rank score tag``; rows without a docid are named by their row number."""
+    import numpy as np
+
+    index = data.queries
+    for q, query_id in enumerate(index.ids.tolist()):
+        rows = index.rows_of(q)
+        order = rows[np.argsort(-scores[rows], kind="stable")][:k]
+        for rank, row in enumerate(order.tolist(), 1):
+            docid = f"row{row}" if data.docid is None or not data.docid[row] else data.docid[row]
+            yield f"{query_id} Q0 {docid} {rank} {scores[row]!r} {tag}"
