@@ -1,0 +1,38 @@
+"""Small pieces of work that touch every kernel a user meets."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["warm_parts"]
+
+
+def warm_parts(rankers: list[str]) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Names and functions; calling a function compiles (or loads) what its name says."""
+    import numpy as np
+    from scipy import sparse
+
+    import rankine
+    from rankine.metrics import evaluate
+    from rankine.rankers.registry import ranker_class
+
+    data = rankine.data.shop.shop_log(12, seed=1, list_length=8)
+    text = b"1 qid:1 1:0.5 2:1 # a\n0 qid:1 2:0.25 # b\n"
+    yield "reader", lambda: rankine.load(io.BytesIO(text))
+
+    def fit(kind: Any, X: Any) -> None:
+        kind(random_state=0).fit(X, data.y, qid=data.qid)
+
+    for name in rankers:
+        kind = ranker_class(name)
+        for storage, matrix in (("dense", data.X), ("sparse", sparse.csr_array(data.X))):
+            for dtype in (np.float64, np.float32):
+                X = matrix.astype(dtype)
+                yield f"{name} {storage} {np.dtype(dtype).name}", lambda k=kind, x=X: fit(k, x)
+    scores = data.X[:, 0]
+    for metric in ("ndcg@10", "map", "recall@5", "mrr", "pairwise_error"):
+        yield f"metric {metric}", lambda m=metric: evaluate(m, data.y, scores, data.qid)
