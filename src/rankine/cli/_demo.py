@@ -69,7 +69,7 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     target.mkdir(parents=True, exist_ok=True)
     files = {name: str(target / f"{name}.txt") for name in ("train", "test")}
     for name, part in (("train", train), ("test", test)):
-        writer_for(files[name]).write_blocks(files[name], [part])
+        writer_for(files[name]).write_blocks([part], files[name])
     names = target / "features.txt"
     names.write_text("".join(f"{name}\n" for name in train.feature_names or ()), encoding="utf-8")
     files["features"] = str(names)
@@ -107,9 +107,10 @@ def show_demo(result: DemoResult) -> None:
     from rich.table import Table
 
     rows = result.train.n_rows + result.test.n_rows
+    queries = result.train.n_queries + result.test.n_queries
     _console.show(
-        f"A shop's search log: {rows:,} impressions of {result.train.n_queries + result.test.n_queries:,} "
-        f"queries, {result.train.n_features} features; clicks count 1, purchases 2.\n"
+        f"A shop's search log: {rows:,} impressions of {queries:,} queries, "
+        f"{result.train.n_features} features; clicks count 1, purchases 2.\n"
         f"Trained on {result.train.n_queries:,} queries in {result.seconds['training']:.2f} s "
         f"(first run: compiling included); evaluated on {result.test.n_queries:,} others.\n"
     )
@@ -160,7 +161,8 @@ def _show_next(result: DemoResult) -> None:
     _console.show(
         "\nWritten: " + ", ".join(files.values()) + "\n\nTry next:\n"
         f"  rankine inspect {files['model']}\n"
-        f"  rankine evaluate {files['model']} {files['test']} {names} --metric ndcg@5 --relative-to random\n"
+        f"  rankine evaluate {files['model']} {files['test']} {names} --metric ndcg@5 "
+        "--relative-to random\n"
         f"  rankine train {files['train']} {names} --ranker ranksvm --scale standard "
         f"--valid {files['test']} --out {Path(files['model']).with_name('ranksvm.rankine')}\n"
         "  rankine --help"
