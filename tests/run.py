@@ -52,7 +52,12 @@ def run(command: list[str], extra: dict[str, str], counts: dict[str, int]) -> in
     """Run one command, passing its output on and adding up what pytest counted."""
     environment = {**os.environ, **extra}
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     last = ""
     assert process.stdout is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
@@ -27,16 +28,38 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+_MASK = (1 << 64) - 1
 _UNIT = 1.0 / 9007199254740992.0  # 2^-53
 
 
+def _mix(state: int) -> int:
+    """The finaliser on Python integers."""
+    state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
+    state = (state ^ (state >> 27)) * 0x94D049BB133111EB & _MASK
+    return state ^ (state >> 31)
+
+
 @jit
-def random_bits(seed: Any, counter: Any) -> Any:
-    """64 random bits: draw ``counter`` of stream ``seed``."""
+def _random_bits(seed: Any, counter: Any) -> Any:
     z = np.uint64(seed) + np.uint64(counter) * _GOLDEN
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2
     return z ^ (z >> _S31)
+
+
+def random_bits(seed: Any, counter: Any) -> Any:
+    """64 random bits: draw ``counter`` of stream ``seed``."""
+    return np.uint64(_mix(int(seed) + int(counter) * 0x9E3779B97F4A7C15 & _MASK))
+
+
+@overload(random_bits)  # type: ignore[untyped-decorator]
+def _random_bits_compiled(seed: Any, counter: Any) -> Any:
+    """In compiled code wrap-around is silent; numpy's scalars would warn."""
+
+    def compiled(seed: Any, counter: Any) -> Any:
+        return _random_bits(seed, counter)
+
+    return compiled
 
 
 @jit
@@ -63,13 +86,9 @@ def permutation(seed: Any, n: int) -> NDArray[np.int64]:
 
 def stream_seed(seed: int, *path: int) -> np.uint64:
     """Seed of a named sub-stream, so that e.g. sampling and tie-breaking never share draws."""
-    mask = (1 << 64) - 1
-    state = seed & mask
+    state = seed & _MASK
     for part in (0x52414E4B, *path):
-        state = (state ^ (part & mask)) + 0x9E3779B97F4A7C15 & mask
-        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & mask
-        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & mask
-        state ^= state >> 31
+        state = _mix((state ^ (part & _MASK)) + 0x9E3779B97F4A7C15 & _MASK)
     return np.uint64(state)
 
 

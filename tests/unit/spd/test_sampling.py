@@ -9,10 +9,9 @@ from slow_pairs import pair_weights
 
 import rankine
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.kernels.random import random_bits
+from rankine.rankers.pairs import _draw_span
 from rankine.rankers.spd import SPDRanker
 from rankine.rankers.spd_parts import make_sampler
-from rankine.samplers.draw import draw_pair
 
 # Unequal queries: two, three and one label, one row alone; rows interleaved on purpose.
 QID = np.array([3, 1, 3, 1, 1, 2, 3, 1, 2, 9, 3, 2])
@@ -25,10 +24,11 @@ def data(weight=None):
 
 
 def frequencies(sampler, draws, seed=3):
+    first, second = np.empty(draws, dtype=np.int64), np.empty(draws, dtype=np.int64)
+    assert _draw_span(sampler, np.uint64(seed), 0, first, second)
     count = {}
-    for i in range(draws):
-        a, b, t = draw_pair(sampler, random_bits(np.uint64(seed), i), i)
-        key = (int(a), int(b)) if t > 0 else (min(int(a), int(b)), max(int(a), int(b)))
+    for a, b in zip(first.tolist(), second.tolist(), strict=True):
+        key = (a, b)
         count[key] = count.get(key, 0) + 1
     return count
 
@@ -62,7 +62,10 @@ def test_row_and_query_weights_are_probabilities(sampling):
     per_query = {q: sum(m for (i, _), m in mass.items() if QID[i] == q) for q in share}
     total = sum(share[q] * (1 if sampling == "query" else per_query[q]) for q in share)
     expected = {
-        pair: share[QID[pair[0]]] * m / (per_query[QID[pair[0]]] if sampling == "query" else 1) / total
+        pair: share[QID[pair[0]]]
+        * m
+        / (per_query[QID[pair[0]]] if sampling == "query" else 1)
+        / total
         for pair, m in mass.items()
     }
     assert_distribution(frequencies(sampler, 20_000), expected, 20_000)
@@ -70,19 +73,16 @@ def test_row_and_query_weights_are_probabilities(sampling):
 
 def test_ties_are_drawn_when_asked():
     sampler = make_sampler(SPDRanker(ties="zero", sampling="uniform"), data(), np.ones(4))
-    rows = range(len(Y))
     expected = {}
-    for i in rows:
-        for j in rows:
-            if i < j and QID[i] == QID[j]:
-                key = (i, j) if Y[i] >= Y[j] else (j, i)
-                # a query is drawn by its squared size, then two different rows of it
-                n = (QID == QID[i]).sum()
-                expected[key] = n**2 / (n * (n - 1) / 2)
+    for i in range(12):
+        for j in range(12):
+            if i != j and QID[i] == QID[j] and Y[i] >= Y[j]:
+                # A query is drawn by its squared size, then two different rows, oriented.
+                n = (QID[i] == QID).sum()
+                expected[i, j] = n / (n - 1) * (1 if Y[i] == Y[j] else 2)
     total = sum(expected.values())
-    assert_distribution(
-        frequencies(sampler, 20_000), {k: v / total for k, v in expected.items()}, 20_000
-    )
+    shares = {pair: mass / total for pair, mass in expected.items()}
+    assert_distribution(frequencies(sampler, 20_000), shares, 20_000)
 
 
 def test_many_levels_and_direct_comparison_agree_with_the_oracle():
