@@ -95,21 +95,36 @@ def open_compressed_writer(name: str, file: BinaryIO) -> Any:
     if lower.endswith(".zst"):
         import pyarrow as pa
 
-        return pa.CompressedOutputStream(file, "zstd")
-    return _Uncompressed(file)
+        return pa.CompressedOutputStream(pa.PythonFile(_Unclosed(file), "w"), "zstd")
+    return _Unclosed(file)
 
 
-class _Uncompressed:
-    """A writer that leaves closing to the owner of the file, as compressing writers do."""
+class _Unclosed:
+    """A writer that leaves closing to the owner of the file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.write = file.write
+        self.flush = file.flush
+        self.closed = False
+
+    def close(self) -> None:
+        """Close this view alone."""
+        self.closed = True
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self.close()
 
 
 class _PlainStream:

@@ -77,7 +77,6 @@ _MARKS: tuple[tuple[bytes, str, str], ...] = (
     (b"\xcf\xfa\xed\xfe", "a program", _TEXT),
     (b"\x00asm", "a WebAssembly program", _TEXT),
     (b"-----BEGIN ", "a PEM key or certificate", _TEXT),
-    (b"#!/", "a script", _TEXT),
     (b"@relation", "an ARFF file", _TEXT),
 )
 
@@ -89,7 +88,7 @@ def kind_of(head: bytes) -> tuple[str, str] | None:
     for mark, kind, fix in _MARKS:
         if head.startswith(mark):
             return kind, fix
-    if head[257:262] == b"ustar":
+    if head[257:262] == b"ustar" and b"\0" in head[:257]:
         return "a tar archive", _UNPACK
     if head[:1] == b"\x80" and head[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}:
         return "a Python pickle", "Save the data as text, Parquet or .npz; pickles are never read"
@@ -98,11 +97,13 @@ def kind_of(head: bytes) -> tuple[str, str] | None:
         return "an HTML or XML page (a failed download?)", "Fetch the file again"
     if start[:1] in {b"{", b"["}:
         return "JSON", _TEXT
-    if len(head) >= 4 and head[1::2][:64].count(0) > len(head[1::2][:64]) // 2:
-        return "UTF-16 text", _UTF8
-    if len(head) >= 4 and head[0::2][:64].count(0) > len(head[0::2][:64]) // 2:
+    if head[:1] != b"#" and any(_mostly_nul(head[k:128:2]) for k in (0, 1)):
         return "UTF-16 text", _UTF8
     return None
+
+
+def _mostly_nul(head: bytes) -> bool:
+    return len(head) >= 2 and 2 * head.count(0) > len(head)
 
 
 def refuse_other_kinds(stream: ByteStream, file: str) -> bytes:

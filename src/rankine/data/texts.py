@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.printable import printable
 from rankine.kernels.compile import jit
 
 __all__ = ["texts"]
@@ -35,8 +36,7 @@ def texts(heap: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def _decode(data: bytes) -> str:
-    text = data.decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return printable(data.decode("utf-8", "backslashreplace"), max(len(data), 1))
 
 
 @jit

@@ -64,6 +64,7 @@ class Reader:
         self._streaming = streaming
         self._state = np.zeros(len(State), dtype=np.int64)
         self._columns = Columns(options, self._state)
+        self._dtype = options.dtype or "float64"
         self._hards = np.zeros(64, dtype=np.int64)
         self._taken_missing = 0
         self.notes: dict[str, int] = {}
@@ -167,7 +168,7 @@ class Reader:
             label += 1
         for k in range(count):
             start, stop = int(self._hards[2 * k]), int(self._hards[2 * k + 1])
-            dtype = "float64" if start == label else self._options.dtype
+            dtype = "float64" if start == label else self._dtype
             values[k] = nearest(window.buffer[start:stop].tobytes(), dtype)
             if np.isinf(values[k]):
                 state[State.FAULT] = start

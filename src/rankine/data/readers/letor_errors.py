@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rankine.core.errors import DataError, LimitError, ParseError, QueryOrderError
+from rankine.core.printable import printable
 from rankine.data.readers.letor_codes import Fault
 
 if TYPE_CHECKING:
@@ -178,6 +179,4 @@ def _token(line: bytes, offset: int) -> bytes:
 
 
 def _show(token: bytes) -> str:
-    text = token[:_SHOWN].decode("utf-8", "backslashreplace")
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return f"'{text}{'...' if len(token) > _SHOWN else ''}'"
+    return f"'{printable(token[: 2 * _SHOWN].decode('utf-8', 'backslashreplace'), _SHOWN)}'"
