@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import os
+import sys
 import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, cast
 
+from rankine.core.atomic import atomic_file
 from rankine.core.errors import CompressionError, DataError, LimitError
 
 if TYPE_CHECKING:
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ByteStream",
     "compression_of",
-    "open_compressed_writer",
     "open_stream",
+    "open_target",
     "strip_compression",
 ]
 
@@ -80,7 +83,19 @@ def open_stream(source: Source, options: ReadOptions) -> Iterator[ByteStream]:
             yield _MemberStream(file, kind, source.name, options.max_ratio)
 
 
-def open_compressed_writer(name: str, file: BinaryIO) -> Any:
+@contextmanager
+def open_target(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Open for writing, whole or not at all, compressed as the suffix says; ``-`` is stdout."""
+    target = os.fspath(path)
+    if target == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with atomic_file(target) as file, _compressor(target, file) as packed:
+        yield packed
+
+
+def _compressor(name: str, file: BinaryIO) -> Any:
     """Writer that compresses into ``file`` as the suffix of ``name`` says; ``close`` ends it."""
     import gzip
 

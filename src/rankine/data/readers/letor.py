@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,7 +58,14 @@ def measure(source: Source, options: ReadOptions) -> int:
 class Reader:
     """One pass over one file: windows of lines, rows appended to columns."""
 
-    def __init__(self, source: Source, options: ReadOptions, *, streaming: bool = False) -> None:
+    def __init__(
+        self,
+        source: Source,
+        options: ReadOptions,
+        *,
+        streaming: bool = False,
+        keep_spans: bool = False,
+    ) -> None:
         self._source = source
         self._options = options
         self._streaming = streaming
@@ -75,6 +82,7 @@ class Reader:
             options.has_query_ids,
             options.qid_type == "str",
             options.missing == "zero",
+            keep_spans,
         )
 
     @property
@@ -88,8 +96,8 @@ class Reader:
         declared = self._options.n_features
         return int(self._state[State.WIDTH]) if declared is None else declared
 
-    def windows(self) -> Iterator[None]:
-        """Parse window after window, handing control back after each."""
+    def windows(self) -> Iterator[Window]:
+        """Parse window after window, handing each out after it is parsed."""
         options, state = self._options, self._state
         size = None if self._streaming else self._source.size
         lines = state[State.LINE : State.LINE + 1]
@@ -107,7 +115,7 @@ class Reader:
                 self._parse(window, size / parsed if size and parsed else 0.0)
                 parsed = stream.consumed
                 meter.update(parsed)
-                yield
+                yield window
         self._source.check()
 
     def take(self) -> Dataset:
@@ -130,6 +138,13 @@ class Reader:
         self.notes = {}
         columns.reset()
         return data
+
+    def lines(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+        """Where each row's line lies in the last window, and its query id; then forget the rows."""
+        columns = self._columns
+        found = columns.column("starts"), columns.column("stops"), columns.qid()
+        columns.reset()
+        return found
 
     def forget(self) -> None:
         """Drop the rows read so far."""

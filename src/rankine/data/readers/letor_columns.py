@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Columns"]
 
 #: Columns by what they are counted in: rows, stored values, bytes of text.
-_ROW_COLUMNS = ("indptr", "y", "qid", "lines", "qid_ends", "docid_ends")
+_ROW_COLUMNS = ("indptr", "y", "qid", "lines", "qid_ends", "docid_ends", "starts", "stops")
 _VALUE_COLUMNS = ("indices", "values")
 #: Slabs in which a matrix goes from sparse to dense storage, so that memory is not needed twice.
 _SLABS = 64
@@ -51,6 +51,8 @@ class Columns:
             "qid_heap": np.uint8,
             "docid_ends": np.int64,
             "docid_heap": np.uint8,
+            "starts": np.int64,
+            "stops": np.int64,
         }
         self._arrays = {name: np.zeros(1, dtype=kind) for name, kind in kinds.items()}
         for slot in (State.ROWS, State.NNZ, State.QID_BYTES, State.DOCID_BYTES):

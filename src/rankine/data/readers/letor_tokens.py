@@ -33,10 +33,14 @@ class Rules(NamedTuple):
     has_qid: bool
     text_qid: bool
     missing_zero: bool
+    keep_spans: bool
 
 
 class Arrays(NamedTuple):
-    """Where rows go; ``*_ends`` close the texts that lie one after the other in a heap."""
+    """Where rows go; ``*_ends`` close the texts that lie one after the other in a heap.
+
+    ``starts`` and ``stops`` are where the row's line lies in the buffer, for those who move lines.
+    """
 
     indptr: Any
     indices: Any
@@ -48,6 +52,8 @@ class Arrays(NamedTuple):
     qid_heap: Any
     docid_ends: Any
     docid_heap: Any
+    starts: Any
+    stops: Any
 
 
 _1 = np.uint64(1)
@@ -263,6 +269,8 @@ def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards
             arrays.y[row] = label
             arrays.lines[row] = state[State.LINE]
             arrays.indptr[row + 1] = nnz
+            if rules.keep_spans:
+                arrays.starts[row], arrays.stops[row] = begin, pos
             arrays.docid_ends[row] = docid_bytes
             arrays.qid_ends[row] = qid_bytes
             state[State.ROWS] = row + 1

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy import sparse
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.data.compression import open_compressed_writer
+from rankine.data.compression import open_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,7 +62,7 @@ def write_blocks(
     target = os.fspath(path)
     n_rows = 0
     with ExitStack() as files:
-        main = files.enter_context(_output(target))
+        main = files.enter_context(open_target(target))
         side = _SideFiles(target, files)
         sizes = _GroupSizes()
         for block in blocks:
@@ -76,16 +75,6 @@ def write_blocks(
         if group:
             side.file("query").write(sizes.lines())
     return n_rows
-
-
-@contextmanager
-def _output(target: str) -> Iterator[Any]:
-    if target == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    with atomic_file(target) as file, open_compressed_writer(target, file) as packed:
-        yield packed
 
 
 class _SideFiles:
@@ -160,9 +149,7 @@ def _format(part: Dataset, base: int, *, zeros: bool, ids: bool) -> bytes:
     if part.docid is not None:
         docids = _tokens(part.docid, "document id", empty=True)
         comment = pc.binary_join_element_wise(" #docid = ", docids, "")
-        line = pc.binary_join_element_wise(
-            line, pc.if_else(pc.equal(docids, ""), "", comment), ""
-        )
+        line = pc.binary_join_element_wise(line, pc.if_else(pc.equal(docids, ""), "", comment), "")
     return ("\n".join(line.to_pylist()) + "\n").encode()
 
 
