@@ -58,16 +58,16 @@ def _expected_average(ranked: Any, ends: Any, gain: Any, k: int) -> float:
 
 
 @list_value.answer(AveragePrecision)
-def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return _average(ranked, gain, k)
 
 
 @list_expected.answer(AveragePrecision)
-def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return _expected_average(ranked, ends, gain, k)
 
 
-def _spec(metric: Metric, longest: int) -> AveragePrecision:  # noqa: ARG001
+def _spec(metric: Metric, longest: int) -> AveragePrecision:
     return AveragePrecision()
 
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from rankine.core.errors import SchemaError
 from rankine.data.query_index import QueryIndex
 
-__all__ = ["cutoffs", "displayed_mask", "docid_key", "number_column"]
+__all__ = ["cutoffs", "docid_key", "marks", "number_column"]
 
-#: The column that marks displayed items, honoured when the data has it.
-DISPLAYED = "displayed"
+#: Columns of marks that are honoured when the data has them.
+_USUAL = ("displayed", "retrieved")
 
 
 def _column(name: str, columns: Mapping[str, Any], n_rows: int, use: str) -> NDArray[Any]:
@@ -74,14 +74,12 @@ def cutoffs(
     return first.astype(np.int64)
 
 
-def displayed_mask(
-    name: str | None, columns: Mapping[str, Any], n_rows: int
-) -> NDArray[np.bool_] | None:
-    """True where an item was displayed; None when nothing says so."""
-    if name is None or name == "none" or (name == DISPLAYED and columns.get(name) is None):
+def marks(name: str | None, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.bool_] | None:
+    """True where a column of marks is not 0; None when nothing is marked."""
+    if name is None or name == "none" or (name in _USUAL and columns.get(name) is None):
         return None
-    marks: NDArray[np.bool_] = number_column(name, columns, n_rows, "marks") != 0
-    return marks
+    found: NDArray[np.bool_] = number_column(name, columns, n_rows, "marks") != 0
+    return found
 
 
 def docid_key(columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:

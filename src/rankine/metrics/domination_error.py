@@ -76,7 +76,7 @@ def _value(spec: Any, label: Any, score: Any) -> Any:
     return errors / max(dominating, 1.0), dominating
 
 
-def _spec(metric: Metric, longest: int) -> DominationError:  # noqa: ARG001
+def _spec(metric: Metric, longest: int) -> DominationError:
     return DominationError(_RULES.index(str(metric.ties)))
 
 

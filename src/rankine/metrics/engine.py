@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,26 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from rankine.core.errors import EmptyDataError, NoPairsError, SchemaError
 from rankine.data.dataset import check_finite, check_labels, check_weight
 from rankine.data.query_index import QueryIndex
-from rankine.kernels.shards import cut_by_weight, map_shards
-from rankine.metrics.columns import cutoffs, displayed_mask, docid_key
-from rankine.metrics.gains import gain_values, relevance
 from rankine.metrics.metric import Metric
-from rankine.metrics.pairs import pair_values
 from rankine.metrics.parse import parse_metric
-from rankine.metrics.ranks import expected_values, ranked_values
-from rankine.metrics.registry import definition
+from rankine.metrics.query_values import query_values
 
 __all__ = ["evaluate", "mean_value", "query_weights", "random_expectation"]
-
-#: Below this many rows a thread pool costs more than it gains.
-_SMALL = 20_000
-
-
-class _Values(NamedTuple):
-    """Per query: the value (NaN where it is skipped) and how much it pools."""
-
-    value: NDArray[np.float64]
-    mass: NDArray[np.float64]
 
 
 @overload
@@ -95,7 +80,7 @@ def evaluate(
     """
     chosen = parse_metric(metric)
     queries, labels, scores = _inputs(y, score, qid)
-    values = _query_values(chosen, labels, scores, queries, columns or {})
+    values = query_values(chosen, labels, scores, queries, columns or {})
     if per_query:
         return values.value
     weight = query_weights(queries, sample_weight, query_weight)
@@ -211,100 +196,3 @@ def _inputs(
             fix="Pass the index of these rows",
         )
     return queries, queries.gather(labels), queries.gather(scores)
-
-
-def _query_values(
-    metric: Metric,
-    labels: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    queries: QueryIndex,
-    columns: Mapping[str, Any],
-) -> _Values:
-    grouped = {name: queries.gather(np.asarray(v)) for name, v in columns.items() if v is not None}
-    shown = displayed_mask(metric.displayed, grouped, len(labels))
-    family = _rank_family if definition(metric.name).family == "ranks" else _pair_family
-    value, mass = family(metric, labels, scores, _Grouped(queries, grouped, shown))
-    empty = np.isnan(value)
-    if metric.no_relevant != "skip":
-        value[empty] = float(str(metric.no_relevant))
-    return _Values(value, mass)
-
-
-class _Grouped(NamedTuple):
-    """The queries, their columns in grouped order, and which items were displayed."""
-
-    queries: QueryIndex
-    columns: Mapping[str, NDArray[Any]]
-    shown: NDArray[np.bool_] | None
-
-
-def _items(metric: Metric, labels: NDArray[np.float64], data: _Grouped) -> NDArray[np.float64]:
-    """Gain or relevance of each row; items that were not displayed have none."""
-    if definition(metric.name).items == "gain":
-        values = gain_values(str(metric.gain), labels, data.columns, metric.max_label)
-    else:
-        values = relevance(labels, float(metric.threshold or 0.0))
-    return values if data.shown is None else np.where(data.shown, values, 0.0)
-
-
-def _rank_family(
-    metric: Metric, labels: NDArray[np.float64], scores: NDArray[np.float64], data: _Grouped
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    queries = data.queries
-    items = _items(metric, labels, data)
-    depth = cutoffs(metric.cutoff, _ungrouped(queries), data.columns)
-    spec = definition(metric.name).spec(metric, int(queries.sizes.max()))
-    out = np.empty(queries.n_queries)
-    starts = queries.starts
-    if metric.ties == "expected":
-
-        def work(a: int, b: int) -> None:
-            expected_values(spec, starts, items, scores, depth, a, b, out)
-
-    else:
-        key = _tie_key(metric, items, data)
-
-        def work(a: int, b: int) -> None:
-            ranked_values(spec, starts, items, scores, key, depth, a, b, out)
-
-    _over_shards(work, starts)
-    if metric.short == "zero":
-        out[(depth > queries.sizes) & ~np.isnan(out)] = 0.0
-    return out, np.ones(queries.n_queries)
-
-
-def _tie_key(metric: Metric, items: NDArray[np.float64], data: _Grouped) -> NDArray[np.float64]:
-    if metric.ties == "worst":
-        return items
-    if metric.ties == "docid":
-        return docid_key(data.columns, len(items))
-    return np.empty(0)
-
-
-def _pair_family(
-    metric: Metric, labels: NDArray[np.float64], scores: NDArray[np.float64], data: _Grouped
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    starts = data.queries.starts
-    if data.shown is not None:
-        kept = np.concatenate([[0], np.cumsum(data.shown)])
-        starts = kept[starts].astype(np.int64)
-        labels, scores = labels[data.shown], scores[data.shown]
-    spec = definition(metric.name).spec(metric, int(data.queries.sizes.max()))
-    out, mass = np.empty(len(starts) - 1), np.empty(len(starts) - 1)
-
-    def work(a: int, b: int) -> None:
-        pair_values(spec, starts, labels, scores, a, b, out, mass)
-
-    _over_shards(work, starts)
-    out[mass == 0.0] = np.nan
-    return out, mass
-
-
-def _ungrouped(queries: QueryIndex) -> QueryIndex:
-    """The same queries over rows that are already in grouped order."""
-    return QueryIndex(queries.ids, queries.starts)
-
-
-def _over_shards(work: Any, starts: NDArray[np.int64]) -> None:
-    threads = 1 if starts[-1] < _SMALL else None
-    map_shards(work, cut_by_weight(starts), threads)

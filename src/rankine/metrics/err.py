@@ -83,7 +83,7 @@ def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return _expected_cascade(ranked, ends, gain, spec.scale, k)
 
 
-def _spec(metric: Metric, longest: int) -> ExpectedReciprocalRank:  # noqa: ARG001
+def _spec(metric: Metric, longest: int) -> ExpectedReciprocalRank:
     if metric.gain != "exp":
         return ExpectedReciprocalRank(1.0)
     return ExpectedReciprocalRank(2.0 ** float(metric.max_label or 0))

@@ -39,7 +39,7 @@ def _value(spec: Any, label: Any, score: Any) -> Any:
     return gap / scale if scale > 0.0 else 0.0, counts.usable
 
 
-def _spec(metric: Metric, longest: int) -> KendallTau:  # noqa: ARG001
+def _spec(metric: Metric, longest: int) -> KendallTau:
     return KendallTau(metric.ties == "corrected", 1.0 if metric.ties == "errors" else 0.0)
 
 

@@ -31,6 +31,8 @@ def _mean_over_ranks(ranked: Any, gain: Any, discount: Any) -> float:
     if not best[0] > 0.0:
         return np.nan
     total = found = ideal = 0.0
+    if ranked.shape[0] == 0:
+        return 0.0
     for r in range(ranked.shape[0]):
         found += discount[r] * ranked[r]
         ideal += discount[r] * best[r]
@@ -39,12 +41,12 @@ def _mean_over_ranks(ranked: Any, gain: Any, discount: Any) -> float:
 
 
 @list_value.answer(MeanNdcg)
-def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return _mean_over_ranks(ranked, gain, spec.discount)
 
 
 @list_expected.answer(MeanNdcg)
-def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return _mean_over_ranks(block_means(ranked, ends), gain, spec.discount)
 
 

@@ -22,6 +22,7 @@ OPTIONS = (
     "short",
     "mean",
     "displayed",
+    "retrieved",
 )
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -66,6 +67,9 @@ class Metric:
     displayed
         Column whose zeros mark items that were not displayed: they are ranked, but are neither
         positives nor negatives. ``"none"`` ignores it.
+    retrieved
+        Column whose zeros mark items that were judged but not retrieved: they have no rank, but
+        they are among the relevant items that recall and the ideal order count.
     """
 
     name: str
@@ -80,6 +84,7 @@ class Metric:
     short: str | None = None
     mean: str | None = None
     displayed: str | None = None
+    retrieved: str | None = None
 
     def __post_init__(self) -> None:
         known = definition(self.name)
@@ -102,6 +107,7 @@ class Metric:
         return {
             **definition(self.name).defaults,
             "displayed": "displayed",
+            "retrieved": "retrieved",
             **mode_defaults(self.mode, self.name),
         }
 

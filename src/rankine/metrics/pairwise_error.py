@@ -35,7 +35,7 @@ def _value(spec: Any, label: Any, score: Any) -> Any:
     return error / max(counts.usable, 1.0), counts.usable
 
 
-def _spec(metric: Metric, longest: int) -> PairwiseError:  # noqa: ARG001
+def _spec(metric: Metric, longest: int) -> PairwiseError:
     return PairwiseError(TIE_COST[str(metric.ties)])
 
 

@@ -32,16 +32,16 @@ def hits(ranked: Any, k: int) -> float:
 
 
 @list_value.answer(Precision)
-def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return hits(ranked, k) / k if gain.max() > 0.0 else np.nan
 
 
 @list_expected.answer(Precision)
-def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return hits(block_means(ranked, ends), k) / k if gain.max() > 0.0 else np.nan
 
 
-def _spec(metric: Metric, longest: int) -> Precision:  # noqa: ARG001
+def _spec(metric: Metric, longest: int) -> Precision:
     return Precision()
 
 

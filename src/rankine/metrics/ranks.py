@@ -7,7 +7,7 @@ metric has no value there (no relevant document); the caller decides what it cou
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,35 @@ from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.ranking import rank_order, tie_ends, top_order
 
-__all__ = ["block_means", "expected_values", "list_expected", "list_value", "ranked_values"]
+__all__ = [
+    "Lists",
+    "Pool",
+    "block_means",
+    "expected_values",
+    "list_expected",
+    "list_value",
+    "ranked_values",
+]
+
+
+class Lists(NamedTuple):
+    """The ranked items: query q holds starts[q]:starts[q + 1]."""
+
+    starts: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    score: NDArray[np.float64]
+
+
+class Pool(NamedTuple):
+    """All items of each query, also those that have no rank: what an ideal order draws from."""
+
+    starts: NDArray[np.int64]
+    gain: NDArray[np.float64]
 
 
 @question
 def list_value(spec: Any, ranked: Any, gain: Any, k: int) -> Any:
-    """Value of a list: ``ranked`` holds the gains of the first min(k, n) ranks."""
+    """Value of a list: ``ranked`` holds the gains of the first min(k, n) ranks, ``gain`` all."""
 
 
 @question
@@ -47,9 +70,8 @@ def block_means(ranked: Any, ends: Any) -> Any:
 @jit
 def ranked_values(
     spec: Any,
-    starts: NDArray[np.int64],
-    gain: NDArray[np.float64],
-    score: NDArray[np.float64],
+    lists: Lists,
+    pool: Pool,
     key: NDArray[np.float64],
     cutoffs: NDArray[np.int64],
     first: int,
@@ -58,21 +80,21 @@ def ranked_values(
 ) -> None:
     """out[q] = value of query q for first <= q < last, in the order of scores and keys."""
     for q in range(first, last):
-        a, b = starts[q], starts[q + 1]
-        gains = gain[a:b]
-        order = top_order(score[a:b], key[a:b] if key.shape[0] > 0 else key, cutoffs[q])
+        a, b = lists.starts[q], lists.starts[q + 1]
+        gains = lists.gain[a:b]
+        order = top_order(lists.score[a:b], key[a:b] if key.shape[0] > 0 else key, cutoffs[q])
         ranked = np.empty(order.shape[0])
         for r in range(order.shape[0]):
             ranked[r] = gains[order[r]]
-        out[q] = list_value(spec, ranked, gains, cutoffs[q])
+        everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
+        out[q] = list_value(spec, ranked, everything, cutoffs[q])
 
 
 @jit
 def expected_values(
     spec: Any,
-    starts: NDArray[np.int64],
-    gain: NDArray[np.float64],
-    score: NDArray[np.float64],
+    lists: Lists,
+    pool: Pool,
     cutoffs: NDArray[np.int64],
     first: int,
     last: int,
@@ -81,10 +103,11 @@ def expected_values(
     """out[q] = expected value of query q under random orders of its ties."""
     no_key = np.empty(0)
     for q in range(first, last):
-        a, b = starts[q], starts[q + 1]
-        gains, scores = gain[a:b], score[a:b]
+        a, b = lists.starts[q], lists.starts[q + 1]
+        gains, scores = lists.gain[a:b], lists.score[a:b]
         order = rank_order(scores, no_key)
         ranked = np.empty(order.shape[0])
         for r in range(order.shape[0]):
             ranked[r] = gains[order[r]]
-        out[q] = list_expected(spec, ranked, tie_ends(scores, order), gains, cutoffs[q])
+        everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
+        out[q] = list_expected(spec, ranked, tie_ends(scores, order), everything, cutoffs[q])

@@ -23,16 +23,16 @@ class Recall(NamedTuple):
 
 
 @list_value.answer(Recall)
-def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return hits(ranked, k) / gain.sum() if gain.max() > 0.0 else np.nan
 
 
 @list_expected.answer(Recall)
-def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return hits(block_means(ranked, ends), k) / gain.sum() if gain.max() > 0.0 else np.nan
 
 
-def _spec(metric: Metric, longest: int) -> Recall:  # noqa: ARG001
+def _spec(metric: Metric, longest: int) -> Recall:
     return Recall()
 
 

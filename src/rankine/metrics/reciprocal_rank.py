@@ -51,16 +51,16 @@ def _expected_first(ranked: Any, ends: Any, gain: Any, k: int) -> float:
 
 
 @list_value.answer(ReciprocalRank)
-def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return _first(ranked, gain, k)
 
 
 @list_expected.answer(ReciprocalRank)
-def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:  # noqa: ARG001
+def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return _expected_first(ranked, ends, gain, k)
 
 
-def _spec(metric: Metric, longest: int) -> ReciprocalRank:  # noqa: ARG001
+def _spec(metric: Metric, longest: int) -> ReciprocalRank:
     return ReciprocalRank()
 
 

@@ -31,7 +31,7 @@ def _value(spec: Any, label: Any, score: Any) -> Any:
     return 1.0 - error / max(counts.usable, 1.0), counts.usable
 
 
-def _spec(metric: Metric, longest: int) -> RocArea:  # noqa: ARG001
+def _spec(metric: Metric, longest: int) -> RocArea:
     return RocArea(float(metric.threshold or 0.0), TIE_COST[str(metric.ties)])
 
 
