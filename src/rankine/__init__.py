@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rankine.data import Dataset
     from rankine.data.open import load, scan
     from rankine.model import LinearModel, ModelBundle
+    from rankine.rankers.least_squares import LeastSquaresRanker
     from rankine.rankers.pairs import sample_pairs
     from rankine.rankers.ranksvm import RankSVM
     from rankine.rankers.spd import SPDRanker
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 #: Public name -> module that holds it (a module that is public itself maps to itself).
 _PUBLIC = {
     "Dataset": "rankine.data",
+    "LeastSquaresRanker": "rankine.rankers.least_squares",
     "LinearModel": "rankine.model",
     "ModelBundle": "rankine.model",
     "RankSVM": "rankine.rankers.ranksvm",
@@ -34,6 +36,7 @@ _PUBLIC = {
 
 __all__ = [
     "Dataset",
+    "LeastSquaresRanker",
     "LinearModel",
     "ModelBundle",
     "RankSVM",

@@ -165,7 +165,7 @@ def levels_sums(
 def pairs_sums(
     p: Any,
     y: Any,
-    n_levels: Any,  # noqa: ARG001 - the three oracles share one signature
+    n_levels: Any,
     starts: Any,
     first: int,
     last: int,
