@@ -27,11 +27,10 @@ __all__ = ["NormalEquations", "QuadraticPartition"]
 
 
 @jit
-def _normal_range(
-    rows: Any, lap: Any, first: int, last: int, v: Any, offset: Any, out: Any
-) -> None:
+def _normal_range(rows: Any, lap: Any, first: int, last: int, v: Any, out: Any) -> None:
+    none = np.zeros(0)
     for q in range(first, last):
-        normal_times(rows, lap, q, v, offset, 1.0, out)
+        normal_times(rows, lap, q, v, none, 1.0, out)
 
 
 class QuadraticPartition(Partition):
