@@ -23,7 +23,7 @@ from rankine.core.errors import ModelError, SchemaError
 from rankine.model.linear import LinearModel
 from rankine.model.rows import row_values
 
-__all__ = ["Contribution", "Explanation", "explain", "explain_pair"]
+__all__ = ["Contribution", "Explanation", "contributions_at", "explain", "explain_pair"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +100,17 @@ def explain(model: LinearModel, x: Any, *, transformed: bool = False) -> Explana
     """
     _check_plain(model, transformed)
     values = row_values(model, x)
-    return _explanation(model, values, None)
+    return contributions_at(model, values, None)
 
 
 def explain_pair(model: LinearModel, a: Any, b: Any, *, transformed: bool = False) -> Explanation:
     """Contributions w_j (a_j - b_j) to the difference of two scores: why a stands above b."""
     _check_plain(model, transformed)
-    return _explanation(model, row_values(model, a), row_values(model, b))
+    return contributions_at(model, row_values(model, a), row_values(model, b))
 
 
-def _explanation(model: LinearModel, values: Any, others: Any) -> Explanation:
+def contributions_at(model: LinearModel, values: Any, others: Any) -> Explanation:
+    """Explain values that already stand at the positions of the weights."""
     with np.errstate(over="ignore"):
         gap = values if others is None else values - others
         terms = model.values * gap

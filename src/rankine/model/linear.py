@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import ModelError
 from rankine.core.strict_json import plain
 from rankine.model.names import PackedNames
+from rankine.model.probes import Probes, make_probes
 from rankine.model.weights import check_sparse, sparse_weights
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import msgspec
 
     from rankine.model.explain import Explanation
-    from rankine.model.probes import Probes
 
 __all__ = ["LinearModel"]
 
@@ -102,7 +102,8 @@ class LinearModel:
         weight_names
             Instead: one name per non-zero weight, in index order (hashed features).
         transforms, metric, parameters, provenance, base, probes
-            See the class; ``parameters`` and ``provenance`` are reduced to plain JSON data.
+            See the class; ``parameters`` and ``provenance`` are reduced to plain JSON data, and
+            probes are made up where none are given.
 
         Examples
         --------
@@ -116,6 +117,8 @@ class LinearModel:
                 f"{len(feature_names)} feature names for {n_features} features",
                 fix="Name every feature once",
             )
+        if probes is None and np.isfinite(values).all():
+            probes = make_probes(indices.tolist(), values.tolist(), transforms)
         chosen = feature_names if feature_names is not None else weight_names
         return cls(
             n_features,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from rankine.core.errors import ParameterError
 from rankine.core.specs import ListRange
@@ -94,7 +93,7 @@ def scale_lists(data: Dataset) -> Any:
     """Features divided by their range within each list; see ``ListRange``."""
     index = data.queries
     order = index.rows if index.rows is not None else np.arange(data.n_rows, dtype=np.int64)
-    if sparse.issparse(data.X):
+    if _is_sparse(data.X):
         rows = data.rows
         values = np.empty(data.X.data.shape, dtype=data.X.dtype)
         _scale_lists_csr(rows, index.starts, order, data.n_features, values)
@@ -104,8 +103,13 @@ def scale_lists(data: Dataset) -> Any:
     return out
 
 
+def _is_sparse(X: Any) -> bool:
+    """Compressed rows of any library; asking scipy would import it into a server."""
+    return hasattr(X, "indptr")
+
+
 def _multiply_columns(X: Any, factors: NDArray[np.float64]) -> Any:
-    if sparse.issparse(X):
+    if _is_sparse(X):
         values = (X.data * factors[X.indices]).astype(X.dtype, copy=False)
         return type(X)((values, X.indices, X.indptr), shape=X.shape)
     return (X * factors).astype(X.dtype, copy=False)

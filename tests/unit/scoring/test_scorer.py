@@ -1,0 +1,275 @@
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from rankine.core.errors import (
+    FeatureMismatchError,
+    ModelError,
+    ParameterError,
+    SchemaError,
+)
+from rankine.core.specs import ListRange
+from rankine.data import Dataset
+from rankine.model import LinearModel
+from rankine.model.probes import Probe, Probes
+from rankine.scoring import Scorer
+from rankine.transforms.scaling import scale_lists
+
+pytestmark = pytest.mark.kernels
+NAMES = ["bm25", "age", "spam", "clicks"]
+WEIGHTS = [0.5, 0.0, -2.0, 0.25]
+
+
+def random_case(seed, n=30, d=50, density=0.2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
+    w = rng.normal(size=d) * (rng.random(d) < 0.3)
+    w[0] = 1.0
+    return X, w
+
+
+def brute_force(w, X, transforms=(), group=None):
+    """Scores in plain loops."""
+    sizes = [len(X)] if group is None else group
+    out, first = [], 0
+    for size in sizes:
+        block = X[first : first + size].astype(np.float64)
+        first += size
+        if transforms and size:
+            span = block.max(axis=0) - block.min(axis=0)
+            block = np.divide(block, span, out=np.zeros_like(block), where=span > 0)
+        out.extend(float(sum(wj * xj for wj, xj in zip(w, row, strict=True))) for row in block)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("transforms", [(), (ListRange(),)])
+def test_every_storage_gives_the_same_scores(dtype, small, transforms):
+    X, w = random_case(1)
+    X = X.astype(dtype)
+    scorer = Scorer(LinearModel.from_weights(w, transforms=transforms, base=0), small=small)
+    expected = brute_force(w, X, transforms)
+    csr = sparse.csr_array(X)
+    wide = sparse.csr_array(
+        (csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64)), shape=csr.shape
+    )
+    bare = SimpleNamespace(indptr=csr.indptr.tolist(), indices=csr.indices, data=csr.data)
+    named = [{str(j): float(x) for j, x in enumerate(row) if w[j] != 0 and x != 0} for row in X]
+    for rows in (X, np.asfortranarray(X), X.tolist(), csr, wide, csr.tocsc(), bare, named):
+        np.testing.assert_allclose(scorer.score(rows), expected, rtol=1e-9, atol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 6), min_size=1, max_size=5))
+@settings(max_examples=25, deadline=None)
+def test_list_scaling_equals_brute_force_for_any_lists(seed, group):
+    X, w = random_case(seed, n=sum(group), d=7, density=0.6)
+    scorer = Scorer(LinearModel.from_weights(w, transforms=(ListRange(),)))
+    expected = brute_force(w, X, (ListRange(),), group)
+    np.testing.assert_allclose(scorer.score(X, group=group), expected, atol=1e-9)
+    np.testing.assert_allclose(scorer.score(sparse.csr_array(X), group=group), expected, atol=1e-9)
+
+
+def test_list_scaling_is_that_of_training():
+    X, w = random_case(3, n=20)
+    qid = np.repeat([1, 2, 3], [5, 9, 6])
+    scorer = Scorer(LinearModel.from_weights(w, transforms=(ListRange(),)))
+    for storage in (X, sparse.csr_array(X)):
+        trained = scale_lists(Dataset.from_arrays(storage, np.zeros(20), qid)) @ w
+        np.testing.assert_allclose(scorer.score(storage, group=[5, 9, 6]), trained, atol=1e-12)
+
+
+def test_the_hash_table_finds_every_weight_and_nothing_else():
+    rng = np.random.default_rng(0)
+    n = 2**31 - 1
+    indices = np.unique(np.concatenate([rng.integers(0, n, 300), np.arange(5, 90), [n - 1]]))
+    model = LinearModel(n, indices, rng.normal(size=len(indices)))
+    absent = np.setdiff1d(rng.integers(0, n, 500), indices)
+    probe = np.concatenate([indices, absent])
+    rows = SimpleNamespace(
+        indptr=np.arange(len(probe) + 1), indices=probe, data=np.ones(len(probe))
+    )
+    scores = Scorer(model).score(rows)
+    assert scores.tolist() == [*model.values.tolist(), *([0.0] * len(absent))]
+
+
+def test_rank_is_best_first_and_stable():
+    scorer = Scorer(LinearModel.from_weights([1.0]))
+    rows = np.array([[1.0], [3.0], [2.0], [3.0]])
+    ranking = scorer.rank(rows)
+    assert ranking.indices.tolist() == [1, 3, 2, 0]
+    assert ranking.scores.tolist() == [3.0, 3.0, 2.0, 1.0]
+    assert scorer.rank(rows, k=2).indices.tolist() == [1, 3]
+    assert scorer.rank(rows, k=99).indices.tolist() == [1, 3, 2, 0]
+    assert scorer.rank(np.zeros((0, 1))).indices.tolist() == []
+    with pytest.raises(ParameterError):
+        scorer.rank(rows, k=-1)
+
+
+def test_required_lists_what_the_weights_read():
+    assert Scorer(LinearModel.from_weights(WEIGHTS, NAMES)).required == ("bm25", "spam", "clicks")
+    assert Scorer(LinearModel.from_weights([0.0, 1.0])).required == ("2",)
+
+
+def test_named_scores_do_not_depend_on_the_order_of_keys():
+    model = LinearModel.from_weights([1e16, 1.0, -1e16], ["a", "b", "c"])
+    rows = [{"a": 1.0, "b": 1.0, "c": 1.0}, {"c": 1.0, "a": 1.0, "b": 1.0}]
+    assert Scorer(model).score(rows).tolist() == [1.0, 1.0]
+
+
+def test_unknown_names_are_an_error_or_a_counted_zero():
+    model = LinearModel.from_weights(WEIGHTS, NAMES)
+    rows = [{"bm25": 1.0, "bm26": 5.0}, {"age": 3, "x": 1, "y": 2}]
+    with pytest.raises(FeatureMismatchError, match=r"'bm26'.*bm25"):
+        Scorer(model).score(rows)
+    lenient = Scorer(model, unknown="zero")
+    assert lenient.score(rows).tolist() == [0.5, 0.0]
+    assert lenient.unknown_count == 3
+    with pytest.raises(ParameterError):
+        Scorer(model, unknown="ignore")
+
+
+def test_hashed_models_know_only_the_names_of_their_weights():
+    model = LinearModel.from_weights([0.0, 2.0, 0.0], weight_names=["brand=x"])
+    assert Scorer(model).score([{"brand=x": 1, "brand=y": 1}]).tolist() == [2.0]
+
+
+def test_frames_and_columns_are_read_by_name():
+    import pandas as pd
+    import polars as pl
+
+    scorer = Scorer(LinearModel.from_weights(WEIGHTS, NAMES))
+    columns = {"clicks": [4.0, 8.0], "bm25": [1.0, 0.0]}
+    for rows in (columns, pd.DataFrame(columns), pl.DataFrame(columns)):
+        assert scorer.score(rows).tolist() == [1.5, 2.0]
+    with pytest.raises(FeatureMismatchError, match="'colour'"):
+        scorer.score({"colour": [1.0]})
+    with pytest.raises(SchemaError, match="lengths"):
+        scorer.score({"clicks": [1.0], "bm25": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        (np.ones((2, 3)), FeatureMismatchError),
+        (np.ones(4), FeatureMismatchError),
+        (sparse.csr_array(np.ones((2, 5))), FeatureMismatchError),
+        ([["a", "b", "c", "d"]], FeatureMismatchError),
+        (object(), FeatureMismatchError),
+        ([{"bm25": "1"}], SchemaError),
+        ([{"bm25": None}], SchemaError),
+        ([{"bm25": float("nan")}], SchemaError),
+        ([{"bm25": 1j}], SchemaError),
+        ([{"bm25": 1.0}, [1.0]], SchemaError),
+        (np.array([[np.nan, 0.0, 0.0, 0.0]]), SchemaError),
+        (np.array([[0.0, np.inf, 0.0, 0.0]]), SchemaError),
+        (sparse.csr_array(np.array([[np.inf, 0.0, 0.0, 0.0]])), SchemaError),
+        (SimpleNamespace(indptr=[0, 1], indices=[4], data=[1.0]), FeatureMismatchError),
+        (SimpleNamespace(indptr=[0, 1], indices=[-1], data=[1.0]), FeatureMismatchError),
+        (SimpleNamespace(indptr=[0, 9], indices=[0], data=[1.0]), FeatureMismatchError),
+        (SimpleNamespace(indptr=[0, 1], indices=[0], data=[]), FeatureMismatchError),
+        (SimpleNamespace(indptr=[-1, 1], indices=[0], data=[1.0]), FeatureMismatchError),
+        (SimpleNamespace(indptr=[1, 0], indices=[0], data=[1.0]), FeatureMismatchError),
+        (SimpleNamespace(indptr=[], indices=[0], data=[1.0]), SchemaError),
+        (SimpleNamespace(indptr=[0.0, 1.0], indices=[0], data=[1.0]), SchemaError),
+    ],
+)
+@pytest.mark.parametrize("transforms", [(), (ListRange(),)])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, with the JIT off
+def test_bad_rows_are_refused_with_a_typed_error(rows, error, transforms):
+    if transforms and isinstance(rows, np.ndarray) and rows.shape == (1, 4):
+        rows = np.vstack([rows, np.ones((1, 4))])
+    scorer = Scorer(LinearModel.from_weights([0.5, 1.0, -2.0, 0.25], NAMES, transforms=transforms))
+    with pytest.raises(error):
+        scorer.score(rows)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, with the JIT off
+def test_a_score_that_is_not_finite_names_row_and_feature():
+    scorer = Scorer(LinearModel.from_weights(WEIGHTS, NAMES))
+    X = np.ones((3, 4))
+    X[2, 1] = np.nan
+    with pytest.raises(SchemaError, match="row 2 is nan: feature 'age' is nan"):
+        scorer.score(X)
+    huge = Scorer(LinearModel.from_weights([1e300, 1e300]))
+    assert huge.score(np.ones((1, 2))).tolist() == [2e300]
+    with pytest.raises(SchemaError, match="row 0 is inf"):
+        huge.score(np.full((1, 2), 1e300))
+
+
+def test_bad_groups_are_refused():
+    scorer = Scorer(LinearModel.from_weights([1.0], transforms=(ListRange(),)))
+    for group in ([1], [3, -1], [0.5, 1.5], [[2]]):
+        with pytest.raises(SchemaError):
+            scorer.score(np.ones((2, 1)), group=group)
+
+
+def test_a_scorer_is_immutable_and_does_not_share_the_models_arrays():
+    model = LinearModel.from_weights(WEIGHTS, NAMES)
+    scorer = Scorer(model)
+    with pytest.raises(AttributeError, match="immutable"):
+        scorer.model = model
+    with pytest.raises(AttributeError, match="immutable"):
+        scorer.other = 1
+
+
+def test_threads_share_a_scorer():
+    X, w = random_case(5, n=200)
+    scorer = Scorer(LinearModel.from_weights(w))
+    expected, wrong = scorer.score(X), []
+
+    def work():
+        wrong.extend(int((scorer.score(X) != expected).sum()) for _ in range(20))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == [0] * 80
+
+
+@pytest.mark.parametrize("transforms", [(), (ListRange(),)])
+def test_stored_rows_are_scored_before_serving(transforms):
+    w = random_case(7)[1]
+    model = LinearModel.from_weights(w, transforms=transforms)
+    assert len(model.probes.rows) == 4
+    Scorer(model).self_test()
+    wrong = Probes(model.probes.rows, (*model.probes.scores[:-1], 123.0))
+    with pytest.raises(ModelError, match="stored rows"):
+        Scorer(LinearModel.from_weights(w, transforms=transforms, probes=wrong)).self_test()
+
+
+def test_probes_may_be_raw_rows_and_models_without_probes_still_run():
+    raw = Probes((Probe(raw={"bm25": 2.0}), Probe(raw={"spam": 1.0})), (1.0, -2.0))
+    Scorer(LinearModel.from_weights(WEIGHTS, NAMES, probes=raw)).self_test()
+    empty = LinearModel.from_weights(np.zeros(3))
+    assert empty.probes is None
+    Scorer(empty).self_test()
+
+
+def test_explanations_inside_a_list_add_up_to_the_score():
+    X, w = random_case(9)
+    for transforms in ((), (ListRange(),)):
+        scorer = Scorer(LinearModel.from_weights(w, transforms=transforms))
+        for rows in (X, sparse.csr_array(X)):
+            scores = scorer.score(rows)
+            assert scorer.explain(rows, 4).total == pytest.approx(scores[4], abs=1e-12)
+            pair = scorer.explain_pair(rows, 2, 8)
+            assert pair.total == pytest.approx(scores[2] - scores[8], abs=1e-12)
+    with pytest.raises(ParameterError, match="row 30"):
+        scorer.explain(X, 30)
+
+
+def test_a_compact_model_scores_the_required_columns_alone():
+    X, w = random_case(11)
+    model = LinearModel.from_weights(w)
+    small = Scorer(model.compact())
+    np.testing.assert_allclose(
+        small.score(np.ascontiguousarray(X[:, model.indices])), Scorer(model).score(X), atol=1e-12
+    )
