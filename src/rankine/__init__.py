@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rankine.rankers.pairs import sample_pairs
     from rankine.rankers.ranksvm import RankSVM
     from rankine.rankers.spd import SPDRanker
+    from rankine.scoring import Scorer
 
 #: Public name -> module that holds it (a module that is public itself maps to itself).
 _PUBLIC = {
@@ -28,6 +29,7 @@ _PUBLIC = {
     "ModelBundle": "rankine.model",
     "RankSVM": "rankine.rankers.ranksvm",
     "SPDRanker": "rankine.rankers.spd",
+    "Scorer": "rankine.scoring",
     "load": "rankine.data.open",
     "metrics": "rankine.metrics",
     "sample_pairs": "rankine.rankers.pairs",
@@ -41,6 +43,7 @@ __all__ = [
     "ModelBundle",
     "RankSVM",
     "SPDRanker",
+    "Scorer",
     "__version__",
     "load",
     "metrics",
