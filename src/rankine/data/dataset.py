@@ -17,6 +17,7 @@ from rankine.data.query_index import QueryIndex
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["Dataset", "as_rows"]
@@ -208,6 +209,12 @@ class Dataset:
             last = max(last, first + 1)
             yield self.take_queries(np.arange(first, last))
             first = last
+
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write to a file; the suffix decides the format (see ``rankine.data.save``)."""
+        from rankine.data.save import save
+
+        save(self, path, **options)
 
     def __len__(self) -> int:
         return self.n_rows

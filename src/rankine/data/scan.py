@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
@@ -65,21 +64,27 @@ class Scan:
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """One pass over the files in query-aligned blocks."""
+        options = replace(self.options, block_rows=block_rows or self.options.block_rows)
+        guard = QueryGuard(options.max_queries) if options.has_query_ids else None
+        n_rows = 0
+        for block in align(self.raw_blocks(block_rows), options, guard):
+            n_rows += block.n_rows
+            yield block
+        if n_rows == 0:
+            raise EmptyDataError("no rows in " + ", ".join(self.sources[:3]), fix="Check the path")
+
+    def raw_blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
+        """One pass in blocks as the readers make them: queries may be cut and may come back."""
         options = replace(
             self.options,
             n_features=self.n_features,
             block_rows=block_rows or self.options.block_rows,
         )
-        raw = chain.from_iterable(self._reader(s).read_blocks(s, options) for s in self._sources)
         side = SideData(options)
-        guard = QueryGuard(options.max_queries) if options.has_query_ids else None
-        n_rows = 0
-        for block in align(map(side.attach, raw), options, guard):
-            n_rows += block.n_rows
-            yield self._named(block)
+        for source in self._sources:
+            for block in self._reader(source).read_blocks(source, options):
+                yield self._named(side.attach(block))
         side.finish()
-        if n_rows == 0:
-            raise EmptyDataError("no rows in " + ", ".join(self.sources[:3]), fix="Check the path")
 
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()
