@@ -82,7 +82,7 @@ def test_a_qid_column_in_a_data_frame_is_honoured(shop, library):
 def test_rank_gives_rows_best_first(shop):
     ranker = SPDRanker(n_iter=500, random_state=0).fit(shop)
     scores = ranker.predict(shop)
-    for query, rows in ranker.rank(shop.X, shop.qid, k=3).items():
+    for query, rows in ranker.rank(shop, k=3).items():
         mine = np.flatnonzero(shop.qid == query)
         assert len(rows) == min(3, len(mine))
         assert scores[rows[0]] == scores[mine].max()

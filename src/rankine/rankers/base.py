@@ -14,7 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.errors import (
+    FeatureMismatchError,
+    NoPairsError,
+    ParameterError,
+    SchemaError,
+)
 from rankine.data.dataset import Dataset, check_weight, require_rows
 from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
@@ -118,6 +123,10 @@ class BaseRanker(BaseEstimator):
         """
         started = time.perf_counter()
         data = self._dataset(X, y, qid, group, sample_weight, reset=True)
+        if data.n_rows == 1:
+            raise NoPairsError(
+                "n_samples=1: one row has nothing to be ranked against", fix="Pass more rows"
+            )
         valid = self._eval_data(eval_set, eval_qid)
         scaling = fit_scaling(self.scale, data)
         start = self._start(coef_init, scaling, data.n_features)
@@ -164,9 +173,9 @@ class BaseRanker(BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         if isinstance(X, Dataset):
-            qid = X.qid if qid is None else qid
-            X = X.X
-        matrix, found = self._matrix(X, reset=False)
+            matrix, found = self._same_columns(X).X, X.qid
+        else:
+            matrix, found = self._matrix(X, reset=False)
         if self.scaling_.transforms:
             ids = qid if qid is not None else found
             matrix = self.scaling_.apply(
@@ -277,6 +286,25 @@ class BaseRanker(BaseEstimator):
             group=group,
             weight=sample_weight,
         )
+
+    def _same_columns(self, data: Dataset) -> Dataset:
+        """Refuse a dataset whose columns are not those of the fit."""
+        if data.n_features != self.n_features_in_:
+            raise FeatureMismatchError(
+                f"X has {data.n_features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input",
+                fix=f"Read the data with n_features={self.n_features_in_}",
+            )
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and data.feature_names is not None:
+            unlike = [j for j, name in enumerate(data.feature_names) if name != names[j]]
+            if unlike:
+                raise FeatureMismatchError(
+                    f"column {unlike[0]} is {data.feature_names[unlike[0]]!r} here and "
+                    f"{names[unlike[0]]!r} in the fit",
+                    fix="Give the columns in the order of the fit",
+                )
+        return data
 
     def _set_names(self, names: Sequence[str] | None) -> None:
         if names is not None:

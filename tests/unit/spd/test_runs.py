@@ -58,7 +58,7 @@ def test_row_order_of_queries_does_not_matter_to_the_objective(shop):
         for r in (ranker, same)
     ]
     assert values[0] == pytest.approx(values[1], rel=0.02)
-    np.testing.assert_array_equal(ranker.predict(data.X), (shop.X @ ranker.coef_)[mixed])
+    np.testing.assert_array_equal(ranker.predict(data), (shop.X @ ranker.coef_)[mixed])
 
 
 def test_tail_average_is_the_mean_of_the_second_half(shop):
@@ -176,7 +176,7 @@ def test_scaling_is_folded_or_carried(shop, scale):
         assert [type(t).__name__ for t in model.transforms] == ["ListRange"]
     else:
         assert not model.transforms
-        np.testing.assert_allclose(ranker.predict(shop.X), shop.X @ model.to_dense())
+        np.testing.assert_allclose(ranker.predict(shop), shop.X @ model.to_dense())
     from rankine.rankers.apply import score_dataset
 
     np.testing.assert_allclose(score_dataset(model, shop), ranker.predict(shop), rtol=1e-9)
