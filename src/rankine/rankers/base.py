@@ -20,7 +20,7 @@ from rankine.core.errors import (
     ParameterError,
     SchemaError,
 )
-from rankine.data.dataset import Dataset, check_weight, require_rows
+from rankine.data.dataset import Dataset, check_weight, require_rows, row_scores
 from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
 from rankine.rankers.monitor import Monitor
@@ -181,7 +181,7 @@ class BaseRanker(BaseEstimator):
             matrix = self.scaling_.apply(
                 Dataset.from_arrays(matrix, np.zeros(matrix.shape[0]), ids)
             ).X
-        return np.asarray(matrix @ self.coef_, dtype=np.float64).ravel()
+        return row_scores(matrix, self.coef_)
 
     def rank(
         self, X: Any, qid: ArrayLike | None = None, k: int | None = None
