@@ -126,7 +126,7 @@ def pair_scale(normalization: str, totals: PairTotals, queries: PairQueries) -> 
         )
     if totals.n_queries == 0:
         raise NoPairsError(
-            "no query holds two different labels of positive weight, so no pair can be formed",
+            "no query holds two different labels of positive weight: one class or one sample makes no pair",
             fix="Check labels, query ids and weights; a query needs a better and a worse row",
         )
     if normalization == "sum":
