@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rankine.data import Dataset
     from rankine.data.open import load, scan
     from rankine.model import LinearModel, ModelBundle
+    from rankine.rankers.domination import DominationRanker
     from rankine.rankers.least_squares import LeastSquaresRanker
     from rankine.rankers.pairs import sample_pairs
     from rankine.rankers.ranksvm import RankSVM
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 #: Public name -> module that holds it (a module that is public itself maps to itself).
 _PUBLIC = {
     "Dataset": "rankine.data",
+    "DominationRanker": "rankine.rankers.domination",
     "LeastSquaresRanker": "rankine.rankers.least_squares",
     "LinearModel": "rankine.model",
     "ModelBundle": "rankine.model",
@@ -38,6 +40,7 @@ _PUBLIC = {
 
 __all__ = [
     "Dataset",
+    "DominationRanker",
     "LeastSquaresRanker",
     "LinearModel",
     "ModelBundle",
