@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rankine.data.open import load, scan
     from rankine.model import LinearModel, ModelBundle
     from rankine.rankers.domination import DominationRanker
+    from rankine.rankers.elastic import ElasticRanker
     from rankine.rankers.least_squares import LeastSquaresRanker
     from rankine.rankers.pairs import sample_pairs
     from rankine.rankers.ranksvm import RankSVM
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Dataset": "rankine.data",
     "DominationRanker": "rankine.rankers.domination",
+    "ElasticRanker": "rankine.rankers.elastic",
     "LeastSquaresRanker": "rankine.rankers.least_squares",
     "LinearModel": "rankine.model",
     "ModelBundle": "rankine.model",
@@ -41,6 +43,7 @@ _PUBLIC = {
 __all__ = [
     "Dataset",
     "DominationRanker",
+    "ElasticRanker",
     "LeastSquaresRanker",
     "LinearModel",
     "ModelBundle",

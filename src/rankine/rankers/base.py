@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.solvers.base import Callback, Solution
 
-__all__ = ["BaseRanker", "Job"]
+__all__ = ["BaseRanker", "Job", "plain_parameters", "resolve_query_weight", "resolve_seed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +230,7 @@ class BaseRanker(BaseEstimator):
             feature_names=None if names is None else [str(name) for name in names],
             transforms=self.scaling_.transforms,
             metric=self.metric,
-            parameters={"ranker": self._system, **_plain(self.get_params(deep=False))},
+            parameters={"ranker": self._system, **plain_parameters(self)},
             provenance={
                 "rankine": __version__,
                 "training": _plain(self.training_),
@@ -357,6 +357,11 @@ def resolve_query_weight(query_weight: Any, data: Dataset) -> NDArray[np.float64
             )
         query_weight = [query_weight[q] for q in index.ids.tolist()]
     return check_weight(query_weight, index.n_queries)
+
+
+def plain_parameters(ranker: BaseRanker) -> dict[str, Any]:
+    """Constructor parameters in JSON-able form."""
+    return _plain(ranker.get_params(deep=False))
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
