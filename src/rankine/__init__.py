@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rankine import metrics
     from rankine.data import Dataset
     from rankine.data.open import load, scan
+    from rankine.evaluation.compare import compare
+    from rankine.evaluation.cross_validation import cross_validate
     from rankine.model import LinearModel, ModelBundle
     from rankine.rankers.domination import DominationRanker
     from rankine.rankers.elastic import ElasticRanker
@@ -34,6 +36,8 @@ _PUBLIC = {
     "RankSVM": "rankine.rankers.ranksvm",
     "SPDRanker": "rankine.rankers.spd",
     "Scorer": "rankine.scoring",
+    "compare": "rankine.evaluation.compare",
+    "cross_validate": "rankine.evaluation.cross_validation",
     "load": "rankine.data.open",
     "metrics": "rankine.metrics",
     "sample_pairs": "rankine.rankers.pairs",
@@ -51,6 +55,8 @@ __all__ = [
     "SPDRanker",
     "Scorer",
     "__version__",
+    "compare",
+    "cross_validate",
     "load",
     "metrics",
     "sample_pairs",

@@ -208,15 +208,17 @@ class BaseRanker(BaseEstimator):
     ) -> float:
         """Mean of ``metric`` over queries; a query weighs the mean weight of its rows."""
         from rankine.metrics import evaluate
+        from rankine.metrics.data_columns import data_columns
 
+        columns = None
         if isinstance(X, Dataset):
-            y, qid = X.y, X.qid
+            y, qid, columns = X.y, X.qid, data_columns(X)
         elif qid is None:
             qid = take_qid(X)[1]
         if y is None:
             raise SchemaError("score needs labels", fix="Pass y")
         scores = self.predict(X, qid)
-        return float(evaluate(self.metric, y, scores, qid, sample_weight=sample_weight))
+        return evaluate(self.metric, y, scores, qid, sample_weight=sample_weight, columns=columns)
 
     def to_model(self) -> LinearModel:
         """The fitted weights as a frozen, savable model."""

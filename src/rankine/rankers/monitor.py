@@ -44,11 +44,12 @@ class Monitor:
     def __call__(self, progress: Progress) -> bool:
         """Evaluate; True when patience has run out."""
         from rankine.metrics import evaluate
+        from rankine.metrics.data_columns import data_columns
 
         coef = progress.coef()
         data = self.valid
         scores = row_scores(data.X, coef)
-        value = float(evaluate(self.metric, data.y, scores, data.qid, columns=data.columns))
+        value = evaluate(self.metric, data.y, scores, data.queries, columns=data_columns(data))
         self.trace.append({"step": progress.step, "value": value, **progress.values})
         signed = value if self.metric.larger_is_better else -value
         if signed > self.best_value:
