@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rankine.model.bundle import ModelBundle
 
 __all__ = [
+    "START_BYTES",
+    "decode_any",
     "decode_bundle",
     "decode_linear",
     "encode",
@@ -35,7 +37,8 @@ __all__ = [
     "save",
 ]
 
-_START_BYTES = 64
+#: As many bytes tell a model file from any other.
+START_BYTES = 64
 
 M = TypeVar("M")
 
@@ -116,10 +119,15 @@ def read_checked(path: str | os.PathLike[str]) -> bytes:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ModelFormatError("not a regular file", fix="Pass the path of a model file")
-        start = file.read(_START_BYTES)
+        start = file.read(START_BYTES)
         check_start(start, status.st_size)
         file.seek(0)
         return file.read()
+
+
+def decode_any(data: bytes) -> LinearModel | ModelBundle:
+    """A model or a bundle from the bytes of its file."""
+    return _decode(unpack(data))
 
 
 def decode_linear(data: bytes) -> LinearModel:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.data.dataset import row_scores
-
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.solvers.base import Progress
@@ -44,12 +42,10 @@ class Monitor:
     def __call__(self, progress: Progress) -> bool:
         """Evaluate; True when patience has run out."""
         from rankine.metrics import evaluate
-        from rankine.metrics.data_columns import data_columns
 
         coef = progress.coef()
         data = self.valid
-        scores = row_scores(data.X, coef)
-        value = evaluate(self.metric, data.y, scores, data.queries, columns=data_columns(data))
+        value = float(evaluate(self.metric, data.y, data.X @ coef, data.qid, columns=data.columns))
         self.trace.append({"step": progress.step, "value": value, **progress.values})
         signed = value if self.metric.larger_is_better else -value
         if signed > self.best_value:

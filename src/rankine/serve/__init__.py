@@ -1,0 +1,1 @@
+"""The server: models behind HTTP, with limits on everything a client can send."""

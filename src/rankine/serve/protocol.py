@@ -1,0 +1,345 @@
+"""One connection: bytes in, complete requests to the application, replies out, deadlines kept.
+
+uvicorn's own protocols wait for ever for the rest of a header or body. This one hands a request to
+the application only when it is complete, so that a slow client holds a socket and a few bytes but
+never a place in the queue; and it closes whatever passes its deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import http
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from rankine.serve.errors import encode_error
+from rankine.serve.http1 import BadRequest, Request, RequestReader
+from rankine.serve.pool import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Connection"]
+
+_LOG = logging.getLogger("rankine.serve")
+_NEVER = float("inf")
+_LINGER_SECONDS = 1.0
+#: Idle connections are kept this long after the stop: a request already under way is answered.
+_STOP_GRACE_SECONDS = 0.3
+_PIPELINE_BYTES = 64 * 1024
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
+    for status in http.HTTPStatus
+}
+_JSON = [(b"content-type", b"application/json")]
+
+
+class State(enum.Enum):
+    """What a connection is waiting for."""
+
+    IDLE = "the first byte of a request"
+    READING = "the rest of a request"
+    WORKING = "the application"
+    SENDING = "the client to read"
+    CLOSING = "the last bytes to leave"
+    LINGERING = "the client to close"
+
+
+class Connection(asyncio.Protocol):
+    """The protocol that uvicorn creates for every accepted socket."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        config: Any,
+        server_state: Any,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self.pool = pool
+        self.limits = pool.limits
+        self.app = config.loaded_app
+        self.server_state = server_state
+        self.app_state = app_state
+        self.loop = _loop or asyncio.get_event_loop()
+        self.reader = RequestReader(pool.limits)
+        self.state = State.IDLE
+        self.deadline = _NEVER
+        self.address = ""
+        self._request_deadline = _NEVER
+        self._held = 0
+        self._close_after = False
+        self._write_paused = False
+        self._read_paused = False
+        self.transport: asyncio.Transport
+
+    # -- what asyncio tells us ------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit or refuse a new connection."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the type
+        self.transport = transport
+        transport.set_write_buffer_limits(high=0)
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.server_state.connections.add(self)
+        if not self.pool.admit(self):
+            self.pool.metrics.refuse("connections")
+            self._close_after = True
+            self._reply_error(503, "too many connections", "overload")
+            transport.close()
+            return
+        self.deadline = self.loop.time() + self.limits.idle_seconds
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """Forget the connection; an unfinished application run has nowhere to send to."""
+        self.pool.remove(self)
+        self.server_state.connections.discard(self)
+        self.pool.buffered -= self._held
+        self._held = 0
+        self.state = State.CLOSING
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes."""
+        if self.state in (State.LINGERING, State.CLOSING):
+            return
+        self.reader.feed(data)
+        if self.state is State.IDLE:
+            self._begin_reading()
+        if self.state is State.READING:
+            self._advance()
+        elif self.reader.held > _PIPELINE_BYTES and not self._read_paused:
+            self._read_paused = True
+            self.transport.pause_reading()
+        self._account()
+
+    def eof_received(self) -> bool:
+        """The client sends no more; it may still wait for a reply."""
+        self._close_after = True
+        return self.state in (State.WORKING, State.SENDING)
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than we write."""
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        """Everything written has left."""
+        self._write_paused = False
+        if self.state is State.SENDING:
+            self._after_reply()
+
+    # -- what the server tells us ---------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        """Finish what has begun, then close."""
+        self._close_after = True
+        now = self.loop.time()
+        grace = _STOP_GRACE_SECONDS if self.state is State.IDLE else self.limits.drain_seconds
+        self.deadline = min(self.deadline, now + grace)
+
+    def expire(self) -> None:
+        """The deadline has passed."""
+        if self.state is State.READING:
+            kind = "header" if self.reader.head is None else "body"
+            self.pool.metrics.refuse(f"{kind}_deadline")
+            self._fail(408, f"the {kind} of the request did not arrive in time")
+        elif self.state is State.IDLE:
+            self.pool.metrics.refuse("idle_deadline")
+            self._close()
+        elif self.state is not State.WORKING:
+            if self.state is State.SENDING:
+                self.pool.metrics.refuse("send_deadline")
+            self.transport.abort()
+
+    # -- a request ------------------------------------------------------------------------------
+
+    def _begin_reading(self) -> None:
+        now = self.loop.time()
+        self.state = State.READING
+        self.deadline = now + self.limits.header_seconds
+        self._request_deadline = now + self.limits.request_seconds
+
+    def _advance(self) -> None:
+        """Go on with reading a request, as far as the bytes allow."""
+        if self.state is not State.READING:
+            return
+        try:
+            request = self.reader.next()
+        except BadRequest as error:
+            self.pool.metrics.refuse("protocol")
+            self._fail(error.status, error.reason)
+            return
+        if request is not None:
+            self._start(request)
+            return
+        if self.reader.head is not None:
+            self.deadline = self._request_deadline
+            if self.reader.wants_continue:
+                self.reader.wants_continue = False
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._account()
+        if self.pool.buffered > self.limits.buffered_bytes and self.reader.head is not None:
+            self.pool.metrics.refuse("memory")
+            self._fail(503, "the server holds too many unfinished requests")
+
+    def _account(self) -> None:
+        held = self.reader.held
+        self.pool.buffered += held - self._held
+        self._held = held
+
+    def _start(self, request: Request) -> None:
+        self.state = State.WORKING
+        self.deadline = _NEVER
+        self._close_after |= request.close
+        gated = request.target.startswith(b"/v1/")
+        if gated and not self.pool.gate.enter():
+            self.pool.metrics.refuse("queue")
+            self._reply_error(503, "the queue is full", "overload")
+            self._after_reply()
+            return
+        task = self.loop.create_task(self._run(request, gated))
+        self.server_state.tasks.add(task)
+        task.add_done_callback(self.server_state.tasks.discard)
+
+    async def _run(self, request: Request, gated: bool) -> None:
+        exchange = _Exchange(request)
+        try:
+            await self.app(self._scope(request), exchange.receive, exchange.send)
+        except asyncio.CancelledError:
+            self.transport.abort()
+            raise
+        except Exception:  # noqa: BLE001 - a fault of ours is one reply 500, not the server's end
+            _LOG.exception("a request failed")
+            exchange.complete = False
+        finally:
+            if gated:
+                self.pool.gate.leave()
+        self.server_state.total_requests += 1
+        if exchange.complete:
+            self._write(exchange.status, exchange.headers, exchange.body, exchange.head_only)
+        else:
+            self._reply_error(500, "the server failed on this request", "internal")
+        self._after_reply()
+
+    def _scope(self, request: Request) -> dict[str, Any]:
+        raw_path, _, query = request.target.partition(b"?")
+        path = raw_path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": f"1.{request.minor}",
+            "method": request.method.decode("ascii"),
+            "scheme": "http",
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "root_path": "",
+            "headers": request.headers,
+            "client": None,
+            "server": None,
+            "state": self.app_state,
+        }
+
+    # -- a reply --------------------------------------------------------------------------------
+
+    def _write(
+        self,
+        status: int,
+        headers: Iterable[tuple[bytes, bytes]],
+        body: bytes,
+        head_only: bool = False,
+    ) -> None:
+        if self.transport.is_closing():
+            return
+        parts = [_STATUS_LINES[status]]
+        for name, value in (*self.server_state.default_headers, *headers):
+            parts += (name, b": ", value, b"\r\n")
+        if self._close_after:
+            parts.append(b"connection: close\r\n")
+        parts.append(b"\r\n")
+        if not head_only:
+            parts.append(body)
+        self.transport.write(b"".join(parts))
+
+    def _reply_error(self, status: int, reason: str, code: str = "request") -> None:
+        body = encode_error(code, reason)
+        headers = [*_JSON, (b"content-length", str(len(body)).encode())]
+        if status == http.HTTPStatus.SERVICE_UNAVAILABLE:
+            headers.append((b"retry-after", b"1"))
+        self.pool.metrics.count("other", status)
+        self._write(status, headers, body)
+
+    def _after_reply(self) -> None:
+        """Close, wait for a slow reader, or go on with the next request."""
+        if self.transport.is_closing():
+            return
+        now = self.loop.time()
+        if self._write_paused:
+            if self.state is not State.SENDING:
+                self.state = State.SENDING
+                self.deadline = now + self.limits.send_seconds
+            return
+        if self._close_after:
+            self._close()
+            return
+        if self._read_paused:
+            self._read_paused = False
+            self.transport.resume_reading()
+        if self.reader.buffer:
+            self._begin_reading()
+            # Not at once: a flood of pipelined requests would become a recursion.
+            self.loop.call_soon(self._advance)
+        else:
+            self.state = State.IDLE
+            self.deadline = now + self.limits.idle_seconds
+
+    def _fail(self, status: int, reason: str) -> None:
+        """Answer with an error and close so that the client can still read the answer."""
+        if self.state is State.IDLE:
+            self._close()
+            return
+        self._close_after = True
+        self._reply_error(status, reason)
+        self.state = State.LINGERING
+        self.deadline = self.loop.time() + _LINGER_SECONDS
+        self.reader = RequestReader(self.limits)
+        self._account()
+        if self.transport.can_write_eof() and not self.transport.is_closing():
+            self.transport.write_eof()
+
+    def _close(self) -> None:
+        self.state = State.CLOSING
+        self.deadline = self.loop.time() + self.limits.send_seconds
+        self.transport.close()
+
+
+class _Exchange:
+    """The application's side of one request."""
+
+    __slots__ = ("_given", "body", "complete", "head_only", "headers", "request", "status")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.status = 0
+        self.headers: Iterable[tuple[bytes, bytes]] = ()
+        self.body = b""
+        self.complete = False
+        self.head_only = request.method == b"HEAD"
+        self._given = False
+
+    async def receive(self) -> dict[str, Any]:
+        """The whole body at once; then nothing more."""
+        if self._given:
+            return {"type": "http.disconnect"}
+        self._given = True
+        return {"type": "http.request", "body": self.request.body, "more_body": False}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Collect the reply; it is written in one piece."""
+        if message["type"] == "http.response.start":
+            self.status, self.headers = message["status"], message["headers"]
+        else:
+            self.body += message.get("body", b"")
+            self.complete = not message.get("more_body", False)

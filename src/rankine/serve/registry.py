@@ -1,0 +1,192 @@
+"""Models by name, swapped by one reference.
+
+A request takes the snapshot once and works with what it finds there; a reload makes a new snapshot
+and never touches an old one. So no reply mixes two models.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import msgspec
+
+from rankine.core.specs import encode_transforms
+from rankine.model import LinearModel, ModelBundle
+from rankine.scoring import Scorer
+from rankine.serve.errors import Refusal
+from rankine.serve.wire import ModelEntry
+
+__all__ = ["Registry", "Served", "Target"]
+
+#: Scorers kept per bundle; the others are built again when asked for.
+MAX_TOPICS_READY = 1024
+_MAX_NAMES_READY = 1 << 23
+_MAX_LISTED = 10_000
+
+
+@dataclass(frozen=True)
+class Target:
+    """What one request works with from its beginning to its end.
+
+    Attributes
+    ----------
+    small
+        Keep the weights in a hash table: there may be thousands of such models.
+    """
+
+    name: str
+    digest: str
+    model: LinearModel
+    small: bool = False
+
+    @cached_property
+    def strict(self) -> Scorer:
+        """Refuses features that the model does not know."""
+        return Scorer(self.model, small=self.small or None)
+
+    @cached_property
+    def lenient(self) -> Scorer:
+        """Counts features that the model does not know, and takes them as zero."""
+        return Scorer(self.model, unknown="zero", small=self.small or None)
+
+
+class Served:
+    """One file: a model, or a bundle whose topics become scorers when they are asked for."""
+
+    def __init__(self, name: str, model: LinearModel | ModelBundle) -> None:
+        self.name = name
+        self.model = model
+        self.digest = model.digest
+        self.loaded_at = time.time()
+        self._lock = threading.Lock()
+        self._topics: OrderedDict[str, Target] = OrderedDict()
+        self._single: Target | None = None
+        if isinstance(model, LinearModel):
+            self._single = Target(name, self.digest, model)
+        # Where features have names, a scorer holds them all.
+        self._ready = min(MAX_TOPICS_READY, max(4, _MAX_NAMES_READY // max(1, model.n_features)))
+
+    def target(self, topic: str | None = None) -> Target:
+        """The model, or one topic of the bundle."""
+        if self._single is not None:
+            if topic is not None:
+                raise _no_model(f"{self.name!r} is one model, not a bundle of topics")
+            return self._single
+        assert isinstance(self.model, ModelBundle)  # noqa: S101 - narrows the type
+        if topic is None:
+            raise _no_model(f"{self.name!r} is a bundle", f"Ask for {self.name}/TOPIC")
+        with self._lock:
+            found = self._topics.get(topic)
+            if found is None:
+                if topic not in self.model.topics.positions:
+                    raise _no_model(f"the bundle {self.name!r} has no such topic")
+                name = f"{self.name}/{topic}"
+                found = Target(name, self.digest, self.model[topic], small=True)
+                self._topics[topic] = found
+                if len(self._topics) > self._ready:
+                    self._topics.popitem(last=False)
+            else:
+                self._topics.move_to_end(topic)
+        return found
+
+    def entry(self, error: str | None = None, topic: str | None = None) -> ModelEntry:
+        """The model's line in ``/v1/models``."""
+        model = self.model
+        entry = ModelEntry(
+            self.name,
+            "bundle" if isinstance(model, ModelBundle) else "linear",
+            self.digest,
+            model.n_features,
+            model.nnz,
+            model.base,
+            model.metric,
+            [str(spec["type"]) for spec in encode_transforms(model.transforms)],
+            0 if isinstance(model, ModelBundle) or model.probes is None else len(model.probes.rows),
+            self.loaded_at,
+            error=error,
+        )
+        if isinstance(model, ModelBundle) and topic is None:
+            topics = list(model.topics.strings[:_MAX_LISTED])
+            return msgspec.structs.replace(entry, topics=topics, topics_count=len(model))
+        target = self.target(topic)
+        required = target.strict.required
+        return msgspec.structs.replace(
+            entry,
+            name=target.name,
+            nnz=target.model.nnz,
+            required=list(required[:_MAX_LISTED]),
+            required_count=len(required),
+        )
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All models at one moment, and what is wrong with newer files."""
+
+    models: Mapping[str, Served] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def default(self) -> str | None:
+        """The name to use where a request gives none: the only one there is."""
+        return next(iter(self.models)) if len(self.models) == 1 else None
+
+
+class Registry:
+    """Holds the current snapshot. Reading it is one reference; writing is the reloader's."""
+
+    def __init__(self) -> None:
+        self.current = Snapshot()
+
+    def put(self, served: Served) -> None:
+        """Serve a model under its name from the next request on."""
+        now = self.current
+        errors = {name: text for name, text in now.errors.items() if name != served.name}
+        self.current = Snapshot({**now.models, served.name: served}, errors)
+
+    def drop(self, name: str) -> None:
+        """Serve a name no longer."""
+        now = self.current
+        models = {key: value for key, value in now.models.items() if key != name}
+        errors = {key: value for key, value in now.errors.items() if key != name}
+        self.current = Snapshot(models, errors)
+
+    def report(self, name: str, error: str | None) -> None:
+        """Remember what is wrong with the newest file of a name, or that nothing is."""
+        errors = {key: value for key, value in self.current.errors.items() if key != name}
+        if error is not None:
+            errors[name] = error
+        self.current = replace(self.current, errors=errors)
+
+    def target(self, name: str | None) -> Target:
+        """The model that a request names; a table is all that a name is looked up in."""
+        now = self.current
+        if name is None:
+            name = now.default
+            if name is None:
+                raise _no_model("the request names no model", "See /v1/models")
+        key, slash, topic = name.partition("/")
+        served = now.models.get(key)
+        if served is None:
+            raise _no_model("no model of this name is served", "See /v1/models")
+        return served.target(topic if slash else None)
+
+    def entries(self) -> list[ModelEntry]:
+        """One line per name, in order; names whose first file was bad included."""
+        now = self.current
+        found = [served.entry(now.errors.get(name)) for name, served in now.models.items()]
+        found += [
+            ModelEntry(name, "none", error=text)
+            for name, text in now.errors.items()
+            if name not in now.models
+        ]
+        return sorted(found, key=lambda entry: entry.name)
+
+
+def _no_model(reason: str, fix: str = "") -> Refusal:
+    return Refusal(404, "no-model", reason, fix)

@@ -1,0 +1,103 @@
+"""Who may ask: the token, the Host header, and the address to bind."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from rankine.core.errors import ParameterError
+
+__all__ = ["Access", "check_bind", "is_loopback", "read_token"]
+
+_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{22,512}")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+
+#: Open to everybody who reaches the port: probes, and a page that holds no data.
+PUBLIC_PATHS = frozenset(("/", "/healthz", "/readyz"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to bind is reachable from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_bind(host: str, token: bytes | None, *, allow_unauthenticated: bool) -> None:
+    """Refuse a public address without a token."""
+    if is_loopback(host) or token is not None or allow_unauthenticated:
+        return
+    raise ParameterError(
+        f"{host} is reachable from other machines and no token is set",
+        fix="Pass --token-file FILE, or --allow-unauthenticated if that is what you want",
+    )
+
+
+def read_token(path: str | os.PathLike[str]) -> bytes:
+    """The bearer token in a file that only its owner can read.
+
+    At least 22 characters of ``A-Z a-z 0-9 . _ ~ + / = -``: 128 bits, as
+    ``openssl rand -base64 24`` makes them.
+    """
+    with Path(path).open("rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ParameterError("the token file is not a regular file")
+        if os.name != "nt" and status.st_mode & 0o077:
+            raise ParameterError(
+                "other users can read or write the token file", fix=f"chmod 600 {path}"
+            )
+        text = file.read(1025).strip()
+    if not _TOKEN.fullmatch(text) or len(set(text)) < 8:
+        raise ParameterError(
+            "the token file does not hold one token of 22 to 512 characters",
+            fix="openssl rand -base64 24 > FILE && chmod 600 FILE",
+        )
+    return text
+
+
+@dataclass(frozen=True)
+class Access:
+    """The rules for one server.
+
+    Loopback is no boundary against browsers: a page from elsewhere can make its own name resolve to
+    127.0.0.1 (DNS rebinding). So the Host header must be an address, ``localhost``, or a name that
+    the operator allowed; a server with a token needs no such list, for no browser adds the token by
+    itself.
+    """
+
+    host: str
+    token: bytes | None = None
+    allowed_hosts: tuple[str, ...] = ()
+
+    def host_allowed(self, header: str) -> bool:
+        """Whether a Host header names this server."""
+        match = _HOST.fullmatch(header)
+        if match is None:
+            return False
+        name = match[1].strip("[]").lower()
+        if name in self.allowed_hosts:
+            return True
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            if name == "localhost":
+                return True
+            return self.token is not None and not self.allowed_hosts
+        return address.is_loopback or not is_loopback(self.host)
+
+    def authorised(self, path: str, header: bytes | None) -> bool:
+        """Whether an Authorization header opens a path; compared in constant time."""
+        if self.token is None or path in PUBLIC_PATHS:
+            return True
+        scheme, _, given = (header or b"").partition(b" ")
+        same = hmac.compare_digest(given.strip(), self.token)
+        return same and scheme.lower() == b"bearer"

@@ -1,0 +1,155 @@
+"""Start, serve, stop."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import socket
+import sys
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import uvicorn
+
+from rankine.core.errors import ModelError
+from rankine.serve.app import Service, build_app
+from rankine.serve.limits import Limits
+from rankine.serve.metrics import Metrics
+from rankine.serve.pool import Pool
+from rankine.serve.protocol import Connection
+from rankine.serve.registry import Registry
+from rankine.serve.reload import Reloader
+from rankine.serve.security import Access, check_bind
+from rankine.serve.warm import compile_kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Settings", "serve"]
+
+_LOG = logging.getLogger("rankine.serve")
+_SPARE_DESCRIPTORS = 64
+_BACKLOG = 1024
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to serve."""
+
+    path: str | os.PathLike[str]
+    host: str = "127.0.0.1"
+    port: int = 8080
+    token: bytes | None = None
+    allow_unauthenticated: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    reload_seconds: float = 1.0
+    limits: Limits = field(default_factory=Limits)
+
+
+class GracefulServer(uvicorn.Server):
+    """uvicorn's server; a signal ends it with exit code 0 once everything is answered."""
+
+    def __init__(self, config: uvicorn.Config, pool: Pool, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.pool = pool
+        self.tell_started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then say so."""
+        await super().startup(sockets)
+        self.tell_started()
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Start the stop; a second signal of the same kind makes it immediate."""
+        self.pool.stopping = True
+        super().handle_exit(sig, frame)
+        self._captured_signals.clear()
+
+
+def load_service(settings: Settings) -> Service:
+    """Compile the kernels and load the models; an error where none can be served."""
+    metrics = Metrics()
+    registry = Registry()
+    reloader = Reloader(settings.path, registry, metrics)
+    compile_kernels()
+    reloader.refresh()
+    if not registry.current.models:
+        reasons = "; ".join(
+            f"{name or 'folder'}: {text}" for name, text in sorted(registry.current.errors.items())
+        )
+        raise ModelError(
+            f"no model to serve: {reasons or 'the folder is empty'}",
+            fix="Pass a model file, or a folder of them",
+            file=str(settings.path),
+        )
+    return Service(registry, reloader, Pool(settings.limits, metrics))
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; OSError where the address is taken or not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+
+
+def serve(settings: Settings, started: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Parameters
+    ----------
+    settings
+        What to serve, where, and to whom.
+    started
+        Called with the address, the models and the limits once requests are answered.
+    """
+    check_bind(settings.host, settings.token, allow_unauthenticated=settings.allow_unauthenticated)
+    _raise_descriptor_limit(settings.limits.connections + _SPARE_DESCRIPTORS)
+    # Threads that load models or work on large requests give way to small requests soon.
+    sys.setswitchinterval(0.0005)
+    listener = bind(settings.host, settings.port)
+    service = load_service(settings)
+    hosts = tuple(name.lower() for name in settings.allowed_hosts)
+    access = Access(settings.host, settings.token, hosts)
+    config = uvicorn.Config(
+        build_app(service, access),
+        http=partial(Connection, service.pool),
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=math.ceil(settings.limits.drain_seconds),
+    )
+    facts = {
+        "url": _url(listener),
+        "pid": os.getpid(),
+        "models": sorted(service.registry.current.models),
+        "limits": msgspec.to_builtins(settings.limits),
+    }
+    service.reloader.start(settings.reload_seconds)
+    server = GracefulServer(config, service.pool, lambda: started(facts))
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[listener])
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _raise_descriptor_limit(wanted: int) -> None:
+    try:
+        import resource
+    except ImportError:  # a system without such limits
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        if most < wanted:
+            _LOG.warning("only %d file descriptors for %d connections", most, wanted)

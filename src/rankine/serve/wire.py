@@ -1,0 +1,208 @@
+"""Requests and replies, as they stand in JSON.
+
+Unknown fields, fields of another type, NaN and numbers beyond float64 are refused by msgspec while
+it decodes; nesting ends where these types end, so that no depth can hurt. Optional fields are
+``UNSET`` and not None, so that the fields present can be counted (see ``reading``).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+__all__ = [
+    "Item",
+    "ListRequest",
+    "ListScores",
+    "ModelEntry",
+    "ModelsReply",
+    "RankReply",
+    "RankRequest",
+    "RankedItem",
+    "RankedList",
+    "Raw",
+    "ScoreReply",
+    "ScoreRequest",
+]
+
+#: One column of a log.
+Raw = str | int | float | bool | None
+
+
+class Item(msgspec.Struct, forbid_unknown_fields=True):
+    """One candidate, in exactly one of three forms: features, indices and values, or raw.
+
+    Attributes
+    ----------
+    id
+        Given back in the reply.
+    features
+        Named features; those left out are 0.
+    indices, values
+        Feature numbers as in the model's text files (counting from the model's ``base``), strictly
+        increasing, and their values.
+    raw
+        Columns of the log, before the model's transforms.
+    """
+
+    id: str | int | UnsetType = UNSET
+    features: dict[str, float] | UnsetType = UNSET
+    indices: list[int] | UnsetType = UNSET
+    values: list[float] | UnsetType = UNSET
+    raw: dict[str, Raw] | UnsetType = UNSET
+
+
+class ListRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """One list of candidates; ``context`` holds raw columns that all its items share."""
+
+    items: list[Item]
+    id: str | int | UnsetType = UNSET
+    context: dict[str, Raw] | UnsetType = UNSET
+
+
+class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Scores wanted, for ``items`` (one list) or ``lists`` (a batch).
+
+    Attributes
+    ----------
+    model
+        Name of a model, or ``bundle/topic``; may be left out where only one model is served.
+    unknown
+        What to do with a feature that the model does not know: refuse the request, or count it
+        and take it as zero.
+    """
+
+    model: Annotated[str, Meta(max_length=512)] | UnsetType = UNSET
+    items: list[Item] | UnsetType = UNSET
+    context: dict[str, Raw] | UnsetType = UNSET
+    lists: list[ListRequest] | UnsetType = UNSET
+    unknown: Literal["error", "zero"] | UnsetType = UNSET
+
+
+class RankRequest(ScoreRequest, forbid_unknown_fields=True):
+    """A ranking wanted.
+
+    Attributes
+    ----------
+    k
+        Only the best k items of each list.
+    explain
+        Say why each item stands where it stands: true (the 10 largest contributions) or how many.
+    """
+
+    k: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    explain: bool | Annotated[int, Meta(ge=0, le=1000)] | UnsetType = UNSET
+
+
+class Term(msgspec.Struct, frozen=True):
+    """One contribution: weight times value, or weight times the difference of two values."""
+
+    name: str
+    weight: float
+    value: float
+    contribution: float
+    other: float | UnsetType = UNSET
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """Contributions, largest first; ``rest`` is the sum of the ``rest_count`` left out."""
+
+    total: float
+    contributions: list[Term]
+    rest: float
+    rest_count: int
+
+
+class RankedItem(msgspec.Struct):
+    """One item of a ranking.
+
+    Attributes
+    ----------
+    index
+        Place of the item in the request, from 0.
+    explanation
+        Contributions to its score.
+    lead
+        Contributions to its distance from the next item of the ranking.
+    """
+
+    index: int
+    score: float
+    id: str | int | UnsetType = UNSET
+    explanation: Terms | UnsetType = UNSET
+    lead: Terms | UnsetType = UNSET
+
+
+class RankedList(msgspec.Struct):
+    """The ranking of one list of a batch."""
+
+    ranking: list[RankedItem]
+    id: str | int | UnsetType = UNSET
+
+
+class ListScores(msgspec.Struct):
+    """The scores of one list of a batch, in the order of its items."""
+
+    scores: list[float]
+    id: str | int | UnsetType = UNSET
+
+
+class RankReply(msgspec.Struct):
+    """Rankings, best first, and the digest of the model that made them."""
+
+    model: str
+    digest: str
+    ranking: list[RankedItem] | UnsetType = UNSET
+    lists: list[RankedList] | UnsetType = UNSET
+    unknown_features: int = 0
+
+
+class ScoreReply(msgspec.Struct):
+    """Scores in the order of the items, and the digest of the model that made them."""
+
+    model: str
+    digest: str
+    scores: list[float] | UnsetType = UNSET
+    lists: list[ListScores] | UnsetType = UNSET
+    unknown_features: int = 0
+
+
+class ModelEntry(msgspec.Struct, frozen=True):
+    """A model that is served, or a file that could not be.
+
+    Attributes
+    ----------
+    kind
+        ``linear``, ``bundle``, or ``none`` where nothing could be loaded under this name.
+    required
+        Columns the model reads: no others need to be fetched.
+    required_count, topics_count
+        How many there are; lists beyond 10,000 are cut.
+    error
+        Why the newest file under this name is not served; the model above it still is.
+    """
+
+    name: str
+    kind: str
+    digest: str | None = None
+    n_features: int = 0
+    nnz: int = 0
+    base: int = 1
+    metric: str | None = None
+    transforms: list[str] = []
+    probes: int = 0
+    loaded_at: float = 0.0
+    required_count: int = 0
+    required: list[str] = []
+    topics_count: int = 0
+    topics: list[str] = []
+    error: str | None = None
+
+
+class ModelsReply(msgspec.Struct, frozen=True):
+    """All models, and the name that requests without one go to."""
+
+    models: list[ModelEntry]
+    default: str | None = None

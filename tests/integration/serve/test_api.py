@@ -1,0 +1,241 @@
+"""What the endpoints say, through a real socket."""
+
+import json
+
+import numpy as np
+import pytest
+
+from integration.serve.serve_tools import NAMES, make_model
+from rankine import Scorer
+from rankine.core.specs import ListRange
+
+RNG = np.random.default_rng(3)
+ROWS = [dict(zip(NAMES, RNG.normal(size=20).tolist(), strict=True)) for _ in range(7)]
+ITEMS = [{"id": f"d{i}", "features": row} for i, row in enumerate(ROWS)]
+
+
+def test_rank_is_the_scorer_bit_for_bit(server):
+    model = make_model(0, metric="ndcg@10")
+    status, reply = server.json("POST", "/v1/rank", {"model": "shop", "items": ITEMS})
+    expected = Scorer(model).rank(ROWS)
+    assert status == 200
+    assert reply["digest"] == model.digest
+    assert [item["index"] for item in reply["ranking"]] == expected.indices.tolist()
+    assert [item["score"] for item in reply["ranking"]] == expected.scores.tolist()
+    assert [item["id"] for item in reply["ranking"]] == [f"d{i}" for i in expected.indices]
+
+
+def test_k_keeps_the_best(server):
+    _, everything = server.json("POST", "/v1/rank", {"model": "shop", "items": ITEMS})
+    _, reply = server.json("POST", "/v1/rank", {"model": "shop", "items": ITEMS, "k": 2})
+    assert reply["ranking"] == everything["ranking"][:2]
+
+
+def test_score_keeps_the_order_of_the_request(server):
+    status, reply = server.json("POST", "/v1/score", {"model": "shop", "items": ITEMS})
+    assert status == 200
+    assert reply["scores"] == Scorer(make_model(0)).score(ROWS).tolist()
+
+
+def test_a_batch_is_its_lists_one_by_one(server):
+    lists = [{"id": "q1", "items": ITEMS[:3]}, {"id": 2, "items": ITEMS[3:]}, {"items": []}]
+    for path in ("/v1/rank", "/v1/score"):
+        status, reply = server.json("POST", path, {"model": "scaled", "lists": lists})
+        assert status == 200
+        assert [one.get("id") for one in reply["lists"]] == ["q1", 2, None]
+        for asked, given in zip(lists, reply["lists"], strict=True):
+            _, alone = server.json("POST", path, {"model": "scaled", "items": asked["items"]})
+            key = path.removeprefix("/v1/").replace("rank", "ranking").replace("score", "scores")
+            assert given[key] == alone[key]
+
+
+def test_scaling_happens_within_the_list(server):
+    _, reply = server.json("POST", "/v1/score", {"model": "scaled", "items": ITEMS})
+    model = make_model(1, transforms=[ListRange()])
+    assert reply["scores"] == Scorer(model).score(ROWS).tolist()
+
+
+def test_pairs_count_from_the_models_base(server):
+    named = [{"features": {NAMES[2]: 1.5, NAMES[5]: -2.0}}, {"features": {}}]
+    pairs = [{"indices": [3, 6], "values": [1.5, -2]}, {"indices": [], "values": []}]
+    _, one = server.json("POST", "/v1/score", {"model": "shop", "items": named})
+    _, two = server.json("POST", "/v1/score", {"model": "shop", "items": pairs})
+    np.testing.assert_allclose(one["scores"], two["scores"], rtol=1e-15)
+    _, reply = server.json(
+        "POST", "/v1/score", {"model": "plain", "items": [{"indices": [0, 7], "values": [1, 1]}]}
+    )
+    assert reply["scores"] == [9.0]
+
+
+def test_raw_columns_share_a_context(server):
+    whole = [{"raw": {NAMES[0]: 1.0, NAMES[1]: i}} for i in range(3)]
+    split = [{"raw": {NAMES[1]: i}} for i in range(3)]
+    _, one = server.json("POST", "/v1/score", {"model": "shop", "items": whole})
+    _, two = server.json(
+        "POST", "/v1/score", {"model": "shop", "items": split, "context": {NAMES[0]: 1.0}}
+    )
+    assert one["scores"] == two["scores"]
+
+
+def test_topics_of_a_bundle_are_models(server):
+    items = [{"features": {"x": 1.0, "y": 2.0, "z": 3.0}}]
+    for topic, expected in (("earn", 1.0), ("grain", 2.0), ("a/b", 3.0)):
+        status, reply = server.json(
+            "POST", "/v1/score", {"model": f"topics/{topic}", "items": items}
+        )
+        assert (status, reply["scores"], reply["model"]) == (200, [expected], f"topics/{topic}")
+    status, reply = server.json("POST", "/v1/score", {"model": "topics", "items": items})
+    assert status == 404
+    assert "topics/TOPIC" in reply["error"]["fix"]
+
+
+def test_explanations_add_up(server):
+    request = {"model": "shop", "items": ITEMS, "explain": 3}
+    _, reply = server.json("POST", "/v1/rank", request)
+    ranking = reply["ranking"]
+    for item in ranking:
+        why = item["explanation"]
+        assert len(why["contributions"]) == 3
+        assert why["rest_count"] == 17
+        parts = sum(term["contribution"] for term in why["contributions"])
+        assert parts + why["rest"] == pytest.approx(item["score"], rel=1e-12)
+        for term in why["contributions"]:
+            assert term["contribution"] == term["weight"] * term["value"]
+    for above, below in zip(ranking[:-1], ranking[1:], strict=True):
+        assert above["lead"]["total"] == pytest.approx(above["score"] - below["score"], abs=1e-12)
+    assert "lead" not in ranking[-1]
+
+
+def test_unknown_features_are_refused_or_counted(server):
+    items = [{"features": {NAMES[0]: 1.0, "featur_1": 2.0}}, {"features": {NAMES[0]: 1.0}}]
+    status, reply = server.json("POST", "/v1/score", {"model": "shop", "items": items})
+    assert status == 422
+    assert reply["error"]["code"] == "feature-mismatch"
+    assert reply["digest"] == make_model(0, metric="ndcg@10").digest
+    request = {"model": "shop", "items": items, "unknown": "zero"}
+    status, reply = server.json("POST", "/v1/score", request)
+    assert (status, reply["unknown_features"]) == (200, 1)
+    assert reply["scores"][0] == reply["scores"][1]
+
+
+def test_models_tell_what_they_read(server):
+    status, reply = server.json("GET", "/v1/models")
+    found = {entry["name"]: entry for entry in reply["models"]}
+    assert status == 200
+    assert list(found) == ["plain", "scaled", "shop", "topics"]
+    assert found["shop"]["required"] == NAMES
+    assert found["shop"]["metric"] == "ndcg@10"
+    assert found["scaled"]["transforms"] == ["list_range"]
+    assert (found["plain"]["base"], found["plain"]["nnz"]) == (0, 8)
+    assert found["topics"]["topics"] == ["earn", "grain", "a/b"]
+    status, topic = server.json("GET", "/v1/models/topics/grain")
+    assert (status, topic["required"], topic["nnz"]) == (200, ["y"], 1)
+    assert server.json("GET", "/v1/models/nothing")[0] == 404
+
+
+def test_probes_metrics_and_openapi(server):
+    assert server.request("GET", "/healthz")[::2] == (200, b"ok\n")
+    assert server.request("GET", "/readyz")[::2] == (200, b"ready\n")
+    before = server.metric("items_scored_total")
+    server.json("POST", "/v1/rank", {"model": "shop", "items": ITEMS})
+    assert server.metric("items_scored_total") == before + len(ITEMS)
+    status, document = server.json("GET", "/openapi.json")
+    assert status == 200
+    assert document["openapi"].startswith("3.1")
+    text = json.dumps(document)
+    for reference in {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}:
+        assert reference in document["components"]["schemas"]
+
+
+def test_metrics_follow_the_text_format(server):
+    _, headers, body = server.request("GET", "/metrics")
+    assert headers["content-type"].startswith("text/plain; version=0.0.4")
+    seen = set()
+    for line in body.decode().splitlines():
+        if line.startswith("# TYPE "):
+            seen.add(line.split()[2])
+        elif not line.startswith("#"):
+            name, value = line.split("{")[0].split(" ")[0], line.rsplit(" ", 1)[1]
+            float(value)
+            family = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
+            assert name in seen or family in seen
+    assert 'rankine_model_info{model="shop"' in body.decode()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"[]", 422),
+        (b'{"items": []}', 404),
+        (b'{"model": "shop"}', 422),
+        (b'{"model": "shop", "items": [], "lists": []}', 422),
+        (b'{"model": "shop", "items": [{}]}', 422),
+        (b'{"model": "shop", "items": [{"id": 1}]}', 422),
+        (b'{"model": "shop", "items": [{"features": {}, "raw": {}}]}', 422),
+        (b'{"model": "shop", "items": [{"features": {}}, {"raw": {}}]}', 422),
+        (b'{"model": "shop", "items": [{"features": {"feature_0": "1"}}]}', 422),
+        (b'{"model": "shop", "items": [{"features": {"feature_0": true}}]}', 422),
+        (b'{"model": "shop", "items": [{"features": {"feature_0": null}}]}', 422),
+        (b'{"model": "shop", "items": [{"features": {"feature_0": NaN}}]}', 400),
+        (b'{"model": "shop", "items": [{"features": {"feature_0": 01}}]}', 400),
+        (b'{"model": "shop", "items": [{"features": {"feature_0": .5}}]}', 400),
+        (b'{"model": "shop", "items": [{"features": {"feature_0": +1}}]}', 400),
+        (b'{"model": "shop", "items": [{"features": {"feature_0": 1e400}}]}', 422),
+        (b'{"model": "shop", "items": [{"features": {"feature_0": 1, "feature_0": 2}}]}', 400),
+        (b'{"model": "shop", "items": [], "items": []}', 400),
+        (b'{"model": "shop", "model": "scaled", "items": []}', 400),
+        (b'{"model": "shop", "items": [{"id": 1, "id": 1, "features": {}}]}', 400),
+        (b'{"model": "shop", "items": [{"indices": [1], "values": []}]}', 422),
+        (b'{"model": "shop", "items": [{"indices": [2, 1], "values": [1, 1]}]}', 422),
+        (b'{"model": "shop", "items": [{"indices": [1, 1], "values": [1, 1]}]}', 422),
+        (b'{"model": "shop", "items": [{"indices": [0], "values": [1]}]}', 422),
+        (b'{"model": "shop", "items": [{"indices": [21], "values": [1]}]}', 422),
+        (b'{"model": "shop", "items": [{"indices": [99999999999999999999], "values": [1]}]}', 422),
+        (b'{"model": "shop", "items": [{"indices": [1.5], "values": [1]}]}', 422),
+        (b'{"model": "shop", "items": [], "k": 0}', 422),
+        (b'{"model": "shop", "items": [], "path": "/etc/passwd"}', 422),
+        (b'{"model": "shop", "items": [], "explain": -1}', 422),
+        (b'{"model": "shop", "items": [{"features": {}}], "context": {"a": 1}}', 422),
+        (b'{"model": "nothing", "items": []}', 404),
+        (b"\xff\xfe{}", 400),
+        (b'\xef\xbb\xbf{"model": "shop", "items": []}', 400),
+        (
+            b'{"model": "shop", "items": [{"features": {"feature_0": 1e308, "feature_1": 1e308}}]}',
+            200,
+        ),
+        (b"[" * 200_000, 422),
+        (b'{"items":' * 50_000, 422),
+        (b'{"model": "shop", "items": []}', 200),
+    ],
+)
+def test_bodies_get_the_status_they_deserve(server, body, status):
+    found, reply = server.json("POST", "/v1/rank", body)
+    assert found == status, reply
+    if status != 200:
+        assert reply["error"]["message"]
+        assert str(server.folder) not in json.dumps(reply)
+
+
+def test_keys_with_colons_are_no_duplicates(server):
+    body = b'{"model": "plain", "items": [{"id": "a:b:\\"c:", "features": {"1": 2.0}}]}'
+    status, reply = server.json("POST", "/v1/rank", body)
+    assert (status, reply["ranking"][0]["id"]) == (200, 'a:b:"c:')
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "", "text/json"]
+)
+def test_only_json_is_taken(server, kind):
+    status, _ = server.json(
+        "POST", "/v1/rank", b'{"model":"shop","items":[]}', [("Content-Type", kind)]
+    )
+    assert status == 415
+
+
+def test_other_methods_and_paths(server):
+    assert server.request("GET", "/v1/rank")[0] == 405
+    assert server.request("POST", "/v1/models", {})[0] == 405
+    assert server.request("GET", "/v1/rank/")[0] == 404
+    assert server.request("HEAD", "/healthz")[::2] == (200, b"")
