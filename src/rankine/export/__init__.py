@@ -1,1 +1,9 @@
-"""."""
+"""Models in the languages of the engines that people run: one file per target.
+
+A target is one module of this folder that registers a function; ``rankine export`` and the
+contract tests find it there.
+"""
+
+from rankine.export.registry import Export, ExportOptions, export, targets
+
+__all__ = ["Export", "ExportOptions", "export", "targets"]

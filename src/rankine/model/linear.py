@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +160,15 @@ class LinearModel:
         dense = np.zeros(self.n_features)
         dense[self.indices] = self.values
         return dense
+
+    def renamed(self, feature_names: Sequence[str]) -> LinearModel:
+        """The same model with other names, one per feature."""
+        if len(feature_names) != self.n_features:
+            raise ModelError(
+                f"{len(feature_names)} feature names for {self.n_features} features",
+                fix="Name every feature once",
+            )
+        return replace(self, names=PackedNames.pack(feature_names))
 
     def compact(self) -> LinearModel:
         """The same function over its non-zero weights alone: column k is ``weight_names[k]``."""

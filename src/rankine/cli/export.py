@@ -1,0 +1,107 @@
+"""``rankine export``: a model in the language of a search engine, a database or ONNX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankine.cli import _console
+from rankine.cli.app import app
+
+if TYPE_CHECKING:
+    from rankine.model import LinearModel
+
+_EPILOG = """
+[bold]Examples[/bold]
+
+  rankine export model.rankine --to elasticsearch --name products -o model.json
+
+  rankine export model.rankine --to sql -o order_by.sql
+
+  rankine export model.rankine --to vespa --form tensor -o weights.json
+
+  rankine export model.rankine --to onnx --feature-names names.txt -o model.onnx
+"""
+
+
+@app.command(epilog=_EPILOG)
+def export(
+    model: Annotated[str, typer.Argument(help="Model file.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", help="elasticsearch, opensearch, solr, vespa, onnx, sql, json or python."
+        ),
+    ],
+    out: Annotated[str, typer.Option("--out", "-o", help="Output file, - for stdout.")],
+    name: Annotated[
+        str, typer.Option(help="Name in the engine; the digest's start is appended.")
+    ] = "rankine",
+    store: Annotated[str, typer.Option(help="Solr: the feature store.")] = "_DEFAULT_",
+    form: Annotated[str, typer.Option(help="Vespa: expression or tensor.")] = "expression",
+    dtype: Annotated[str, typer.Option(help="ONNX: float32 or float64.")] = "float32",
+    feature_names: Annotated[
+        str | None, typer.Option(help="File with one feature name a line, for a model without.")
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="One model of a bundle.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Say what was written as JSON.")] = False,
+) -> None:
+    """Export a model; one that the target cannot express is refused with the reason."""
+    from rankine.export import ExportOptions
+    from rankine.export import export as export_model
+
+    found = _load(model, feature_names, topic)
+    options = ExportOptions(name=name, store=store, form=form, dtype=dtype)
+    result = export_model(found, to, options)
+    files = {out: result.content}
+    files.update({f"{out}{suffix}": content for suffix, content in result.beside.items()})
+    _write(files)
+    if json and out != "-":
+        _console.print_json(
+            {
+                "to": to,
+                "name": options.versioned(found),
+                "digest": found.digest,
+                "nnz": found.nnz,
+                "files": {path: len(content) for path, content in files.items()},
+            }
+        )
+    elif out != "-":
+        _console.say(f"wrote {' and '.join(files)}: {found.nnz} weights for {to}")
+
+
+def _write(files: dict[str, bytes]) -> None:
+    import sys
+
+    from rankine.core.atomic import atomic_file
+
+    for path, content in files.items():
+        if path.startswith("-"):
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+        else:
+            with atomic_file(path) as file:
+                file.write(content)
+
+
+def _load(path: str, feature_names: str | None, topic: str | None) -> LinearModel:
+    from pathlib import Path
+
+    from rankine.core.errors import ParameterError
+    from rankine.model import LinearModel
+    from rankine.model.store import load_any
+
+    found = load_any(path)
+    if not isinstance(found, LinearModel):
+        if topic is None or topic not in found:
+            raise ParameterError(
+                f"this is a bundle of {len(found)} models",
+                fix="Name one of its topics: --topic TOPIC; rankine inspect lists them",
+            )
+        found = found[topic]
+    elif topic is not None:
+        raise ParameterError("this is a single model, not a bundle", fix="Leave --topic out")
+    if feature_names is None:
+        return found
+    return found.renamed(Path(feature_names).read_text(encoding="utf-8").splitlines())

@@ -1,0 +1,33 @@
+"""Plain JSON: everything that a reader in any language needs to score, at full precision."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rankine.core.specs import encode_transforms
+from rankine.export.registry import Export, ExportOptions, register
+
+if TYPE_CHECKING:
+    from rankine.model import LinearModel
+
+__all__: list[str] = []
+
+
+@register("json")
+def json_document(model: LinearModel, options: ExportOptions) -> Export:
+    """Write names or indices, weights, transforms, metric and digest."""
+    document: dict[str, Any] = {
+        "format": "rankine-linear",
+        "version": 1,
+        "name": options.versioned(model),
+        "digest": model.digest,
+        "n_features": model.n_features,
+        "base": model.base,
+        "metric": model.metric,
+        "transforms": encode_transforms(model.transforms),
+        "indices": model.indices.tolist(),
+        "names": None if model.names is None else list(model.weight_names),
+        "weights": model.values.tolist(),
+    }
+    return Export(json.dumps(document, indent=1, allow_nan=False).encode() + b"\n")

@@ -1,0 +1,279 @@
+"""Every export ranks random rows as the scorer does; found by registration."""
+
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import export_readers as readers
+
+from rankine.core.errors import ExportError, ParameterError
+from rankine.core.specs import ListRange
+from rankine.export import ExportOptions, export, targets
+from rankine.model import LinearModel, ModelBundle
+from rankine.scoring import Scorer
+
+#: Names that break naive writers: quotes, comments, braces, scripts, escapes, other alphabets.
+HOSTILE = [
+    'a"b', "a'b", "a''; DROP TABLE t; --", "back\\slash", "new\nline", "tab\t",
+    "<script>x</script>", "}} {{x}}", '{"type": 1}', "'''\"\"\"", "é ü 漢字 😀", "${jndi:ldap://x}",
+    "\x1b[31m", "__import__", "%s %d", "a--b", "/* c */", "select", "A", " lead", "trail ", "-1",
+    "constructor",
+]  # fmt: skip
+VESPA_NAMES = ["bm25(title)", "attribute(price)", "nativeRank", "fieldMatch(title).proximity",
+               "query(w_x)", "closeness(field,embedding)"]  # fmt: skip
+
+
+def make_model(names, seed=0, zeros=2):
+    rng = np.random.default_rng(seed)
+    w = rng.normal(size=len(names)) * 10.0 ** rng.integers(-6, 4, len(names))
+    w[:zeros] = 0.0
+    return LinearModel.from_weights(w, names)
+
+
+def random_rows(model, n=60, seed=1):
+    """Values for the weighted features, a third of them zero."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, model.nnz)) * (rng.random((n, model.nnz)) < 0.67)
+
+
+def assert_same_order(model, scores, X):
+    """Every pair is ordered as the scorer orders it, but for ties within float32 rounding."""
+    expected = Scorer(model.compact()).score(X)
+    scale = np.abs(X) @ np.abs(model.values)
+    gap = expected[:, None] - expected[None, :]
+    slack = 1e-5 * (scale[:, None] + scale[None, :])
+    found = np.asarray(scores, dtype=np.float64)[:, None] - np.asarray(scores)[None, :]
+    clear = np.abs(gap) > slack
+    assert clear.mean() > 0.5
+    assert (np.sign(gap)[clear] == np.sign(found)[clear]).all()
+    np.testing.assert_allclose(scores, expected, atol=float(slack.max()))
+
+
+def read(target, model, result, X, tmp_path):
+    names = readers.column_names(model)
+    if target in ("elasticsearch", "opensearch"):
+        return readers.read_ltr(result, names, X)
+    if target == "solr":
+        return readers.read_solr(result, names, X)
+    if target == "vespa":
+        form = readers.read_vespa_tensor if result.beside else readers.read_vespa_expression
+        return form(result, names, X)
+    if target == "json":
+        return readers.read_json(result, names, X)
+    if target == "onnx":
+        return readers.read_onnx(result, names, X, model.n_features, model.indices)
+    if target == "python":
+        return readers.read_python(result, names, X, tmp_path)
+    if target == "sql":
+        return run_sqlite(result, names, X)
+    pytest.fail(f"no reader checks the export {target!r}: add one to export_readers.py")
+
+
+def run_sqlite(result, names, X):
+    create, insert, query = readers.sql_script(result, names, X)
+    with sqlite3.connect(":memory:") as database:
+        database.execute(create)
+        database.execute(insert)
+        return ordered(database.execute(query).fetchall(), X)
+
+
+def ordered(rows, X):
+    """Scores in row order; the engine's own order must agree with them."""
+    scores = np.full(len(X), np.nan)
+    for i, score in rows:
+        scores[i] = score
+    values = [score for _, score in rows]
+    assert values == sorted(values, reverse=True)
+    return scores
+
+
+def test_the_targets_are_those_we_promise():
+    assert set(targets()) >= {
+        "elasticsearch", "opensearch", "solr", "vespa", "onnx", "sql", "json", "python",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("target", targets())
+def test_plain_names_rank_as_the_scorer_does(target, tmp_path):
+    model = make_model(VESPA_NAMES, zeros=1)
+    X = random_rows(model)
+    assert_same_order(model, read(target, model, export(model, target), X, tmp_path), X)
+
+
+@pytest.mark.parametrize("target", targets())
+def test_hostile_names_are_escaped(target, tmp_path):
+    model = make_model(HOSTILE)
+    X = random_rows(model)
+    result = export(model, target, ExportOptions(form="tensor"))
+    assert_same_order(model, read(target, model, result, X, tmp_path), X)
+
+
+@pytest.mark.parametrize("target", targets())
+def test_a_model_of_two_thousand_weights(target, tmp_path):
+    model = make_model([f"f{j}" for j in range(1900)])
+    X = random_rows(model, n=12)
+    assert_same_order(model, read(target, model, export(model, target), X, tmp_path), X)
+
+
+@pytest.mark.parametrize("target", targets())
+def test_per_list_scaling_is_refused_where_it_cannot_be_expressed(target, tmp_path):
+    model = LinearModel.from_weights([1.0, -2.0], ["a", "b"], transforms=(ListRange(),))
+    if target == "json":
+        assert b'"list_range"' in export(model, target).content
+    elif target == "python":
+        X = np.random.default_rng(0).normal(size=(30, 2))
+        scores = readers.read_python(export(model, target), ["a", "b"], X, tmp_path)
+        np.testing.assert_allclose(scores, Scorer(model).score(X), atol=1e-12)
+    else:
+        with pytest.raises(ExportError, match=r"within each list.*scale='standard'"):
+            export(model, target)
+
+
+@pytest.mark.parametrize("target", ["elasticsearch", "opensearch", "solr", "vespa", "sql"])
+def test_features_without_names_are_refused(target):
+    model = LinearModel.from_weights([1.0, 2.0])
+    with pytest.raises(ExportError, match="--feature-names"):
+        export(model, target)
+    assert export(model.renamed(["x", "y"]), target).content
+
+
+@pytest.mark.parametrize("target", targets())
+def test_models_that_rank_nothing_and_bundles_are_refused(target):
+    with pytest.raises(ExportError, match="zero"):
+        export(LinearModel.from_weights([0.0], ["a"]), target)
+    with pytest.raises(ExportError, match="bundle"):
+        export(ModelBundle.from_weights({"t": [1.0]}), target)
+    for name in ("", "1a", "a b", "a}", "x" * 65, "a\n"):
+        with pytest.raises(ParameterError, match="name"):
+            export(LinearModel.from_weights([1.0], ["a"]), target, ExportOptions(name=name))
+    with pytest.raises(ParameterError, match="no export"):
+        export(LinearModel.from_weights([1.0], ["a"]), "mainframe")
+
+
+@pytest.mark.parametrize("target", ["elasticsearch", "opensearch", "solr", "vespa"])
+def test_weights_are_float32_and_those_that_vanish_are_left_out(target):
+    model = LinearModel.from_weights([0.1, 1e-60, 2.0], ["x", "y", "z"])
+    text = export(model, target).content.decode()
+    assert "0.1" in text
+    assert "0.10000000149" not in text
+    assert not re.search(r"\by\b", text)
+    with pytest.raises(ExportError, match="overflows"):
+        export(LinearModel.from_weights([1e60], ["x"]), target)
+
+
+def test_names_in_engines_carry_the_digest():
+    model = make_model(["a", "b", "c"])
+    for target in ("elasticsearch", "solr", "vespa", "sql"):
+        text = export(model, target, ExportOptions(name="shop")).content.decode()
+        assert f"shop_{model.digest[:12]}" in text
+
+
+def test_vespa_refuses_names_that_would_break_the_profile():
+    for name in ("a b", "x) } evil {", "1x", "a\nb", "f(", 'f("a"b")'):
+        with pytest.raises(ExportError, match="--form tensor"):
+            export(LinearModel.from_weights([1.0], [name]), "vespa")
+    with pytest.raises(ParameterError, match="form"):
+        export(LinearModel.from_weights([1.0], ["a"]), "vespa", ExportOptions(form="x"))
+
+
+def test_sql_refuses_names_that_a_database_would_cut_or_confuse():
+    for name in ("x" * 64, "é" * 32, "", "a\x00b"):
+        with pytest.raises(ExportError):
+            export(LinearModel.from_weights([1.0], [name]), "sql")
+    with pytest.raises(ExportError, match="only in case"):
+        export(LinearModel.from_weights([1.0, 2.0], ["Age", "age"]), "sql")
+
+
+def test_onnx_in_float64_is_exact_to_rounding_and_carries_names(tmp_path):
+    import onnx
+
+    model = make_model(["a", "b", "c", "d"])
+    result = export(model, "onnx", ExportOptions(dtype="float64"))
+    X = random_rows(model)
+    found = readers.read_onnx(result, None, X, model.n_features, model.indices)
+    np.testing.assert_allclose(found, Scorer(model.compact()).score(X), rtol=1e-12, atol=1e-12)
+    held = {item.key: item.value for item in onnx.load_from_string(result.content).metadata_props}
+    assert held["feature_names"] == '["a", "b", "c", "d"]'
+    assert held["rankine_digest"] == model.digest
+    with pytest.raises(ParameterError, match="dtype"):
+        export(model, "onnx", ExportOptions(dtype="int8"))
+
+
+def test_duckdb_ranks_as_the_scorer_does():
+    duckdb = pytest.importorskip("duckdb")
+    for names in (HOSTILE, [f"f{j}" for j in range(300)]):
+        model = make_model(names)
+        X = random_rows(model, n=20)
+        create, insert, query = readers.sql_script(export(model, "sql"), names[2:], X)
+        with duckdb.connect(":memory:") as database:
+            database.execute(create)
+            database.execute(insert)
+            assert_same_order(model, ordered(database.execute(query).fetchall(), X), X)
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """A private PostgreSQL server on a socket in a folder of its own."""
+    found = shutil.which("postgres")
+    if found is None:
+        pytest.skip("no PostgreSQL server is installed")
+    programs = Path(os.path.realpath(found)).parent
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="rk", dir="/tmp") as folder:
+        account = {}
+        if os.geteuid() == 0:
+            account = {"user": "nobody"}
+            shutil.chown(folder, "nobody")
+        data = f"{folder}/d"
+        quiet = {"check": True, "capture_output": True, "cwd": folder, **account}
+        subprocess.run(
+            [programs / "initdb", "-D", data, "-A", "trust", "-N", "-E", "UTF8",
+             "--locale=C", "-U", "tester"],
+            **quiet,
+        )  # fmt: skip
+        server = subprocess.Popen(
+            [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=",
+             "-c", "fsync=off", "-c", "shared_buffers=16MB"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, **account,
+        )  # fmt: skip
+        try:
+            for _ in range(100):
+                with socket.socket(socket.AF_UNIX) as probe:
+                    if probe.connect_ex(f"{folder}/.s.PGSQL.5432") == 0:
+                        break
+                time.sleep(0.1)
+            yield [str(programs / "psql"), "-X", "-q", "-A", "-t", "-h", folder, "-U", "tester",
+                   "-d", "postgres", "-v", "ON_ERROR_STOP=1"]  # fmt: skip
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+def test_postgresql_ranks_as_the_scorer_does(postgres):
+    for names in (HOSTILE, [f"f{j}" for j in range(300)]):
+        model = make_model(names)
+        X = random_rows(model, n=20)
+        create, insert, query = readers.sql_script(export(model, "sql"), names[2:], X)
+        script = f"SET extra_float_digits = 3;DROP TABLE IF EXISTS t;{create};{insert};{query};"
+        for _ in range(20):
+            done = subprocess.run(
+                postgres, input=script, capture_output=True, text=True, timeout=60, check=False
+            )
+            if "starting up" not in done.stderr:
+                break
+            time.sleep(0.2)
+        assert done.returncode == 0, done.stderr
+        rows = [line.split("|") for line in done.stdout.split()]
+        found = ordered([(int(i), float(score)) for i, score in rows], X)
+        assert_same_order(model, found, X)
