@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from rankine import metrics
     from rankine.data import Dataset
     from rankine.data.open import load, scan
+    from rankine.evaluation.compare import compare
+    from rankine.evaluation.cross_validation import cross_validate
     from rankine.model import LinearModel, ModelBundle
+    from rankine.rankers.domination import DominationRanker
+    from rankine.rankers.elastic import ElasticRanker
     from rankine.rankers.least_squares import LeastSquaresRanker
     from rankine.rankers.pairs import sample_pairs
     from rankine.rankers.ranksvm import RankSVM
@@ -24,12 +28,16 @@ if TYPE_CHECKING:
 #: Public name -> module that holds it (a module that is public itself maps to itself).
 _PUBLIC = {
     "Dataset": "rankine.data",
+    "DominationRanker": "rankine.rankers.domination",
+    "ElasticRanker": "rankine.rankers.elastic",
     "LeastSquaresRanker": "rankine.rankers.least_squares",
     "LinearModel": "rankine.model",
     "ModelBundle": "rankine.model",
     "RankSVM": "rankine.rankers.ranksvm",
     "SPDRanker": "rankine.rankers.spd",
     "Scorer": "rankine.scoring",
+    "compare": "rankine.evaluation.compare",
+    "cross_validate": "rankine.evaluation.cross_validation",
     "load": "rankine.data.open",
     "metrics": "rankine.metrics",
     "sample_pairs": "rankine.rankers.pairs",
@@ -38,6 +46,8 @@ _PUBLIC = {
 
 __all__ = [
     "Dataset",
+    "DominationRanker",
+    "ElasticRanker",
     "LeastSquaresRanker",
     "LinearModel",
     "ModelBundle",
@@ -45,6 +55,8 @@ __all__ = [
     "SPDRanker",
     "Scorer",
     "__version__",
+    "compare",
+    "cross_validate",
     "load",
     "metrics",
     "sample_pairs",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import os
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +12,8 @@ from scipy import sparse
 
 import rankine
 from rankine.core.errors import DataError, EmptyDataError
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "reference"))
-import slow_reader
-from mutants import mutant
+from reference import slow_reader
+from reference.mutants import mutant
 
 #: A longer run sets RANKINE_FUZZ_CASES.
 CASES = int(os.environ.get("RANKINE_FUZZ_CASES", "10000"))

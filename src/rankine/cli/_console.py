@@ -43,7 +43,8 @@ def say_error(message: str) -> None:
 
 def show(renderable: Any) -> None:
     """A table or text on stdout."""
-    console().print(renderable)
+    # Plain text is left as it is: a command that wraps cannot be copied.
+    console().print(renderable, soft_wrap=isinstance(renderable, str))
 
 
 def print_json(value: Any) -> None:

@@ -43,7 +43,10 @@ OnBadRow = Annotated[str, _option("--on-bad-row", help="error, or skip (skips ar
 FeatureNames = Annotated[
     str | None, _option("--feature-names", help="File with one feature name a line.")
 ]
-Dtype = Annotated[str, _option("--dtype", help="float64 or float32 storage.")]
+Dtype = Annotated[
+    str | None,
+    _option("--dtype", help="float64 or float32 storage; default: as stored, text as float64."),
+]
 Label = Annotated[str, _option("--label", help="Label column of Parquet and Arrow files.")]
 Query = Annotated[str, _option("--query", help="Query column of such files.")]
 Columns = Annotated[

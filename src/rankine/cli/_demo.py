@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,9 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     target.mkdir(parents=True, exist_ok=True)
     files = {name: str(target / f"{name}.txt") for name in ("train", "test")}
     for name, part in (("train", train), ("test", test)):
-        writer_for(files[name]).write_blocks([part], files[name])
+        # Text holds labels, queries, features and product names; the log's other columns stay here.
+        plain = replace(part, columns={}, position=None)
+        writer_for(files[name]).write_blocks([plain], files[name])
     names = target / "features.txt"
     names.write_text("".join(f"{name}\n" for name in train.feature_names or ()), encoding="utf-8")
     files["features"] = str(names)

@@ -40,10 +40,9 @@ def evaluate_model(
     random_too: bool,
 ) -> dict[str, Any]:
     """Metrics of a saved model; the model's own metric when none is named."""
-    import numpy as np
-
     import rankine
     from rankine.metrics import evaluate, parse_metric, random_expectation
+    from rankine.metrics.data_columns import data_columns
     from rankine.rankers.apply import score_dataset
 
     model = rankine.LinearModel.load(path)
@@ -51,6 +50,7 @@ def evaluate_model(
         options = {"n_features": model.n_features, **options}
     data = rankine.load(files, **options)
     scores = score_dataset(model, data)
+    columns = data_columns(data)
     results: dict[str, Any] = {
         "model": path,
         "digest": model.digest,
@@ -61,21 +61,15 @@ def evaluate_model(
     for name in metrics or [model.metric or "ndcg@10"]:
         metric = parse_metric(name)
         entry: dict[str, Any] = {
-            "value": float(evaluate(metric, data.y, scores, data.qid, columns=data.columns))
+            "value": evaluate(metric, data.y, scores, data.queries, columns=columns)
         }
         if random_too:
-            chance = float(random_expectation(metric, data.y, data.qid, columns=data.columns))
+            chance = random_expectation(metric, data.y, data.queries, columns=columns)
             entry["random"] = chance
             entry["gain_percent"] = 100 * (entry["value"] / chance - 1) if chance else None
         if per_query:
-            values = np.asarray(
-                evaluate(metric, data.y, scores, data.qid, per_query=True, columns=data.columns)
-            )
-            ids = data.queries.ids.tolist()
-            entry["per_query"] = {
-                str(query): None if np.isnan(value) else float(value)
-                for query, value in zip(ids, values.tolist(), strict=True)
-            }
+            values = evaluate(metric, data.y, scores, data.queries, per_query=True, columns=columns)
+            entry["per_query"] = _by_query(data.queries.ids.tolist(), values.tolist())
         results["metrics"][str(metric)] = entry
     return results
 
@@ -85,7 +79,22 @@ def evaluate_trec(run: str, qrels: str, metrics: list[str], *, per_query: bool) 
     from rankine.evaluation.trec import evaluate_run
 
     found = evaluate_run(run, qrels, metrics, per_query=per_query)
-    return {"run": run, "qrels": qrels, "metrics": found}
+    entries: dict[str, Any] = {name: {"value": value} for name, value in found.means.items()}
+    for name, values in (found.per_query or {}).items():
+        entries[name]["per_query"] = _by_query(found.ids.tolist(), values.tolist())
+    return {
+        "run": run,
+        "qrels": qrels,
+        "queries": len(found.ids),
+        "notes": dict(found.notes),
+        "metrics": entries,
+    }
+
+
+def _by_query(ids: list[Any], values: list[float]) -> dict[str, float | None]:
+    """Values by query id; a query that the metric skips has none."""
+    pairs = zip(ids, values, strict=True)
+    return {str(query): None if value != value else value for query, value in pairs}  # noqa: PLR0124
 
 
 def show_results(results: dict[str, Any]) -> None:

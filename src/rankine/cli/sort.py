@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from rankine.cli import _console
+from rankine.cli._data_options import Base, Missing, OnBadRow, QidType
 from rankine.cli.app import app
 
 _HELP = """Group a LETOR text file by query, so that it can be streamed.
@@ -25,34 +27,36 @@ Examples:
 
 @app.command(help=_HELP)
 def sort(
-    source: Annotated[str, typer.Argument(metavar="IN", help="File, pattern, or - for stdin")],
-    target: Annotated[str, typer.Argument(metavar="OUT", help="File, or - for stdout")],
-    qid_type: Annotated[str, typer.Option(help="Query ids: int or str")] = "int",
-    base: Annotated[int, typer.Option(help="First feature index of the file, 0 or 1")] = 1,
-    memory: Annotated[int, typer.Option(help="Memory to use, in MiB", min=8)] = 768,
-    on_bad_row: Annotated[
-        str, typer.Option(help="error, or skip bad rows and count them")
-    ] = "error",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
+    source: Annotated[str, typer.Argument(metavar="IN", help="File, pattern, or - for stdin.")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="File, or - for stdout.")],
+    memory: Annotated[int, typer.Option(help="Memory to use, in MiB.", min=8)] = 768,
+    qid_type: QidType = "int",
+    base: Base = 1,
+    missing: Missing = "error",
+    on_bad_row: OnBadRow = "error",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Sort."""
     from dataclasses import asdict
-    from json import dumps
 
+    from rankine.core.errors import ParameterError
     from rankine.data.sort import sort_file
 
+    if json and target == "-":
+        raise ParameterError("--json and the data both want stdout", fix="Name an output file")
     report = sort_file(
         source,
         target,
         qid_type=qid_type,
         base=base,
+        missing=missing,
         max_memory=memory * 2**20,
         on_bad_row=on_bad_row,
-        progress=True,
+        progress=_console.verbosity() >= 0,
     )
     if json:
-        typer.echo(dumps(asdict(report)), err=target == "-")
+        _console.print_json(asdict(report))
         return
     skipped = f", {report.skipped:,} bad rows skipped" if report.skipped else ""
-    text = f"{report.rows:,} rows of {report.queries:,} queries in {report.runs} runs{skipped}"
-    typer.echo(text, err=True)
+    runs = f" from {report.runs} runs" if report.runs > 1 else ""
+    _console.say(f"{report.rows:,} rows of {report.queries:,} queries{runs}{skipped}")

@@ -48,7 +48,7 @@ def train(
     missing: _data_options.Missing = "error",
     on_bad_row: _data_options.OnBadRow = "error",
     feature_names: _data_options.FeatureNames = None,
-    dtype: _data_options.Dtype = "float64",
+    dtype: _data_options.Dtype = None,
     label: _data_options.Label = "label",
     query: _data_options.Query = "qid",
     columns: _data_options.Columns = None,

@@ -43,7 +43,7 @@ _KINDS = {
 _XZ_MEMORY = 256 * 2**20
 _INPUT_BYTES = 2**18
 #: The ratio is not judged before this many bytes came out: small files may be very repetitive.
-_RATIO_FREE = 64 * 2**20
+_RATIO_FREE = 16 * 2**20
 
 
 class ByteStream(Protocol):

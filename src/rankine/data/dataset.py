@@ -14,12 +14,14 @@ from scipy import sparse
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.label_index import LabelIndex
 from rankine.data.query_index import QueryIndex
+from rankine.kernels.products import Products
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Dataset", "as_rows"]
+__all__ = ["Dataset", "as_rows", "row_scores"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +211,12 @@ class Dataset:
             yield self.take_queries(np.arange(first, last))
             first = last
 
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write to a file; the suffix decides the format (see ``rankine.data.save``)."""
+        from rankine.data.save import save
+
+        save(self, path, **options)
+
     def __len__(self) -> int:
         return self.n_rows
 
@@ -223,6 +231,11 @@ class Dataset:
             f"Dataset({self.n_rows:,} rows x {self.n_features:,} {kind} features, "
             f"{self.n_queries:,} queries)"
         )
+
+
+def row_scores(X: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+    """X w, each row summed by itself: a row's score does not depend on the rows around it."""
+    return Products(as_rows(X), X.shape[1]).scores(np.ascontiguousarray(coef, dtype=np.float64))
 
 
 def as_rows(X: Any) -> Rows:

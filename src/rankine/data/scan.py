@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.errors import EmptyDataError, ParameterError
+from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data.align import QueryGuard, align
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.side_files import SideData
@@ -54,31 +53,53 @@ class Scan:
             )
         return max(int(self._reader(s).measure(s, self.options)) for s in self._sources)
 
-    @property
-    def feature_names(self) -> Any:
-        """Names of the features, or None."""
-        return self.options.feature_names
+    @cached_property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features: as given, else as the first file says, else None."""
+        if self.options.feature_names is not None:
+            return tuple(self.options.feature_names)
+        first = self._sources[0]
+        find = getattr(self._reader(first), "feature_names", None)
+        return find(first, self.options) if find is not None and first.rereadable else None
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """One pass over the files in query-aligned blocks."""
+        options = replace(self.options, block_rows=block_rows or self.options.block_rows)
+        guard = QueryGuard(options.max_queries) if options.has_query_ids else None
+        n_rows = 0
+        for block in align(self.raw_blocks(block_rows), options, guard):
+            n_rows += block.n_rows
+            yield block
+        if n_rows == 0:
+            raise EmptyDataError("no rows in " + ", ".join(self.sources[:3]), fix="Check the path")
+
+    def raw_blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
+        """One pass in blocks as the readers make them: queries may be cut and may come back."""
         options = replace(
             self.options,
             n_features=self.n_features,
             block_rows=block_rows or self.options.block_rows,
         )
-        raw = chain.from_iterable(self._reader(s).read_blocks(s, options) for s in self._sources)
         side = SideData(options)
-        guard = QueryGuard(options.max_queries) if options.has_query_ids else None
-        n_rows = 0
-        for block in align(map(side.attach, raw), options, guard):
-            n_rows += block.n_rows
-            yield replace(block, feature_names=self.feature_names or block.feature_names)
+        for source in self._sources:
+            for block in self._reader(source).read_blocks(source, options):
+                yield self._named(side.attach(block))
         side.finish()
-        if n_rows == 0:
-            raise EmptyDataError("no rows in " + ", ".join(self.sources[:3]), fix="Check the path")
 
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()
+
+    def _named(self, block: Dataset) -> Dataset:
+        """The block with the stream's feature names; a file with other names is refused."""
+        if self.options.feature_names is not None:
+            return replace(block, feature_names=self.feature_names)
+        if self._sources[0].rereadable and block.feature_names != self.feature_names:
+            raise SchemaError(
+                f"the features are not called as in {self.sources[0]}",
+                file=block.sources[-1] if block.sources else None,
+                fix="Choose the same columns in the same order with features=[...]",
+            )
+        return block
 
     def _reader(self, source: Source) -> Any:
         return reader_of(choose_format(source, self.options.format, source.head()))

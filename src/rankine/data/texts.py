@@ -36,7 +36,8 @@ def texts(heap: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def _decode(data: bytes) -> str:
-    return printable(data.decode("utf-8", "backslashreplace"), max(len(data), 1))
+    text = data.decode("utf-8", "backslashreplace")
+    return printable(text, len(text))
 
 
 @jit

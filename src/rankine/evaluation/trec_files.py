@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.atomic import atomic_file
 from rankine.core.errors import EmptyDataError, ParseError, SchemaError
-from rankine.data.compression import open_compressed_writer, open_stream
+from rankine.data.compression import open_stream, open_target
 from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import find_sources
@@ -79,7 +78,7 @@ def write_run(
     depth: int | None = None,
 ) -> None:
     """Write a run, best first; equal scores by descending document id, as trec_eval reads them."""
-    with atomic_file(path) as file, open_compressed_writer(os.fspath(path), file) as out:
+    with open_target(path) as out:
         for line in run_lines(qid, docid, score, tag=tag, depth=depth):
             out.write(line.encode())
 
@@ -103,7 +102,7 @@ def run_lines(
 def write_qrels(path: str | os.PathLike[str], qid: Any, docid: Any, label: Any) -> None:
     """Write judgements; whole labels as integers."""
     names, docs = _ids(qid, "qid"), _ids(docid, "docid")
-    with atomic_file(path) as file, open_compressed_writer(os.fspath(path), file) as out:
+    with open_target(path) as out:
         for query, doc, value in zip(names, docs, np.asarray(label, dtype=float), strict=True):
             shown = int(value) if float(value).is_integer() else float(value)
             out.write(f"{query} 0 {doc} {shown}\n".encode())

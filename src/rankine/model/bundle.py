@@ -185,6 +185,12 @@ class ModelBundle(Mapping[str, LinearModel]):
 
         return decode_bundle(data)
 
+    def summary(self, top: int = 20) -> dict[str, Any]:
+        """What the bundle is, as plain data."""
+        from rankine.model.summary import bundle_summary
+
+        return bundle_summary(self, top)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ModelBundle) and self.digest == other.digest
 

@@ -10,7 +10,7 @@ from rankine.core.printable import printable
 if TYPE_CHECKING:
     from rankine.model.explain import Explanation
 
-__all__ = ["explanation_table", "explanation_text"]
+__all__ = ["explanation_table", "explanation_text", "summary_text"]
 
 
 def explanation_text(explanation: Explanation, limit: int | None = 10) -> str:
@@ -64,3 +64,38 @@ def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list
     label = "score of a - score of b" if pair else "score"
     body.append([label, *blank, f"{explanation.total:+.6g}"])
     return head, body
+
+
+def summary_text(data: dict[str, Any]) -> str:
+    """A summary (``model.summary()``) as lines of text."""
+    lines = [
+        f"{data['kind']} model, {data['nnz']:,} of {data['n_features']:,} features weighted",
+        f"digest      {data['digest']}",
+    ]
+    if data.get("metric"):
+        lines.append(f"metric      {printable(data['metric'])}")
+    for spec in data["transforms"]:
+        rest = ", ".join(f"{key}={value}" for key, value in spec.items() if key != "type")
+        lines.append(f"transform   {printable(spec['type'])} {printable(rest)}".rstrip())
+    for section in ("parameters", "provenance"):
+        for key, value in data[section].items():
+            lines.append(f"{section[:10]:<11} {printable(str(key))} = {printable(str(value))}")
+    if "topics" in data:
+        lines.append("")
+        width = max((len(printable(row["topic"], 40)) for row in data["topics"]), default=0)
+        lines.extend(
+            f"{printable(row['topic'], 40):<{width}}  {row['nnz']:>10,} weights"
+            for row in data["topics"]
+        )
+        if data["n_topics"] > len(data["topics"]):
+            lines.append(f"({data['n_topics'] - len(data['topics'])} more topics)")
+        return "\n".join(lines)
+    lines.append("")
+    width = max((len(printable(row["name"], 60)) for row in data["top_weights"]), default=0)
+    lines.extend(
+        f"{printable(row['name'], 60):<{width}}  {row['weight']:>+14.6g}"
+        for row in data["top_weights"]
+    )
+    if data["nnz"] > len(data["top_weights"]):
+        lines.append(f"({data['nnz'] - len(data['top_weights'])} more weights)")
+    return "\n".join(lines)

@@ -9,9 +9,10 @@ import numpy as np
 from rankine.core.specs import encode_transforms
 
 if TYPE_CHECKING:
+    from rankine.model.bundle import ModelBundle
     from rankine.model.linear import LinearModel
 
-__all__ = ["summary"]
+__all__ = ["bundle_summary", "summary"]
 
 
 def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
@@ -36,5 +37,27 @@ def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
         "top_weights": [
             {"name": names[k], "index": int(model.indices[k]), "weight": float(model.values[k])}
             for k in order.tolist()
+        ],
+    }
+
+
+def bundle_summary(bundle: ModelBundle, top: int = 20) -> dict[str, Any]:
+    """Size of a bundle and of its first ``top`` topics."""
+    sizes = np.diff(bundle.starts).tolist()
+    return {
+        "kind": "bundle",
+        "digest": bundle.digest,
+        "n_features": bundle.n_features,
+        "n_topics": len(bundle),
+        "nnz": bundle.nnz,
+        "named": bundle.names is not None,
+        "base": bundle.base,
+        "metric": bundle.metric,
+        "transforms": encode_transforms(bundle.transforms),
+        "parameters": dict(bundle.parameters),
+        "provenance": dict(bundle.provenance),
+        "topics": [
+            {"topic": topic, "nnz": nnz}
+            for topic, nnz in zip(bundle.topics.strings[:top], sizes[:top], strict=True)
         ],
     }

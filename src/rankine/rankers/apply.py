@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError
 from rankine.core.specs import ListRange
+from rankine.data.dataset import row_scores
 from rankine.transforms.scaling import scale_lists
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
                 fix="Give it the log it was trained on, or the same columns",
             )
         X = scale_lists(data)
-    return np.asarray(X @ model.to_dense(), dtype=np.float64).ravel()
+    return row_scores(X, model.to_dense())
 
 
 def fit_columns(model: LinearModel, data: Dataset) -> Dataset:

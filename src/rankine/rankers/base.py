@@ -14,8 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankine.core.errors import ParameterError, SchemaError
-from rankine.data.dataset import Dataset, check_weight, require_rows
+from rankine.core.errors import (
+    FeatureMismatchError,
+    NoPairsError,
+    ParameterError,
+    SchemaError,
+)
+from rankine.data.dataset import Dataset, check_weight, require_rows, row_scores
 from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
 from rankine.rankers.monitor import Monitor
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.solvers.base import Callback, Solution
 
-__all__ = ["BaseRanker", "Job"]
+__all__ = ["BaseRanker", "Job", "plain_parameters", "resolve_query_weight", "resolve_seed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +123,10 @@ class BaseRanker(BaseEstimator):
         """
         started = time.perf_counter()
         data = self._dataset(X, y, qid, group, sample_weight, reset=True)
+        if data.n_rows == 1:
+            raise NoPairsError(
+                "n_samples=1: one row has nothing to be ranked against", fix="Pass more rows"
+            )
         valid = self._eval_data(eval_set, eval_qid)
         scaling = fit_scaling(self.scale, data)
         start = self._start(coef_init, scaling, data.n_features)
@@ -164,15 +173,15 @@ class BaseRanker(BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         if isinstance(X, Dataset):
-            qid = X.qid if qid is None else qid
-            X = X.X
-        matrix, found = self._matrix(X, reset=False)
+            matrix, found = self._same_columns(X).X, X.qid
+        else:
+            matrix, found = self._matrix(X, reset=False)
         if self.scaling_.transforms:
             ids = qid if qid is not None else found
             matrix = self.scaling_.apply(
                 Dataset.from_arrays(matrix, np.zeros(matrix.shape[0]), ids)
             ).X
-        return np.asarray(matrix @ self.coef_, dtype=np.float64).ravel()
+        return row_scores(matrix, self.coef_)
 
     def rank(
         self, X: Any, qid: ArrayLike | None = None, k: int | None = None
@@ -199,15 +208,17 @@ class BaseRanker(BaseEstimator):
     ) -> float:
         """Mean of ``metric`` over queries; a query weighs the mean weight of its rows."""
         from rankine.metrics import evaluate
+        from rankine.metrics.data_columns import data_columns
 
+        columns = None
         if isinstance(X, Dataset):
-            y, qid = X.y, X.qid
+            y, qid, columns = X.y, X.qid, data_columns(X)
         elif qid is None:
             qid = take_qid(X)[1]
         if y is None:
             raise SchemaError("score needs labels", fix="Pass y")
         scores = self.predict(X, qid)
-        return float(evaluate(self.metric, y, scores, qid, sample_weight=sample_weight))
+        return evaluate(self.metric, y, scores, qid, sample_weight=sample_weight, columns=columns)
 
     def to_model(self) -> LinearModel:
         """The fitted weights as a frozen, savable model."""
@@ -221,7 +232,7 @@ class BaseRanker(BaseEstimator):
             feature_names=None if names is None else [str(name) for name in names],
             transforms=self.scaling_.transforms,
             metric=self.metric,
-            parameters={"ranker": self._system, **_plain(self.get_params(deep=False))},
+            parameters={"ranker": self._system, **plain_parameters(self)},
             provenance={
                 "rankine": __version__,
                 "training": _plain(self.training_),
@@ -278,6 +289,25 @@ class BaseRanker(BaseEstimator):
             weight=sample_weight,
         )
 
+    def _same_columns(self, data: Dataset) -> Dataset:
+        """Refuse a dataset whose columns are not those of the fit."""
+        if data.n_features != self.n_features_in_:
+            raise FeatureMismatchError(
+                f"X has {data.n_features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input",
+                fix=f"Read the data with n_features={self.n_features_in_}",
+            )
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and data.feature_names is not None:
+            unlike = [j for j, name in enumerate(data.feature_names) if name != names[j]]
+            if unlike:
+                raise FeatureMismatchError(
+                    f"column {unlike[0]} is {data.feature_names[unlike[0]]!r} here and "
+                    f"{names[unlike[0]]!r} in the fit",
+                    fix="Give the columns in the order of the fit",
+                )
+        return data
+
     def _set_names(self, names: Sequence[str] | None) -> None:
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
@@ -329,6 +359,11 @@ def resolve_query_weight(query_weight: Any, data: Dataset) -> NDArray[np.float64
             )
         query_weight = [query_weight[q] for q in index.ids.tolist()]
     return check_weight(query_weight, index.n_queries)
+
+
+def plain_parameters(ranker: BaseRanker) -> dict[str, Any]:
+    """Constructor parameters in JSON-able form."""
+    return _plain(ranker.get_params(deep=False))
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

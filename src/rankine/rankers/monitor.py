@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.data.dataset import row_scores
+
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.solvers.base import Progress
@@ -42,10 +44,12 @@ class Monitor:
     def __call__(self, progress: Progress) -> bool:
         """Evaluate; True when patience has run out."""
         from rankine.metrics import evaluate
+        from rankine.metrics.data_columns import data_columns
 
         coef = progress.coef()
         data = self.valid
-        value = float(evaluate(self.metric, data.y, data.X @ coef, data.qid, columns=data.columns))
+        scores = row_scores(data.X, coef)
+        value = evaluate(self.metric, data.y, scores, data.queries, columns=data_columns(data))
         self.trace.append({"step": progress.step, "value": value, **progress.values})
         signed = value if self.metric.larger_is_better else -value
         if signed > self.best_value:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.data.dataset import row_scores
 from rankine.losses import Hinge, Logistic
 from rankine.solvers.pair_mean import BY_LABELS, BY_PAIRS, BY_QUERIES, mean_pair_loss
 
@@ -25,7 +26,7 @@ def spd_objective(
 ) -> float:
     """lam/2 |w|^2 + mean pair loss, the mean as ``sampling`` says; hinge unless logistic."""
     loss = Logistic() if ranker.learner == "logistic" else Hinge()
-    scores = np.asarray(data.X @ coef, dtype=np.float64)
+    scores = row_scores(data.X, coef)
     mean = mean_pair_loss(loss, data, scores, query_weight, _MEANS[ranker.sampling])
     return float(0.5 * ranker.lam * (coef @ coef) + mean)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.kernels.compile import jit
 from rankine.kernels.linalg import add_rows, dot, norm, rows_dot
-from rankine.kernels.random import random_unit
+from rankine.kernels.random import random_unit, stream_seed
 
 __all__ = ["Spectrum", "lanczos", "online_power", "power"]
 
@@ -40,13 +42,19 @@ class Spectrum:
         return self.largest + gamma, max(0.0, self.smallest) + gamma
 
 
-def random_direction(n: int, seed: int) -> NDArray[np.float64]:
-    """A unit vector of approximately normal entries, a pure function of the seed."""
-    draws = np.array([random_unit(seed, k) for k in range(2 * n)])
-    # Box and Muller: two uniform draws give one normal.
-    v = np.sqrt(-2.0 * np.log1p(-draws[:n])) * np.cos(2.0 * np.pi * draws[n:])
-    length = norm(v)
-    return v / length if length > 0.0 else np.ones(n) / np.sqrt(n)
+@jit
+def _normal_draws(seed: Any, out: Any) -> None:
+    """Box and Muller: two uniform draws give one normal."""
+    for k in range(out.shape[0]):
+        radius = np.sqrt(-2.0 * np.log1p(-random_unit(seed, 2 * k)))
+        out[k] = radius * np.cos(2.0 * np.pi * random_unit(seed, 2 * k + 1))
+
+
+def random_direction(n: int, seed: int, stream: int = 0) -> NDArray[np.float64]:
+    """A uniformly random unit vector, a pure function of the seed."""
+    v = np.empty(n)
+    _normal_draws(stream_seed(seed, stream), v)
+    return v / norm(v)
 
 
 def lanczos(times: Product, n: int, seed: int, steps: int = 30) -> Spectrum:
@@ -89,7 +97,7 @@ def power(times: Product, n: int, seed: int, steps: int = 20) -> Spectrum:
 
     kappa_1 is approached from below and kappa_n from above: cheap, and unsafe on flat spectra.
     """
-    v, o = random_direction(n, seed), random_direction(n, seed + 1)
+    v, o = random_direction(n, seed), random_direction(n, seed, 1)
     trace: list[dict[str, float]] = []
     largest = 0.0
     for k in range(steps):

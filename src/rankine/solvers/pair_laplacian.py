@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import NoPairsError, ParameterError
+from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.rows import Rows, row_add, row_dot
 from rankine.kernels.shards import cut_by_weight, map_shards
+from rankine.solvers.pair_queries import check_normalization
 
 if TYPE_CHECKING:
     from rankine.solvers.pair_queries import PairQueries
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["PAIRS", "Laplacian", "LaplacianTotals", "PairLaplacian", "normal_times"]
 
 PAIRS = ("all", "untied")
-NORMALIZATIONS = ("query", "pair", "sum")
 
 
 class Laplacian(NamedTuple):
@@ -147,16 +147,7 @@ class PairLaplacian:
 
     def normalise(self, normalization: str, totals: LaplacianTotals) -> PairLaplacian:
         """Set om_q, given the totals of all the data."""
-        if normalization not in NORMALIZATIONS:
-            raise ParameterError(
-                f"normalization={normalization!r} is not one of {', '.join(NORMALIZATIONS)}",
-                fix="Choose one of them",
-            )
-        if totals.n_queries == 0:
-            raise NoPairsError(
-                "no query holds two different labels of positive weight, so no pair can be formed",
-                fix="Check labels, query ids and weights; a query needs a better and a worse row",
-            )
+        check_normalization(normalization, totals.n_queries)
         omega = self.queries.query_weight.copy()
         if normalization == "pair":
             omega *= self.row_weight / totals.pair_weight

@@ -23,7 +23,7 @@ from rankine.core.errors import NoPairsError, ParameterError
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["NORMALIZATIONS", "PairQueries", "PairTotals", "pair_scale"]
+__all__ = ["NORMALIZATIONS", "PairQueries", "PairTotals", "check_normalization", "pair_scale"]
 
 NORMALIZATIONS = ("query", "pair", "sum")
 
@@ -119,21 +119,27 @@ class PairQueries:
 
 def pair_scale(normalization: str, totals: PairTotals, queries: PairQueries) -> NDArray[np.float64]:
     """om_q of every query, given the totals of all the data."""
-    if normalization not in NORMALIZATIONS:
-        raise ParameterError(
-            f"normalization={normalization!r} is not one of {', '.join(NORMALIZATIONS)}",
-            fix="Choose one of them",
-        )
-    if totals.n_queries == 0:
-        raise NoPairsError(
-            "no query holds two different labels of positive weight, so no pair can be formed",
-            fix="Check labels, query ids and weights; a query needs a better and a worse row",
-        )
+    check_normalization(normalization, totals.n_queries)
     if normalization == "sum":
         return queries.query_weight.copy()
     if normalization == "pair":
         return queries.query_weight / totals.pair_weight
     return queries.query_weight / (totals.query_weight * queries.mass)
+
+
+def check_normalization(normalization: str, n_queries: int) -> None:
+    """Refuse an unknown word, and data without a single pair."""
+    if normalization not in NORMALIZATIONS:
+        raise ParameterError(
+            f"normalization={normalization!r} is not one of {', '.join(NORMALIZATIONS)}",
+            fix="Choose one of them",
+        )
+    if n_queries == 0:
+        raise NoPairsError(
+            "no query holds two different labels of positive weight: one class or one sample "
+            "makes no pair",
+            fix="Check labels, query ids and weights; a query needs a better and a worse row",
+        )
 
 
 def _weighted_mass(

@@ -135,7 +135,7 @@ def solve_query_sgd(
             gamma,
             (1.0 - MOMENTUM) / bound,
             MOMENTUM,
-            permutation(int(stream_seed(seed, 2, done)), n_queries),
+            permutation(stream_seed(seed, 2, done), n_queries),
             batch,
             w,
             before,

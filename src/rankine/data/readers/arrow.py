@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rankine.data.options import ReadOptions
     from rankine.data.sources import Source
 
-__all__ = ["FILE_MAGIC", "measure", "read_blocks"]
+__all__ = ["FILE_MAGIC", "feature_names", "measure", "read_blocks"]
 
 #: First bytes of an IPC file; a stream starts with a continuation marker.
 FILE_MAGIC = b"ARROW1"
@@ -47,6 +47,12 @@ def measure(source: Source, options: ReadOptions) -> int:
             width = max(width, highest_index(batch.column(plan.features[0]), options))
     source.check()
     return width
+
+
+def feature_names(source: Source, options: ReadOptions) -> tuple[str, ...] | None:
+    """Names of the features, if the file has them."""
+    with _open(source) as (schema, _):
+        return plan_columns(schema, options, source.name).feature_names
 
 
 @contextmanager

@@ -107,7 +107,8 @@ def plan_columns(schema: pa.Schema, options: ReadOptions, file: str) -> ColumnPl
     extra = tuple(dict.fromkeys([*options.columns, *carried]))
     for name in extra:
         _require(schema, name, file, "columns=")
-    taken = {name for name in roles.values() if name is not None} | set(extra)
+    # A query column stays no feature when group sizes take its place.
+    taken = {name for name in (*roles.values(), options.query) if name is not None} | set(extra)
     features, sparse = _features(schema, options, taken, file)
     if sparse:
         n_features, names = _sparse_width(options, notes, file)
@@ -165,7 +166,7 @@ def _refuse_twins(schema: pa.Schema, file: str) -> None:
 def _role(schema: pa.Schema, options: ReadOptions, role: str, file: str) -> str | None:
     """The column that plays ``role``; None when there is none and none was asked for."""
     name = getattr(options, role)
-    if name is None:
+    if name is None or (role == "query" and not options.has_query_ids):
         return None
     if name not in schema.names and _OPTIONAL.get(role) == name:
         return None

@@ -162,13 +162,13 @@ class Reader:
                 fault = Fault(
                     parse_lines(window.buffer, self._rules, arrays, state, given, self._hards)
                 )
-            given = given[:0]
             if fault == Fault.DONE:
                 return
             if fault == Fault.UNDECIDED:
                 given, fault = self._decide(window)
             if fault != Fault.UNDECIDED:
                 self._refuse(fault, window)
+                given = given[:0]
 
     def _decide(self, window: Window) -> tuple[NDArray[np.float64], Fault]:
         """Exact values of the hard numbers of the row at hand."""
@@ -213,6 +213,7 @@ class Reader:
             raise ParseError(
                 "the file does not end in a line feed: it may have been cut",
                 file=self._source.name,
+                line=int(self._state[State.LINE]) + 1,
                 fix="Fetch it again, or pass require_final_newline=False",
             )
 

@@ -21,7 +21,7 @@ def nearest(text: bytes, dtype: str) -> float:
     with np.errstate(over="ignore"):
         rounded = np.float32(value)
     if np.isinf(rounded):
-        small = abs(Decimal(text.decode())) < _FLOAT32_END
+        small = Decimal(text.decode()).copy_abs() < _FLOAT32_END
         limit = float(np.finfo(np.float32).max)
         return math.copysign(limit if small else math.inf, value)
     stored = float(rounded)

@@ -56,8 +56,7 @@ class Arrays(NamedTuple):
     stops: Any
 
 
-_1 = np.uint64(1)
-_4 = np.uint64(4)
+_0, _1, _2, _4 = (np.uint64(k) for k in (0, 1, 2, 4))
 _48, _10 = np.uint64(48), np.uint64(10)
 _HUGE = np.uint64(1) << np.uint64(40)
 _TAB, _LF, _CR, _BLANK, _HASH, _COLON = 9, 10, 13, 32, 35, 58
@@ -173,16 +172,35 @@ def _hard(start: Any, stop: Any, given: Any, hards: Any, n_hard: Any) -> Any:
 
 
 @jit
-def _sort_row(arrays: Any, start: Any, stop: Any) -> bool:
-    """Sort one row by column; False when a column appears twice."""
-    indices, values = arrays.indices, arrays.values
-    row_indices = indices[start:stop].copy()
-    row_values = values[start:stop].copy()
-    order = np.argsort(row_indices, kind="mergesort")
-    for k in range(order.shape[0]):
-        indices[start + np.uint64(k)] = row_indices[order[k]]
-        values[start + np.uint64(k)] = row_values[order[k]]
-        if k > 0 and row_indices[order[k]] == row_indices[order[k - 1]]:
+def _sift(indices: Any, values: Any, start: Any, root: Any, count: Any) -> None:
+    """Sink an element of a heap of ``count`` elements to its place."""
+    index, value = indices[start + root], values[start + root]
+    while True:
+        child = root + root + _1
+        if child >= count:
+            break
+        if child + _1 < count and indices[start + child] < indices[start + child + _1]:
+            child += _1
+        if indices[start + child] <= index:
+            break
+        indices[start + root], values[start + root] = indices[start + child], values[start + child]
+        root = child
+    indices[start + root], values[start + root] = index, value
+
+
+@jit
+def _sort_row(indices: Any, values: Any, start: Any, stop: Any) -> bool:
+    """Sort one row by column, in place; False when a column appears twice."""
+    count = stop - start
+    for k in range(count // _2, 0, -1):
+        _sift(indices, values, start, np.uint64(k - 1), count)
+    for k in range(count - _1, 0, -1):
+        last = start + np.uint64(k)
+        indices[start], indices[last] = indices[last], indices[start]
+        values[start], values[last] = values[last], values[start]
+        _sift(indices, values, start, _0, np.uint64(k))
+    for k in range(start + _1, stop):
+        if indices[k] == indices[k - _1]:
             return False
     return True
 
@@ -214,6 +232,7 @@ def _query(buf: Any, pos: Any, rules: Any, arrays: Any, state: Any, row: Any) ->
         and buf[pos + np.uint64(3)] == _COLON
     )
     if not rules.has_qid:
+        arrays.qid[row] = 0
         return Fault.QID_UNEXPECTED if found else GOOD, pos, used
     if not found:
         return Fault.QID_ABSENT, pos, used
@@ -253,7 +272,11 @@ def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards
             if fault == GOOD and n_hard > given.shape[0]:
                 fault = Fault.UNDECIDED
                 state[State.HARDS] = n_hard
-            if fault == GOOD and not in_order and not _sort_row(arrays, first, nnz):
+            if (
+                fault == GOOD
+                and not in_order
+                and not _sort_row(arrays.indices, arrays.values, first, nnz)
+            ):
                 fault = Fault.DUPLICATE
             if fault != GOOD:
                 state[State.POS], state[State.FAULT] = begin, pos

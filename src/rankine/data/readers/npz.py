@@ -71,6 +71,7 @@ class _Archive:
         self._members = members
         self._stack = stack
         self.sparse = "X" not in members.names
+        query = options.query if options.has_query_ids else None
         label = "y" if options.label == "label" and "y" in members.names else options.label
         self.roles = {
             role: name if name is None or name in members.names else None
@@ -80,7 +81,7 @@ class _Archive:
                 ("position", options.position),
             )
         }
-        needed = [name for name in (label, options.query) if name is not None]
+        needed = [name for name in (label, query) if name is not None]
         needed += [*(_CSR if self.sparse else ("X",)), *options.columns]
         for role, name in self.roles.items():
             if name is None and getattr(options, role) not in (None, role):
@@ -92,7 +93,7 @@ class _Archive:
         else:
             self._open_dense()
         self.label = self._column(label)
-        self.query = self._column(options.query)
+        self.query = self._column(query)
         self.others = {role: self._column(name) for role, name in self.roles.items()}
         self.extra = {name: self._column(name) for name in options.columns}
         self.names = self._read_names(members)

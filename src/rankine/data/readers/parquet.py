@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rankine.data.options import ReadOptions
     from rankine.data.sources import Source
 
-__all__ = ["measure", "read_blocks"]
+__all__ = ["feature_names", "measure", "read_blocks"]
 
 #: Items of a list column that one row group may hold; a row cannot be read in parts.
 MAX_LIST_ITEMS = 2**28
@@ -54,6 +54,12 @@ def measure(source: Source, options: ReadOptions) -> int:
             width = max(width, highest_index(batch.column(name), options))
     source.check()
     return width
+
+
+def feature_names(source: Source, options: ReadOptions) -> tuple[str, ...] | None:
+    """Names of the features, if the file has them."""
+    with _open(source) as file:
+        return plan_columns(file.schema_arrow, options, source.name).feature_names
 
 
 @contextmanager

@@ -77,5 +77,5 @@ class RowFaults:
     def notes(self) -> dict[str, int]:
         """Counters for ``Dataset.notes``."""
         skipped = 0 if self.bad is None else int(self.bad.sum())
-        counts = {"rows_skipped": skipped, "values_missing": self.missing}
+        counts = {"skipped_rows": skipped, "missing_values": self.missing}
         return {name: count for name, count in counts.items() if count}

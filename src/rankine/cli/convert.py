@@ -1,0 +1,141 @@
+"""``rankine convert``: from one format to another."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rankine.cli import _console, _data_options
+from rankine.cli.app import app
+
+_EPILOG = """
+[bold]Examples[/bold]
+
+  rankine convert train.txt train.parquet --feature-names names.txt
+
+  rankine convert 'log-*.parquet' log.txt.gz --query session_id --label clicked
+
+  rankine convert train.parquet train.npz --layout sparse --dtype float32
+
+  zcat big.gz | rankine convert - big.parquet --n-features 136 --layout columns
+"""
+_WRITING = "Writing"
+
+
+@app.command(epilog=_EPILOG)
+def convert(
+    source: Annotated[
+        list[str], typer.Argument(metavar="IN...", help="Files, patterns, or - for stdin.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="File, or - for text on stdout.")],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="letor, parquet, arrow or npz; default: by suffix.", rich_help_panel=_WRITING
+        ),
+    ] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            help="sparse (indices and values) or columns (one per feature); default: as read.",
+            rich_help_panel=_WRITING,
+        ),
+    ] = None,
+    compression: Annotated[
+        str | None,
+        typer.Option(
+            help="Parquet: zstd (default), snappy, gzip, brotli, lz4, none; Arrow: lz4, zstd, "
+            "none; npz: none, deflate; text: by suffix.",
+            rich_help_panel=_WRITING,
+        ),
+    ] = None,
+    out_base: Annotated[
+        int | None,
+        typer.Option(help="First feature index of the output, 1 or 0.", rich_help_panel=_WRITING),
+    ] = None,
+    names_out: Annotated[
+        str | None,
+        typer.Option(
+            help="Also write the feature names, one a line (text has none).",
+            rich_help_panel=_WRITING,
+        ),
+    ] = None,
+    format: _data_options.Format = None,  # noqa: A002 - the option's name
+    n_features: _data_options.NFeatures = None,
+    base: _data_options.Base = 1,
+    qid_type: _data_options.QidType = "int",
+    missing: _data_options.Missing = "error",
+    on_bad_row: _data_options.OnBadRow = "error",
+    feature_names: _data_options.FeatureNames = None,
+    dtype: _data_options.Dtype = None,
+    label: _data_options.Label = "label",
+    query: _data_options.Query = "qid",
+    columns: _data_options.Columns = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="Feature columns of Parquet and Arrow, comma-separated; default: all others.",
+            rich_help_panel="Reading",
+        ),
+    ] = None,
+    group: _data_options.Group = None,
+    single_query: _data_options.SingleQuery = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Convert files between LETOR text, Parquet, Arrow and npz, in bounded memory."""
+    import time
+
+    from rankine.data.convert import convert as convert_files
+
+    started = time.perf_counter()
+    write = {"layout": layout, "compression": compression, "base": out_base}
+    report = convert_files(
+        source,
+        target,
+        to=to,
+        names_out=names_out,
+        write={name: value for name, value in write.items() if value is not None},
+        **_data_options.read_options(
+            format=format,
+            n_features=n_features,
+            base=base,
+            qid_type=qid_type,
+            missing=missing,
+            on_bad_row=on_bad_row,
+            feature_names=feature_names,
+            dtype=dtype,
+            label=label,
+            query=query,
+            columns=columns,
+            features=None if features is None else features.split(","),
+            group=group,
+            single_query=single_query,
+            progress=_console.verbosity() >= 0,
+        ),
+    )
+    seconds = time.perf_counter() - started
+    counts = {
+        "rows": report.rows,
+        "queries": report.queries,
+        "features": report.features,
+        "skipped_rows": report.skipped,
+        "missing_values": report.missing,
+    }
+    if json:
+        _console.print_json({"out": target, **counts, "seconds": round(seconds, 3)})
+        return
+    extra = "".join(
+        f", {count:,} {what}"
+        for what, count in (
+            ("bad rows skipped", report.skipped),
+            ("missing values read as 0", report.missing),
+        )
+        if count
+    )
+    _console.say(
+        f"{target}: {report.rows:,} rows x {report.features:,} features of {report.queries:,} "
+        f"queries in {seconds:.1f} s{extra}"
+    )
+    if report.names_lost:
+        _console.say("text holds no feature names: keep them with --names-out FILE")

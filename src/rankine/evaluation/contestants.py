@@ -1,0 +1,184 @@
+"""Whatever ranks, brought to one form: labels and scores of each query's documents.
+
+A contestant may be a model file, a TREC run file, a ``LinearModel``, a fitted ranker, a ``Run``,
+or an array of scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import DataError, ParameterError, SchemaError
+from rankine.data.compression import open_stream
+from rankine.data.dataset import Dataset, check_finite
+from rankine.data.options import ReadOptions
+from rankine.data.query_index import QueryIndex
+from rankine.data.sources import find_sources
+from rankine.evaluation.trec import judged_lists, run_metric
+from rankine.evaluation.trec_files import Qrels, Run, read_qrels, read_run
+from rankine.kernels.ranking import rank_order
+from rankine.metrics import Metric, evaluate
+from rankine.metrics.columns import docid_key
+from rankine.metrics.data_columns import data_columns
+
+__all__ = ["Contestant", "gather_contestants", "is_qrels", "is_run", "read_judged"]
+
+
+@dataclass(frozen=True, eq=False)
+class Contestant:
+    """A named ranking of every query.
+
+    ``by_docid``: equal scores stand in descending order of document ids (as in TREC runs);
+    otherwise they keep the order of the rows.
+    """
+
+    name: str
+    y: NDArray[np.float64]
+    score: NDArray[np.float64]
+    queries: QueryIndex
+    columns: Mapping[str, Any]
+    by_docid: bool
+
+    def values(self, metric: Metric) -> NDArray[np.float64]:
+        """The metric of each query."""
+        rule = run_metric(metric) if self.by_docid else metric
+        found: NDArray[np.float64] = evaluate(
+            rule, self.y, self.score, self.queries, per_query=True, columns=self.columns
+        )
+        return found
+
+    def ranking(self, query: int, depth: int) -> list[dict[str, Any]]:
+        """The first documents of a query: id (or row), label and score."""
+        rows = self.queries.rows_of(query)
+        retrieved = self.columns.get("retrieved")
+        if retrieved is not None:
+            rows = rows[np.asarray(retrieved)[rows].astype(bool)]
+        docid = self.columns.get("docid")
+        key = np.empty(0)
+        if self.by_docid:
+            key = docid_key({"docid": np.asarray(docid)[rows]}, len(rows))
+        order = rank_order(self.score[rows], key)[:depth]
+        return [
+            {
+                "doc": f"row {row}" if docid is None else str(docid[row]),
+                "label": float(self.y[row]),
+                "score": float(self.score[row]),
+            }
+            for row in rows[order].tolist()
+        ]
+
+
+def gather_contestants(
+    systems: Sequence[Any] | Mapping[str, Any], judged: Dataset | Qrels
+) -> list[Contestant]:
+    """All contestants over the same judged queries, in the same order of queries."""
+    named = dict(systems) if isinstance(systems, Mapping) else _name(systems)
+    loaded = {name: _load(system) for name, system in named.items()}
+    with_runs = any(isinstance(system, Run) for system in loaded.values())
+    if with_runs and isinstance(judged, Dataset) and judged.docid is None:
+        raise SchemaError(
+            "a run names documents, but the data has no document ids",
+            fix="Give data with docids (# comments, or a docid column), or a qrels file",
+        )
+    return [_contestant(name, system, judged, with_runs) for name, system in loaded.items()]
+
+
+def read_judged(path: Any, **options: Any) -> Dataset | Qrels:
+    """Labelled data, or a qrels file."""
+    from rankine.data.open import load
+
+    return read_qrels(path) if is_qrels(path) else load(path, **options)
+
+
+def is_run(path: Any) -> bool:
+    """Whether the first line of a file is ``qid Q0 docid rank score tag``."""
+    fields = _first_fields(path)
+    return len(fields) == 6 and fields[1].upper() == b"Q0"
+
+
+def is_qrels(path: Any) -> bool:
+    """Whether the first line of a file is ``qid 0 docid relevance``."""
+    fields = _first_fields(path)
+    return len(fields) == 4 and b":" not in fields[1] and b":" not in fields[3]
+
+
+def _first_fields(path: Any) -> list[bytes]:
+    if not isinstance(path, (str, Path)) or not Path(path).is_file():
+        return []
+    with open_stream(find_sources(path)[0], ReadOptions.make()) as stream:
+        buffer = bytearray(4096)
+        count = stream.readinto(memoryview(buffer))
+    return bytes(buffer[:count]).lstrip().split(b"\n")[0].split()
+
+
+def _name(systems: Sequence[Any]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for k, system in enumerate(systems):
+        if isinstance(system, (str, Path)):
+            name = Path(system).name
+        elif isinstance(system, Run):
+            name = system.tag
+        elif hasattr(system, "get_params"):
+            name = type(system).__name__
+        else:
+            name = f"system {k + 1}"
+        base, copies = name, 1
+        while name in named:
+            copies += 1
+            name = f"{base} ({copies})"
+        named[name] = system
+    return named
+
+
+def _load(system: Any) -> Any:
+    if not isinstance(system, (str, Path)):
+        return system
+    if is_run(system):
+        return read_run(system)
+    from rankine.model import LinearModel
+
+    return LinearModel.load(system)
+
+
+def _contestant(name: str, system: Any, judged: Dataset | Qrels, with_runs: bool) -> Contestant:
+    if isinstance(system, Run):
+        lists = judged_lists(system, _qrels_of(judged))
+        return Contestant(name, lists.y, lists.score, lists.queries, lists.columns, by_docid=True)
+    if not isinstance(judged, Dataset):
+        raise ParameterError(
+            f"{name} needs features, but a qrels file has none",
+            fix="Give labelled data instead of qrels, or a run instead of the model",
+        )
+    score = np.asarray(_scores(system, judged), dtype=np.float64)
+    if score.shape != (judged.n_rows,):
+        raise SchemaError(
+            f"{name} gives scores of shape {score.shape} for {judged.n_rows} rows",
+            fix="Give one score per row",
+        )
+    check_finite(score, f"score of {name}")
+    return Contestant(name, judged.y, score, judged.queries, data_columns(judged), with_runs)
+
+
+def _scores(system: Any, data: Dataset) -> Any:
+    from rankine.model import LinearModel
+    from rankine.rankers.apply import score_dataset
+
+    if isinstance(system, LinearModel):
+        return score_dataset(system, data)
+    if hasattr(system, "predict"):
+        return system.predict(data)
+    return system
+
+
+def _qrels_of(judged: Dataset | Qrels) -> Qrels:
+    if isinstance(judged, Qrels):
+        return judged
+    if judged.docid is None:
+        raise DataError("the data has no document ids", fix="Give data with docids")
+    return Qrels(judged.qid.astype(str), judged.docid.astype(str), judged.y)

@@ -1,0 +1,163 @@
+"""Models of other programs: sofia-ml, and SVMrank (also SVMlight with a linear kernel).
+
+sofia-ml writes all weights on one line; the first is that of a bias feature x_0 = 1, which adds the
+same to every row of a list and is dropped. SVMrank writes a header and support vectors, one a line:
+w = sum_i (alpha_i y_i) x_i; its threshold b is a constant too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankine.core.errors import ModelFormatError
+from rankine.core.printable import printable
+from rankine.model.linear import LinearModel
+from rankine.model.weights import MAX_FEATURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["is_foreign", "read_foreign", "read_sofia", "read_svmrank"]
+
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\Z")
+_SVM_FIRST = re.compile(r"SVM-(?:light|rank|struct)\S* Version V?\S+\s*\Z")
+_START_BYTES = 256
+#: Lines of an SVMlight header, in order, by the comment that follows the value.
+_SVM_HEADER = (
+    "kernel type",
+    "kernel parameter -d",
+    "kernel parameter -g",
+    "kernel parameter -s",
+    "kernel parameter -r",
+    "kernel parameter -u",
+    "highest feature index",
+    "number of training documents",
+    "number of support vectors plus 1",
+    "threshold b",
+)
+
+
+def is_foreign(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks like a text model of sofia-ml or SVMrank."""
+    with Path(path).open("rb") as file:
+        start = file.read(_START_BYTES)
+    if start.startswith(b"SVM-"):
+        return True
+    first = start.split(b" ", 1)[0].strip()
+    return bool(_NUMBER.match(first.decode("latin-1"))) and b":" not in start
+
+
+def read_foreign(path: str | os.PathLike[str]) -> LinearModel:
+    """Read a sofia-ml or SVMrank model, whichever the file is."""
+    with Path(path).open("rb") as file:
+        svm = file.read(4) == b"SVM-"
+    return read_svmrank(path) if svm else read_sofia(path)
+
+
+def read_sofia(path: str | os.PathLike[str]) -> LinearModel:
+    """Read a sofia-ml model: weights on one line, the bias first.
+
+    Models trained with ``--hash_mask_bits`` look the same but live in another feature space; they
+    cannot be told apart and must not be read.
+    """
+    name = os.fspath(path)
+    lines = [line for line in _lines(name) if line[1].strip()]
+    if len(lines) != 1:
+        raise _bad(name, f"{len(lines)} lines of weights instead of one", 1)
+    weights = [_number(name, 1, token) for token in lines[0][1].split()]
+    return LinearModel.from_weights(
+        weights[1:],
+        parameters={"ranker": "sofia-ml"},
+        provenance={"source": Path(name).name, "bias_dropped": weights[0]},
+    )
+
+
+def read_svmrank(path: str | os.PathLike[str]) -> LinearModel:
+    """Read a model of SVMrank, or of SVMlight with a linear kernel."""
+    name = os.fspath(path)
+    lines = _lines(name)
+    header = _svm_header(name, lines)
+    n_features = int(header["highest feature index"])
+    if not 0 <= n_features <= MAX_FEATURES:
+        raise _bad(name, f"{n_features} features", 8)
+    weights: dict[int, float] = {}
+    n_vectors = 0
+    for number, line in lines:
+        text = line.split("#", 1)[0].split()
+        if not text:
+            continue
+        n_vectors += 1
+        factor = _number(name, number, text[0])
+        for token in text[1:]:
+            index, _, value = token.partition(":")
+            if index in {"qid", "cid", "sid"}:
+                continue
+            if not index.isascii() or not index.isdigit() or not 1 <= int(index) <= n_features:
+                raise _bad(name, f"bad feature {printable(token, 40)!r}", number)
+            j = int(index) - 1
+            weights[j] = weights.get(j, 0.0) + factor * _number(name, number, value)
+    expected = int(header["number of support vectors plus 1"]) - 1
+    if n_vectors != expected:
+        raise _bad(name, f"{n_vectors} support vectors, the header says {expected}", None)
+    indices = np.array(sorted(j for j, w in weights.items() if w != 0), dtype=np.int64)
+    return LinearModel(
+        n_features,
+        indices,
+        np.array([weights[j] for j in indices.tolist()], dtype=np.float64),
+        parameters={"ranker": "svmrank"},
+        provenance={
+            "source": Path(name).name,
+            "documents": int(header["number of training documents"]),
+            "threshold_dropped": header["threshold b"],
+        },
+    )
+
+
+def _svm_header(name: str, lines: Iterator[tuple[int, str]]) -> dict[str, Any]:
+    number, first = next(lines, (1, ""))
+    if not _SVM_FIRST.match(first):
+        raise _bad(name, "not an SVMlight or SVMrank model", number)
+    header: dict[str, Any] = {}
+    for key in _SVM_HEADER:
+        number, line = next(lines, (number + 1, ""))
+        value, _, comment = line.partition("#")
+        if not comment.strip().startswith(key):
+            raise _bad(name, f"line with {key!r} is missing", number)
+        header[key] = value.strip() if key.endswith("-u") else _number(name, number, value.strip())
+    if header["kernel type"] != 0:
+        raise _bad(name, f"kernel type {header['kernel type']:g} is not linear", 2)
+    return header
+
+
+def _lines(name: str) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a text file; one that is not ASCII is no model."""
+    with Path(name).open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield (
+                    number,
+                    line.split(b"#", 1)[0].decode("ascii")
+                    + ("#" + line.split(b"#", 1)[1].decode("latin-1") if b"#" in line else ""),
+                )
+            except UnicodeDecodeError as error:
+                raise _bad(name, "not a text model", number) from error
+
+
+def _number(name: str, line: int, token: str) -> float:
+    if not _NUMBER.match(token):
+        raise _bad(name, f"{printable(token, 40)!r} is not a number", line)
+    value = float(token)
+    if not np.isfinite(value):
+        raise _bad(name, f"{printable(token, 40)!r} is not finite", line)
+    return value
+
+
+def _bad(name: str, reason: str, line: int | None) -> ModelFormatError:
+    return ModelFormatError(
+        reason, fix="Pass a model written by sofia-ml or SVMrank", file=name, line=line
+    )

@@ -1,0 +1,91 @@
+"""What an online optimiser answers: exact updates that touch only the features of a list.
+
+Per weight an optimiser keeps a few numbers (a row of ``state``); for all weights together a short
+``clock``. A step is ``open_step`` (scalars of this step), any number of ``weight`` (read) and
+``push`` (add a gradient), then ``close_step`` (the penalty of this step becomes pending for every
+weight, touched or not). Reading brings a weight through all pending penalties in O(1).
+
+Notation: t counts steps from 1, eta_t = eta0 / t^power, g is the gradient of step t, and
+soft(v, a) = sign(v) max(|v| - a, 0).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.kernels.compile import jit
+from rankine.kernels.dispatch import question
+
+__all__ = [
+    "CLOCK_SIZE",
+    "STEP",
+    "close_step",
+    "new_clock",
+    "open_step",
+    "place",
+    "push",
+    "read_all",
+    "start_from",
+    "state_width",
+    "weight",
+]
+
+#: Places of the clock: steps done, steps done before this run, then what an optimiser needs.
+STEP, OFFSET, SHRINK, PENALTY, EPOCH, SHRINK_AT_EPOCH = range(6)
+CLOCK_SIZE = 6
+
+
+@question
+def state_width(optimizer: Any) -> Any:
+    """Numbers kept per weight."""
+
+
+@question
+def open_step(optimizer: Any, clock: NDArray[np.float64]) -> Any:
+    """Scalars that ``weight`` and ``push`` need during the coming step, as a tuple."""
+
+
+@question
+def weight(optimizer: Any, now: Any, state: NDArray[np.float64], j: int) -> Any:
+    """Value of weight j before the coming step."""
+
+
+@question
+def push(optimizer: Any, now: Any, state: NDArray[np.float64], j: int, gradient: float) -> Any:
+    """Add a part of the gradient of the coming step to weight j."""
+
+
+@question
+def close_step(optimizer: Any, clock: NDArray[np.float64], state: NDArray[np.float64]) -> Any:
+    """End the step: its penalty is pending for all weights from now on."""
+
+
+@question
+def place(optimizer: Any, state: NDArray[np.float64], j: int, value: float) -> Any:
+    """Set weight j of a fresh state, to start from given weights."""
+
+
+def new_clock(offset: int = 0) -> NDArray[np.float64]:
+    """Clock before the first step; ``offset`` steps were made by the run this one continues."""
+    clock = np.zeros(CLOCK_SIZE)
+    clock[OFFSET] = offset
+    clock[SHRINK] = clock[SHRINK_AT_EPOCH] = 1.0
+    return clock
+
+
+@jit
+def read_all(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
+    """All weights as they stand after the last closed step."""
+    now = open_step(optimizer, clock)
+    for j in range(np.uint64(out.shape[0])):
+        out[j] = weight(optimizer, now, state, j) + 0.0  # no negative zeros
+
+
+@jit
+def start_from(optimizer: Any, state: Any, values: Any) -> None:
+    """Fill a fresh state so that reading it gives ``values``."""
+    for j in range(np.uint64(values.shape[0])):
+        place(optimizer, state, j, values[j])

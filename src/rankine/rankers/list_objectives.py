@@ -1,0 +1,211 @@
+"""From the words of an objective (``"ndcg@10"``, ``"recall@shown"``) to what the kernels read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.kernels.gains import (
+    AveragePrecisionGain,
+    DcgGain,
+    RecallGain,
+    ReciprocalRankGain,
+    UnitGain,
+)
+from rankine.losses import Hinge, Logistic
+from rankine.losses.lambda_weighted import LambdaWeighted, Pointwise, PointwiseSquared
+
+if TYPE_CHECKING:
+    from rankine.data.dataset import Dataset
+    from rankine.metrics import Metric
+
+__all__ = ["METRICS", "ListObjective", "parse_objective"]
+
+#: Metrics whose exchange of two items is known in O(1).
+METRICS = ("ndcg", "dcg", "recall", "mrr", "map")
+NO_CUTOFF = np.iinfo(np.int64).max
+#: 2^31 - 1 is the largest exponential gain a label may have.
+LARGEST_LABEL = 31.0
+
+DISCOUNTS = {
+    "std": lambda rank: 1.0 / np.log2(rank + 1.0),
+    "paper": lambda rank: 1.0 / (np.log2(rank) + 1.0),
+    "letor": lambda rank: 1.0 / np.maximum(1.0, np.log2(rank)),
+}
+
+
+@dataclass(frozen=True)
+class ListObjective:
+    """What a list's loss is, before any data is seen.
+
+    Attributes
+    ----------
+    name
+        ``"pairwise"``, ``"pointwise"`` or one of ``METRICS``.
+    metric
+        Cutoff, gain, discount and threshold of a metric; None for the other two.
+    loss
+        ``"logistic"``, ``"hinge"`` or (pointwise only) ``"squared"``.
+    slack
+        Margin of the hinge.
+    target
+        Whether |Delta| is measured at the ranking by label instead of the model's.
+    """
+
+    name: str
+    metric: Metric | None
+    loss: str
+    slack: float
+    target: bool
+
+    def spec(self, longest: int) -> Any:
+        """The kernel's form, for lists of up to ``longest`` items."""
+        if self.loss == "squared":
+            return PointwiseSquared()
+        loss = Hinge(float(self.slack)) if self.loss == "hinge" else Logistic()
+        if self.name == "pointwise":
+            return Pointwise(loss)
+        return LambdaWeighted(loss, self._gain(longest), self.target)
+
+    def _gain(self, longest: int) -> Any:
+        if self.metric is not None and self.name in ("ndcg", "dcg"):
+            ranks = np.arange(1, max(longest, 1) + 1, dtype=np.float64)
+            return DcgGain(DISCOUNTS[str(self.metric.discount)](ranks), self.name == "ndcg")
+        kinds: dict[str, Any] = {
+            "recall": RecallGain,
+            "mrr": ReciprocalRankGain,
+            "map": AveragePrecisionGain,
+            "pairwise": UnitGain,
+        }
+        return kinds[self.name]()
+
+    def levels(self, data: Dataset) -> NDArray[np.float64]:
+        """What is compared within a list, by row: gains, relevance or the labels themselves."""
+        if self.metric is None:
+            return data.y
+        if self.name in ("ndcg", "dcg"):
+            levels = _gains(str(self.metric.gain), data)
+        else:
+            levels = (data.y >= float(self.metric.threshold or 0.0)).astype(np.float64)
+        shown = self._displayed(data)
+        return levels if shown is None else np.where(shown, levels, 0.0)
+
+    def row_weights(self, data: Dataset) -> NDArray[np.float64] | None:
+        """Weights by row; an item that was not displayed forms no pair. None: all 1."""
+        shown = self._displayed(data)
+        if shown is None:
+            return data.weight
+        return shown.astype(np.float64) if data.weight is None else np.where(shown, data.weight, 0)
+
+    def _displayed(self, data: Dataset) -> NDArray[np.bool_] | None:
+        name = None if self.metric is None else self.metric.displayed
+        if name is None or name == "none" or name not in data.columns:
+            return None
+        return np.asarray(data.columns[name]) != 0
+
+    def cutoffs(self, data: Dataset) -> NDArray[np.int64]:
+        """The cutoff of each list."""
+        cutoff = None if self.metric is None else self.metric.cutoff
+        if not isinstance(cutoff, str):
+            return np.full(data.n_queries, NO_CUTOFF if cutoff is None else cutoff, dtype=np.int64)
+        if cutoff not in data.columns:
+            raise SchemaError(
+                f"the objective {self.metric} needs a column {cutoff!r}",
+                fix=f"Read it with columns=[{cutoff!r}]",
+            )
+        grouped = data.queries.gather(np.asarray(data.columns[cutoff], dtype=np.float64))
+        return _one_per_list(grouped, data.queries.starts, cutoff)
+
+
+def parse_objective(
+    text: str, *, loss: str = "logistic", slack: float = 1.0, delta: str = "model"
+) -> ListObjective:
+    """Read ``"pairwise"``, ``"pointwise"`` or a metric such as ``"ndcg@5:discount=paper"``."""
+    metric = None if text in ("pairwise", "pointwise") else _metric(text)
+    name = text if metric is None else metric.name
+    _one_of("loss", loss, ("logistic", "hinge", "squared"))
+    if loss == "squared" and name != "pointwise":
+        raise ParameterError(
+            f"loss='squared' does not go with objective={text!r}",
+            fix="Use 'logistic' or 'hinge', or objective='pointwise'",
+        )
+    _one_of("delta", delta, ("model", "target"))
+    if not (np.isfinite(slack) and slack >= 0):
+        raise ParameterError(f"slack={slack!r} is not a finite number >= 0", fix="Use 1.0")
+    return ListObjective(name, metric, loss, slack, delta == "target")
+
+
+def _metric(text: str) -> Metric:
+    from rankine.metrics import parse_metric
+
+    metric = parse_metric(text)
+    if metric.name not in METRICS or (metric.name == "map" and metric.cutoff is not None):
+        raise ParameterError(
+            f"objective={text!r} cannot be trained for",
+            fix=f"Choose pairwise, pointwise, {', '.join(METRICS)}; @k or @COLUMN except for map",
+        )
+    return metric
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ParameterError(
+            f"{name}={value!r} is not one of {', '.join(allowed)}", fix="Choose one of them"
+        )
+
+
+def _gains(kind: str, data: Dataset) -> NDArray[np.float64]:
+    """Gains by row; ``kind`` is "exp", "linear", a table "0,1,3" or the name of a column."""
+    if kind == "exp":
+        return _exponential(_from_zero(data))
+    if kind == "linear":
+        return _from_zero(data)
+    if "," in kind:
+        table = np.array([float(part) for part in kind.split(",")])
+        places = data.y.astype(np.int64)
+        if ((places != data.y) | (places < 0) | (places >= len(table))).any():
+            raise SchemaError(
+                f"a label has no place in the gain table {kind}", fix="Give every label a gain"
+            )
+        return table[places]
+    name = "gain" if kind == "given" else kind
+    if name not in data.columns:
+        raise SchemaError(
+            f"gain={kind} needs a column {name!r}", fix=f"Read it with columns=[{name!r}]"
+        )
+    return np.asarray(data.columns[name], dtype=np.float64)
+
+
+def _from_zero(data: Dataset) -> NDArray[np.float64]:
+    """Labels, raised within the lists that have negative ones so that the lowest is 0."""
+    if data.n_rows == 0 or data.y.min() >= 0:
+        return data.y
+    index = data.queries
+    lowest = np.minimum.reduceat(index.gather(data.y), index.starts[:-1])
+    return data.y - np.minimum(lowest, 0.0)[index.codes]
+
+
+def _exponential(labels: NDArray[np.float64]) -> NDArray[np.float64]:
+    if len(labels) and labels.max() > LARGEST_LABEL:
+        raise ParameterError(
+            f"a label spans {labels.max():g}, and 2^label - 1 is only sensible up to 31",
+            fix="Train for 'ndcg:gain=linear' or 'pairwise', or rescale the labels",
+        )
+    return np.exp2(labels) - 1.0
+
+
+def _one_per_list(
+    grouped: NDArray[np.float64], starts: NDArray[np.int64], name: str
+) -> NDArray[np.int64]:
+    first = grouped[starts[:-1]]
+    if (grouped != np.repeat(first, np.diff(starts))).any():
+        raise SchemaError(
+            f"column {name!r} differs within a list", fix="Give all rows of a list one cutoff"
+        )
+    if not (np.isfinite(first).all() and (first >= 1).all()):
+        raise SchemaError(f"column {name!r} holds a cutoff below 1", fix="Use cutoffs >= 1")
+    return first.astype(np.int64)

@@ -1,0 +1,85 @@
+"""Progressive validation: each list is judged by a model that has not yet learned from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import LabelError
+from rankine.data.query_index import QueryIndex
+
+if TYPE_CHECKING:
+    from rankine.data.dataset import Dataset
+
+__all__ = ["Progressive"]
+
+
+class Progressive:
+    """Running mean of a metric over the lists of a stream.
+
+    Items with equal scores count by the mean over their orders: before anything was learned all
+    scores are 0, and the order of the file often gives the labels away. The sum is taken list by
+    list in stream order, so it does not depend on how the stream was cut.
+
+    Parameters
+    ----------
+    metric
+        A metric or its text form.
+    """
+
+    def __init__(self, metric: Any) -> None:
+        from rankine.metrics import parse_metric
+
+        named = parse_metric(metric)
+        self.name = f"progressive_{named}"
+        self.metric = named.with_options(ties="expected") if named.ties == "file" else named
+        self.sums = np.zeros(2)  # of values, of lists
+        #: Why the metric cannot judge these labels; None while it can.
+        self.unfit: str | None = None
+
+    @property
+    def value(self) -> float:
+        """Mean so far; NaN before the first list."""
+        judged = self.unfit is None and self.sums[1] > 0
+        return float(self.sums[0] / self.sums[1]) if judged else float("nan")
+
+    def add(
+        self, data: Dataset, scores: NDArray[np.float64], order: NDArray[np.int64] | None
+    ) -> None:
+        """Judge the lists ``order`` of a block (None: all, in order)."""
+        from rankine.metrics import evaluate
+
+        index, rows = _chosen(data, order)
+        columns = data.columns
+        labels = data.y
+        if rows is not None:
+            labels, scores = labels[rows], scores[rows]
+            columns = {name: np.asarray(values)[rows] for name, values in columns.items()}
+        try:
+            values = np.asarray(
+                evaluate(self.metric, labels, scores, index, per_query=True, columns=columns)
+            )
+        except LabelError as error:  # training may know what to do with such labels all the same
+            self.unfit = str(error)
+            return
+        values = values[~np.isnan(values)]
+        # cumsum adds one by one; sum would add in a tree whose shape depends on the block.
+        self.sums[0] = np.cumsum(np.concatenate([self.sums[:1], values]))[-1]
+        self.sums[1] += len(values)
+
+
+def _chosen(
+    data: Dataset, order: NDArray[np.int64] | None
+) -> tuple[QueryIndex, NDArray[np.int64] | None]:
+    """The lists in the given order, and their row numbers (None: all rows as they stand)."""
+    index = data.queries
+    if order is None:
+        return index, None
+    starts = index.starts[order]
+    sizes = index.starts[order + 1] - starts
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], sizes)
+    rows = places if index.rows is None else index.rows[places]
+    return QueryIndex(order, ends), rows

@@ -1,0 +1,15 @@
+"""scikit-learn's own checks on LeastSquaresRanker."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from rankine.rankers.least_squares import LeastSquaresRanker
+
+pytestmark = pytest.mark.estimators
+
+
+@parametrize_with_checks([LeastSquaresRanker()])
+def test_scikit_learn_check(estimator, check):
+    check(estimator)

@@ -1,0 +1,85 @@
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import rankine
+from rankine.cli.app import app
+from rankine.cli.main import find_commands
+from rankine.core.errors import ParameterError
+from rankine.evaluation.trec_files import write_qrels, write_run
+
+pytestmark = pytest.mark.cli
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    find_commands()
+    root = tmp_path_factory.mktemp("compare")
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 3, 160)
+    a, b = y + rng.normal(0, 1, 160), y + rng.normal(0, 4, 160)
+    qid = np.repeat(np.arange(20), 8)
+    lines = [
+        f"{label} qid:{q} 1:{one!r} 2:{two!r} # d{i}\n"
+        for i, (label, q, one, two) in enumerate(zip(y, qid, a.tolist(), b.tolist(), strict=True))
+    ]
+    (root / "test.txt").write_text("".join(lines))
+    docid = [f"d{i}" for i in range(160)]
+    write_run(root / "b.run", qid, docid, b)
+    write_qrels(root / "qrels.txt", qid, docid, y)
+    rankine.LinearModel.from_weights([1.0, 0.0]).save(root / "a.rankine")
+    return root
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, ["compare", *map(str, arguments), "--resamples", "500"])
+
+
+def test_json_is_one_object_on_one_line(folder):
+    result = invoke(
+        folder / "a.rankine", folder / "b.run", folder / "test.txt",
+        "-m", "ndcg@10", "-m", "map", "--json", "--per-query",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("\n") == 1
+    plain = json.loads(result.stdout)
+    assert [c["metric"] for c in plain["comparisons"]] == ["ndcg@10", "map"]
+    first = plain["comparisons"][0]
+    assert first["pairs"][0]["verdict"] == "worse"
+    assert len(first["per_query"]) == 20
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [("--markdown", "| a.rankine |"), ("--latex", r"\toprule"), ("--changed=1", "Query")],
+)
+def test_tables(folder, option, expected):
+    result = invoke(folder / "a.rankine", folder / "b.run", folder / "test.txt", option)
+    assert result.exit_code == 0, result.output
+    assert expected in result.stdout
+
+
+def test_runs_need_only_judgements(folder):
+    result = invoke(folder / "b.run", folder / "b.run", folder / "qrels.txt", "--json")
+    plain = json.loads(result.stdout)
+    assert plain["comparisons"][0]["pairs"][0]["verdict"] == "equivalent"
+
+
+def test_one_system_is_not_enough(folder):
+    result = invoke(folder / "a.rankine", folder / "test.txt")
+    assert isinstance(result.exception, ParameterError)
+
+
+def test_evaluate_a_run(folder):
+    result = CliRunner().invoke(
+        app,
+        ["evaluate", "--run", str(folder / "b.run"), "--qrels", str(folder / "qrels.txt"),
+         "-m", "map", "--per-query", "--json"],
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    plain = json.loads(result.stdout)
+    values = list(plain["metrics"]["map"]["per_query"].values())
+    assert plain["metrics"]["map"]["value"] == pytest.approx(np.mean(values))
+    assert plain["notes"]["queries_missing_from_run"] == 0

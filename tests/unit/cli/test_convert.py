@@ -1,0 +1,151 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import rankine
+from rankine.cli.main import app, find_commands
+from rankine.core.errors import ParameterError, RankineError, SchemaError
+from rankine.data.convert import convert
+
+pytestmark = pytest.mark.cli
+
+LINES = "".join(
+    f"{k % 3} qid:{k // 4} 1:{(k + 1) / 7!r} {2 + k % 3}:{-k - 0.5!r} #docid = D{k}\n"
+    for k in range(40)
+)
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text(LINES)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run():
+    find_commands()
+    runner = CliRunner()
+
+    def call(*arguments):
+        result = runner.invoke(app, ["convert", *map(str, arguments)])
+        if isinstance(result.exception, RankineError):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result
+
+    return call
+
+
+BINARY = ("parquet", "arrow", "arrows", "npz")
+
+
+@pytest.mark.parametrize(
+    ("middle", "layout"),
+    [(suffix, layout) for suffix in BINARY for layout in ("sparse", "columns")]
+    + [("txt.gz", None), ("txt.zst", None), ("parquet", None)],
+)
+def test_text_comes_back_to_the_byte(run, text, tmp_path, middle, layout):
+    first, last = tmp_path / f"middle.{middle}", tmp_path / "back.txt"
+    run(text, first, *(() if layout is None else ("--layout", layout)))
+    run(first, last)
+    whole, direct = rankine.load(last), rankine.load(text)
+    assert whole.fingerprint == direct.fingerprint
+    assert whole.docid.tolist() == direct.docid.tolist()
+    reference = tmp_path / "reference.txt"
+    run(text, reference)
+    assert last.read_bytes() == reference.read_bytes()
+
+
+def test_json_counts(run, text, tmp_path):
+    result = run(text, tmp_path / "out.parquet", "--json")
+    assert len(result.stdout.splitlines()) == 1
+    report = json.loads(result.stdout)
+    assert (report["rows"], report["queries"], report["features"]) == (40, 10, 4)
+
+
+def test_names_travel(run, text, tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("price\nrank\nage\nstock\n")
+    out, back = tmp_path / "out.parquet", tmp_path / "back.names"
+    run(text, out, "--feature-names", names, "--layout", "sparse")
+    assert rankine.load(out).feature_names == ("price", "rank", "age", "stock")
+    result = run(out, tmp_path / "back.txt")
+    assert "--names-out" in result.stderr
+    result = run(out, tmp_path / "back.txt", "--names-out", back)
+    assert "--names-out" not in result.stderr
+    assert back.read_text() == names.read_text()
+
+
+def test_foreign_columns(run, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    log = tmp_path / "log.parquet"
+    pq.write_table(
+        pa.table(
+            {
+                "session": ["a", "a", "b"],
+                "clicked": [1, 0, 1],
+                "price": [1.0, 2.0, 3.0],
+                "n": [1, 2, 3],
+            }
+        ),
+        log,
+    )
+    out = tmp_path / "out.npz"
+    run(log, out, "--query", "session", "--label", "clicked", "--features", "price")
+    data = rankine.load(out)
+    assert data.feature_names == ("price",)
+    assert data.qid.tolist() == ["a", "a", "b"]
+    assert data.y.tolist() == [1, 0, 1]
+
+
+def test_interleaved_queries_keep_their_order(tmp_path):
+    path = tmp_path / "mixed.txt"
+    path.write_text("1 qid:1 1:1\n0 qid:2 1:2\n0 qid:1 1:3\n")
+    report = convert(path, tmp_path / "out.parquet")
+    assert report.queries == 3
+    assert rankine.load(tmp_path / "out.parquet").qid.tolist() == [1, 2, 1]
+
+
+def test_bad_rows_are_counted(tmp_path):
+    path = tmp_path / "bad.txt"
+    path.write_text("1 qid:1 1:1\n0 qid:1 1:NaN\nx qid:1\n")
+    report = convert(path, tmp_path / "out.parquet", on_bad_row="skip", missing="zero")
+    assert (report.rows, report.skipped, report.missing) == (2, 1, 1)
+
+
+def test_refusals_leave_no_file(text, tmp_path):
+    with pytest.raises(ParameterError, match="overwritten"):
+        convert(text, text)
+    for target, options in (
+        ("out.parquet", {"write": {"compression": "zip"}}),
+        ("out.parquet", {"write": {"layout": "wide"}}),
+        ("out.parquet", {"write": {"zeros": True}}),
+        ("out.parquet.gz", {}),
+        ("out.xyz", {}),
+        ("-", {"to": "parquet"}),
+        ("out.parquet", {"names_out": tmp_path / "names"}),
+    ):
+        with pytest.raises(ParameterError):
+            convert(text, tmp_path / target if target != "-" else "-", **options)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.txt"]
+    with pytest.raises(SchemaError, match="does not fit on a line"):
+        convert(
+            text,
+            tmp_path / "x.txt",
+            feature_names=["a\nb", "c", "d", "e"],
+            names_out=tmp_path / "n",
+        )
+
+
+def test_a_bad_row_leaves_the_old_output(tmp_path):
+    source, out = tmp_path / "in.txt", tmp_path / "out.parquet"
+    out.write_bytes(b"old")
+    source.write_text("1 qid:1 1:1\n" * 5 + "1 qid:1 1:oops\n")
+    with pytest.raises(RankineError):
+        convert(source, out)
+    assert out.read_bytes() == b"old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.parquet"]

@@ -1,0 +1,168 @@
+import io
+import json
+
+import numpy as np
+import pytest
+
+import rankine
+from rankine.core.errors import DataError, ParameterError, SchemaError
+from rankine.evaluation.trec_files import Qrels, Run, write_qrels, write_run
+from rankine.metrics import evaluate
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(3)
+    n = 60 * 8
+    y = rng.integers(0, 3, n)
+    X = np.column_stack([y + rng.normal(0, 1, n), y + rng.normal(0, 3, n), rng.normal(size=n)])
+    return rankine.Dataset.from_arrays(
+        X, y, np.repeat(np.arange(60), 8), docid=[f"d{i}" for i in range(n)]
+    )
+
+
+@pytest.fixture(scope="module")
+def result(data):
+    systems = {"good": data.X[:, 0], "poor": data.X[:, 1], "copy": data.X[:, 0] * 2}
+    return rankine.compare(systems, data, "ndcg@5", n_resamples=2000, n_changed=2, depth=4)
+
+
+def test_means_are_the_metric_and_lie_in_their_intervals(data, result):
+    for c, system in enumerate(result.systems[:2]):
+        assert system.mean == pytest.approx(evaluate("ndcg@5", data.y, data.X[:, c], data.qid))
+        assert system.low < system.mean < system.high
+
+
+def test_a_worse_system_is_found_worse(result):
+    pair = result.pairs[0]
+    assert (pair.a, pair.b, pair.verdict) == ("good", "poor", "worse")
+    assert pair.difference == pytest.approx(result.systems[1].mean - result.systems[0].mean)
+    assert pair.high < 0
+    assert pair.losses > pair.wins
+    assert pair.wins + pair.ties + pair.losses == 60
+    assert pair.significant
+    assert not pair.equivalent
+    assert pair.randomisation_holm >= pair.randomisation
+
+
+def test_equal_rankings_are_equivalent(result):
+    pair = next(p for p in result.pairs if {p.a, p.b} == {"good", "copy"})
+    assert pair.verdict == "equivalent"
+    assert (pair.wins, pair.ties, pair.losses) == (0, 60, 0)
+    assert pair.randomisation == 1.0
+
+
+def test_a_large_p_value_alone_is_not_equivalence(data):
+    few = data.take_queries(np.arange(5))
+    found = rankine.compare([few.X[:, 1], few.X[:, 2]], few, "ndcg@5", n_resamples=1000)
+    assert found.pairs[0].verdict == "undecided"
+    assert found.pairs[0].randomisation > 0.05
+
+
+def test_a_real_but_small_difference_says_so(data):
+    y, score = np.tile([1.0, 0.0, 0.0], 40), np.tile([3.0, 2.0, 1.0], 40)
+    flat = rankine.Dataset.from_arrays(np.zeros((120, 1)), y, np.repeat(np.arange(40), 3))
+    worse = score.copy()
+    worse[: 8 * 3] = np.tile([2.0, 3.0, 1.0], 8)
+    found = rankine.compare([score, worse], flat, "mrr", margin=0.2, n_resamples=2000)
+    assert found.pairs[0].verdict == "worse, within the margin"
+
+
+def test_errors_win_when_they_fall(data):
+    found = rankine.compare([data.X[:, 1], data.X[:, 0]], data, "pairwise-error", n_resamples=1000)
+    assert found.pairs[0].verdict == "better"
+    assert found.pairs[0].difference < 0
+    assert found.pairs[0].wins > found.pairs[0].losses
+
+
+def test_the_most_changed_queries_come_with_both_rankings(data, result):
+    change = result.changed[0]
+    sizes = np.abs(result.values[:, 1] - result.values[:, 0])
+    assert abs(change.value_b - change.value_a) == pytest.approx(sizes.max())
+    rows = data.queries.rows_of(data.queries.position_of(change.query))
+    best = rows[np.argsort(-data.X[rows, 0], kind="stable")][:4]
+    assert [item["doc"] for item in change.ranking_a] == [f"d{row}" for row in best]
+    assert [item["label"] for item in change.ranking_a] == data.y[best].tolist()
+
+
+def test_same_bits_again(data, result):
+    again = rankine.compare(
+        {"good": data.X[:, 0], "poor": data.X[:, 1], "copy": data.X[:, 0] * 2},
+        data, "ndcg@5", n_resamples=2000, n_changed=2, depth=4,
+    )  # fmt: skip
+    assert again.to_dict() == result.to_dict()
+
+
+def test_forms_of_output(result):
+    plain = json.loads(json.dumps(result.to_dict(per_query=True)))
+    assert plain["metric"] == "ndcg@5"
+    assert len(plain["per_query"]) == 60
+    assert "| good |" in result.markdown()
+    assert r"\begin{tabular}{lrr}" in result.latex()
+    from rich.console import Console
+
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(result)
+    text = console.export_text()
+    assert "poor - good" in text
+    assert "Query" in text
+    assert "…" not in text
+
+
+def test_models_runs_and_rankers_meet(tmp_path, data):
+    model = rankine.LinearModel.from_weights([1.0, 0.0, 0.0])
+    model.save(tmp_path / "m.rankine")
+    write_run(tmp_path / "r.run", data.qid, data.docid, data.X[:, 1], tag="r")
+
+    class Fitted:
+        def predict(self, given):
+            return given.X[:, 2]
+
+    found = rankine.compare(
+        [tmp_path / "m.rankine", tmp_path / "r.run", Fitted()], data, "map", n_resamples=500
+    )
+    expected = [evaluate("map", data.y, data.X[:, c], data.qid) for c in range(3)]
+    assert [s.mean for s in found.systems] == pytest.approx(expected)
+    assert found.systems[0].name == "m.rankine"
+
+
+def test_runs_against_qrels(tmp_path, data):
+    write_qrels(tmp_path / "qrels", data.qid, data.docid, data.y)
+    write_run(tmp_path / "a.run", data.qid, data.docid, data.X[:, 0], depth=3)
+    write_run(tmp_path / "b.run", data.qid, data.docid, data.X[:, 1])
+    found = rankine.compare(
+        [tmp_path / "a.run", tmp_path / "b.run"], tmp_path / "qrels", "p@3", n_resamples=500
+    )
+    assert found.systems[0].mean == pytest.approx(evaluate("p@3", data.y, data.X[:, 0], data.qid))
+    assert len(found.changed[0].ranking_a) == 3
+
+
+def test_refusals(data):
+    score = data.X[:, 0]
+    with pytest.raises(ParameterError, match="only one"):
+        rankine.compare([score], data)
+    with pytest.raises(ParameterError, match="confidence"):
+        rankine.compare([score, score], data, confidence=95)
+    with pytest.raises(ParameterError, match="margin"):
+        rankine.compare([score, score], data, margin=-1)
+    with pytest.raises(ParameterError, match="n_resamples"):
+        rankine.compare([score, score], data, n_resamples=10)
+    with pytest.raises(SchemaError, match="scores of shape"):
+        rankine.compare([score, score[:-1]], data)
+    with pytest.raises(DataError, match="1 queries"):
+        rankine.compare([score[:8], score[:8]], data.take_queries(np.arange(1)))
+    nameless = rankine.Dataset.from_arrays(data.X, data.y, data.qid)
+    run = Run(np.array(["0"]), np.array(["d1"]), np.array([1.0]), "r")
+    with pytest.raises(SchemaError, match="document ids"):
+        rankine.compare([run, score], nameless)
+    with pytest.raises(ParameterError, match="needs features"):
+        rankine.compare([run, score], Qrels(np.array(["0"]), np.array(["d1"]), np.array([1.0])))
+
+
+def test_skipped_queries_are_counted(data):
+    y = data.y.copy()
+    y[:8] = 0
+    flat = rankine.Dataset.from_arrays(data.X, y, data.qid)
+    found = rankine.compare([data.X[:, 0], data.X[:, 1]], flat, "auc", n_resamples=500)
+    assert found.skipped >= 1
+    assert len(found.ids) + found.skipped == 60

@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+import rankine
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.metrics import evaluate
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(240, 3))
+    y = (X[:, 0] + rng.normal(0, 0.5, 240) > 0).astype(int)
+    qid = np.repeat(np.arange(24), 10)[rng.permutation(240)]
+    return rankine.Dataset.from_arrays(X, y, qid)
+
+
+@pytest.fixture(scope="module")
+def result(data):
+    ranker = rankine.SPDRanker(n_iter=2000, random_state=0, metric="map")
+    return rankine.cross_validate(ranker, data, cv=4, random_state=7)
+
+
+def test_every_query_is_held_out_once_and_its_value_kept(data, result):
+    assert np.bincount(result.fold).tolist() == [6, 6, 6, 6]
+    assert np.isfinite(result.scores).all()
+    expected = evaluate("map", data.y, result.scores, data.queries, per_query=True)
+    np.testing.assert_array_equal(result.values, expected)
+    for k in range(4):
+        assert result.fold_means[k] == pytest.approx(result.values[result.fold == k].mean())
+    assert result.mean == pytest.approx(result.fold_means.mean())
+    assert result.std == pytest.approx(np.std(result.fold_means, ddof=1))
+
+
+def test_scores_come_from_rankers_that_never_saw_the_query(data, result):
+    held = result.fold[data.queries.codes] == 2
+    seen = data.take(np.flatnonzero(~held))
+    ranker = rankine.SPDRanker(n_iter=2000, random_state=0, metric="map").fit(seen)
+    np.testing.assert_allclose(result.scores[held], ranker.predict(data.X[held]))
+
+
+def test_results_can_be_compared(data, result):
+    found = rankine.compare(
+        {"spd": result.scores, "noise": data.X[:, 2]}, data, "map", n_resamples=500
+    )
+    assert found.pairs[0].verdict == "worse"
+
+
+def test_other_splitters(data):
+    from sklearn.model_selection import GroupKFold
+
+    ranker = rankine.SPDRanker(n_iter=500, random_state=0)
+    calls = []
+    found = rankine.cross_validate(
+        ranker, data, GroupKFold(3), metric="auc", progress=lambda *done: calls.append(done)
+    )
+    assert sorted(set(found.fold.tolist())) == [0, 1, 2]
+    assert str(found.metric) == "auc"
+    assert calls == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_refusals(data):
+    ranker = rankine.SPDRanker(n_iter=100, random_state=0)
+    rows = np.arange(240)
+    with pytest.raises(SchemaError, match="both sides"):
+        rankine.cross_validate(ranker, data, [(rows[:200], rows[100:])])
+    held = np.flatnonzero(data.queries.codes == 0)
+    rest = np.flatnonzero(data.queries.codes != 0)
+    with pytest.raises(SchemaError, match="another fold"):
+        rankine.cross_validate(ranker, data, [(rest, held), (rest, held)])
+    with pytest.raises(ParameterError, match="no split"):
+        rankine.cross_validate(ranker, data, [])
+    with pytest.raises(ParameterError):
+        rankine.cross_validate(ranker, data, 1000)

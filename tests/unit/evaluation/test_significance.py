@@ -1,0 +1,89 @@
+"""Tests and intervals against scipy."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rankine.evaluation.resampling import bootstrap_means, flipped_sums
+from rankine.evaluation.significance import holm, paired_tests, randomisation_test
+
+pytestmark = pytest.mark.kernels
+
+
+@pytest.fixture
+def difference():
+    rng = np.random.default_rng(8)
+    return np.where(rng.random(40) < 0.2, 0.0, rng.normal(0.1, 0.4, 40))
+
+
+def test_t_and_wilcoxon_are_scipys(difference):
+    found = paired_tests(difference, 1000, 0)
+    assert found.t_test == pytest.approx(stats.ttest_rel(difference, np.zeros(40)).pvalue)
+    moved = difference[difference != 0]
+    assert found.wilcoxon == pytest.approx(stats.wilcoxon(moved).pvalue)
+
+
+def test_few_queries_are_enumerated_exactly():
+    d = np.array([0.3, -0.1, 0.25, 0.4, 0.05, -0.2, 0.1])
+    scipys = stats.permutation_test(
+        (d,), np.mean, permutation_type="samples", n_resamples=np.inf
+    ).pvalue
+    sums = [abs(np.dot(s, d)) for s in itertools.product([-1, 1], repeat=7)]
+    brute = np.mean(np.array(sums) >= abs(d.sum()) - 1e-12)
+    assert randomisation_test(d, 10_000, 0) == pytest.approx(brute)
+    assert randomisation_test(d, 10_000, 0) == pytest.approx(scipys)
+
+
+def test_many_queries_are_sampled(difference):
+    scipys = stats.permutation_test(
+        (difference,), np.mean, permutation_type="samples", n_resamples=20_000, rng=1
+    ).pvalue
+    found = randomisation_test(difference, 20_000, 0)
+    assert found == pytest.approx(scipys, abs=4 * np.sqrt(scipys / 20_000) + 1e-3)
+    assert found == randomisation_test(difference, 20_000, 0)
+
+
+def test_sign_flips_are_fair_and_counted():
+    sums = flipped_sums(np.ones(70), 4000, 3)
+    assert set(np.unique(sums)) <= set(range(-70, 71, 2))
+    assert abs(sums.mean()) < 4 * np.sqrt(70 / 4000)
+    assert sums.var() == pytest.approx(70, rel=0.15)
+
+
+def test_no_difference_gives_p_one_and_a_constant_one_is_certain():
+    assert paired_tests(np.zeros(5), 1000, 0) == (1.0, 1.0, 1.0)
+    found = paired_tests(np.full(30, 0.1), 1000, 0)
+    assert found.t_test == 0.0
+    assert found.randomisation == pytest.approx(1 / 1001)
+
+
+def test_bootstrap_interval_is_scipys():
+    rng = np.random.default_rng(0)
+    values = rng.beta(2, 3, size=(60, 2))
+    means = bootstrap_means(values, 20_000, 5)
+    for c in range(2):
+        low, high = np.quantile(means[:, c], [0.025, 0.975])
+        scipys = stats.bootstrap(
+            (values[:, c],), np.mean, n_resamples=20_000, method="percentile", rng=2
+        ).confidence_interval
+        width = high - low
+        assert abs(low - scipys.low) < 0.03 * width
+        assert abs(high - scipys.high) < 0.03 * width
+
+
+def test_bootstrap_is_paired_and_independent_of_threads(monkeypatch):
+    values = np.column_stack([np.arange(30.0), np.arange(30.0) + 1])
+    found = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("RANKINE_NUM_THREADS", threads)
+        found.append(bootstrap_means(values, 200, 1))
+    assert (found[0] == found[1]).all()
+    np.testing.assert_allclose(found[0][:, 1] - found[0][:, 0], 1.0)
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []

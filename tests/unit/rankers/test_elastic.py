@@ -1,0 +1,249 @@
+"""ElasticRanker: training in memory, in instalments and from streams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankine import Dataset, ElasticRanker
+from rankine.core.errors import NoPairsError, ParameterError, SchemaError
+from rankine.data.concat import concat
+from rankine.solvers.one_pass import OnePassLearner
+
+
+def shop(seed=0, lists=200, d=8, columns=()):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(3, 9, lists)
+    qid = np.repeat(np.arange(lists), sizes)
+    X = rng.normal(size=(len(qid), d))
+    utility = X @ np.linspace(2, -1, d) + rng.gumbel(size=len(qid))
+    y = np.zeros(len(qid))
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    for a, b in zip(starts[:-1], starts[1:], strict=True):
+        y[a + np.argmax(utility[a:b])] = 1
+    extra = {name: np.repeat(rng.integers(1, 4, lists), sizes) for name in columns}
+    return Dataset.from_arrays(X, y, qid, columns=extra)
+
+
+class Blocks:
+    """A stream of blocks of given numbers of lists."""
+
+    def __init__(self, data, *sizes):
+        self.data, self.sizes = data, sizes
+        self.n_features = data.n_features
+
+    def __iter__(self):
+        first = k = 0
+        while first < self.data.n_queries:
+            last = min(first + self.sizes[k % len(self.sizes)], self.data.n_queries)
+            yield self.data.take_queries(np.arange(first, last))
+            first, k = last, k + 1
+
+
+@pytest.mark.parametrize("optimizer", ["rda", "fobos"])
+def test_learns_the_ranking(optimizer):
+    data, held_out = shop(), shop(1)
+    ranker = ElasticRanker(optimizer=optimizer, random_state=0, metric="recall@1").fit(data)
+    assert ranker.score(held_out) > 0.6  # 0.18 by chance, 0.75 for the true weights
+    assert ranker.n_iter_ == 200
+    assert 0.4 < ranker.progressive_ < 0.9
+
+
+def test_fit_is_one_pass_in_a_seeded_random_order():
+    data = shop()
+    ranker = ElasticRanker(random_state=0, optimizer="fobos").fit(data)
+    again = ElasticRanker(random_state=0, optimizer="fobos").fit(data)
+    other = ElasticRanker(random_state=1, optimizer="fobos").fit(data)
+    np.testing.assert_array_equal(ranker.coef_, again.coef_)
+    assert (ranker.coef_ != other.coef_).all()
+    assert ranker._learner.lists_seen == data.n_queries
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_lists": 3}, {"shuffle_buffer": 32}])
+def test_streams_do_not_depend_on_their_cut(options):
+    data = shop()
+    runs = [
+        ElasticRanker(random_state=0, **options).fit_stream(Blocks(data, *sizes))
+        for sizes in ((200,), (7, 1, 30), (64,))
+    ]
+    for run in runs[1:]:
+        np.testing.assert_array_equal(run.coef_, runs[0].coef_)
+        assert run.progressive_ == runs[0].progressive_
+    assert runs[0].training_["rows"] == data.n_rows
+
+
+def test_a_stream_keeps_the_order_of_the_file():
+    data = shop()
+    stream = ElasticRanker(random_state=0).fit_stream(Blocks(data, 50))
+    pieces = ElasticRanker(random_state=0)
+    for block in Blocks(data, 30):
+        pieces.partial_fit(block)
+    np.testing.assert_array_equal(stream.coef_, pieces.coef_)
+    shuffled = ElasticRanker(random_state=0, shuffle_buffer=50).fit_stream(Blocks(data, 50))
+    assert (shuffled.coef_ != stream.coef_).any()
+
+
+def test_two_passes_are_the_file_twice():
+    data = shop(lists=60)
+    twice = ElasticRanker(random_state=0).fit_stream(Blocks(data, 25), passes=2)
+    parts = [data, Dataset(data.X, data.y, data.qid + 1000)]
+    joined = ElasticRanker(random_state=0).fit_stream(Blocks(concat(parts), 31))
+    np.testing.assert_array_equal(twice.coef_, joined.coef_)
+    assert twice.n_iter_ == 120
+
+
+def test_partial_fit_takes_arrays_and_checks_their_width():
+    data = shop(lists=20)
+    ranker = ElasticRanker(random_state=0).partial_fit(data.X, data.y, qid=data.qid)
+    assert ranker.n_features_in_ == 8
+    with pytest.raises(ValueError, match="features"):
+        ranker.partial_fit(data.X[:, :5], data.y, qid=data.qid)
+
+
+def test_progressive_validation_scores_lists_before_learning():
+    data = shop(lists=50)
+    seen = []
+    ranker = ElasticRanker(random_state=0, metric="mrr")
+    ranker.fit_stream(Blocks(data, 10), callbacks=[lambda p: seen.append((p.step, dict(p.values)))])
+    assert [step for step, _ in seen] == [10, 20, 30, 40, 50]
+    learner = OnePassLearner(
+        ranker._learner.optimizer, ranker._learner.objective, 8, seed=ranker._learner.seed
+    )
+    scores = learner.learn(data)
+    from rankine.metrics import evaluate
+
+    expected = evaluate("mrr:ties=expected", data.y, scores, data.qid)
+    assert ranker.progressive_ == pytest.approx(expected, abs=1e-12)
+    assert ranker.solution_.trace[-1]["progressive_mrr"] == ranker.progressive_
+    model = ranker.to_model()
+    assert model.provenance["certificate"]["progressive_mrr"] == ranker.progressive_
+
+
+def test_a_callback_stops_the_stream():
+    ranker = ElasticRanker(random_state=0)
+    ranker.fit_stream(Blocks(shop(), 20), callbacks=[lambda p: p.step >= 60])
+    assert ranker._learner.lists_seen == 60
+    assert ranker.solution_.stop_reason == "callback"
+
+
+def test_early_stopping_keeps_the_best_weights():
+    data, valid = shop(), shop(1)
+    ranker = ElasticRanker(random_state=0, early_stopping=2, eta0=50.0)
+    ranker.fit_stream(Blocks(data, 10), eval_set=valid)
+    best = max(entry["value"] for entry in ranker.evals_)
+    assert ranker.score(valid) == pytest.approx(best)
+    assert ranker._learner.lists_seen < 200
+
+
+def test_a_cutoff_column_equals_the_same_cutoff_in_words():
+    data = shop(columns=("shown",))
+    from dataclasses import replace
+
+    same = replace(data, columns={"shown": np.full(data.n_rows, 2)})
+    by_column = ElasticRanker(objective="recall@shown", random_state=0).fit(same)
+    by_number = ElasticRanker(objective="recall@2", random_state=0).fit(same)
+    mixed = ElasticRanker(objective="recall@shown", random_state=0).fit(data)
+    np.testing.assert_array_equal(by_column.coef_, by_number.coef_)
+    assert (mixed.coef_ != by_number.coef_).any()
+    with pytest.raises(SchemaError, match="needs a column 'slots'"):
+        ElasticRanker(objective="recall@slots").fit(data)
+    uneven = replace(data, columns={"shown": np.arange(data.n_rows) + 1})
+    with pytest.raises(SchemaError, match="differs within a list"):
+        ElasticRanker(objective="ndcg@shown").fit(uneven)
+
+
+def test_items_that_were_not_displayed_form_no_pair():
+    data = shop()
+    from dataclasses import replace
+
+    shown = np.ones(data.n_rows)
+    shown[data.queries.starts[:-1]] = 0
+    masked = ElasticRanker(objective="recall@2", random_state=0)
+    masked.fit(replace(data, columns={"displayed": shown}))
+    other = data.X.copy()
+    other[shown == 0] *= -1
+    flipped = ElasticRanker(objective="recall@2", random_state=0).fit(data)
+    assert (masked.coef_ != flipped.coef_).any()
+    alone = replace(data, columns={"displayed": np.zeros(data.n_rows)})
+    still = ElasticRanker(objective="recall@2", random_state=0).fit(alone)
+    assert (still.coef_ == 0).all()
+
+
+def test_warm_start_continues_from_the_weights():
+    data = shop()
+    ranker = ElasticRanker(random_state=0, warm_start=True).fit(data)
+    first = ranker.coef_.copy()
+    ranker.fit(shop(1))
+    fresh = ElasticRanker(random_state=0).fit(shop(1))
+    truth = np.linspace(2, -1, 8)
+    angle = lambda w: w @ truth / np.linalg.norm(w) / np.linalg.norm(truth)  # noqa: E731
+    assert angle(ranker.coef_) > max(angle(first), angle(fresh.coef_))
+    handed = ElasticRanker(random_state=0, optimizer="fobos", eta0=1e-9)
+    handed.fit(shop(1), coef_init=first)
+    np.testing.assert_allclose(handed.coef_, first, rtol=1e-6)
+
+
+def test_n_nonzero_bounds_the_weights():
+    data = shop(d=20)
+    ranker = ElasticRanker(random_state=0, n_nonzero=3).fit(data)
+    assert np.count_nonzero(ranker.coef_) <= 3
+    assert ranker.score(shop(1, d=20)) > 0.6
+
+
+def test_graded_and_negative_labels():
+    data = shop()
+    ElasticRanker(objective="dcg", random_state=0).fit(data.X, data.y - 3, qid=data.qid)
+    with pytest.raises(ParameterError, match="gain=linear"):
+        ElasticRanker(random_state=0).fit(data.X, data.y * 100, qid=data.qid)
+    linear = ElasticRanker(objective="ndcg:gain=linear", random_state=0)
+    assert linear.fit(data.X, data.y * 100, qid=data.qid).score(data) > 0.6
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"optimizer": "adam"}, "rda, fobos, psgd, tgd"),
+        ({"objective": "err"}, "cannot be trained for"),
+        ({"objective": "nonsense"}, "nonsense"),
+        ({"objective": "map@5"}, "map"),
+        ({"loss": "squared"}, "pointwise"),
+        ({"delta": "one"}, "model, target"),
+        ({"eta0": 0}, "eta0"),
+        ({"l1": -1.0}, "l1"),
+        ({"prune_every": 0}, "prune_every"),
+        ({"theta": -1.0}, "theta"),
+        ({"batch_lists": 0}, "batch_lists"),
+        ({"n_nonzero": 0}, "n_nonzero"),
+        ({"slack": -1.0}, "slack"),
+        ({"optimizer": "fobos", "adaptive": True}, "adaptive"),
+    ],
+)
+def test_bad_parameters_are_named(options, words):
+    with pytest.raises(ParameterError, match=words):
+        ElasticRanker(**options).fit(shop(lists=5))
+
+
+def test_streams_refuse_what_needs_all_rows():
+    with pytest.raises(ParameterError, match="cannot be measured in a stream"):
+        ElasticRanker(scale="standard").fit_stream(Blocks(shop(lists=5), 5))
+    with pytest.raises(ParameterError, match="passes"):
+        ElasticRanker().fit_stream(Blocks(shop(lists=5), 5), passes=0)
+
+
+def test_no_pairs_is_an_error():
+    data = Dataset.from_arrays(np.ones((4, 2)), [1, 1, 0, 0], [1, 1, 2, 2])
+    with pytest.raises(NoPairsError):
+        ElasticRanker().fit(data)
+    with pytest.raises(NoPairsError):
+        ElasticRanker().fit_stream(Blocks(data, 1))
+
+
+def test_list_scaling_works_in_streams():
+    data = shop()
+    from dataclasses import replace
+
+    factors = np.repeat(10.0 ** (np.arange(200) % 5), data.queries.sizes)
+    stretched = replace(data, X=data.X * factors[:, None])
+    plain = ElasticRanker(scale="query", random_state=0).fit_stream(Blocks(data, 30))
+    scaled = ElasticRanker(scale="query", random_state=0).fit_stream(Blocks(stretched, 30))
+    np.testing.assert_allclose(plain.coef_, scaled.coef_, rtol=1e-9)
