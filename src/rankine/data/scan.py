@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data.align import QueryGuard, align
@@ -12,7 +12,7 @@ from rankine.data.formats import choose_format, reader_of
 from rankine.data.side_files import SideData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rankine.data.dataset import Dataset
     from rankine.data.options import ReadOptions
@@ -57,7 +57,7 @@ class Scan:
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features: as given, else as the first file says, else None."""
         if self.options.feature_names is not None:
-            return tuple(self.options.feature_names)
+            return tuple(cast("Sequence[str]", self.options.feature_names))
         first = self._sources[0]
         find = getattr(self._reader(first), "feature_names", None)
         return find(first, self.options) if find is not None and first.rereadable else None

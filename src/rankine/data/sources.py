@@ -7,6 +7,7 @@ import io
 import os
 import stat
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 from rankine.core.errors import ChangedDataError, DataError, EmptyDataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["Source", "Stamp", "find_sources"]
 
@@ -57,12 +58,12 @@ class Source:
     @property
     def rereadable(self) -> bool:
         """Whether a second pass is possible."""
-        return self.path is not None and self.path.is_file()
+        return self.path is not None and (self.stamp is not None or self.path.is_file())
 
     @property
     def size(self) -> int | None:
-        """Bytes of the file, where that is known."""
-        return self.path.stat().st_size if self.path is not None and self.rereadable else None
+        """Bytes of the file once it was opened, where that is known."""
+        return None if self.stamp is None else self.stamp.size
 
     def head(self, count: int = HEAD_BYTES) -> bytes:
         """First bytes, without losing them for ``open``."""
@@ -98,6 +99,8 @@ class Source:
         try:
             file = self.path.open("rb", buffering=0)
         except OSError as error:
+            if self.stamp is not None:
+                raise self._changed("since the last pass") from error
             raise DataError(
                 f"cannot be opened: {error.strerror}",
                 file=self.name,
@@ -110,6 +113,16 @@ class Source:
             file.close()
             raise self._changed("since the last pass")
         return cast("BinaryIO", file)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """One pass over the file: if it changed meanwhile, that is the error."""
+        try:
+            yield
+        except DataError:
+            self.check()
+            raise
+        self.check()
 
     def check(self) -> None:
         """Raise ChangedDataError when the file is not what it was when it was opened."""

@@ -101,7 +101,11 @@ class Reader:
         options, state = self._options, self._state
         size = None if self._streaming else self._source.size
         lines = state[State.LINE : State.LINE + 1]
-        with open_stream(self._source, options) as stream, Meter(self._source, options) as meter:
+        with (
+            self._source.watched(),
+            open_stream(self._source, options) as stream,
+            Meter(self._source, options) as meter,
+        ):
             head = refuse_other_kinds(stream, self._source.name)
             parsed = 0
             for window in line_windows(
@@ -116,7 +120,6 @@ class Reader:
                 parsed = stream.consumed
                 meter.update(parsed)
                 yield window
-        self._source.check()
 
     def take(self) -> Dataset:
         """The rows read so far as a dataset; the columns start anew."""

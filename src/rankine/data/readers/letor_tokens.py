@@ -199,10 +199,10 @@ def _sort_row(indices: Any, values: Any, start: Any, stop: Any) -> bool:
         indices[start], indices[last] = indices[last], indices[start]
         values[start], values[last] = values[last], values[start]
         _sift(indices, values, start, _0, np.uint64(k))
+    twice = False
     for k in range(start + _1, stop):
-        if indices[k] == indices[k - _1]:
-            return False
-    return True
+        twice = twice or indices[k] == indices[k - _1]
+    return not twice
 
 
 @jit
