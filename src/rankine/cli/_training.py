@@ -30,6 +30,7 @@ def fit_and_save(
     start = None if warm_start is None else rankine.LinearModel.load(warm_start)
     if start is not None:
         options = {"n_features": start.n_features, **options}
+    held = None
     with training_progress(f"training {type(estimator).__name__}") as callbacks:
         if stream:
             _check_stream(estimator, start)
@@ -38,7 +39,6 @@ def fit_and_save(
         else:
             data = rankine.load(paths, **options)
             width = data.n_features
-            held = None
             if valid is not None:
                 held = rankine.load(valid, **{**options, "n_features": width})
             extra = {} if start is None else {"coef_init": start.to_dense()}
@@ -63,7 +63,7 @@ def fit_and_save(
     if not stream:
         result["train"] = _measure(estimator.metric, data, score_dataset(model, data))
     if valid is not None:
-        kept = rankine.load(valid, **{**options, "n_features": width}) if stream else held
+        kept = held or rankine.load(valid, **{**options, "n_features": width})
         result["valid"] = _measure(estimator.metric, kept, score_dataset(model, kept))
     return result
 

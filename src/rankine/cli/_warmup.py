@@ -17,22 +17,24 @@ def warm_parts(rankers: list[str]) -> Iterator[tuple[str, Callable[[], object]]]
     from scipy import sparse
 
     import rankine
+    from rankine.data.shop import shop_log
     from rankine.metrics import evaluate
     from rankine.rankers.registry import ranker_class
 
-    data = rankine.data.shop.shop_log(12, seed=1, list_length=8)
+    data = shop_log(12, seed=1, list_length=8)
     text = b"1 qid:1 1:0.5 2:1 # a\n0 qid:1 2:0.25 # b\n"
     yield "reader", lambda: rankine.load(io.BytesIO(text))
 
-    def fit(kind: Any, X: Any) -> None:
-        kind(random_state=0).fit(X, data.y, qid=data.qid)
+    def fit(kind: Any, X: Any) -> Callable[[], object]:
+        return lambda: kind(random_state=0).fit(X, data.y, qid=data.qid)
+
+    def measure(metric: str) -> Callable[[], object]:
+        return lambda: evaluate(metric, data.y, data.X[:, 0], data.qid)
 
     for name in rankers:
         kind = ranker_class(name)
         for storage, matrix in (("dense", data.X), ("sparse", sparse.csr_array(data.X))):
             for dtype in (np.float64, np.float32):
-                X = matrix.astype(dtype)
-                yield f"{name} {storage} {np.dtype(dtype).name}", lambda k=kind, x=X: fit(k, x)
-    scores = data.X[:, 0]
+                yield f"{name} {storage} {np.dtype(dtype).name}", fit(kind, matrix.astype(dtype))
     for metric in ("ndcg@10", "map", "recall@5", "mrr", "pairwise_error"):
-        yield f"metric {metric}", lambda m=metric: evaluate(m, data.y, scores, data.qid)
+        yield f"metric {metric}", measure(metric)

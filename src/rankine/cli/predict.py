@@ -78,4 +78,4 @@ def _run_lines(data: Any, scores: Any, tag: str, k: int | None) -> Any:
         order = rows[np.argsort(-scores[rows], kind="stable")][:k]
         for rank, row in enumerate(order.tolist(), 1):
             docid = f"row{row}" if data.docid is None or not data.docid[row] else data.docid[row]
-            yield f"{query_id} Q0 {docid} {rank} {scores[row]!r} {tag}"
+            yield f"{query_id} Q0 {docid} {rank} {float(scores[row])!r} {tag}"

@@ -53,7 +53,7 @@ def weight_of(table: Table, j: Any) -> Any:
 
 
 @slot_of.answer(DenseTable)
-def _dense_slot(table: Any, j: Any) -> Any:  # noqa: ARG001 - the answer to a question of two
+def _dense_slot(table: Any, j: Any) -> Any:
     return j
 
 
