@@ -1,0 +1,1 @@
+"""Measured claims: one file per subject, results as JSON beside the machine's description."""

@@ -1,0 +1,132 @@
+"""SPD: nanoseconds a step, index time, and time against data size, beside sofia-ml if given.
+
+    python -m benchmarks.spd [--rows 781265] [--sofia PATH_TO_SOFIA_ML] [--text FILE]
+
+``--sofia`` names the user's own sofia-ml binary; ``--text`` a LETOR file with the same rows.
+CPU time, best of several runs, one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.machine import save
+from benchmarks.workloads import letor_like, rcv1_like
+from rankine import Dataset, SPDRanker
+from rankine.data.formats import writer_for
+from rankine.metrics import evaluate
+from rankine.rankers.spd_parts import make_phases, make_sampler
+from rankine.solvers.pair_sgd import solve_pairs
+
+LEARNERS = ("pegasos", "sgd-svm", "passive-aggressive", "logistic", "hybrid", "romma")
+
+
+def measure(data, steps, repeats, **parameters):
+    """Best CPU seconds of the index and of the steps."""
+    ranker = SPDRanker(n_iter=steps, random_state=1, **parameters)
+    best_index, best_steps = np.inf, np.inf
+    for _ in range(repeats + 1):
+        fresh = Dataset(data.X, data.y, data.qid)
+        begun = time.process_time()
+        sampler = make_sampler(ranker, fresh, np.ones(fresh.n_queries))
+        indexed = time.process_time()
+        solution = solve_pairs(
+            fresh.rows, sampler, make_phases(ranker, 0, warm=False), np.zeros(data.n_features), 1
+        )
+        done = time.process_time()
+        best_index = min(best_index, indexed - begun)
+        best_steps = min(best_steps, done - indexed)
+    return best_index, best_steps, solution.coef
+
+
+def sofia_seconds(binary, text, learner, steps):
+    """CPU seconds that sofia-ml reports for its roc loop."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = subprocess.run(
+            [
+                binary, "--learner_type", learner, "--loop_type", "roc", "--lambda", "0.0001",
+                "--iterations", str(steps), "--dimensionality", "50000",
+                "--training_file", text, "--model_out", f"{folder}/m",
+            ],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        weights = np.array(Path(folder, "m").read_text(encoding="utf-8").split(), dtype=float)
+    return float(re.search(r"complete training: ([0-9.e-]+)", out).group(1)), weights[1:]
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=781_265)
+    parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--sofia")
+    parser.add_argument("--text")
+    options = parser.parse_args(argv)
+    X, binary, utility = rcv1_like(options.rows + 20_000)
+    held, held_y = X[options.rows :], binary[options.rows :]
+    X, binary, utility = X[: options.rows], binary[: options.rows], utility[: options.rows]
+    one = np.ones(options.rows, dtype=np.int64)
+    results = {"rows": options.rows, "steps": options.steps, "learners": {}, "sizes": {}}
+    tasks = {
+        "rare topic": Dataset(X, binary, one),
+        "real-valued": Dataset(X, utility, one),
+        "letor": Dataset(*letor_like()),
+    }
+    for task, data in tasks.items():
+        for learner in LEARNERS:
+            index, seconds, coef = measure(data, options.steps, options.repeats, learner=learner)
+            short = measure(data, 100_000, options.repeats, learner=learner)
+            entry = {
+                "index_s": index,
+                "ns_per_step": 1e9 * seconds / options.steps,
+                "index_and_100k_steps_s": short[0] + short[1],
+            }
+            if task == "rare topic":
+                entry["roc_area"] = float(evaluate("roc_area", held_y, held @ coef))
+            results["learners"][f"{task} {learner}"] = entry
+            print(task, learner, {k: round(v, 5) for k, v in entry.items()}, flush=True)
+    for size in (10_000, 30_000, 100_000, 300_000, options.rows):
+        part = Dataset(X[:size], binary[:size], one[:size])
+        index, seconds, _ = measure(part, 100_000, options.repeats)
+        results["sizes"][size] = {"index_s": index, "steps_s": seconds}
+        print(size, results["sizes"][size], flush=True)
+    if options.sofia:
+        compare_with_sofia(options, tasks["rare topic"], held, held_y, results)
+    save("spd", results)
+
+
+def compare_with_sofia(options, data, held, held_y, results):
+    """The same rows, the same number of steps, one run after the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = options.text or f"{folder}/train.txt"
+        if not options.text:
+            writer_for(text).write_blocks([data], text)
+        results["sofia"] = {}
+        for learner in ("pegasos", "sgd-svm", "passive-aggressive", "romma"):
+            theirs = min(
+                (sofia_seconds(options.sofia, text, learner, options.steps) for _ in range(2)),
+                key=lambda pair: pair[0],
+            )
+            _, ours, _ = measure(
+                data, options.steps, options.repeats, learner=learner, average=False
+            )
+            weights = np.zeros(data.n_features)
+            weights[: min(len(theirs[1]), data.n_features)] = theirs[1][: data.n_features]
+            results["sofia"][learner] = {
+                "theirs_ns": 1e9 * theirs[0] / options.steps,
+                "ours_ns": 1e9 * ours / options.steps,
+                "ratio": ours / theirs[0],
+                "their_roc_area": float(evaluate("roc_area", held_y, held @ weights)),
+            }
+            print("sofia", learner, results["sofia"][learner], flush=True)
+
+
+if __name__ == "__main__":
+    main()

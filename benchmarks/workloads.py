@@ -1,0 +1,70 @@
+"""Seeded synthetic workloads of the shapes that the papers and peers are measured on."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+RCV1_FEATURES = 47_236
+
+
+def rcv1_like(m: int, seed: int = 20260101):
+    """Sparse tf-idf-like text: m rows, about 73 non-zeros each, binary and real-valued labels.
+
+    Words follow a Zipf law; a row mixes background words with those of one of 100 topics. The
+    binary label marks 0.2 % of the rows, by a noisy linear function; the utility is the inner
+    product with one held-out row, so that most values are exactly 0.
+    """
+    rng = np.random.default_rng(seed)
+    d, topics = RCV1_FEATURES, 100
+    word = rng.permutation(d)
+    background = np.cumsum(1 / (np.arange(d) + 15.0))
+    background /= background[-1]
+    topic_words = np.stack([rng.choice(d, 400, replace=False) for _ in range(topics)])
+    inner = np.cumsum(1 / (np.arange(400) + 5.0))
+    inner /= inner[-1]
+    blocks = []
+    for start in range(0, m + 1, 50_000):
+        rows = min(50_000, m + 1 - start)
+        length = np.clip(rng.lognormal(np.log(70), 0.5, rows), 12, 600).astype(np.int64)
+        row = np.repeat(np.arange(rows), length)
+        feature = word[np.minimum(np.searchsorted(background, rng.random(len(row))), d - 1)]
+        own = rng.random(len(row)) < 0.35
+        topic = rng.integers(0, topics, rows)[row[own]]
+        place = np.minimum(np.searchsorted(inner, rng.random(len(topic))), 399)
+        feature[own] = topic_words[topic, place]
+        key, count = np.unique(row * d + feature, return_counts=True)
+        pointer = np.concatenate([[0], np.cumsum(np.bincount(key // d, minlength=rows))])
+        blocks.append(
+            sparse.csr_matrix(
+                ((1 + np.log(count)).astype(np.float32), (key % d).astype(np.int32), pointer),
+                shape=(rows, d),
+            )
+        )
+    X = sparse.vstack(blocks, format="csr")
+    seen = np.maximum(np.bincount(X.indices, minlength=d), 1)
+    X.data *= np.log((m + 1) / seen).astype(np.float32)[X.indices]
+    norm = np.sqrt(np.add.reduceat(X.data.astype(np.float64) ** 2, X.indptr[:-1]))
+    X.data /= np.repeat(np.maximum(norm, 1e-9), np.diff(X.indptr)).astype(np.float32)
+    utility = np.asarray(X[:m] @ X[m].toarray().ravel())
+    w = np.zeros(d)
+    w[word[rng.choice(np.arange(50, 5000), 300, replace=False)]] = rng.normal(0, 1, 300)
+    score = X[:m] @ w
+    score = score + rng.normal(0, 0.35 * score.std(), m)
+    binary = np.where(score > np.quantile(score, 0.998), 1.0, -1.0)
+    return X[:m], binary, utility
+
+
+def letor_like(queries: int = 75, size: int = 1000, features: int = 64, seed: int = 20260102):
+    """Dense lists scaled to [0, 1] per query, three grades, 1.6 % relevant."""
+    rng = np.random.default_rng(seed)
+    n = queries * size
+    mix = rng.normal(0, 0.6, (12, features))
+    X = rng.normal(size=(n, 12)) @ mix + rng.normal(size=(n, features))
+    qid = np.repeat(np.arange(1, queries + 1), size)
+    score = X @ (rng.normal(size=features) * (rng.random(features) < 0.35))
+    score = score / score.std() + rng.normal(size=n)
+    y = np.searchsorted(np.quantile(score, [0.984, 0.995]), score).astype(np.float64)
+    boxes = X.reshape(queries, size, features)
+    low, high = boxes.min(axis=1, keepdims=True), boxes.max(axis=1, keepdims=True)
+    return ((boxes - low) / (high - low)).reshape(n, features).astype(np.float32), y, qid
