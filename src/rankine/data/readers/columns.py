@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 _NULL_FIX = "Fill or remove nulls before training"
+#: Bytes of text that one column of one block may hold.
+MAX_TEXT_BYTES = 2**29
 #: Strings of any length without the width of the longest.
 TEXT = np.dtypes.StringDType()
 
@@ -141,20 +143,41 @@ def to_ids(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
 
 def _discrete(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
     """Integers or text, dictionary-encoded or not, without nulls."""
-    if pt.is_dictionary(array.type):
-        codes = _discrete(array.indices, name, faults)
-        if array.dictionary.null_count:
-            faults.refuse(
-                pc.is_null(array).to_numpy(zero_copy_only=False), name, "null value", _NULL_FIX
-            )
-        values = _plain(array.dictionary, name, faults.place)
-        if len(values) == 0:
-            return np.zeros(len(codes), dtype=values.dtype)
-        return np.asarray(values[codes])
-    if array.null_count:
-        nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
+    if array.null_count or (pt.is_dictionary(array.type) and array.dictionary.null_count):
+        nulls = pc.is_null(array, nan_is_null=False).to_numpy(zero_copy_only=False)
         faults.refuse(nulls, name, "null value", _NULL_FIX)
-    return _plain(array, name, faults.place)
+    if not pt.is_dictionary(array.type):
+        _refuse_expansion(array, None, name, faults.place)
+        return _plain(array, name, faults.place)
+    codes = pc.fill_null(array.indices, 0).to_numpy(zero_copy_only=False)
+    if len(array.dictionary) == 0:  # then every row is null, and marked
+        return _plain(pa.nulls(len(codes), array.type.value_type), name, faults.place)
+    _refuse_expansion(array.dictionary, codes, name, faults.place)
+    return np.asarray(_plain(array.dictionary, name, faults.place)[codes])
+
+
+def _refuse_expansion(texts: pa.Array, codes: NDArray[Any] | None, name: str, place: Place) -> None:
+    """Few stored bytes can stand for one long text in every row; such a column is refused."""
+    if not is_text(texts.type) or (codes is None and not pt.is_string_view(texts.type)):
+        return
+    lengths = _text_lengths(texts)
+    total = int((lengths if codes is None else lengths[codes]).sum())
+    if total > MAX_TEXT_BYTES:
+        raise LimitError(
+            f"column {name!r} expands to {total} bytes in {place.part or 'one block'}",
+            fix="Shorten the texts, or read fewer rows at a time with block_rows",
+            file=place.file,
+            column=name,
+        )
+
+
+def _text_lengths(texts: pa.Array) -> NDArray[np.int64]:
+    """Bytes of each text (anything for a null), without expanding any."""
+    if pt.is_string_view(texts.type):  # a view starts with its length, in 32 bits
+        views = np.frombuffer(texts.buffers()[1], dtype=np.int32).reshape(-1, 4)
+        return views[texts.offset : texts.offset + len(texts), 0].astype(np.int64)
+    lengths = pc.fill_null(pc.binary_length(texts), 0)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False).astype(np.int64))
 
 
 def _plain(array: pa.Array, name: str, place: Place) -> NDArray[Any]:

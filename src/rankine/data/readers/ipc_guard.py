@@ -1,0 +1,203 @@
+"""An Arrow stream whose messages are checked before Arrow decodes them.
+
+Every buffer of a compressed batch states its full length, and Arrow allocates that much. The
+messages (``Message.fbs``, a flatbuffer each) are read here one by one and handed on only when
+what they ask for stays in proportion to what they hold.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pyarrow as pa
+
+from rankine.core.errors import FileKindError, LimitError, SchemaError
+from rankine.data.readers.arrow_errors import arrow_errors
+from rankine.data.readers.flatbuffer import Table
+from rankine.data.sources import read_fully
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rankine.data.options import ReadOptions
+
+__all__ = ["GuardedStream", "check_file"]
+
+#: Expansion is not judged below this size: small data may be very repetitive.
+RATIO_FREE = 64 * 2**20
+_DICTIONARY, _BATCH = 2, 3
+_END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
+
+
+class _Watched:
+    """A binary file that remembers the last bytes taken from it."""
+
+    closed = False
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self.last = b""
+
+    def read(self, count: int = -1) -> bytes:
+        piece = read_fully(self._raw, count)
+        self.last = (self.last + piece[-8:])[-8:]
+        return piece
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class GuardedStream(io.RawIOBase):
+    """The bytes of an Arrow stream, message by message, each checked; its end mark is required.
+
+    Parameters
+    ----------
+    raw
+        File at the start of the stream.
+    """
+
+    def __init__(self, raw: BinaryIO, file: str, options: ReadOptions) -> None:
+        super().__init__()
+        self._source = _Watched(raw)
+        self._file = file
+        self._options = options
+        self._pending = memoryview(b"")
+        self._number = 0
+        with arrow_errors(file, "the Arrow stream"):
+            self._messages = pa.ipc.MessageReader.open_stream(pa.PythonFile(self._source, "r"))
+
+    def readable(self) -> bool:
+        """Reading is all it does."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill from the current message; the next one is fetched when it is used up."""
+        if not len(self._pending) and not self._next():
+            return 0
+        view = memoryview(buffer).cast("B")
+        count = min(len(view), len(self._pending))
+        view[:count] = self._pending[:count]
+        self._pending = self._pending[count:]
+        return count
+
+    def _next(self) -> bool:
+        what = f"message {self._number}"
+        with arrow_errors(self._file, what):
+            try:
+                message = self._messages.read_next_message()
+            except StopIteration:
+                self._check_end()
+                return False
+            body = message.body
+            held = body.size if body is not None else 0
+            check_message(
+                message.metadata.to_pybytes(),
+                held,
+                lambda place, count: body.slice(place, count).to_pybytes(),
+                self._options,
+                self._file,
+                what,
+            )
+            self._pending = memoryview(message.serialize()).cast("B")
+        self._number += 1
+        return True
+
+    def _check_end(self) -> None:
+        if self._source.last != _END_MARK:
+            raise SchemaError(
+                f"the data end after message {self._number} without an end mark: the file was cut",
+                fix="Fetch or write the file again",
+                file=self._file,
+            )
+
+
+def check_file(raw: pa.NativeFile, options: ReadOptions, file: str) -> None:
+    """Check every message that the index of an IPC file names; this is what Arrow will decode."""
+    size = raw.size()
+    try:
+        length = struct.unpack("<i", raw.read_at(4, size - 10))[0]
+        if not 0 < length <= size - 18 or raw.read_at(6, size - 6) != b"ARROW1":
+            raise ValueError("no index at its end")
+        footer = Table.root(raw.read_at(length, size - 10 - length))
+        blocks = footer.structs(2, "qi4xq") + footer.structs(3, "qi4xq")
+    except (struct.error, IndexError, ValueError, OSError) as error:
+        raise FileKindError(
+            f"not a complete Arrow file: {error}", fix="Fetch or write it again", file=file
+        ) from error
+    for number, (place, head, body) in enumerate(blocks):
+        what = f"record batch {number} of the index"
+        if min(place, body) < 0 or head < 8 or place + head + body > size:
+            raise _damaged(what, file)
+        prefix = 8 if raw.read_at(4, place) == _END_MARK[:4] else 4
+        check_message(
+            raw.read_at(head - prefix, place + prefix),
+            body,
+            partial(_read_body, raw, place + head),
+            options,
+            file,
+            what,
+        )
+
+
+def _read_body(raw: pa.NativeFile, start: int, place: int, count: int) -> bytes:
+    return bytes(raw.read_at(count, start + place))
+
+
+def check_message(
+    metadata: bytes,
+    held: int,
+    read: Callable[[int, int], bytes],
+    options: ReadOptions,
+    file: str,
+    what: str,
+) -> None:
+    """Refuse a message whose ``held`` bytes of body would expand too far."""
+    try:
+        expanded = _expanded_bytes(metadata, held, read)
+    except (struct.error, IndexError, ValueError, OSError) as error:
+        raise _damaged(what, file) from error
+    limit = min(max(RATIO_FREE, options.max_ratio * held), options.memory_limit // 2)
+    if expanded > limit:
+        raise LimitError(
+            f"{what} expands from {held} to {expanded} bytes",
+            fix="If the file can be trusted, pass a larger max_ratio or max_memory",
+            file=file,
+        )
+
+
+def _damaged(what: str, file: str) -> SchemaError:
+    return SchemaError(f"{what} is damaged", fix="Write the file again", file=file)
+
+
+def _expanded_bytes(metadata: bytes, held: int, read: Callable[[int, int], bytes]) -> int:
+    """Sum of the lengths that the compressed buffers of a batch state."""
+    message = Table.root(metadata)
+    kind = message.number(1, "B")
+    batch = message.child(2)
+    if batch is not None and kind == _DICTIONARY:
+        batch = batch.child(1)
+    if kind not in (_DICTIONARY, _BATCH) or batch is None or batch.child(3) is None:
+        return 0  # a schema, or not compressed
+    total = 0
+    for place, length in batch.structs(2, "qq"):
+        if length < 8:
+            continue
+        if place < 0 or place + 8 > held:
+            raise ValueError("a buffer outside the body")
+        stated = struct.unpack("<q", read(place, 8))[0]
+        if stated < -1:
+            raise ValueError("a negative length")
+        total += length if stated == -1 else stated
+    return total
