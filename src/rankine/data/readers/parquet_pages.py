@@ -44,6 +44,8 @@ def check_row_group(
     Flat columns are decoded batch by batch, so only their largest pages count; a list column may
     be one row, so all its items count. Returns the largest number of items of a list column.
     """
+    if group.num_rows == 0:
+        return 0
     pages = items = list_bytes = stored = 0
     for k in range(group.num_columns):
         column = group.column(k)

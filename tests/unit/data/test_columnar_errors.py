@@ -1,0 +1,532 @@
+"""Every way a table can be wrong gives a typed error that names file, row and column."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rankine
+from rankine.core.errors import (
+    DataError,
+    EmptyDataError,
+    FileKindError,
+    LimitError,
+    ParameterError,
+    QueryOrderError,
+    SchemaError,
+)
+
+F32 = np.float32
+
+
+def table(**changes):
+    """Six rows of two queries, with columns replaced, added or (None) removed."""
+    columns = {
+        "label": pa.array([2.0, 0, 1, 0, 1, 0]),
+        "qid": pa.array([1, 1, 1, 2, 2, 2]),
+        "a": pa.array(np.arange(6, dtype=F32)),
+        "b": pa.array(np.arange(6, dtype=F32)),
+    }
+    columns.update(changes)
+    return pa.table({name: array for name, array in columns.items() if array is not None})
+
+
+def sparse_table(indices=None, values=None, **changes):
+    indices = [[1, 3], [2], [], [1], [4], [2, 4]] if indices is None else indices
+    values = [[1.0, 2.0], [3.0], [], [4.0], [5.0], [6.0, 7.0]] if values is None else values
+    if isinstance(indices, list):
+        indices = pa.array(indices, type=pa.list_(pa.int32()))
+    if isinstance(values, list):
+        values = pa.array(values, type=pa.list_(pa.float32()))
+    return table(a=None, b=None, indices=indices, values=values, **changes)
+
+
+@pytest.fixture(params=["parquet", "arrow", "arrows"])
+def put(request, tmp_path):
+    """Write a table in small pieces and return its path."""
+
+    def write(content, size=4):
+        path = tmp_path / f"data.{request.param}"
+        if request.param == "parquet":
+            pq.write_table(content, path, row_group_size=size)
+        else:
+            start = pa.ipc.new_file if request.param == "arrow" else pa.ipc.new_stream
+            with start(path, content.schema) as writer:
+                writer.write_table(content, max_chunksize=size)
+        return str(path)
+
+    return write
+
+
+def refused(path, kind, line=None, column=None, match=None, **options):
+    with pytest.raises(kind, match=match) as caught:
+        rankine.load(path, **options)
+    error = caught.value
+    assert type(error) is kind
+    assert error.file == path
+    assert error.fix
+    if line is not None:
+        assert error.line == line
+    if column is not None:
+        assert error.column == column
+    return error
+
+
+NULLS = {
+    "label": pa.array([1.0, 0, 1, 0, None, 0]),
+    "qid": pa.array([1, 1, 1, 2, None, 2]),
+    "a": pa.array([0, 1, 2, 3, None, 5], pa.float32()),
+    "weight": pa.array([1.0, 1, 1, 1, None, 1]),
+    "position": pa.array([1, 2, 3, 1, None, 3]),
+    "docid": pa.array(["u", "v", "w", "x", None, "z"]),
+}
+
+
+@pytest.mark.parametrize("column", list(NULLS))
+def test_a_null_is_named_with_row_and_column(put, column):
+    path = put(table(**{column: NULLS[column]}))
+    error = refused(path, SchemaError, line=5, column=column, match="null")
+    assert "row 1 of it" in error.reason
+
+
+def test_nulls_of_features_are_zero_when_asked(put):
+    path = put(table(a=NULLS["a"]))
+    data = rankine.load(path, missing="zero")
+    assert data.X[:, 0].tolist() == [0, 1, 2, 3, 0, 5]
+    assert data.notes["missing_values"] == 1
+    for column in ("label", "qid", "weight", "position", "docid"):
+        bad = put(table(**{column: NULLS[column]}))
+        refused(bad, SchemaError, line=5, column=column, missing="zero")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("column", ["label", "a", "weight"])
+def test_values_that_are_not_finite(put, column, value):
+    wrong = np.array([1, 1, 1, 1, 1, value], dtype=F32)
+    refused(put(table(**{column: wrong})), SchemaError, line=6, column=column)
+
+
+def test_nan_is_zero_when_asked_but_infinity_is_not(put):
+    data = rankine.load(put(table(a=np.array([np.nan] * 6, F32))), missing="zero")
+    assert data.X[:, 0].tolist() == [0] * 6
+    assert data.notes["missing_values"] == 6
+    refused(put(table(a=np.array([np.inf] * 6, F32))), SchemaError, line=1, missing="zero")
+
+
+def test_bad_rows_are_skipped_and_counted_when_asked(put):
+    path = put(
+        table(
+            label=pa.array([1.0, None, 1, 0, 1, 0]),
+            a=pa.array([0, 1, np.nan, 3, 4, 5], pa.float32()),
+            qid=pa.array([1, 1, 1, 2, 2, None]),
+        )
+    )
+    data = rankine.load(path, on_bad_row="skip")
+    assert data.X[:, 0].tolist() == [0, 3, 4]
+    assert data.notes["skipped_rows"] == 3
+
+
+def test_missing_columns_are_listed(put):
+    error = refused(put(table()), SchemaError, column="clicks", label="clicks")
+    assert "'label', 'qid', 'a', 'b'" in error.reason
+    assert "label=" in error.fix
+    refused(put(table()), SchemaError, column="session", query="session")
+    refused(put(table()), SchemaError, column="id", docid="id")
+    refused(put(table()), SchemaError, column="brand", columns=["brand"])
+    refused(put(table()), SchemaError, column="c", features=["a", "c"])
+
+
+def test_columns_by_other_names(put):
+    renamed = table().rename_columns(["clicked", "session", "price", "age"])
+    data = rankine.load(put(renamed), label="clicked", query="session", features=["age", "price"])
+    assert data.feature_names == ("age", "price")
+    assert data.y.tolist() == [2, 0, 1, 0, 1, 0]
+
+
+def test_no_labels_and_no_queries(put):
+    data = rankine.load(put(table(label=None, qid=None)), label=None, query=None)
+    assert data.y.tolist() == [0] * 6
+    assert data.n_queries == 1
+    assert data.n_features == 2
+
+
+def test_group_sizes_stand_in_for_query_ids(put):
+    data = rankine.load(put(table(qid=None)), group=[2, 4])
+    assert data.queries.sizes.tolist() == [2, 4]
+    with pytest.raises(SchemaError, match="add up to 5"):
+        rankine.load(put(table(qid=None)), group=[2, 3])
+
+
+WRONG_FEATURES = {
+    "text": pa.array(list("uvwxyz")),
+    "dictionary": pa.array(list("uvwxyz")).dictionary_encode(),
+    "decimal": pa.array([1, 2, 3, 4, 5, 6], pa.decimal128(10, 2)),
+    "time": pa.array([1, 2, 3, 4, 5, 6], pa.timestamp("s")),
+    "binary": pa.array([b"u"] * 6),
+    "list": pa.array([[1.0]] * 6),
+    "struct": pa.array([{"x": 1}] * 6),
+    "null": pa.nulls(6),
+}
+
+
+@pytest.mark.parametrize("kind", list(WRONG_FEATURES))
+def test_features_of_a_wrong_type(put, kind):
+    error = refused(put(table(c=WRONG_FEATURES[kind])), SchemaError, column="c")
+    assert "features=" in error.fix
+    assert rankine.load(put(table(c=WRONG_FEATURES[kind])), features=["a", "b"]).n_features == 2
+
+
+@pytest.mark.parametrize("role", ["label", "weight"])
+@pytest.mark.parametrize("kind", ["text", "decimal", "list", "time"])
+def test_numbers_of_a_wrong_type(put, role, kind):
+    refused(put(table(**{role: WRONG_FEATURES[kind]})), SchemaError, column=role)
+
+
+@pytest.mark.parametrize("role", ["qid", "docid"])
+@pytest.mark.parametrize("kind", ["decimal", "list", "time", "binary", "null"])
+def test_ids_of_a_wrong_type(put, role, kind):
+    refused(put(table(**{role: WRONG_FEATURES[kind]})), SchemaError, column=role)
+
+
+def test_float_query_ids_are_refused(put):
+    refused(put(table(qid=pa.array([1.0] * 6))), SchemaError, column="qid", match="double")
+
+
+def test_extension_types_are_refused(tmp_path):
+    path = str(tmp_path / "data.parquet")
+    pq.write_table(table(c=pa.array([b"0" * 16] * 6, pa.uuid())), path)
+    refused(path, SchemaError, column="c")
+    refused(path, SchemaError, column="c", features=["a"], columns=["c"])
+    refused(path, SchemaError, column="c", features=["a"], query="c")
+
+
+@pytest.mark.parametrize(
+    "qid",
+    [
+        pa.array(["a", "a", "a", "b", "b", "b"], kind)
+        for kind in (pa.string(), pa.large_string(), pa.string_view())
+    ]
+    + [pa.array(["a", "a", "a", "b", "b", "b"]).dictionary_encode()],
+)
+def test_string_query_ids(put, qid):
+    data = rankine.load(put(table(qid=qid)))
+    assert data.qid.tolist() == ["a", "a", "a", "b", "b", "b"]
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.int64(), pa.uint64()])
+def test_integer_query_ids(put, kind):
+    data = rankine.load(put(table(qid=pa.array([1, 1, 1, 2, 2, 2], kind))))
+    assert data.qid.dtype == np.int64
+    assert data.qid.tolist() == [1, 1, 1, 2, 2, 2]
+    text = rankine.load(put(table(qid=pa.array([1, 1, 1, 2, 2, 2], kind))), qid_type="str")
+    assert text.qid.tolist() == ["1", "1", "1", "2", "2", "2"]
+
+
+def test_query_ids_at_the_edges(put):
+    edge = [-(2**63), -(2**63), 2**63 - 1, 2**63 - 1, 0, 0]
+    assert rankine.load(put(table(qid=pa.array(edge)))).qid.tolist() == edge
+    beyond = pa.array([0, 0, 0, 0, 0, 2**63], pa.uint64())
+    refused(put(table(qid=beyond)), SchemaError, line=6, column="qid", match="2\\^63")
+
+
+def test_dictionary_encoded_integers(put):
+    qid = pa.array([7, 7, 7, -1, -1, -1]).dictionary_encode()
+    assert rankine.load(put(table(qid=qid))).qid.tolist() == [7, 7, 7, -1, -1, -1]
+
+
+def test_integers_that_a_float_cannot_hold(put):
+    exact = pa.array([2**53, 1, 1, 1, 1, -(2**53)])
+    assert rankine.load(put(table(a=exact))).X[0, 0] == 2**53
+    for value in (2**53 + 1, -(2**53) - 1, 2**63 - 1):
+        bad = pa.array([0, 0, 0, value, 0, 0])
+        refused(put(table(a=bad)), SchemaError, line=4, column="a", match="digits")
+        refused(put(table(label=bad)), SchemaError, line=4, column="label", match="digits")
+    refused(put(table(a=pa.array([2**24 + 1] * 6))), SchemaError, line=1, dtype="float32")
+
+
+def test_floats_too_large_for_float32(put):
+    wide = put(table(a=pa.array([1.0, 1, 1, 1, 1e39, 1])))
+    assert rankine.load(wide).X[4, 0] == 1e39
+    refused(wide, SchemaError, line=5, column="a", match="too large", dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ((pa.float32(), pa.float32()), np.float32),
+        ((pa.float16(), pa.float32()), np.float32),
+        ((pa.float32(), pa.float64()), np.float64),
+        ((pa.int8(), pa.int8()), np.float64),
+        ((pa.bool_(), pa.float32()), np.float64),
+    ],
+)
+def test_stored_types_decide_the_matrix(put, kinds, expected):
+    columns = {
+        name: pa.array([1, 0] * 3).cast(kind) for name, kind in zip("ab", kinds, strict=True)
+    }
+    data = rankine.load(put(table(**columns)))
+    assert data.X.dtype == expected
+    assert data.X[:, 0].tolist() == [1, 0] * 3
+    assert rankine.load(put(table(**columns)), dtype="float64").X.dtype == np.float64
+    assert rankine.load(put(table(**columns)), dtype="float32").X.dtype == np.float32
+
+
+def test_negative_weights_and_low_positions(put):
+    refused(put(table(weight=[1.0, 1, 1, 1, 1, -1])), SchemaError, line=6, column="weight")
+    refused(put(table(position=[1, 2, 3, 0, 1, 2])), SchemaError, line=4, column="position")
+    refused(put(table(position=pa.array([1.0] * 6))), SchemaError, column="position")
+
+
+def test_further_columns_of_every_kind(put):
+    extra = {
+        "brand": pa.array(["x", "y"] * 3).dictionary_encode(),
+        "price": pa.array([1.5] * 6, pa.float32()),
+        "n": pa.array([1] * 6, pa.int16()),
+        "new": pa.array([True, False] * 3),
+        "day": pa.array([0, 1] * 3, pa.date32()),
+        "at": pa.array([0, 1] * 3, pa.timestamp("us")),
+    }
+    data = rankine.load(put(table(**extra)), columns=list(extra), features=["a"])
+    assert data.columns["brand"].tolist() == ["x", "y"] * 3
+    assert data.columns["price"].dtype == np.float32
+    assert data.columns["n"].tolist() == [1] * 6
+    assert data.columns["new"].tolist() == [True, False] * 3
+    assert data.columns["at"].dtype.kind == "M"
+    assert data.columns["day"].dtype.kind == "M"
+
+
+@pytest.mark.parametrize("kind", ["decimal", "list", "struct", "binary", "null"])
+def test_further_columns_of_a_wrong_type(put, kind):
+    path = put(table(c=WRONG_FEATURES[kind]))
+    refused(path, SchemaError, column="c", columns=["c"])
+
+
+def test_nulls_in_further_columns(put):
+    path = put(
+        table(
+            brand=pa.array(["x", None] * 3),
+            kind=pa.array(["x", None] * 3).dictionary_encode(),
+            price=pa.array([1.5, None] * 3),
+            new=pa.array([True, None] * 3),
+        )
+    )
+    for name in ("brand", "kind", "price", "new"):
+        refused(path, SchemaError, line=2, column=name, columns=[name], features=["a"])
+    data = rankine.load(
+        path, columns=["brand", "kind", "price", "new"], features=["a"], missing="zero"
+    )
+    assert data.columns["brand"].tolist() == ["x", ""] * 3
+    assert data.columns["kind"].tolist() == ["x", ""] * 3
+    assert data.columns["price"].tolist() == [1.5, 0] * 3
+    assert data.columns["new"].tolist() == [True, False] * 3
+    assert data.notes["missing_values"] == 12
+
+
+# ---------------------------------------------------------------- sparse layout
+def test_sparse_rows(put):
+    data = rankine.load(put(sparse_table()))
+    assert data.X.shape == (6, 4)
+    assert data.X.dtype == np.float32
+    assert data.X.toarray()[5].tolist() == [0, 6, 0, 7]
+
+
+def test_sparse_columns_by_other_names(put):
+    renamed = sparse_table().rename_columns(["label", "qid", "where", "what"])
+    data = rankine.load(put(renamed), features=["where", "what"])
+    assert data.X.shape == (6, 4)
+
+
+def test_base_is_declared(put):
+    refused(
+        put(sparse_table(indices=[[0, 3], [2], [], [1], [4], [2, 4]])),
+        SchemaError, line=1, column="indices", match="below the declared base 1",
+    )  # fmt: skip
+    data = rankine.load(put(sparse_table()), base=0)
+    assert data.X.shape == (6, 5)
+    refused(
+        put(sparse_table(indices=[[-1, 3], [2], [], [1], [4], [2, 4]])),
+        SchemaError, line=1, base=0,
+    )  # fmt: skip
+
+
+def test_unsorted_rows_are_sorted(put):
+    mixed = put(sparse_table(indices=[[3, 1], [2], [], [1], [4], [4, 2]]))
+    data = rankine.load(mixed)
+    assert data.X.has_sorted_indices
+    assert data.X.toarray()[0].tolist() == [2, 0, 1, 0]
+    assert data.X.toarray()[5].tolist() == [0, 7, 0, 6]
+    clean = rankine.load(put(sparse_table(
+        indices=[[1, 3], [2], [], [1], [4], [2, 4]],
+        values=[[2.0, 1.0], [3.0], [], [4.0], [5.0], [7.0, 6.0]],
+    )))  # fmt: skip
+    assert data.fingerprint == clean.fingerprint
+
+
+def test_duplicate_indices_are_refused(put):
+    for row in ([2, 4, 2], [4, 4, 1], [1, 2, 2]):
+        path = put(sparse_table(
+            indices=[[1, 3], [2], [], [1], [4], row],
+            values=[[1.0, 2.0], [3.0], [], [4.0], [5.0], [6.0, 7.0, 8.0]],
+        ))  # fmt: skip
+        refused(path, SchemaError, line=6, column="indices", match="twice")
+
+
+def test_indices_beyond_the_width(put):
+    path = put(sparse_table())
+    refused(path, LimitError, line=5, column="indices", n_features=3)
+    assert rankine.load(path, n_features=9).X.shape == (6, 9)
+    refused(path, LimitError, line=5, max_features=3)
+    for kind, value in ((pa.int64(), 2**31), (pa.int64(), 2**62), (pa.uint32(), 2**32 - 1)):
+        lists = pa.array([[1], [2], [], [1], [4], [value]], pa.list_(kind))
+        values = [[1.0], [2.0], [], [3.0], [4.0], [5.0]]
+        refused(put(sparse_table(lists, values)), LimitError, line=6, column="indices")
+
+
+def test_lists_of_unequal_length(put):
+    path = put(sparse_table(values=[[1.0, 2.0], [3.0], [], [4.0], [5.0, 5.5], [6.0, 7.0]]))
+    refused(path, SchemaError, line=5, column="values", match="2 values for 1 indices")
+    data = rankine.load(path, on_bad_row="skip")
+    assert data.n_rows == 5
+    assert data.X.toarray()[4].tolist() == [0, 6, 0, 7]
+
+
+def test_null_lists_and_null_items(put):
+    refused(put(sparse_table(
+        indices=[[1, 3], [2], None, [1], [4], [2, 4]],
+        values=[[1.0, 2.0], [3.0], None, [4.0], [5.0], [6.0, 7.0]])),
+        SchemaError, line=3, column="indices", match="null list")  # fmt: skip
+    refused(put(sparse_table(indices=[[1, 3], [2], [], [1], [4], [2, None]])),
+        SchemaError, line=6, column="indices", match="null index")  # fmt: skip
+    nulls = put(sparse_table(values=[[1.0, 2.0], [3.0], [], [4.0], [5.0], [6.0, None]]))
+    refused(nulls, SchemaError, line=6, column="values", match="null")
+    assert rankine.load(nulls, missing="zero").X.toarray()[5].tolist() == [0, 6, 0, 0]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_sparse_values_that_are_not_finite(put, value):
+    path = put(sparse_table(values=[[1.0, 2.0], [3.0], [], [4.0], [5.0], [6.0, value]]))
+    refused(path, SchemaError, line=6, column="values")
+
+
+def test_sparse_types(put):
+    large = sparse_table(
+        pa.array([[1], [2], [], [1], [4], [2]], pa.large_list(pa.uint8())),
+        pa.array([[1], [2], [], [1], [4], [2]], pa.large_list(pa.int64())),
+    )
+    data = rankine.load(put(large))
+    assert data.X.dtype == np.float64
+    assert data.X.indices.dtype == np.int32
+    text = pa.array([["1"], ["2"], [], ["1"], ["4"], ["2"]], pa.list_(pa.string()))
+    refused(put(sparse_table(indices=text)), SchemaError, column="indices")
+    refused(put(sparse_table(values=text)), SchemaError, column="values")
+
+
+def test_no_rows_and_no_features(put):
+    refused_type = (EmptyDataError,)
+    with pytest.raises(refused_type):
+        rankine.load(put(table().slice(0, 0)))
+    with pytest.raises(EmptyDataError):
+        list(rankine.scan(put(table().slice(0, 0))))
+    data = rankine.load(put(table(a=None, b=None)))
+    assert data.X.shape == (6, 0)
+
+
+def test_forced_storage(put):
+    assert rankine.load(put(sparse_table()), dense=True).X.shape == (6, 4)
+    assert rankine.load(put(table()), dense=False).X.nnz == 10
+    wide = put(sparse_table(), size=2)
+    refused(wide, LimitError, dense=True, n_features=2**30, max_memory=2**20)
+
+
+def test_widths_and_names(put):
+    refused(put(table()), SchemaError, match="n_features=3", n_features=3)
+    refused(put(table()), LimitError, match="max_features", max_features=1)
+    data = rankine.load(put(table()), feature_names=["x", "y"])
+    assert data.feature_names == ("x", "y")
+    with pytest.raises(ParameterError, match="twice"):
+        rankine.load(put(table()), features=["a", "a"])
+    two = pa.table([pa.array([1.0]), pa.array([2.0])], names=["a", "a"])
+    refused(put(two), SchemaError, match="two columns")
+
+
+# -------------------------------------------------------------------- streams
+def test_queries_stay_whole_over_row_groups_and_files(put, tmp_path):
+    path = put(table(), size=2)
+    for rows in (1, 2, 3, 100):
+        blocks = list(rankine.scan(path, block_rows=rows))
+        for block in blocks:
+            assert block.queries.sizes.tolist() == [3] * block.n_queries
+    first, second = tmp_path / "1.parquet", tmp_path / "2.parquet"
+    pq.write_table(table().slice(0, 4), first)
+    pq.write_table(table().slice(4), second)
+    blocks = list(rankine.scan([first, second], block_rows=2))
+    assert [block.qid.tolist() for block in blocks] == [[1, 1, 1], [2, 2, 2]]
+
+
+def test_a_query_that_comes_back(put):
+    path = put(table(qid=pa.array([1, 1, 2, 2, 1, 1])), size=2)
+    assert rankine.load(path).n_queries == 2
+    with pytest.raises(QueryOrderError, match="query 1 comes back") as caught:
+        list(rankine.scan(path, block_rows=1))
+    assert caught.value.line == 5
+
+
+def test_files_with_other_features(put, tmp_path):
+    first = put(table())
+    other = tmp_path / "other.parquet"
+    pq.write_table(table().rename_columns(["label", "qid", "b", "a"]), other)
+    with pytest.raises(SchemaError, match="feature"):
+        rankine.load([first, other])
+    with pytest.raises(SchemaError, match="feature"):
+        list(rankine.scan([first, other], block_rows=1))
+    data = rankine.load([first, other], features=["a", "b"])
+    assert data.n_rows == 12
+    assert next(iter(rankine.scan(first))).feature_names == rankine.scan(first).feature_names
+
+
+def test_a_file_that_changes_is_noticed(tmp_path):
+    path = tmp_path / "data.parquet"
+    pq.write_table(table(), path, row_group_size=2)
+    stream = rankine.scan(path, block_rows=1)
+    iterator = iter(stream)
+    next(iterator)
+    pq.write_table(table(label=[9.0] * 6), path, row_group_size=2)
+    with pytest.raises(DataError):
+        list(iterator)
+    with pytest.raises(DataError, match="changed"):
+        list(stream)
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.feather", "x.npz"])
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", b"PAR1", b"PAR1" * 5, b"ARROW1", b"PK\x03\x04"]
+)
+def test_files_that_are_something_else(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        rankine.load(path)
+    assert isinstance(caught.value, (FileKindError, EmptyDataError, SchemaError))
+
+
+def test_pipes_are_refused_where_an_index_is_needed(tmp_path):
+    import io
+
+    for make, content in (("parquet", b"PAR1"), ("npz", b"PK\x03\x04"), ("arrow", b"ARROW1\0\0")):
+        with pytest.raises(FileKindError, match="pipe"):
+            rankine.load(io.BytesIO(content), format=make)
+
+
+def test_damaged_notes_are_refused(put):
+    for raw in (b"{", b"[]", b'{"n_features": "x"}', b'{"n_features": -1}', b'{"other": 1}',
+                b'{"n_features": 2, "base": 1, "feature_names": ["a"]}'):  # fmt: skip
+        noted = table().replace_schema_metadata({b"rankine": raw})
+        refused(put(noted), SchemaError, match="damaged")
+
+
+def test_a_base_other_than_the_noted_one(tmp_path):
+    path = str(tmp_path / "data.parquet")
+    data = rankine.Dataset.from_arrays(np.eye(3), [1, 2, 3])
+    data.save(path, layout="sparse", base=0)
+    refused(path, SchemaError, match="count from 0")
+    assert rankine.load(path, base=0).fingerprint == data.fingerprint
