@@ -19,27 +19,32 @@ def canonical(value: Any) -> str:
 
 
 def parse_strictly(text: str | bytes) -> Any:
-    """Parse JSON; ValueError for duplicate keys, NaN, infinity, bad UTF-8.
+    """Parse JSON; ValueError for duplicate keys, NaN, infinity, bad Unicode.
 
     Nesting beyond the interpreter's limit is a RecursionError, never a crash.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8")
-    return json.loads(
+    value = json.loads(
         text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
     )
+    if "\\ud" in text.lower():  # escapes of surrogates, which must come in pairs
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    return value
 
 
 def plain(value: Any) -> Any:
     """A value as JSON can hold it: numpy scalars unwrapped, tuples listed, the rest described."""
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or isinstance(value, (str, bool, int)):
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {plain(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, np.ndarray):
