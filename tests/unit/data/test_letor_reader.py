@@ -214,3 +214,19 @@ def test_hard_numbers_in_bad_and_good_rows():
     assert data.X.tolist() == [[float(long + b"e-9"), float(long)]]
     many = b"1 qid:1 " + b" ".join(b"%d:%s" % (k, long) for k in range(1, 200)) + b"\n"
     assert load(many).X.tolist() == [[float(long)] * 199]
+
+
+@pytest.mark.parametrize("chunk", [1, 16, 64, 4096])
+@pytest.mark.parametrize("dense", [True, False, None])
+def test_full_rows_before_partial_ones(chunk, dense):
+    full = b"".join(b"1 qid:1 1:%d 2:%d 3:%d\n" % (k, k + 1, k + 2) for k in range(9))
+    for tail in (b"", b"0 qid:1 2:7\n", b"0 qid:1 5:7 4:1\n", b"0 qid:1\n" + full):
+        for width in (None, 8):
+            data = load(full + tail, chunk_bytes=chunk, dense=dense, n_features=width)
+            whole = load(full + tail, dense=True, n_features=width)
+            matrix = data.X.toarray() if sparse.issparse(data.X) else data.X
+            assert matrix.tolist() == whole.X.tolist()
+            assert matrix[8, :3].tolist() == [8, 9, 10]
+            if sparse.issparse(data.X):
+                data.X.check_format(full_check=True)
+                assert data.X.nnz == (full + tail).count(b":") - (full + tail).count(b"qid:")

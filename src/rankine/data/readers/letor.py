@@ -166,6 +166,7 @@ class Reader:
                     parse_lines(window.buffer, self._rules, arrays, state, given, self._hards)
                 )
             if fault == Fault.DONE:
+                self._columns.settle()
                 return
             if fault == Fault.UNDECIDED:
                 given, fault = self._decide(window)

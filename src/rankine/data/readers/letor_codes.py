@@ -24,6 +24,7 @@ class State(IntEnum):
     MISSING = 8
     FAULT = 9
     HARDS = 10
+    IMPLIED = 11
 
 
 class Fault(IntEnum):

@@ -21,7 +21,6 @@ __all__ = ["Columns"]
 
 #: Columns by what they are counted in: rows, stored values, bytes of text.
 _ROW_COLUMNS = ("indptr", "y", "qid", "lines", "qid_ends", "docid_ends", "starts", "stops")
-_VALUE_COLUMNS = ("indices", "values")
 #: Slabs in which a matrix goes from sparse to dense storage, so that memory is not needed twice.
 _SLABS = 64
 
@@ -55,8 +54,9 @@ class Columns:
             "stops": np.int64,
         }
         self._arrays = {name: np.zeros(1, dtype=kind) for name, kind in kinds.items()}
-        for slot in (State.ROWS, State.NNZ, State.QID_BYTES, State.DOCID_BYTES):
+        for slot in (State.ROWS, State.NNZ, State.IMPLIED, State.QID_BYTES, State.DOCID_BYTES):
             self._state[slot] = 0
+        self._implied_width = 0
 
     def make_room(self, n_bytes: int, ahead: float = 0.0) -> Arrays:
         """Room for whatever ``n_bytes`` of text can hold: a row takes 2 bytes and a value 4.
@@ -70,12 +70,21 @@ class Columns:
                 self._grow(name, used, max(needed, int(used * max(1.5, 1.05 * ahead)) + worst + 2))
         return Arrays(**self._arrays)
 
+    def settle(self) -> None:
+        """Forget the indices of rows that are all full: they can be told from the width."""
+        state = self._state
+        if state[State.NNZ] and state[State.NNZ] == state[State.ROWS] * state[State.WIDTH]:
+            state[State.IMPLIED] = state[State.NNZ]
+            self._implied_width = int(state[State.WIDTH])
+
     def _need(self, name: str, n_bytes: int) -> tuple[int, int]:
         state = self._state
         if name in _ROW_COLUMNS:
             return int(state[State.ROWS]) + (name == "indptr"), n_bytes // 2
-        if name in _VALUE_COLUMNS:
+        if name == "values":
             return int(state[State.NNZ]), n_bytes // 4
+        if name == "indices":
+            return int(state[State.NNZ] - state[State.IMPLIED]), n_bytes // 4
         slot = State.QID_BYTES if name == "qid_heap" else State.DOCID_BYTES
         return int(state[slot]), n_bytes
 
@@ -124,16 +133,27 @@ class Columns:
             dense = 2 * nnz >= n_rows * n_features
         indptr = self._trimmed("indptr", n_rows + 1)
         indptr[0] = 0
+        if dense and nnz == n_rows * n_features:
+            # Every row is full and sorted: the values are the matrix.
+            return self._trimmed("values", nnz).reshape(n_rows, n_features)
+        self._spell_out(nnz)
         if dense:
             return self._dense(indptr, n_rows, n_features)
         indices, values = self._trimmed("indices", nnz), self._trimmed("values", nnz)
         return make_csr(values, indices, indptr, (n_rows, n_features))
 
+    def _spell_out(self, nnz: int) -> None:
+        """Write the indices that ``settle`` left out."""
+        implied, width = int(self._state[State.IMPLIED]), self._implied_width
+        if implied:
+            rest = self._trimmed("indices", nnz - implied)
+            full = np.empty(nnz, dtype=np.int32)
+            full[:implied].reshape(-1, width)[:] = np.arange(width, dtype=np.int32)
+            full[implied:] = rest
+            self._arrays["indices"] = full
+
     def _dense(self, indptr: NDArray[np.int64], n_rows: int, n_features: int) -> Any:
         """Move rows to a dense array from the last to the first, giving memory back on the way."""
-        if int(indptr[-1]) == n_rows * n_features:
-            # Every row is full and sorted: the values are the matrix.
-            return self._trimmed("values", n_rows * n_features).reshape(n_rows, n_features)
         try:
             out = np.zeros((n_rows, n_features), dtype=self._arrays["values"].dtype)
         except MemoryError as error:

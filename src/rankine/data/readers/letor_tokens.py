@@ -39,6 +39,7 @@ class Rules(NamedTuple):
 class Arrays(NamedTuple):
     """Where rows go; ``*_ends`` close the texts that lie one after the other in a heap.
 
+    Indices of the first ``state[IMPLIED]`` values are not stored: these rows are full.
     ``starts`` and ``stops`` are where the row's line lies in the buffer, for those who move lines.
     """
 
@@ -102,7 +103,15 @@ def _label(buf: Any, pos: Any, given: Any, hards: Any) -> Any:
 
 @jit
 def _features(
-    buf: Any, pos: Any, rules: Any, arrays: Any, nnz: Any, given: Any, hards: Any, n_hard: Any
+    buf: Any,
+    pos: Any,
+    rules: Any,
+    arrays: Any,
+    nnz: Any,
+    implied: Any,
+    given: Any,
+    hards: Any,
+    n_hard: Any,
 ) -> Any:
     """(fault, position, end of the values, hards met, missing met, largest column, sorted)."""
     indices, values = arrays.indices, arrays.values
@@ -156,7 +165,7 @@ def _features(
             if np.isinf(stored) or np.float64(np.float32(other)) == other:
                 values[nnz] = _hard(start, pos, given, hards, n_hard)
                 n_hard += 1
-        indices[nnz] = column
+        indices[nnz - implied] = column
         nnz += _1
 
 
@@ -172,35 +181,35 @@ def _hard(start: Any, stop: Any, given: Any, hards: Any, n_hard: Any) -> Any:
 
 
 @jit
-def _sift(indices: Any, values: Any, start: Any, root: Any, count: Any) -> None:
+def _sift(indices: Any, values: Any, root: Any, count: Any) -> None:
     """Sink an element of a heap of ``count`` elements to its place."""
-    index, value = indices[start + root], values[start + root]
+    index, value = indices[root], values[root]
     while True:
         child = root + root + _1
         if child >= count:
             break
-        if child + _1 < count and indices[start + child] < indices[start + child + _1]:
+        if child + _1 < count and indices[child] < indices[child + _1]:
             child += _1
-        if indices[start + child] <= index:
+        if indices[child] <= index:
             break
-        indices[start + root], values[start + root] = indices[start + child], values[start + child]
+        indices[root], values[root] = indices[child], values[child]
         root = child
-    indices[start + root], values[start + root] = index, value
+    indices[root], values[root] = index, value
 
 
 @jit
-def _sort_row(indices: Any, values: Any, start: Any, stop: Any) -> bool:
+def _sort_row(indices: Any, values: Any) -> bool:
     """Sort one row by column, in place; False when a column appears twice."""
-    count = stop - start
+    count = np.uint64(indices.shape[0])
     for k in range(count // _2, 0, -1):
-        _sift(indices, values, start, np.uint64(k - 1), count)
+        _sift(indices, values, np.uint64(k - 1), count)
     for k in range(count - _1, 0, -1):
-        last = start + np.uint64(k)
-        indices[start], indices[last] = indices[last], indices[start]
-        values[start], values[last] = values[last], values[start]
-        _sift(indices, values, start, _0, np.uint64(k))
+        last = np.uint64(k)
+        indices[_0], indices[last] = indices[last], indices[_0]
+        values[_0], values[last] = values[last], values[_0]
+        _sift(indices, values, _0, last)
     twice = False
-    for k in range(start + _1, stop):
+    for k in range(_1, count):
         twice = twice or indices[k] == indices[k - _1]
     return not twice
 
@@ -253,6 +262,7 @@ def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards
     """
     pos, end = np.uint64(state[State.POS]), np.uint64(state[State.END])
     longest = np.uint64(rules.max_line_bytes + 1)
+    implied = np.uint64(state[State.IMPLIED])
     while pos < end:
         begin = pos
         pos = _skip_blanks(buf, pos)
@@ -267,7 +277,7 @@ def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards
             if fault == GOOD:
                 first = np.uint64(state[State.NNZ])
                 fault, pos, nnz, n_hard, n_missing, largest, in_order = _features(
-                    buf, pos, rules, arrays, first, given, hards, n_hard
+                    buf, pos, rules, arrays, first, implied, given, hards, n_hard
                 )
             if fault == GOOD and n_hard > given.shape[0]:
                 fault = Fault.UNDECIDED
@@ -275,7 +285,9 @@ def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards
             if (
                 fault == GOOD
                 and not in_order
-                and not _sort_row(arrays.indices, arrays.values, first, nnz)
+                and not _sort_row(
+                    arrays.indices[first - implied : nnz - implied], arrays.values[first:nnz]
+                )
             ):
                 fault = Fault.DUPLICATE
             if fault != GOOD:
