@@ -16,6 +16,7 @@ from rankine.core.errors import FeatureMismatchError, SchemaError
 from rankine.core.printable import printable
 from rankine.model.rows import name_positions, unknown_feature
 from rankine.scoring.lists import Parts, refuse_scores
+from rankine.scoring.table import NamedTable, exact_scores
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
@@ -57,8 +58,24 @@ class NamedRows:
                 refuse_scores(self._model, rows, scores[: i + 1])
         return scores
 
+    def score_table(self, table: NamedTable) -> NDArray[np.float64]:
+        """Scores of rows with the same columns; the same bits as for their dictionaries."""
+        weights = np.empty(len(table.names))
+        for j, name in enumerate(table.names):
+            weight = self._weights.get(name)
+            if weight is None:
+                self._count_unknown(name, len(table))
+                weight = 0.0
+            weights[j] = weight
+        scores = np.empty(len(table))
+        if exact_scores(table.values, weights, scores):
+            return scores
+        return self.score(table.dictionaries())  # names what is not finite
+
     def to_csr(self, rows: Any) -> Parts:
         """Rows over the model's features, from dictionaries, columns or a data frame."""
+        if isinstance(rows, NamedTable):
+            return self._table_to_csr(rows)
         if self._encoder is not None:
             columns, n_rows = self._columns(rows, self._encoder.required)
             return Parts(*self._encoder.encode(columns, n_rows))
@@ -75,6 +92,24 @@ class NamedRows:
             np.array(starts, dtype=np.int64),
             np.array(indices, dtype=np.int64),
             np.array(data, dtype=np.float64),
+        )
+
+    def _table_to_csr(self, table: NamedTable) -> Parts:
+        if self._encoder is not None:
+            return self.to_csr(dict(zip(table.names, table.values.T.tolist(), strict=True)))
+        found = []
+        for j, name in enumerate(table.names):
+            k = self._positions.get(name)
+            if k is None:
+                self._count_unknown(name, len(table))
+            elif k >= 0:
+                found.append((int(self._model.indices[k]), j))
+        found.sort()
+        n, width = len(table), len(found)
+        indices = np.array([index for index, _ in found], dtype=np.int64)
+        data = table.values[:, [j for _, j in found]]
+        return Parts(
+            np.arange(n + 1) * width, np.tile(indices, n), np.ascontiguousarray(data).ravel()
         )
 
     # ------------------------------------------------------------------ lookups, made once
@@ -121,13 +156,13 @@ class NamedRows:
             fix="Impute missing values as in training; leave absent features out",
         )
 
-    def _count_unknown(self, name: object) -> None:
+    def _count_unknown(self, name: object, times: int = 1) -> None:
         if self._model.feature_names is None and self._model.names is not None:
             return
         if self._strict:
             raise unknown_feature(self._model, name)
         with self._lock:
-            self.unknown_count += 1
+            self.unknown_count += times
 
     def _columns(self, rows: Any, wanted: tuple[str, ...]) -> tuple[dict[str, Sequence[Any]], int]:
         """The wanted columns of dictionaries, of a mapping of columns or of a data frame."""

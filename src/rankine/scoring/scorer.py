@@ -14,6 +14,7 @@ from rankine.core.specs import ListRange
 from rankine.scoring.kernels import OK, dense_list_scores, dense_scores
 from rankine.scoring.lists import check_group, csr_parts, own, refuse_scores, run_csr
 from rankine.scoring.named import NamedRows
+from rankine.scoring.table import NamedTable
 from rankine.scoring.tables import DenseTable, Table, build_table
 from rankine.transforms.encoders import FeatureSpace, encoder_for
 
@@ -40,8 +41,8 @@ class Scorer:
 
     f(x) = sum_j w_j x_j, after the model's transforms; per-list scaling sees each list by itself.
     Rows may be a dense array, CSR (anything with ``indptr``, ``indices`` and ``data``), a list of
-    dictionaries of named features or raw columns, or a data frame. Scores that are not finite are
-    refused with the row and the feature.
+    dictionaries of named features or raw columns, a ``NamedTable``, or a data frame. Scores that
+    are not finite are refused with the row and the feature.
 
     Parameters
     ----------
@@ -191,8 +192,11 @@ class Scorer:
         return self._named.to_csr(rows)
 
     def _score_any(self, rows: Any, group: Any) -> NDArray[np.float64]:
-        if not self.scales_lists and self._encoder is None and self._named.accepts(rows):
-            return self._named.score(rows)
+        if not self.scales_lists and self._encoder is None:
+            if isinstance(rows, NamedTable):
+                return self._named.score_table(rows)
+            if self._named.accepts(rows):
+                return self._named.score(rows)
         found = self.features(rows)
         if isinstance(found, np.ndarray):
             scores = np.empty(found.shape[0])

@@ -10,7 +10,6 @@ from msgspec import UNSET
 from rankine.serve.errors import Refusal
 from rankine.serve.items import rows_of
 from rankine.serve.wire import (
-    ListRequest,
     ListScores,
     RankedItem,
     RankedList,
@@ -26,20 +25,24 @@ if TYPE_CHECKING:
     from rankine.model.explain import Explanation
     from rankine.scoring import Scorer
     from rankine.serve.limits import Limits
+    from rankine.serve.reading import Reading, ReadList
     from rankine.serve.registry import Target
 
-__all__ = ["explain_terms", "lists_of", "rank", "score"]
+__all__ = ["explain_terms", "rank", "score"]
 
 _DEFAULT_TERMS = 10
 
 
-def score(request: ScoreRequest, target: Target) -> ScoreReply:
+def score(reading: Reading[ScoreRequest], target: Target) -> ScoreReply:
     """Scores of one list or of a batch."""
+    request = reading.request
     scorer, before = _scorer(request, target)
     found = []
-    for one in lists_of(request):
-        rows = rows_of(one, target.model.base, target.model.n_features)
-        values = scorer.score(rows).tolist() if one.items else []
+    for one in reading.lists:
+        values: list[float] = []
+        if one.items:
+            rows = rows_of(one, target.model.base, target.model.n_features)
+            values = scorer.score(rows).tolist()
         found.append(ListScores(values, one.id))
     reply = ScoreReply(target.name, target.digest, unknown_features=scorer.unknown_count - before)
     if request.lists is UNSET:
@@ -49,14 +52,15 @@ def score(request: ScoreRequest, target: Target) -> ScoreReply:
     return reply
 
 
-def rank(request: RankRequest, target: Target, limits: Limits) -> RankReply:
+def rank(reading: Reading[RankRequest], target: Target, limits: Limits) -> RankReply:
     """Rankings of one list or of a batch."""
+    request = reading.request
     scorer, before = _scorer(request, target)
     terms = explain_terms(request)
     k = None if request.k is UNSET else request.k
     budget = limits.explained
     found = []
-    for one in lists_of(request):
+    for one in reading.lists:
         ranking = _rank_list(one, target, scorer, k, terms, budget)
         budget -= len(ranking) if terms is not None else 0
         found.append(RankedList(ranking, one.id))
@@ -80,16 +84,8 @@ def _scorer(request: ScoreRequest, target: Target) -> tuple[Scorer, int]:
     return scorer, scorer.unknown_count
 
 
-def lists_of(request: ScoreRequest) -> list[ListRequest]:
-    """The lists of a request: one, or a batch."""
-    if request.lists is not UNSET:
-        return request.lists
-    assert request.items is not UNSET  # noqa: S101 - one of the two, checked on reading
-    return [ListRequest(request.items, context=request.context)]
-
-
 def _rank_list(
-    one: ListRequest, target: Target, scorer: Scorer, k: int | None, terms: int | None, budget: int
+    one: ReadList, target: Target, scorer: Scorer, k: int | None, terms: int | None, budget: int
 ) -> list[RankedItem]:
     if not one.items:
         return []

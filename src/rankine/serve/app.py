@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +21,12 @@ from rankine.serve.guard import Guard
 from rankine.serve.metrics import CONTENT_TYPE
 from rankine.serve.openapi import openapi_document
 from rankine.serve.page import page_response
+from rankine.serve.scoring import Scoring
 from rankine.serve.wire import ModelsReply
 from rankine.serve.work import Answer, Worker, refusal_answer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from rankine.serve.pool import Pool
     from rankine.serve.registry import Registry
@@ -44,37 +44,12 @@ class Service:
         self.reloader = reloader
         self.pool = pool
         self.metrics = pool.metrics
-        self.worker = Worker(registry, pool.limits)
+        worker = Worker(registry, pool.limits)
         # One thread: it keeps large requests off the event loop.
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="rankine-large")
+        self.rank = Scoring(worker.rank, self.thread, pool)
+        self.score = Scoring(worker.score, self.thread, pool)
         self._openapi = openapi_document()
-
-    async def rank(self, request: Request) -> Response:
-        """POST /v1/rank."""
-        return await self._scored(request, self.worker.rank)
-
-    async def score(self, request: Request) -> Response:
-        """POST /v1/score."""
-        return await self._scored(request, self.worker.score)
-
-    async def _scored(
-        self, request: Request, work: Callable[[bytes, bool], Answer | None]
-    ) -> Response:
-        begin = time.perf_counter()
-        try:
-            check_json(request)
-            body = await request.body()
-            answer = work(body, True) if len(body) <= self.pool.limits.inline_bytes else None
-            if answer is None:
-                loop = asyncio.get_running_loop()
-                answer = await loop.run_in_executor(self.thread, work, body, False)
-                assert answer is not None  # noqa: S101 - in the thread nothing is put off
-        except Refusal as refusal:
-            answer = refusal_answer(refusal)
-        self.metrics.unknown_features += answer.unknown_features
-        self.metrics.observe(time.perf_counter() - begin, answer.items)
-        self.metrics.count(request.scope["path"], answer.status)
-        return _json(answer)
 
     async def models(self, _request: Request) -> Response:
         """GET /v1/models."""
@@ -140,8 +115,8 @@ def build_app(service: Service, access: Access) -> Starlette:
     """The ASGI application."""
     app = Starlette(
         routes=[
-            Route("/v1/rank", service.rank, methods=["POST"]),
-            Route("/v1/score", service.score, methods=["POST"]),
+            Route("/v1/rank", service.rank, methods=["POST"]),  # an application of its own:
+            Route("/v1/score", service.score, methods=["POST"]),  # Starlette only finds it
             Route("/v1/models", service.models),
             Route("/v1/models/{name}", service.model),
             Route("/v1/models/{name}/{topic:path}", service.model),
@@ -157,19 +132,6 @@ def build_app(service: Service, access: Access) -> Starlette:
     )
     app.router.redirect_slashes = False
     return app
-
-
-def check_json(request: Request) -> None:
-    """Only JSON as it is: a form or plain text could come from any page without a preflight."""
-    kind, _, parameters = request.headers.get("content-type", "").partition(";")
-    if kind.strip().lower() != "application/json" or parameters.strip().lower() not in (
-        "",
-        "charset=utf-8",
-        'charset="utf-8"',
-    ):
-        raise Refusal(415, "content-type", "the body must be application/json in UTF-8")
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refusal(415, "content-encoding", "compressed bodies are not accepted")
 
 
 def _json(answer: Answer) -> Response:

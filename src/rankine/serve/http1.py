@@ -76,7 +76,7 @@ class RequestReader:
         """Bytes in memory."""
         return len(self.buffer) + len(self._chunks)
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         """Add bytes."""
         self.buffer += data
 

@@ -10,7 +10,8 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from rankine.serve.errors import Refusal
-from rankine.serve.wire import Item, ListRequest
+from rankine.serve.reading import ReadList
+from rankine.serve.wire import Item
 
 __all__ = ["CsrList", "rows_of"]
 
@@ -24,38 +25,22 @@ class CsrList(NamedTuple):
     shape: tuple[int, int]
 
 
-def rows_of(one: ListRequest, base: int, n_features: int) -> Any:
-    """Rows of one list: dictionaries, or CSR for items given as indices and values."""
-    form = _form(one.items[0]) if one.items else "features"
-    if one.context is not UNSET and form != "raw":
+def rows_of(one: ReadList, base: int, n_features: int) -> Any:
+    """Rows of one list: named features, raw columns, or CSR for indices and values."""
+    first = one.items[0]
+    raw = first.raw is not UNSET
+    if one.context is not UNSET and not raw:
         raise Refusal(422, "schema", "context goes with raw items only")
-    if form == "features":
-        rows = [item.features for item in one.items]
-        if UNSET not in rows:
-            return rows
-    elif form == "raw":
-        columns = [item.raw for item in one.items]
-        if UNSET not in columns:
-            shared = {} if one.context is UNSET else one.context
-            return [{**shared, **row} for row in columns if row is not UNSET]
-    elif all(item.indices is not UNSET and item.values is not UNSET for item in one.items):
+    if one.features is not None:
+        if len(one.features) == len(one.items):
+            return one.features
+    elif raw:
+        rows = [item.raw for item in one.items if item.raw is not UNSET]
+        if len(rows) == len(one.items):
+            return rows if one.context is UNSET else [{**one.context, **row} for row in rows]
+    elif all(item.indices is not UNSET for item in one.items):
         return _csr(one.items, base, n_features)
-    raise Refusal(422, "schema", f"items of one list differ in form; the first has {form}")
-
-
-def _form(item: Item) -> str:
-    forms = [
-        name
-        for name, present in (
-            ("features", item.features is not UNSET),
-            ("indices and values", item.indices is not UNSET or item.values is not UNSET),
-            ("raw", item.raw is not UNSET),
-        )
-        if present
-    ]
-    if len(forms) != 1:
-        raise Refusal(422, "schema", "an item has features, or indices and values, or raw columns")
-    return forms[0]
+    raise Refusal(422, "schema", "the items of one list differ in form")
 
 
 def _csr(items: list[Item], base: int, n_features: int) -> CsrList:

@@ -19,6 +19,7 @@ __all__ = ["Pool"]
 
 #: Deadlines are kept to this precision: one look at every connection is cheaper than a timer each.
 SWEEP_SECONDS = 0.2
+_INBOX_BYTES = 256 * 1024
 
 
 class Pool:
@@ -31,6 +32,7 @@ class Pool:
         self.connections: set[Connection] = set()
         self.per_address: Counter[str] = Counter()
         self.buffered = 0
+        self.inbox = memoryview(bytearray(_INBOX_BYTES))
         self.stopping = False
 
     def admit(self, connection: Connection) -> bool:

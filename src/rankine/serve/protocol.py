@@ -47,7 +47,7 @@ class State(enum.Enum):
     LINGERING = "the client to close"
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """The protocol that uvicorn creates for every accepted socket."""
 
     def __init__(
@@ -101,11 +101,15 @@ class Connection(asyncio.Protocol):
         self._held = 0
         self.state = State.CLOSING
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Where to put the next bytes: one place for all, since they are taken at once."""
+        return self.pool.inbox
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Take bytes."""
         if self.state in (State.LINGERING, State.CLOSING):
             return
-        self.reader.feed(data)
+        self.reader.feed(self.pool.inbox[:nbytes])
         if self.state is State.IDLE:
             self._begin_reading()
         if self.state is State.READING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from rankine.core.specs import ListRange
@@ -9,6 +10,7 @@ from rankine.model import LinearModel
 from rankine.scoring import Scorer
 from rankine.serve.items import CsrList
 from rankine.serve.reading import structural_colons
+from rankine.serve.uniform import uniform_table
 
 __all__ = ["compile_kernels"]
 
@@ -19,6 +21,7 @@ _WIDE = 1 << 12
 def compile_kernels() -> None:
     """Score one row with every kind of weight table, with and without per-list scaling."""
     structural_colons(b'{"a":1}')
+    table = uniform_table([msgspec.Raw(b'{"1":1.5}')], 1)
     indptr, indices = np.array([0, 1, 2]), np.array([0, 0])
     rows = CsrList(indptr, indices, np.array([1.0, 2.0]), (2, _WIDE))
     weights = np.zeros(_WIDE)
@@ -26,4 +29,6 @@ def compile_kernels() -> None:
     for transforms in ((), (ListRange(),)):
         model = LinearModel.from_weights(weights, transforms=transforms)
         for small in (False, True):
-            Scorer(model, small=small).rank(rows)
+            scorer = Scorer(model, small=small)
+            scorer.rank(rows)
+            scorer.rank(table)

@@ -31,7 +31,14 @@ __all__ = [
 Raw = str | int | float | bool | None
 
 
-class Item(msgspec.Struct, forbid_unknown_fields=True):
+#: Named numbers; kept as text until ``reading`` knows how the whole list is written.
+Features = Annotated[
+    msgspec.Raw,
+    Meta(extra_json_schema={"type": "object", "additionalProperties": {"type": "number"}}),
+]
+
+
+class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """One candidate, in exactly one of three forms: features, indices and values, or raw.
 
     Attributes
@@ -48,7 +55,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     id: str | int | UnsetType = UNSET
-    features: dict[str, float] | UnsetType = UNSET
+    features: Features | UnsetType = UNSET
     indices: list[int] | UnsetType = UNSET
     values: list[float] | UnsetType = UNSET
     raw: dict[str, Raw] | UnsetType = UNSET
@@ -96,7 +103,7 @@ class RankRequest(ScoreRequest, forbid_unknown_fields=True):
     explain: bool | Annotated[int, Meta(ge=0, le=1000)] | UnsetType = UNSET
 
 
-class Term(msgspec.Struct, frozen=True):
+class Term(msgspec.Struct, frozen=True, gc=False):
     """One contribution: weight times value, or weight times the difference of two values."""
 
     name: str
@@ -106,7 +113,7 @@ class Term(msgspec.Struct, frozen=True):
     other: float | UnsetType = UNSET
 
 
-class Terms(msgspec.Struct, frozen=True):
+class Terms(msgspec.Struct, frozen=True, gc=False):
     """Contributions, largest first; ``rest`` is the sum of the ``rest_count`` left out."""
 
     total: float
@@ -115,7 +122,7 @@ class Terms(msgspec.Struct, frozen=True):
     rest_count: int
 
 
-class RankedItem(msgspec.Struct):
+class RankedItem(msgspec.Struct, gc=False):
     """One item of a ranking.
 
     Attributes

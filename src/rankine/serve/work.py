@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rankine.serve.limits import Limits
+    from rankine.serve.reading import Reading
     from rankine.serve.registry import Registry, Target
-    from rankine.serve.wire import RankReply, ScoreReply, ScoreRequest
+    from rankine.serve.wire import RankReply, ScoreReply
 
 __all__ = ["Answer", "Worker", "refusal_answer"]
 
@@ -47,30 +48,32 @@ class Worker:
 
     def rank(self, body: bytes, hurried: bool) -> Answer | None:
         """Answer ``POST /v1/rank``."""
-        request = read_rank(body, self.limits)
+        reading = read_rank(body, self.limits)
+        request = reading.request
         slow = answers.explain_terms(request) is not None or request.unknown == "zero"
         if hurried and slow:
             return None
-        return self._answer(request, lambda target: answers.rank(request, target, self.limits))
+        return self._answer(reading, lambda target: answers.rank(reading, target, self.limits))
 
     def score(self, body: bytes, hurried: bool) -> Answer | None:
         """Answer ``POST /v1/score``."""
-        request = read_score(body, self.limits)
-        if hurried and request.unknown == "zero":
+        reading = read_score(body, self.limits)
+        if hurried and reading.request.unknown == "zero":
             return None
-        return self._answer(request, lambda target: answers.score(request, target))
+        return self._answer(reading, lambda target: answers.score(reading, target))
 
     def _answer(
-        self, request: ScoreRequest, work: Callable[[Target], RankReply | ScoreReply]
+        self, reading: Reading[Any], work: Callable[[Target], RankReply | ScoreReply]
     ) -> Answer:
-        target = self.registry.target(None if request.model is UNSET else request.model)
+        name = reading.request.model
+        target = self.registry.target(None if name is UNSET else name)
         try:
             reply = work(target)
         except RankineError as error:
             return refusal_answer(Refusal.of(error), target)
         except Refusal as refusal:
             return refusal_answer(refusal, target)
-        items = sum(len(one.items) for one in answers.lists_of(request))
+        items = sum(len(one.items) for one in reading.lists)
         return Answer(200, _encode(reply), items, reply.unknown_features)
 
 

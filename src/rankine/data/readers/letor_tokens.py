@@ -17,7 +17,7 @@ import numpy as np
 
 from rankine.data.readers.letor_codes import Fault, State, ends_token
 from rankine.data.readers.letor_docid import copy_docid
-from rankine.data.readers.letor_numbers import GOOD, HARD, MALFORMED, parse_number
+from rankine.kernels.numbers import GOOD, HARD, MALFORMED, parse_number
 from rankine.data.readers.letor_query import parse_int_qid, parse_text_qid
 from rankine.kernels.compile import jit
 
