@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import rankine
-from rankine.kernels.numbers import GOOD, HARD, MALFORMED, parse_number
 from rankine.data.readers.letor_rounding import nearest
+from rankine.kernels.numbers import GOOD, HARD, MALFORMED, parse_number
 
 
 def spelling(rng):
