@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
-from rankine.cli import _console
+from rankine.cli._tables import show_tables
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -48,10 +47,5 @@ def _model_width(paths: list[str]) -> dict[str, int]:
 
 def show(found: list[Comparison], *, latex: bool, markdown: bool) -> None:
     """Tables in the chosen form."""
-    for comparison in found:
-        if latex:
-            sys.stdout.write(comparison.latex() + "\n")
-        elif markdown:
-            sys.stdout.write(comparison.markdown() + "\n")
-        else:
-            _console.show(comparison)
+    tables = [table for comparison in found for table in comparison.tables()]
+    show_tables(tables, latex=latex, markdown=markdown)

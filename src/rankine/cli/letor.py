@@ -1,0 +1,84 @@
+"""``rankine letor``: the whole LETOR protocol."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rankine.cli import _console
+from rankine.cli.app import app
+
+_EPILOG = """
+[bold]Examples[/bold]
+
+  rankine letor OHSUMED --ranker ranksvm --ranker spd
+
+  rankine letor OHSUMED MQ2008 --ranker ranksvm --ranker spd:learner=romma --baselines published
+
+  rankine letor MSLR-WEB10K --ranker least-squares --script mslr --metric ndcg@10 --latex
+"""
+
+
+@app.command(epilog=_EPILOG)
+def letor(
+    folders: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FOLDER...",
+            help="Folders with Fold1..5/{train,vali,test}.txt, or S1..S5.txt and FOLDS.txt.",
+        ),
+    ],
+    ranker: Annotated[
+        list[str],
+        typer.Option(
+            "--ranker",
+            "-r",
+            help="Ranker, repeatable; parameters after a colon: spd:learner=romma,lam=1e-3.",
+        ),
+    ],
+    metric: Annotated[
+        str, typer.Option("--metric", "-m", help="Chosen on validation data.")
+    ] = "map",
+    script: Annotated[
+        str | None,
+        typer.Option(help="letor3, letor4 or mslr; default letor4, mslr for labels above 2."),
+    ] = None,
+    baselines: Annotated[
+        str | None,
+        typer.Option(help="Table of published figures (TOML or CSV); 'published': rankine's own."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of rankers that draw at random.")] = 0,
+    missing: Annotated[str, typer.Option(help="error, or zero: NULL becomes 0.")] = "error",
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="LaTeX tables.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown tables.")] = False,
+) -> None:
+    """Train, tune on validation, test once, on every fold; print the tables papers print."""
+    from rankine.cli._letor import fits_progress, parse_rankers
+    from rankine.cli._tables import show_tables
+    from rankine.evaluation.baselines import add_baselines, read_baselines
+    from rankine.evaluation.letor import run_letor
+    from rankine.evaluation.letor_report import letor_dict, letor_notes, letor_tables
+
+    figures = None if baselines is None else read_baselines(baselines)
+    rankers, grids = parse_rankers(ranker)
+    with fits_progress() as report:
+        result = run_letor(
+            folders,
+            rankers,
+            metric=metric,
+            script=script,
+            grids=grids,
+            random_state=seed,
+            report=report,
+            missing=missing,
+        )
+    if figures is not None:
+        result = add_baselines(result, figures)
+    if json:
+        _console.print_json(letor_dict(result))
+        return
+    show_tables(letor_tables(result), latex=latex, markdown=markdown)
+    for note in letor_notes(result):
+        _console.say(note)

@@ -1,0 +1,301 @@
+import json
+import lzma
+import os
+
+import numpy as np
+import pytest
+
+import rankine
+from rankine.core.errors import (
+    EmptyDataError,
+    FileKindError,
+    ParameterError,
+    ParseError,
+    SchemaError,
+)
+from rankine.evaluation.average_ranks import absent_tasks, average_ranks
+from rankine.evaluation.baselines import add_baselines, letor_tasks, read_baselines
+from rankine.evaluation.letor import TABLE, MethodResult, TaskResult, run_letor, script_metric
+from rankine.evaluation.letor_folds import LetorFolder
+from rankine.evaluation.letor_report import letor_dict, letor_notes, letor_tables
+from rankine.metrics import evaluate
+
+N_QUERIES = 6
+
+
+def part_text(part, seed):
+    rng = np.random.default_rng([seed, part])
+    lines = []
+    for q in range(N_QUERIES):
+        for d in range(12):
+            x = rng.normal(size=3)
+            y = int(np.clip(np.round(x[0] + 0.5 * x[1] + rng.normal(0, 0.4)), 0, 2))
+            features = " ".join(f"{j}:{v:.6f}" for j, v in enumerate(x, 1))
+            lines.append(f"{y} qid:{part * 100 + q} {features} #docid = {part}-{q}-{d}\n")
+    return "".join(lines)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """The same collection in both layouts, the second compressed."""
+    root = tmp_path_factory.mktemp("letor")
+    parts = {k: part_text(k, 0) for k in range(1, 6)}
+    for fold in range(1, 6):
+        folder = root / "ohsumed" / f"Fold{fold}"
+        folder.mkdir(parents=True)
+        order = [(fold - 1 + k) % 5 + 1 for k in range(5)]
+        (folder / "train.txt").write_text("".join(parts[k] for k in order[:3]))
+        (folder / "vali.txt").write_text(parts[order[3]])
+        (folder / "test.txt").write_text(parts[order[4]])
+    packed = root / "packed"
+    packed.mkdir()
+    for k, text in parts.items():
+        with lzma.open(packed / f"S{k}.txt.xz", "wt") as file:
+            file.write(text)
+    plan = ["# fold train vali test\n"]
+    for fold in range(1, 6):
+        names = [f"S{(fold - 1 + k) % 5 + 1}" for k in range(5)]
+        plan.append(f"Fold{fold} {','.join(names[:3])} {names[3]} {names[4]}\n")
+    (packed / "FOLDS.txt").write_text("".join(plan))
+    return root
+
+
+class Spy(rankine.SPDRanker):
+    """Ranks by one feature, and remembers what it was shown."""
+
+    letor_grid = {"lam": [1.0, 2.0, 3.0]}  # noqa: RUF012
+    seen: list = []  # noqa: RUF012
+
+    def fit(self, X, *args, **kwargs):
+        Spy.seen.append(("fit", self.lam, sorted(set(X.qid.tolist()))))
+        self.n_features_in_ = X.n_features
+        self.column_ = int(self.lam) - 1
+        return self
+
+    def predict(self, X, qid=None):
+        Spy.seen.append(("predict", self.lam, sorted(set(X.qid.tolist()))))
+        return X.X[:, self.column_]
+
+
+@pytest.fixture(scope="module")
+def result(folders):
+    Spy.seen.clear()
+    calls = []
+    found = run_letor(
+        [folders / "ohsumed"], {"spy": Spy()}, report=lambda *args: calls.append(args)
+    )
+    return found, list(Spy.seen), calls
+
+
+def test_test_parts_are_seen_once_after_validation(result):
+    _, seen, _ = result
+    assert len(seen) == 5 * 7
+    for fold in range(5):
+        events = seen[7 * fold : 7 * fold + 7]
+        assert [kind for kind, _, _ in events] == ["fit", "predict"] * 3 + ["predict"]
+        test_queries = events[-1][2]
+        for _, _, queries in events[:-1]:
+            assert not set(queries) & set(test_queries)
+
+
+def test_the_best_on_validation_is_tested(result, folders):
+    found = result[0].tasks[0].methods[0]
+    fold = next(LetorFolder(folders / "ohsumed").folds())
+    by_column = [evaluate("letor4:map", fold.vali.y, fold.vali.X[:, c], fold.vali.qid)
+                 for c in range(3)]  # fmt: skip
+    best = int(np.argmax(by_column))
+    assert found.folds[0].chosen == {"lam": best + 1.0}
+    assert found.folds[0].validation == pytest.approx(max(by_column))
+    for name in TABLE:
+        expected = evaluate(f"letor4:{name}", fold.test.y, fold.test.X[:, best], fold.test.qid)
+        assert found.folds[0].values[name] == pytest.approx(expected)
+        assert found.means[name] == pytest.approx(np.mean([f.values[name] for f in found.folds]))
+
+
+def test_progress_counts_every_fit(result):
+    calls = result[2]
+    assert [done for done, _, _ in calls] == list(range(15))
+    assert {total for _, total, _ in calls} == {15}
+    assert "Fold1" in calls[0][2]
+
+
+def test_both_layouts_hold_the_same_folds(folders):
+    one, other = LetorFolder(folders / "ohsumed"), LetorFolder(folders / "packed")
+    assert (one.name, one.n_folds, other.n_folds) == ("ohsumed", 5, 5)
+    for a, b in zip(one.folds(), other.folds(), strict=True):
+        assert a.name == b.name
+        for role in ("train", "vali", "test"):
+            assert getattr(a, role).fingerprint == getattr(b, role).fingerprint
+
+
+def test_real_rankers_learn(folders):
+    found = run_letor(
+        [folders / "packed"],
+        {"spd": rankine.SPDRanker(n_iter=3000)},
+        grids={"spd": {"lam": [1e-4, 1e-2]}},
+    )
+    again = run_letor(
+        [folders / "packed"],
+        {"spd": rankine.SPDRanker(n_iter=3000)},
+        grids={"spd": {"lam": [1e-4, 1e-2]}},
+    )
+    means = found.tasks[0].methods[0].means
+    assert means["map"] > 0.7
+    assert means == again.tasks[0].methods[0].means
+
+
+def test_scripts_by_label(folders, tmp_path):
+    assert str(script_metric("ndcg@10", "letor3")) == "letor3:ndcg@10"
+    assert str(script_metric("err", "letor4")) == "err"
+    assert str(script_metric("mslr:map", "letor4")) == "mslr:map"
+    folder = tmp_path / "web"
+    (folder / "Fold1").mkdir(parents=True)
+    for role in ("train", "vali", "test"):
+        text = part_text(1, 5).replace("\n0 qid", "\n4 qid")
+        (folder / "Fold1" / f"{role}.txt").write_text(text)
+    found = run_letor([folder], {"spy": Spy()}, metric="ndcg@10")
+    assert found.tasks[0].script == "mslr"
+    with pytest.raises(ParameterError, match="letor9"):
+        run_letor([folder], {"spy": Spy()}, script="letor9")
+    with pytest.raises(ParameterError, match="grid"):
+        run_letor([folder], {"spy": Spy()}, grids={"spy": {"lam": []}})
+
+
+class TestFolders:
+    def test_a_file_is_no_folder(self, folders):
+        with pytest.raises(FileKindError):
+            LetorFolder(folders / "packed" / "FOLDS.txt")
+
+    def test_a_folder_without_folds(self, tmp_path):
+        with pytest.raises(EmptyDataError, match="FOLDS"):
+            LetorFolder(tmp_path)
+
+    def test_a_fold_without_test_part(self, tmp_path):
+        (tmp_path / "Fold1").mkdir()
+        with pytest.raises(EmptyDataError, match=r"train.txt"):
+            list(LetorFolder(tmp_path).folds())
+
+    def test_a_plan_of_other_shape(self, tmp_path):
+        (tmp_path / "FOLDS.txt").write_text("Fold1 S1 S2\n")
+        with pytest.raises(ParseError, match="3 fields"):
+            LetorFolder(tmp_path)
+        (tmp_path / "FOLDS.txt").write_text("# nothing\n")
+        with pytest.raises(EmptyDataError, match="no folds"):
+            LetorFolder(tmp_path)
+
+    def test_parts_of_different_width(self, tmp_path):
+        (tmp_path / "Fold1").mkdir()
+        for role, line in (("train", "1:1 5:2"), ("vali", "1:1"), ("test", "2:1")):
+            (tmp_path / "Fold1" / f"{role}.txt").write_text(f"1 qid:1 {line}\n0 qid:1 1:2\n")
+        fold = next(LetorFolder(tmp_path).folds())
+        assert {part.n_features for part in fold[1:]} == {5}
+
+
+class TestBaselines:
+    def test_shipped_figures_join_their_task(self, result):
+        with_figures = add_baselines(result[0], read_baselines("published"))
+        names = [m.name for m in with_figures.tasks[0].methods]
+        assert names == ["spy", "AdaRank", "ListNet", "RankBoost", "SVMlight", "SVMrank"]
+        svm = with_figures.tasks[0].methods[-1]
+        assert svm.published
+        assert svm.means["map"] == 0.4464
+        folds = [fold.values["map"] for fold in svm.folds]
+        assert np.mean(folds) == pytest.approx(0.4464, abs=1e-4)
+
+    def test_every_shipped_mean_is_the_mean_of_its_folds(self):
+        for task, methods in read_baselines("published").items():
+            for name, values in methods.items():
+                mean = np.mean(values["map-folds"])
+                assert mean == pytest.approx(values["map"], abs=1.01e-4), (task, name)
+
+    def test_csv(self, tmp_path, result):
+        path = tmp_path / "mine.csv"
+        path.write_text("task,method,metric,value\nOHSUMED,Mine,map,0.5\n")
+        joined = add_baselines(result[0], read_baselines(path))
+        assert joined.tasks[0].methods[-1].means == {"map": 0.5}
+
+    @pytest.mark.parametrize(
+        ("name", "text", "error"),
+        [
+            ("a.csv", "task,value\nx,1\n", SchemaError),
+            ("a.csv", "task,method,metric,value\nx,m,map,high\n", ParseError),
+            ("a.toml", "[x\n", ParseError),
+            ("a.toml", "[x]\nm = 3\n", SchemaError),
+            ("a.toml", "[x]\nm = { map = 'high' }\n", SchemaError),
+            ("a.toml", "[x]\nm = { nosuch = 0.5 }\n", ParameterError),
+        ],
+    )
+    def test_bad_tables_are_refused(self, tmp_path, name, text, error):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(error):
+            read_baselines(tmp_path / name)
+
+
+def task(name, **means):
+    return TaskResult(
+        name, "letor4", [MethodResult(m, {"map": value}) for m, value in means.items()]
+    )
+
+
+def test_average_ranks_by_hand_and_friedman_by_scipy():
+    from scipy import stats
+
+    tasks = [task("t1", a=0.3, b=0.2, c=0.1), task("t2", a=0.5, b=0.5, c=0.4),
+             task("t3", a=0.1, b=0.3, c=0.2)]  # fmt: skip
+    ranks = average_ranks(tasks, "map")
+    assert ranks.ranks == pytest.approx({"a": (1 + 1.5 + 3) / 3, "b": 1.5, "c": 8 / 3})
+    test = stats.friedmanchisquare([0.3, 0.5, 0.1], [0.2, 0.5, 0.3], [0.1, 0.4, 0.2])
+    assert (ranks.statistic, ranks.p_value) == pytest.approx((test.statistic, test.pvalue))
+
+
+def test_absent_tasks_are_named_and_left_out_of_the_ranks():
+    tasks = [task("t1", a=0.3, b=0.2), task("t2", a=0.5)]
+    assert absent_tasks(tasks) == {"b": ["t2"]}
+    ranks = average_ranks(tasks, "map")
+    assert (ranks.tasks, ranks.p_value) == (["t1"], None)
+    assert average_ranks(tasks[1:], "map") is None
+    assert average_ranks(tasks, "mean-ndcg") is None
+
+
+def test_report(result):
+    full = add_baselines(result[0], read_baselines("published"))
+    tables = letor_tables(full)
+    assert [len(table.header) for table in tables] == [12, 12, 8]
+    assert "| spy |" in tables[0].markdown()
+    plain = json.loads(json.dumps(letor_dict(full)))
+    assert len(plain["tasks"][0]["methods"][0]["folds"]) == 5
+    notes = letor_notes(full)
+    assert any("mq2008" in note and "ohsumed" not in note for note in notes)
+    assert "ohsumed" in letor_tasks()
+
+
+@pytest.mark.cli
+def test_command(folders):
+    from typer.testing import CliRunner
+
+    from rankine.cli.app import app
+    from rankine.cli.main import find_commands
+
+    find_commands()
+    arguments = ["letor", str(folders / "ohsumed"), str(folders / "packed"), "--ranker",
+                 "spd:n_iter=500,lam=0.01", "--ranker", "ranksvm:lam=0.1"]  # fmt: skip
+    shown = CliRunner().invoke(app, [*arguments, "--baselines", "published"])
+    assert shown.exit_code == 0, shown.output
+    assert "MeanNDCG" in shown.stdout
+    assert "Average rank" in shown.stdout
+    assert "…" not in shown.stdout
+    assert "SVMrank has no figures for packed" in shown.stderr
+    plain = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert [m["name"] for m in plain["tasks"][0]["methods"]] == arguments[4::2]
+    twice = CliRunner().invoke(app, [*arguments[:4], arguments[4], "--ranker", arguments[4]])
+    assert isinstance(twice.exception, ParameterError)
+
+
+@pytest.mark.data
+@pytest.mark.full
+def test_least_squares_is_level_with_svmrank_on_ohsumed():
+    if "RANKINE_DATA" not in os.environ:
+        pytest.skip("RANKINE_DATA names no folder of real data")
+    folder = os.path.join(os.environ["RANKINE_DATA"], "ohsumed_letor3_querylevelnorm")  # noqa: PTH118
+    found = run_letor([folder], {"ls": rankine.LeastSquaresRanker()})
+    assert found.tasks[0].methods[0].means["map"] > 0.4464 - 0.003
