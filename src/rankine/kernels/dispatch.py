@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from numba.extending import overload
 
-__all__ = ["Question", "question"]
+__all__ = ["Question", "inlined_question", "question"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -44,6 +44,19 @@ class Question(Protocol):
 
 def question(stub: Callable[..., Any]) -> Question:
     """Turn a documented stub into a question that specs can answer."""
+    return _make(stub, "never")
+
+
+def inlined_question(stub: Callable[..., Any]) -> Question:
+    """Like ``question``, for one small step of a hot loop: answers are copied into the loop.
+
+    A call passes every array of its specs and counts references to each; in a step of a few
+    hundred nanoseconds that is a third of the time.
+    """
+    return _make(stub, "always")
+
+
+def _make(stub: Callable[..., Any], inline: str) -> Question:
     answers: dict[type, Callable[..., Any]] = {}
 
     def ask(spec: Any, *args: Any) -> Any:
@@ -56,7 +69,7 @@ def question(stub: Callable[..., Any]) -> Question:
     def choose(spec: Any, *args: Any) -> Any:
         return answers.get(getattr(spec, "instance_class", type(None)))
 
-    overload(ask, strict=False)(choose)
+    overload(ask, strict=False, inline=inline)(choose)
 
     def answer(spec_type: type) -> Callable[[F], F]:
         def register(function: F) -> F:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import inlined_question
 from rankine.kernels.random import random_below, random_unit
 from rankine.samplers.pair_index import PairIndex
 
@@ -27,7 +27,7 @@ EXACT, WITH_TIES, BY_LABELS = 0, 1, 2
 _SCAN = 8
 
 
-@question
+@inlined_question
 def draw_pair(sampler: Any, seed: int, step: int) -> Any:
     """Draw one pair: rows a, b and t."""
 
@@ -127,7 +127,7 @@ def _pick_level(level_mass: Any, first: int, n: int, seed: int) -> int:
     return level
 
 
-@jit
+@jit(inline=True)
 def _oriented(index: PairIndex, p: int, q: int) -> Any:
     a, b = np.int64(index.order[p]), np.int64(index.order[q])
     if index.labels[p] > index.labels[q]:
@@ -137,7 +137,7 @@ def _oriented(index: PairIndex, p: int, q: int) -> Any:
     return a, b, 0.0
 
 
-@jit
+@jit(inline=True)
 def _exact_in(index: PairIndex, seed: int, k: int) -> Any:
     start, stop = index.query_starts[k], index.query_stops[k]
     if index.accept[k] >= _DIRECT:
@@ -157,7 +157,7 @@ def _exact_in(index: PairIndex, seed: int, k: int) -> Any:
     return np.int64(index.order[better]), np.int64(index.order[worse]), 1.0
 
 
-@jit
+@jit(inline=True)
 def _tied_in(index: PairIndex, seed: int, k: int) -> Any:
     start, stop = index.query_starts[k], index.query_stops[k]
     counter = 1
@@ -171,7 +171,7 @@ def _tied_in(index: PairIndex, seed: int, k: int) -> Any:
     return np.int64(0), np.int64(0), -1.0
 
 
-@jit
+@jit(inline=True)
 def _labels_in(index: PairIndex, seed: int, k: int) -> Any:
     n = index.n_levels[k]
     i = random_below(seed, 1, n)
@@ -213,7 +213,7 @@ def _draw_stream(sampler: Any, seed: Any, step: Any) -> Any:
     return _exact_in(index, seed, k)
 
 
-@jit
+@jit(inline=True)
 def _kept(sampler: RejectionPairs, seed: int, counter: int, a: int, b: int) -> bool:
     """Thin accepted pairs by their weight, relative to the largest possible one."""
     chance = 1.0

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import inlined_question
 from rankine.kernels.rows import row_diff_norm2
 from rankine.losses.pair import pair_loss
 from rankine.solvers.scaled_vector import NORM2, add, dot, scale
@@ -19,7 +19,7 @@ from rankine.solvers.scaled_vector import NORM2, add, dot, scale
 __all__ = ["GradientStep", "PassiveAggressiveStep", "PerceptronStep", "RommaStep", "pair_step"]
 
 
-@question
+@inlined_question
 def pair_step(learner: Any, w: Any, rows: Any, a: int, b: int, t: float, i: int) -> None:
     """Learn from one pair."""
 
@@ -63,7 +63,7 @@ class PerceptronStep(NamedTuple):
     margin: float
 
 
-@jit
+@jit(inline=True)
 def _project(w: Any, max_norm2: float) -> None:
     if w.c[NORM2] > max_norm2:
         scale(w, np.sqrt(max_norm2 / w.c[NORM2]))

@@ -82,7 +82,7 @@ def _rebase(w: ScaledVector) -> None:
     w.c[NORM2] = _sum_of_squares(w.v)
 
 
-@jit
+@jit(inline=True)
 def scale(w: ScaledVector, factor: float) -> None:
     """w *= factor."""
     if w.c[NORM2] == 0.0:
@@ -94,13 +94,13 @@ def scale(w: ScaledVector, factor: float) -> None:
         _rebase(w)
 
 
-@jit
+@jit(inline=True)
 def dot(w: ScaledVector, rows: Rows, a: int, b: int) -> float:
     """<w, x_a - x_b>."""
     return w.c[S] * row_dot_diff(rows, a, b, w.v)
 
 
-@jit
+@jit(inline=True)
 def add(w: ScaledVector, rows: Rows, a: int, b: int, step: float) -> None:
     """w += step (x_a - x_b)."""
     s = w.c[S]
