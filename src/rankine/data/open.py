@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.concat import concat
@@ -18,10 +18,12 @@ from rankine.data.sources import Source, find_sources
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rankine.data.keywords import ReadKeywords
+
 __all__ = ["load", "scan"]
 
 
-def load(path: Any, **options: Any) -> Dataset:
+def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
     r"""Read files into memory.
 
     Parameters
@@ -30,8 +32,12 @@ def load(path: Any, **options: Any) -> Dataset:
         A path, a glob pattern, ``-`` for standard input, an open binary stream, or a list of
         these. Rows keep the order of the files; the matches of a pattern are sorted by name.
     **options
-        Fields of ``rankine.data.options.ReadOptions``: ``format``, ``n_features``, ``base``,
-        ``qid_type``, ``missing``, ``on_bad_row``, ``feature_names``, ``dtype``, ``group`` ...
+        Fields of ``rankine.data.options.ReadOptions``. The usual ones: ``n_features`` (width of
+        the matrix), ``base`` (first feature index of text, 1 or 0), ``qid_type`` ("int" or
+        "str"), ``missing`` ("error", or "zero" for NULL and NaN), ``on_bad_row`` ("error", or
+        "skip" and count), ``feature_names`` (list, or file with one name a line), ``dtype``
+        ("float64" or "float32"), ``group`` (rows per query, or the path of a ``.query`` file),
+        ``format``, ``progress``.
 
     Returns
     -------
@@ -70,7 +76,7 @@ def load(path: Any, **options: Any) -> Dataset:
     )
 
 
-def scan(path: Any, **options: Any) -> Scan:
+def scan(path: Any, **options: Unpack[ReadKeywords]) -> Scan:
     r"""Stream files as query-aligned blocks with bounded memory.
 
     The same options as ``load``, and ``block_rows``. Each pass re-reads the files and checks that

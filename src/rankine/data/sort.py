@@ -11,7 +11,7 @@ import os
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from rankine.kernels.compile import jit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rankine.data.keywords import ReadKeywords
     from rankine.data.sources import Source
 
 __all__ = ["SortReport", "sort_file"]
@@ -41,7 +42,9 @@ class SortReport:
     skipped: int
 
 
-def sort_file(path: Any, target: str | os.PathLike[str], **options: Any) -> SortReport:
+def sort_file(
+    path: Any, target: str | os.PathLike[str], **options: Unpack[ReadKeywords]
+) -> SortReport:
     """Write the rows of text files grouped by query, queries in increasing order of their ids.
 
     Parameters

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
-from rankine.core.errors import ChangedDataError, DataError, EmptyDataError
+from rankine.core.errors import ChangedDataError, DataError, EmptyDataError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -85,8 +85,7 @@ class Source:
                 fix="Save it to a file first, and give n_features to scan",
             )
         self.taken = True
-        stream = self._stream()
-        return cast("BinaryIO", Prefixed(self.peeked, stream)) if self.peeked else stream
+        return cast("BinaryIO", Prefixed(self.peeked or b"", self._stream()))
 
     def _stream(self) -> BinaryIO:
         if self.handle is None:
@@ -142,7 +141,7 @@ class Source:
 
 
 class Prefixed(io.RawIOBase):
-    """A stream whose first bytes were read already."""
+    """A stream whose first bytes were read already; closing it leaves the stream open."""
 
     def __init__(self, prefix: bytes, rest: BinaryIO) -> None:
         self._prefix = prefix
@@ -170,6 +169,8 @@ def read_fully(file: BinaryIO, count: int) -> bytes:
     pieces: list[bytes] = []
     left = count
     while left and (piece := file.read(left)):
+        if not isinstance(piece, bytes):
+            raise ParameterError("the stream gives text, not bytes", fix="Open it in binary mode")
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)

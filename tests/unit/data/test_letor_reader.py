@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import threading
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -17,6 +20,8 @@ from rankine.core.errors import (
     ParseError,
     SchemaError,
 )
+from rankine.data.keywords import ReadKeywords
+from rankine.data.options import ReadOptions
 
 LETOR4 = (
     b"# a comment line\n"
@@ -230,3 +235,46 @@ def test_full_rows_before_partial_ones(chunk, dense):
             if sparse.issparse(data.X):
                 data.X.check_format(full_check=True)
                 assert data.X.nnz == (full + tail).count(b":") - (full + tail).count(b"qid:")
+
+
+def test_keywords_are_the_options():
+    assert set(ReadKeywords.__annotations__) == {field.name for field in fields(ReadOptions)}
+
+
+def test_streams_of_the_caller_stay_open():
+    stream = io.BytesIO(b"1 qid:1 1:1\n")
+    assert rankine.load(stream).n_rows == 1
+    assert not stream.closed
+    with pytest.raises(ParameterError, match="binary mode"):
+        rankine.load(io.StringIO("1 qid:1 1:1\n"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_named_pipes(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(b"1 qid:1 1:1\n" * 1000,))
+    writer.start()
+    assert rankine.load(path).n_rows == 1000
+    writer.join()
+
+
+def test_a_dense_matrix_that_cannot_fit_is_refused():
+    with pytest.raises(LimitError, match="dense=False"):
+        load(b"1 qid:1 2147483647:1\n", dense=True, max_memory=2**30)
+    assert load(b"1 qid:1 2147483647:1\n").X.shape == (1, 2**31 - 1)
+
+
+def test_progress_is_shown_on_stderr_once_it_takes_long(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "x[bold].txt"
+    path.write_bytes(b"1 qid:1 1:1\n" * 1000)
+    rankine.load(path, progress=True)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("rankine.data.progress._PATIENCE", 0.0)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    rankine.load(path, progress=True, chunk_bytes=100)
+    shown = capsys.readouterr()
+    assert "Reading" in shown.err
+    assert shown.out == ""
+    rankine.load(path, chunk_bytes=100)
+    assert capsys.readouterr().err == ""

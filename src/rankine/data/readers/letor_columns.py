@@ -35,10 +35,12 @@ class Columns:
         self._options = options
         self._state = state
         self._arrays: dict[str, NDArray[Any]] = {}
+        self._before: dict[str, int] = {}
         self.reset()
 
     def reset(self) -> None:
-        """Forget all rows; arrays handed out before stay untouched."""
+        """Forget all rows, but not how much room they took; arrays handed out stay untouched."""
+        self._before = {name: self._need(name, 0)[0] for name in self._arrays}
         kinds: dict[str, Any] = {
             "indptr": np.int64,
             "indices": np.int32,
@@ -67,7 +69,8 @@ class Columns:
             used, worst = self._need(name, n_bytes)
             needed = used + worst + 2
             if needed > len(self._arrays[name]):
-                self._grow(name, used, max(needed, int(used * max(1.5, 1.05 * ahead)) + worst + 2))
+                expected = max(int(used * max(1.5, 1.05 * ahead)), self._before.get(name, 0))
+                self._grow(name, used, max(needed, expected + worst + 2))
         return Arrays(**self._arrays)
 
     def settle(self) -> None:
@@ -154,12 +157,12 @@ class Columns:
 
     def _dense(self, indptr: NDArray[np.int64], n_rows: int, n_features: int) -> Any:
         """Move rows to a dense array from the last to the first, giving memory back on the way."""
-        try:
-            out = np.zeros((n_rows, n_features), dtype=self._arrays["values"].dtype)
-        except MemoryError as error:
+        dtype = self._arrays["values"].dtype
+        if n_rows * n_features * dtype.itemsize > self._options.memory_limit:
             raise LimitError(
                 f"{n_rows} x {n_features} numbers do not fit in memory", fix="Pass dense=False"
-            ) from error
+            )
+        out = np.zeros((n_rows, n_features), dtype=dtype)
         cuts = np.unique(np.linspace(0, n_rows, _SLABS + 1).astype(np.int64))
         for start, stop in zip(cuts[-2::-1], cuts[:0:-1], strict=True):
             _scatter(indptr, self._arrays["indices"], self._arrays["values"], start, stop, out)
