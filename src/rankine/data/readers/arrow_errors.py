@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rankine.core.errors import DataError, FileKindError, LimitError
+from rankine.core.errors import DataError, FileKindError, LimitError, RankineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def arrow_errors(file: str, what: str, kind: type[DataError] = DataError) -> Ite
             file=file,
         ) from error
     except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
-        if isinstance(error, DataError):
+        if isinstance(error, RankineError):
             raise
         raise kind(
             f"{what} cannot be read: {_line(error)}",

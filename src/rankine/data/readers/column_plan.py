@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from rankine.core.errors import LimitError, ParameterError, SchemaError
+from rankine.data.readers.arrow_errors import arrow_errors
 from rankine.data.readers.arrow_types import is_list, is_number, is_text
 
 if TYPE_CHECKING:
@@ -100,6 +101,11 @@ class ColumnPlan:
 
 def plan_columns(schema: pa.Schema, options: ReadOptions, file: str) -> ColumnPlan:
     """Resolve names and types; every mismatch is an error that lists what the file holds."""
+    with arrow_errors(file, "the schema", SchemaError):
+        return _plan(schema, options, file)
+
+
+def _plan(schema: pa.Schema, options: ReadOptions, file: str) -> ColumnPlan:
     _refuse_twins(schema, file)
     roles = {role: _role(schema, options, role, file) for role in ("label", "query", *_OPTIONAL)}
     notes = read_notes(schema, file)

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from rankine.core.errors import LimitError, SchemaError
 from rankine.data.dataset import Dataset, finite
+from rankine.data.readers.arrow_errors import arrow_errors
 from rankine.data.readers.arrow_types import is_number, is_text
 from rankine.data.readers.column_plan import ColumnPlan
 from rankine.data.readers.list_rows import sparse_rows
@@ -46,6 +47,13 @@ def batch_to_dataset(
     batch: pa.RecordBatch, plan: ColumnPlan, options: ReadOptions, place: Place
 ) -> Dataset:
     """Convert one validated batch."""
+    with arrow_errors(place.file, place.part or "the table"):
+        return _convert(batch, plan, options, place)
+
+
+def _convert(
+    batch: pa.RecordBatch, plan: ColumnPlan, options: ReadOptions, place: Place
+) -> Dataset:
     n_rows = batch.num_rows
     faults = RowFaults(place, n_rows, skip=options.on_bad_row == "skip")
     zero = options.missing == "zero"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
@@ -14,7 +14,7 @@ from rankine.data.readers.arrow_types import is_text
 from rankine.data.readers.column_plan import plan_columns
 from rankine.data.readers.columns import batch_to_dataset, validate
 from rankine.data.readers.list_rows import highest_index
-from rankine.data.readers.parquet_pages import check_row_group
+from rankine.data.readers.parquet_pages import RowGroup, check_row_group, read_footer
 from rankine.data.readers.row_faults import Place
 
 if TYPE_CHECKING:
@@ -76,12 +76,12 @@ class _File:
         self._raw = raw
         self._name = name
         self._options = options
+        self._groups = read_footer(raw, name)
+        self.n_rows = sum(group.n_rows for group in self._groups)
         with arrow_errors(name, "the Parquet footer", FileKindError):
             limits = {"thrift_string_size_limit": 2**26, "thrift_container_size_limit": 2**20}
-            metadata = pq.ParquetFile(raw, **limits).metadata
-            schema = metadata.schema.to_arrow_schema()
+            schema = pq.ParquetFile(raw, **limits).schema_arrow
         self.plan = plan_columns(schema, options, name)
-        self.n_rows = metadata.num_rows
         # Text stays dictionary-encoded until its full size is known.
         texts = [column for column in self.plan.columns if is_text(schema.field(column).type)]
         with arrow_errors(name, "the Parquet footer", FileKindError):
@@ -96,12 +96,11 @@ class _File:
     def batches(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, Place]]:
         """Validated batches with their places; the row counts of the footer are verified."""
         first_row = 0
-        for number in range(self._file.num_row_groups):
+        for number, group in enumerate(self._groups):
             part = f"row group {number}"
-            with arrow_errors(self._name, f"the description of {part}"):
-                group = self._file.metadata.row_group(number)
-                rows = self._batch_rows(group, columns, part)
-            batches = self._file.iter_batches(rows, row_groups=[number], columns=columns)
+            with arrow_errors(self._name, part):
+                rows = self._batch_rows(group, columns)
+                batches = self._file.iter_batches(rows, row_groups=[number], columns=columns)
             found = 0
             while True:
                 with arrow_errors(self._name, part):
@@ -112,16 +111,16 @@ class _File:
                 validate(batch, place)
                 found += batch.num_rows
                 yield batch, place
-            if found != group.num_rows:
+            if found != group.n_rows:
                 raise SchemaError(
-                    f"{part} holds {found} rows but its description says {group.num_rows}",
+                    f"{part} holds {found} rows but its description says {group.n_rows}",
                     fix="The file is damaged; write it again",
                     file=self._name,
                 )
             first_row += found
 
-    def _batch_rows(self, group: Any, columns: list[str], part: str) -> int:
+    def _batch_rows(self, group: RowGroup, columns: list[str]) -> int:
         """Rows per batch, fewer where lists are long, so that a batch stays small."""
-        items = check_row_group(self._raw, group, set(columns), self._options, self._name, part)
-        per_row = -(-items // max(group.num_rows, 1))
+        items = check_row_group(self._raw, group, columns, self._options, self._name)
+        per_row = -(-items // max(group.n_rows, 1))
         return int(max(1, min(self._options.block_rows, BATCH_ITEMS // max(per_row, 1))))

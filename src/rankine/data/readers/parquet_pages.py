@@ -1,15 +1,16 @@
 """Sizes of Parquet pages before any is decoded.
 
-A file's footer may say what it likes; Arrow decodes what the header of each page says. These
-headers (Thrift compact protocol, ``parquet.thrift``) are walked here, so that a few bytes cannot
-ask for gigabytes.
+A file's footer may say what it likes; Arrow decodes what the header of each page says. Both
+(``parquet.thrift``) are read here, so that a few bytes cannot ask for gigabytes, and so that
+nothing depends on Arrow's own view of a damaged footer, which can end the process.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rankine.core.errors import LimitError, SchemaError
+from rankine.core.errors import FileKindError, LimitError, SchemaError
+from rankine.data.readers.thrift import INT, TEXT, read_struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,14 +19,33 @@ if TYPE_CHECKING:
 
     from rankine.data.options import ReadOptions
 
-__all__ = ["check_row_group"]
+__all__ = ["RowGroup", "check_row_group", "read_footer"]
 
 #: Expansion is not judged below this size: small data may be very repetitive.
 RATIO_FREE = 64 * 2**20
+_MAX_FOOTER = 2**28
 _HEADER_BYTES = 2048
 _MAX_HEADER_BYTES = 2**22
-_INTEGERS = frozenset((3, 4, 5, 6))
-_DATA_HEADERS = (5, 8)
+_WIDE = frozenset((2, 5))  # physical types of eight bytes: INT64, DOUBLE
+_CHUNK = {1: INT, 3: [TEXT], 7: INT, 9: INT, 11: INT}
+_FOOTER = {4: [{1: [{3: _CHUNK}], 3: INT}]}
+_PAGE = {2: INT, 3: INT, 5: {1: INT}, 8: {1: INT}}
+
+
+class Chunk(NamedTuple):
+    """Where the pages of one column of one row group lie."""
+
+    path: tuple[str, ...]
+    width: int
+    start: int
+    stop: int
+
+
+class RowGroup(NamedTuple):
+    """What the footer says about a row group."""
+
+    n_rows: int
+    chunks: list[Chunk]
 
 
 class Page(NamedTuple):
@@ -36,69 +56,91 @@ class Page(NamedTuple):
     items: int
 
 
+def read_footer(raw: pa.NativeFile, file: str) -> list[RowGroup]:
+    """Row groups of a file; anything malformed is an error."""
+    size = raw.size()
+    tail = raw.read_at(8, size - 8) if size >= 12 else b""
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != b"PAR1" or not 0 < length <= min(size - 12, _MAX_FOOTER):
+        raise FileKindError(
+            "not a complete Parquet file: no footer at its end",
+            fix="Fetch or write it again; encrypted files cannot be read",
+            file=file,
+        )
+    data = raw.read_at(length, size - 8 - length)
+    try:
+        found, _ = read_struct(data, 0, _FOOTER)
+        return [
+            RowGroup(group[3], [_chunk(column[3]) for column in group[1]])
+            for group in found.get(4, [])
+        ]
+    except (KeyError, IndexError, ValueError) as error:
+        raise FileKindError(
+            f"the Parquet footer is damaged: {error}", fix="Fetch or write it again", file=file
+        ) from error
+
+
+def _chunk(fields: dict[int, Any]) -> Chunk:
+    start = fields[9]
+    if fields.get(11, 0) > 0:
+        start = min(start, fields[11])
+    width = 8 if fields[1] in _WIDE else 4
+    return Chunk(tuple(fields[3]), width, start, start + fields[7])
+
+
 def check_row_group(
-    raw: pa.NativeFile, group: Any, columns: set[str], options: ReadOptions, file: str, part: str
+    raw: pa.NativeFile, group: RowGroup, columns: list[str], options: ReadOptions, file: str
 ) -> int:
     """Refuse a row group whose columns would expand too far.
 
     Flat columns are decoded batch by batch, so only their largest pages count; a list column may
     be one row, so all its items count. Returns the largest number of items of a list column.
     """
-    if group.num_rows == 0:
+    if group.n_rows == 0:
         return 0
-    pages = items = list_bytes = stored = 0
-    for k in range(group.num_columns):
-        column = group.column(k)
-        top, _, inner = column.path_in_schema.partition(".")
-        if top not in columns and column.path_in_schema not in columns:
+    wanted = set(columns)
+    together = items = list_bytes = stored = 0
+    for chunk in group.chunks:
+        if chunk.path[0] not in wanted:
             continue
-        found = list(_pages(raw, column, file, part))
-        pages += max((page.expanded for page in found), default=0)
-        if inner and column.path_in_schema not in columns:
-            count = sum(page.items for page in found)
+        pages = list(_pages(raw, chunk, file))
+        together += max((page.expanded for page in pages), default=0)
+        if len(chunk.path) > 1:
+            count = sum(page.items for page in pages)
             items = max(items, count)
-            list_bytes += count * (8 if column.physical_type in ("INT64", "DOUBLE") else 4)
-            stored += sum(page.stored for page in found)
-    budget = options.memory_limit // 4
-    needed = max(pages, list_bytes)
-    if needed > budget:
+            list_bytes += count * chunk.width
+            stored += sum(page.stored for page in pages)
+    needed = max(together, list_bytes)
+    if needed > options.memory_limit // 4:
         raise LimitError(
-            f"{part} needs {needed} bytes at once, above a quarter of max_memory",
+            f"a row group needs {needed} bytes at once, above a quarter of max_memory",
             fix="Write smaller row groups and pages, or pass a larger max_memory",
             file=file,
         )
     if list_bytes > RATIO_FREE and list_bytes > options.max_ratio * max(stored, 1):
         raise LimitError(
-            f"{part} expands to more than {options.max_ratio} times its size",
+            f"a row group expands to more than {options.max_ratio} times its size",
             fix="If the file can be trusted, pass a larger max_ratio",
             file=file,
         )
     return items
 
 
-def _pages(raw: pa.NativeFile, column: Any, file: str, part: str) -> Iterator[Page]:
+def _pages(raw: pa.NativeFile, chunk: Chunk, file: str) -> Iterator[Page]:
     """Headers of the pages of one column chunk, in file order."""
-    starts = [column.data_page_offset]
-    if column.has_dictionary_page and column.dictionary_page_offset:
-        starts.append(column.dictionary_page_offset)
-    place = min(starts)
-    end = place + column.total_compressed_size
-    if place < 4 or end > raw.size():
-        raise SchemaError(
-            f"{part}: pages of {column.path_in_schema!r} lie outside the file",
-            fix="The file is damaged; write it again",
-            file=file,
-        )
-    while place < end:
-        header, length = _header(raw, place, end)
-        if header is None or header.stored < 0 or header.expanded < 0 or header.items < 0:
-            raise SchemaError(
-                f"{part}: a page of {column.path_in_schema!r} has no valid header",
-                fix="The file is damaged; write it again",
-                file=file,
-            )
+    if not 4 <= chunk.start <= chunk.stop <= raw.size():
+        raise _damaged(f"the pages of {'.'.join(chunk.path)!r} lie outside the file", file)
+    place = chunk.start
+    while place < chunk.stop:
+        header, length = _header(raw, place, chunk.stop)
+        if header is None or min(header) < 0:
+            raise _damaged(f"a page of {'.'.join(chunk.path)!r} has no valid header", file)
         yield header
         place += length + header.stored
+
+
+def _damaged(reason: str, file: str) -> SchemaError:
+    return SchemaError(reason, fix="The file is damaged; write it again", file=file)
 
 
 def _header(raw: pa.NativeFile, place: int, end: int) -> tuple[Page | None, int]:
@@ -107,59 +149,12 @@ def _header(raw: pa.NativeFile, place: int, end: int) -> tuple[Page | None, int]
     while True:
         data = raw.read_at(min(size, end - place), place)
         try:
-            fields, length = _struct(data, 0, 0)
+            fields, length = read_struct(data, 0, _PAGE)
+            items = (fields.get(5) or fields.get(8) or {}).get(1, 0)
+            return Page(fields[3], fields[2], items), length
         except IndexError:
             if size >= min(end - place, _MAX_HEADER_BYTES):
                 return None, 0
             size *= 16
-            continue
-        except ValueError:
+        except (KeyError, ValueError):
             return None, 0
-        headers = [fields[k] for k in _DATA_HEADERS if isinstance(fields.get(k), dict)]
-        expanded, stored = fields.get(2), fields.get(3)
-        if not isinstance(expanded, int) or not isinstance(stored, int):
-            return None, 0
-        return Page(stored, expanded, headers[0].get(1, 0) if headers else 0), length
-
-
-def _struct(data: bytes, place: int, depth: int) -> tuple[dict[int, Any], int]:
-    """Integer and struct fields of a Thrift struct; other fields are passed over."""
-    if depth > 4:
-        raise ValueError("nested too deeply")
-    fields: dict[int, Any] = {}
-    number = 0
-    while (head := data[place]) != 0:
-        place += 1
-        kind, step = head & 15, head >> 4
-        if step:
-            number += step
-        else:
-            number, place = _integer(data, place)
-        if kind in _INTEGERS:
-            fields[number], place = _integer(data, place) if kind != 3 else (data[place], place + 1)
-        elif kind == 12:
-            fields[number], place = _struct(data, place, depth + 1)
-        elif kind == 8:
-            length, place = _varint(data, place)
-            place += length
-        elif kind not in (1, 2):
-            raise ValueError("not part of a page header")
-    return fields, place + 1
-
-
-def _integer(data: bytes, place: int) -> tuple[int, int]:
-    value, place = _varint(data, place)
-    return (value >> 1) ^ -(value & 1), place
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[place]
-        place += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, place
-        shift += 7
-        if shift > 63:
-            raise ValueError("number too long")

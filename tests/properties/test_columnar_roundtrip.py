@@ -1,0 +1,70 @@
+"""Any data set survives any chain of formats, to the bit."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import rankine
+from rankine.data import Dataset
+
+FORMATS = ("txt", "parquet", "arrow", "arrows", "npz")
+names = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), min_size=1
+)
+
+
+@st.composite
+def datasets(draw):
+    n_rows = draw(st.integers(1, 12))
+    n_features = draw(st.integers(1, 5))
+    width = draw(st.sampled_from((32, 64)))
+    values = st.floats(allow_nan=False, allow_infinity=False, width=width)
+    cells = draw(st.lists(st.one_of(st.just(0.0), values), min_size=n_rows * n_features,
+                          max_size=n_rows * n_features))  # fmt: skip
+    X = np.array(cells, dtype=f"f{width // 8}").reshape(n_rows, n_features)
+    X[X == 0] = 0  # text has no negative zero to speak of in absent features
+    matrix = sparse.csr_matrix(X) if draw(st.booleans()) else X
+    sizes = draw(st.lists(st.integers(1, 4), min_size=n_rows, max_size=n_rows))
+    ids = draw(
+        st.lists(st.integers(-(2**63), 2**63 - 1), min_size=n_rows, max_size=n_rows, unique=True)
+    )
+    qid = np.repeat(np.array(ids), sizes)[:n_rows]
+    y = draw(st.lists(st.floats(-1e300, 1e300), min_size=n_rows, max_size=n_rows))
+    return Dataset.from_arrays(matrix, np.array(y) + 0.0, qid)
+
+
+@settings(max_examples=60, deadline=None)
+@given(datasets(), st.lists(st.sampled_from(FORMATS), min_size=1, max_size=4), st.data())
+def test_chains_of_formats(data, chain, choose):
+    dtype = data.X.dtype.name
+    current = data
+    with tempfile.TemporaryDirectory() as folder:
+        for k, suffix in enumerate(chain):
+            layouts = (None, "sparse", "columns")
+            layout = None if suffix == "txt" else choose.draw(st.sampled_from(layouts))
+            path = Path(folder) / f"{k}.{suffix}"
+            current.save(path, **({} if layout is None else {"layout": layout}))
+            current = rankine.load(path, n_features=data.n_features, dtype=dtype)
+            assert current.X.dtype == data.X.dtype
+            assert current.fingerprint == data.fingerprint
+    np.testing.assert_array_equal(current.y, data.y)
+    np.testing.assert_array_equal(current.qid, data.qid)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(names, min_size=1, max_size=6, unique=True), st.sampled_from(FORMATS[1:]))
+def test_any_feature_name_survives(found, suffix):
+    taken = {"label", "qid", "indices", "values"}
+    chosen = [name for name in found if name not in taken] or ["a"]
+    data = Dataset.from_arrays(np.eye(len(chosen)), np.arange(len(chosen)), feature_names=chosen)
+    with tempfile.TemporaryDirectory() as folder:
+        for layout in ("sparse", "columns"):
+            path = Path(folder) / f"data.{suffix}"
+            data.save(path, layout=layout)
+            back = rankine.load(path)
+            assert back.feature_names == tuple(chosen)
+            assert back.fingerprint == data.fingerprint
