@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rankine.data.sources import Source
 
-__all__ = ["arrow_errors", "open_seekable"]
+__all__ = ["arrow_errors", "first_line", "open_seekable"]
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def arrow_errors(file: str, what: str, kind: type[DataError] = DataError) -> Ite
         yield
     except (pa.ArrowMemoryError, MemoryError) as error:
         raise LimitError(
-            f"{what} needs more memory than there is: {_line(error)}",
+            f"{what} needs more memory than there is: {first_line(error)}",
             fix="The file is damaged or hostile, or needs smaller row groups",
             file=file,
         ) from error
@@ -32,13 +32,13 @@ def arrow_errors(file: str, what: str, kind: type[DataError] = DataError) -> Ite
         if isinstance(error, RankineError):
             raise
         raise kind(
-            f"{what} cannot be read: {_line(error)}",
+            f"{what} cannot be read: {first_line(error)}",
             fix="The file is damaged, or not of this kind; write it again",
             file=file,
         ) from error
 
 
-def _line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """First line of a message, cut to a readable length."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:200]

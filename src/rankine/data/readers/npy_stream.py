@@ -13,6 +13,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from rankine.core.errors import CompressionError, FileKindError, LimitError, SchemaError
+from rankine.data.readers.arrow_errors import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,9 @@ def open_archive(source: Source, options: ReadOptions) -> Iterator[Archive]:
             archive = zipfile.ZipFile(raw)
         except (*_DAMAGE, ValueError) as error:
             raise FileKindError(
-                f"not a complete npz archive: {error}", fix="Save it again", file=source.name
+                f"not a complete npz archive: {first_line(error)}",
+                fix="Save it again",
+                file=source.name,
             ) from error
         with archive:
             yield Archive(archive, source.name, options)
@@ -80,7 +83,9 @@ class Archive:
             member = self._archive.open(info)
         except (*_DAMAGE, ValueError) as error:
             raise CompressionError(
-                f"member {name!r} cannot be opened: {error}", fix="Save it again", file=self._file
+                f"member {name!r} cannot be opened: {first_line(error)}",
+                fix="Save it again",
+                file=self._file,
             ) from error
         with member:
             yield NpyStream(member, info, name, self._file)
@@ -99,7 +104,7 @@ class NpyStream:
             read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             self.shape, by_column, self.dtype = read(member, max_header_size=10_000)
         except (*_DAMAGE, ValueError, TypeError, KeyError, SyntaxError) as error:
-            raise self._error(f"is not an array: {str(error).splitlines()[0][:200]}") from error
+            raise self._error(f"is not an array: {first_line(error)}") from error
         header = info.file_size - member_left(member, info)
         if self.dtype.hasobject or self.dtype.itemsize == 0:
             raise self._error(f"holds {self.dtype}: Python objects are never read")
@@ -120,7 +125,7 @@ class NpyStream:
             try:
                 piece = self._member.read(min(len(view) - filled, 2**24))
             except (*_DAMAGE, ValueError) as error:
-                raise self._error(f"is damaged: {error}") from error
+                raise self._error(f"is damaged: {first_line(error)}") from error
             if not piece:
                 raise self._error("ends too early")
             view[filled : filled + len(piece)] = np.frombuffer(piece, dtype=np.uint8)
