@@ -88,15 +88,16 @@ def _stack(parts: list[Any]) -> Any:
     width = max(part.shape[1] for part in parts)
     n_rows = sum(part.shape[0] for part in parts)
     dtype = np.result_type(*(part.dtype for part in parts))
-    if not any(sparse.issparse(part) for part in parts) and len({p.shape[1] for p in parts}) == 1:
-        out = np.empty((n_rows, width), dtype=dtype)
+    if not any(sparse.issparse(part) for part in parts):
+        out = np.zeros((n_rows, width), dtype=dtype)
         row = 0
         while parts:
             part = parts.pop(0)
-            out[row : row + part.shape[0]] = part
+            out[row : row + part.shape[0], : part.shape[1]] = part
             row += part.shape[0]
         return out
-    return _stack_csr([sparse.csr_matrix(part) for part in parts], n_rows, width, dtype)
+    compressed = [sparse.csr_matrix(parts.pop(0)) for _ in range(len(parts))]
+    return _stack_csr(compressed, n_rows, width, dtype)
 
 
 def _stack_csr(parts: list[Any], n_rows: int, width: int, dtype: Any) -> Any:

@@ -124,6 +124,20 @@ def test_many_files_in_the_given_order(tmp_path):
         rankine.load(tmp_path)
 
 
+def test_storage_of_several_files(tmp_path):
+    for name, row in (
+        ("1", b"1 qid:1 1:1 2:2\n"),
+        ("2", b"1 qid:2 1:3\n"),
+        ("3", b"1 qid:3 9:4\n"),
+    ):
+        (tmp_path / name).write_bytes(row)
+    dense = rankine.load([tmp_path / "1", tmp_path / "2"])
+    assert dense.X.tolist() == [[1, 2], [3, 0]]
+    mixed = rankine.load([tmp_path / "1", tmp_path / "3"])
+    assert sparse.issparse(mixed.X)
+    assert mixed.X.toarray()[:, [0, 1, 8]].tolist() == [[1, 2, 0], [0, 0, 4]]
+
+
 def test_standard_input(monkeypatch):
     class Stdin:
         buffer = io.BytesIO(b"1 qid:1 1:1\n")

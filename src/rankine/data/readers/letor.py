@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["measure", "read", "read_blocks"]
 
+#: Values after which a block is handed on: joining small pieces needs less memory than large ones.
+_BLOCK_VALUES = 2**19
+
 
 def read(source: Source, options: ReadOptions) -> Dataset:
     """The whole file."""
@@ -38,10 +41,10 @@ def read(source: Source, options: ReadOptions) -> Dataset:
 
 
 def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
-    """Blocks of about ``block_rows`` rows in file order."""
+    """Blocks of at most about ``block_rows`` rows or a few megabytes, in file order."""
     reader = Reader(source, options, streaming=True)
     for _ in reader.windows():
-        if reader.n_rows >= options.block_rows:
+        if reader.n_rows >= options.block_rows or reader.n_values >= _BLOCK_VALUES:
             yield reader.take()
     if reader.n_rows or reader.notes:
         yield reader.take()
@@ -89,6 +92,11 @@ class Reader:
     def n_rows(self) -> int:
         """Rows in the columns."""
         return int(self._state[State.ROWS])
+
+    @property
+    def n_values(self) -> int:
+        """Values in the columns."""
+        return int(self._state[State.NNZ])
 
     @property
     def width(self) -> int:

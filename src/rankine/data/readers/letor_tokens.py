@@ -17,9 +17,9 @@ import numpy as np
 
 from rankine.data.readers.letor_codes import Fault, State, ends_token
 from rankine.data.readers.letor_docid import copy_docid
-from rankine.kernels.numbers import GOOD, HARD, MALFORMED, parse_number
 from rankine.data.readers.letor_query import parse_int_qid, parse_text_qid
 from rankine.kernels.compile import jit
+from rankine.kernels.numbers import GOOD, HARD, MALFORMED, parse_number
 
 __all__ = ["Arrays", "Rules", "parse_lines"]
 
