@@ -1,0 +1,103 @@
+"""NDCG@10 of 10,000 queries x 100 documents: CPU time against ranx and scikit-learn.
+
+    python benchmarks/metrics.py [--peers PYTHON] [--repeat 7]
+
+Every tool evaluates the same labels (0-4, exponential gain) and scores in a process of its own, on
+one core, best of ``--repeat`` by CPU time after a warm-up that compiles; rounds alternate between
+tools, so that a busy machine hits all alike. Building ranx's dictionaries is not counted. The
+values must agree. ``--peers`` names a Python with ranx installed. Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+QUERIES, DOCUMENTS = 10_000, 100
+
+DATA = f"""
+import json, sys, time
+import numpy as np
+rng = np.random.default_rng(0)
+y = rng.integers(0, 5, ({QUERIES}, {DOCUMENTS}))
+s = rng.normal(size=({QUERIES}, {DOCUMENTS}))
+"""
+
+TOOLS = {
+    "rankine": """
+from rankine.metrics import evaluate
+labels, scores = y.ravel().astype(float), s.ravel()
+qid = np.repeat(np.arange(len(y)), y.shape[1])
+work = lambda: evaluate("ndcg@10", labels, scores, qid)
+""",
+    "ranx": """
+from ranx import Qrels, Run, evaluate
+docs = [f"d{i}" for i in range(y.shape[1])]
+qrels = Qrels({f"q{q}": dict(zip(docs, row.tolist())) for q, row in enumerate(y)})
+run = Run({f"q{q}": dict(zip(docs, row.tolist())) for q, row in enumerate(s)})
+work = lambda: evaluate(qrels, run, "ndcg_burges@10")
+""",
+    "scikit-learn": """
+from sklearn.metrics import ndcg_score
+gains = 2.0**y - 1
+work = lambda: ndcg_score(gains, s, k=10, ignore_ties=True)
+""",
+}
+
+CHILD = """
+value = work()
+seconds = []
+for _ in range(3):
+    start = time.process_time()
+    work()
+    seconds.append(time.process_time() - start)
+print(json.dumps([min(seconds), float(value)]))
+"""
+
+
+def run(tool, python):
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "RANKINE_NUM_THREADS": "1"}
+    command = [python, "-W", "ignore", "-c", DATA + TOOLS[tool] + CHILD]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise SystemExit(f"{tool}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", help="a Python with ranx installed")
+    parser.add_argument("--repeat", type=int, default=7)
+    arguments = parser.parse_args()
+    pythons = {"rankine": sys.executable, "scikit-learn": sys.executable}
+    if arguments.peers:
+        pythons["ranx"] = arguments.peers
+    best, values = {}, {}
+    for turn in range(arguments.repeat):
+        for tool, python in pythons.items():
+            if tool == "ranx" and turn > 1:
+                continue  # its dictionaries take half a minute to build
+            seconds, values[tool] = run(tool, python)
+            best[tool] = min(seconds, best.get(tool, seconds))
+    assert max(values.values()) - min(values.values()) < 1e-9, values
+    print(
+        json.dumps(
+            {
+                "lists": f"{QUERIES} x {DOCUMENTS}",
+                "cpu_ms": {tool: round(1e3 * seconds, 2) for tool, seconds in best.items()},
+                "times_faster": {
+                    tool: round(seconds / best["rankine"], 1)
+                    for tool, seconds in best.items()
+                    if tool != "rankine"
+                },
+                "value": values["rankine"],
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
