@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from rankine.evaluation.cross_validation import cross_validate
     from rankine.model import LinearModel, ModelBundle
     from rankine.rankers.domination import DominationRanker
+    from rankine.rankers.domination_path import domination_path
     from rankine.rankers.elastic import ElasticRanker
     from rankine.rankers.least_squares import LeastSquaresRanker
     from rankine.rankers.pairs import sample_pairs
     from rankine.rankers.ranksvm import RankSVM
     from rankine.rankers.spd import SPDRanker
+    from rankine.rankers.topics import fit_topics
     from rankine.scoring import Scorer
 
 #: Public name -> module that holds it (a module that is public itself maps to itself).
@@ -38,6 +40,8 @@ _PUBLIC = {
     "Scorer": "rankine.scoring",
     "compare": "rankine.evaluation.compare",
     "cross_validate": "rankine.evaluation.cross_validation",
+    "domination_path": "rankine.rankers.domination_path",
+    "fit_topics": "rankine.rankers.topics",
     "load": "rankine.data.open",
     "metrics": "rankine.metrics",
     "sample_pairs": "rankine.rankers.pairs",
@@ -57,6 +61,8 @@ __all__ = [
     "__version__",
     "compare",
     "cross_validate",
+    "domination_path",
+    "fit_topics",
     "load",
     "metrics",
     "sample_pairs",

@@ -85,11 +85,6 @@ class LabelIndex:
 
     def require_pairs(self) -> None:
         """Raise NoPairsError when there is nothing to rank."""
-        if len(self.order) == 1:
-            raise NoPairsError(
-                "1 sample cannot be ranked: there is no other row to compare it with",
-                fix="Pass at least two rows of one query with different labels",
-            )
         if len(self.usable) == 0:
             raise NoPairsError(
                 "no query holds two different labels, so no pair can be formed",

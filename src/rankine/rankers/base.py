@@ -24,6 +24,7 @@ from rankine.data.dataset import Dataset, check_weight, require_rows, row_scores
 from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
 from rankine.rankers.monitor import Monitor
+from rankine.rankers.plain import plain
 from rankine.transforms.scaling import Scaling, fit_scaling
 
 if TYPE_CHECKING:
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.solvers.base import Callback, Solution
 
-__all__ = ["BaseRanker", "Job", "plain_parameters", "resolve_query_weight", "resolve_seed"]
+__all__ = [
+    "BaseRanker",
+    "Job",
+    "Prepared",
+    "plain_parameters",
+    "resolve_query_weight",
+    "resolve_seed",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +69,16 @@ class Job:
     valid: Dataset | None
     callbacks: Sequence[Callback]
     seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A job, and what is needed to keep its result: scaling, unscaled data, evaluation."""
+
+    job: Job
+    scaling: Scaling
+    data: Dataset
+    monitor: Monitor | None
 
 
 class BaseRanker(BaseEstimator):
@@ -122,6 +140,31 @@ class BaseRanker(BaseEstimator):
             Functions of a ``Progress``; one that returns True stops training.
         """
         started = time.perf_counter()
+        prepared = self._prepare(
+            X, y, qid, group, sample_weight, query_weight, eval_set, eval_qid, coef_init, callbacks
+        )
+        monitor, patience = prepared.monitor, getattr(self, "early_stopping", None)
+        solution = self._solve(prepared.job)
+        self.evals_ = [] if monitor is None else monitor.trace
+        if monitor is not None and patience is not None and monitor.best_coef is not None:
+            solution = replace(solution, coef=monitor.best_coef, stop_reason="early_stopping")
+        self._keep(solution, prepared.scaling, prepared.data, time.perf_counter() - started)
+        return self
+
+    def _prepare(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        group: Any,
+        sample_weight: Any,
+        query_weight: Any,
+        eval_set: Any,
+        eval_qid: Any,
+        coef_init: Any = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Prepared:
+        """Check and scale what ``fit`` was given."""
         data = self._dataset(X, y, qid, group, sample_weight, reset=True)
         if data.n_rows == 1:
             raise NoPairsError(
@@ -141,12 +184,7 @@ class BaseRanker(BaseEstimator):
             tuple(callbacks) if monitor is None else (monitor, *callbacks),
             resolve_seed(self.random_state),
         )
-        solution = self._solve(job)
-        self.evals_ = [] if monitor is None else monitor.trace
-        if monitor is not None and patience is not None and monitor.best_coef is not None:
-            solution = replace(solution, coef=monitor.best_coef, stop_reason="early_stopping")
-        self._keep(solution, scaling, data, time.perf_counter() - started)
-        return self
+        return Prepared(job, scaling, data, monitor)
 
     def _solve(self, job: Job) -> Solution:
         """Train on a prepared job."""
@@ -235,10 +273,10 @@ class BaseRanker(BaseEstimator):
             parameters={"ranker": self._system, **plain_parameters(self)},
             provenance={
                 "rankine": __version__,
-                "training": _plain(self.training_),
+                "training": plain(self.training_),
                 "n_iter": int(self.n_iter_),
                 "stop_reason": self.solution_.stop_reason,
-                "certificate": _plain(dict(self.solution_.certificate)),
+                "certificate": plain(dict(self.solution_.certificate)),
             },
         )
 
@@ -363,23 +401,4 @@ def resolve_query_weight(query_weight: Any, data: Dataset) -> NDArray[np.float64
 
 def plain_parameters(ranker: BaseRanker) -> dict[str, Any]:
     """Constructor parameters in JSON-able form."""
-    return _plain(ranker.get_params(deep=False))
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON-able form of parameters; what cannot be written is named, not dropped."""
-    return {name: _plain_value(value) for name, value in values.items()}
-
-
-def _plain_value(value: Any) -> Any:
-    if isinstance(value, (np.floating, np.integer, np.bool_)):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist() if value.size <= 64 else f"array of shape {value.shape}"
-    if isinstance(value, (list, tuple)):
-        return [_plain_value(item) for item in value]
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    if isinstance(value, dict):
-        return _plain({str(key): item for key, item in value.items()})
-    return f"<{type(value).__name__}>"
+    return plain(ranker.get_params(deep=False))

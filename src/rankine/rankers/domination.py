@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,12 +10,19 @@ import numpy as np
 from rankine.core.errors import ParameterError
 from rankine.kernels.columns import columns_of
 from rankine.rankers.base import BaseRanker, Job
+from rankine.rankers.checks import check_choice, check_count, check_positive
 from rankine.rankers.domination_task import TaskOptions, task_levels
 from rankine.solvers.coordinate_descent import CoordinateDescent, Penalty, Settings
 from rankine.solvers.domination import domination_descent, restart
 
 if TYPE_CHECKING:
-    from rankine.solvers.base import Solution
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+    from rankine.model import ModelBundle
+    from rankine.rankers.regularization_path import RegularizationPath
+    from rankine.solvers.base import Callback, Solution
 
 __all__ = ["DominationRanker"]
 
@@ -150,12 +156,14 @@ class DominationRanker(BaseRanker):
         self.n_threads = n_threads
 
     def _solve(self, job: Job) -> Solution:
-        settings = self._settings(job.seed)
+        settings = self.solver_settings(job.seed, self.n_threads)
         descent = self._descent(job)
         slopes = descent.gradient(self.n_threads)
         self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
-        self.l1_ = self._l1(self.l1_max_)
-        start = None if job.coef_init is None else job.coef_init
+        self.l1_ = self.resolve_l1(self.l1_max_, self.l1)
+        if self.n_nonzero is not None:
+            return self._best_within(job, descent)
+        start = job.coef_init
         if start is not None:
             restart(descent, start)
         solution = descent.solve(
@@ -167,21 +175,77 @@ class DominationRanker(BaseRanker):
         warn_unless_done(solution)
         return solution
 
+    def _best_within(self, job: Job, descent: CoordinateDescent) -> Solution:
+        """The best model with at most ``n_nonzero`` features; w = 0 when no other is so small."""
+        from rankine.rankers.domination_path import best_within
+
+        limit = int(self.n_nonzero or 0)
+        point = best_within(self, job, descent, self.l1_max_, limit) if self.l1_max_ > 0 else None
+        if point is None:
+            restart(descent, np.zeros(len(descent.w)))
+            self.l1_ = self.l1_max_
+            return descent.solve(
+                Penalty(self.l1_max_, float(self.l2)),
+                self.solver_settings(job.seed, self.n_threads),
+            )
+        self.l1_ = point.l1
+        return point.solution
+
+    def path(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        eval_set: Any = None,
+        eval_qid: ArrayLike | None = None,
+        l1s: Sequence[float] | None = None,
+        n_steps: int = 30,
+        min_ratio: float = 0.01,
+        max_nonzero: int | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> RegularizationPath:
+        """Solve for a falling l1, each from the one before; see ``rankine.domination_path``."""
+        from rankine.rankers.domination_path import path_of
+
+        prepared = self._prepare(X, y, qid, group, sample_weight, query_weight, eval_set, eval_qid)
+        return path_of(
+            self,
+            prepared,
+            self._descent(prepared.job),
+            self.solver_settings(prepared.job.seed, self.n_threads),
+            l1s=l1s,
+            n_steps=n_steps,
+            min_ratio=min_ratio,
+            max_nonzero=max_nonzero,
+            callbacks=callbacks,
+        )
+
+    def fit_topics(self, X: Any, Y: Any, **options: Any) -> ModelBundle:
+        """Learn one model per column of Y over the same rows; see ``rankine.fit_topics``."""
+        from rankine.rankers.topics import topics_of
+
+        return topics_of(self, X, Y, **options)
+
     def _descent(self, job: Job) -> CoordinateDescent:
         data = job.data
         levels = task_levels(
             data.y,
             data.queries,
             job.query_weight,
-            self._task_options(),
+            self.task_options(),
             weight=data.weight,
             columns=data.columns,
             labels=data.labels,
         )
         return domination_descent(columns_of(data.rows, data.n_features), levels)
 
-    def _l1(self, largest: float) -> float:
-        l1 = DEFAULT_SHARE * largest if self.l1 is None else float(self.l1)
+    def resolve_l1(self, largest: float, chosen: float | None) -> float:
+        """The l1 to use: the chosen one, or the default share of the largest (None or NaN)."""
+        l1 = DEFAULT_SHARE * largest if chosen is None or np.isnan(chosen) else float(chosen)
         if l1 == 0.0 and self.l2 == 0.0 and largest > 0.0:
             raise ParameterError(
                 "l1 = l2 = 0: without a penalty the loss need not have a minimum",
@@ -189,37 +253,28 @@ class DominationRanker(BaseRanker):
             )
         return l1
 
-    def _task_options(self) -> TaskOptions:
+    def task_options(self) -> TaskOptions:
+        """What the parameters say about the loss, checked."""
         return TaskOptions(self.normalization, self.margin, self.margin_scale, self.margin_table)
 
-    def _settings(self, seed: int) -> Settings:
+    def solver_settings(self, seed: int, threads: int | None = None) -> Settings:
+        """What the parameters say about the descent, checked."""
         for name in ("l1", "l2", "tol"):
             value = getattr(self, name)
-            if name == "l1" and value is None:
-                continue
-            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-                raise ParameterError(
-                    f"{name}={value!r} must be a finite number >= 0", fix="Pass such a number"
-                )
-        for name, known in (("curvature", CURVATURES), ("order", ORDERS)):
-            if getattr(self, name) not in known:
-                raise ParameterError(
-                    f"{name}={getattr(self, name)!r} is not one of {', '.join(known)}",
-                    fix="Choose one of them",
-                )
-        for name in ("max_iter", "n_nonzero"):
-            value = getattr(self, name)
-            if value is not None and (int(value) != value or value < 1):
-                raise ParameterError(
-                    f"{name}={value!r} must be a positive integer", fix="Pass 1 or more"
-                )
+            if value is not None and value != 0:
+                check_positive(name, value)
+        check_choice("curvature", self.curvature, CURVATURES)
+        check_choice("order", self.order, ORDERS)
+        check_count("max_iter", self.max_iter)
+        if self.n_nonzero is not None:
+            check_count("n_nonzero", self.n_nonzero)
         return Settings(
             float(self.tol),
             int(self.max_iter),
             self.curvature == "paper",
             self.order == "random",
             seed,
-            self.n_threads,
+            threads,
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import NoPairsError, ParameterError
+from rankine.core.errors import NoPairsError
 from rankine.data.label_index import LabelIndex
 from rankine.data.query_index import QueryIndex
 from rankine.losses.domination import (
@@ -19,6 +19,7 @@ from rankine.losses.domination import (
     resolve_margin,
     resolve_table,
 )
+from rankine.rankers.checks import check_choice
 
 __all__ = ["NORMALIZATIONS", "TaskOptions", "task_levels"]
 
@@ -35,11 +36,7 @@ class TaskOptions:
     margin_table: Any = None
 
     def __post_init__(self) -> None:
-        if self.normalization not in NORMALIZATIONS:
-            raise ParameterError(
-                f"normalization={self.normalization!r} is not one of {', '.join(NORMALIZATIONS)}",
-                fix="Choose one of them",
-            )
+        check_choice("normalization", self.normalization, NORMALIZATIONS)
 
 
 def task_levels(

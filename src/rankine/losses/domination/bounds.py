@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from rankine.kernels.compile import jit
-from rankine.losses.domination.state import Domination
+from rankine.losses.domination.levels import LEVEL, LEVELS, MARGIN, QUERY, ROW, ROWS, SLOTS, TERM
+from rankine.losses.domination.state import ANCHOR, BELOW, Domination
 
 __all__ = ["dual_value", "loss_value"]
 
@@ -28,13 +29,13 @@ def loss_value(state: Domination) -> float:
     """L = sum_i v a_i log(1 + e^{log Z_k - rho_i})."""
     levels = state.levels
     total = 0.0
-    for k in range(levels.level_query.shape[0]):
-        if state.level_below[k] <= 0.0:
+    for k in range(levels.level.shape[0] - 1):
+        if state.level[k, BELOW] <= 0.0:
             continue
-        log_below = np.log(state.level_below[k]) + state.anchor[levels.level_query[k]]
-        for d in range(levels.slot_ptr[k], levels.slot_ptr[k + 1]):
-            z = log_below - (state.score[levels.slot_row[d]] - levels.slot_margin[d])
-            total += levels.slot_term[d] * (max(z, 0.0) + np.log1p(np.exp(-abs(z))))
+        log_below = np.log(state.level[k, BELOW]) + state.query[levels.level[k, QUERY], ANCHOR]
+        for d in range(levels.level[k, SLOTS], levels.level[k + 1, SLOTS]):
+            z = log_below - (state.score[levels.place[d, ROW]] - levels.slot[d, MARGIN])
+            total += levels.slot[d, TERM] * (max(z, 0.0) + np.log1p(np.exp(-abs(z))))
     return total
 
 
@@ -44,46 +45,45 @@ def _entropy(v: float) -> float:
 
 
 @jit
-def _score_sums(state: Any) -> Any:
-    """Sum of E f over every bottom and every dominating level."""
+def _score_sums(state: Any, q: int, level: Any) -> float:
+    """Sum of E f over the bottom of a query; over its dominating levels into ``level``."""
     levels = state.levels
-    n_queries = levels.query_term.shape[0]
-    n_bottoms = np.uint32(n_queries + 1)
-    bottom = np.zeros(n_queries)
-    level = np.zeros(levels.level_query.shape[0])
-    for q in range(n_queries):
-        for p in range(levels.query_ptr[q], levels.query_ptr[q + 1]):
-            row = levels.order[p]
-            code = levels.code[row]
-            part = state.mass[row] * state.score[row]
-            if code < n_bottoms:
-                bottom[q] += part
-            else:
-                level[levels.slot_level[code - n_bottoms]] += part
-    return bottom, level
+    n_bottoms = np.uint32(levels.term.shape[0] + 1)
+    bottom = 0.0
+    for p in range(levels.query[q, ROWS], levels.query[q + 1, ROWS]):
+        row = levels.order[p]
+        code = levels.code[row]
+        part = state.mass[row] * state.score[row]
+        if code < n_bottoms:
+            bottom += part
+        else:
+            level[levels.place[code - n_bottoms, LEVEL]] += part
+    return bottom
 
 
 @jit
 def dual_value(state: Domination, kappa: float) -> float:
     """The dual without the term of l2."""
     levels = state.levels
-    bottom, level = _score_sums(state)
-    tabled = levels.table.shape[0] > 0
+    n_queries = levels.term.shape[0]
+    sums = np.zeros(levels.level.shape[0] - 1)
     total = 0.0
-    for q in range(levels.query_term.shape[0]):
-        scores = bottom[q]
-        for k in range(levels.level_ptr[q], levels.level_ptr[q + 1]):
-            if tabled:
-                scores = levels.table[levels.level_label[k], levels.bottom_label[q]] * bottom[q]
-                for l in range(levels.level_ptr[q], k):
-                    scores += levels.table[levels.level_label[k], levels.level_label[l]] * level[l]
-            if state.level_below[k] > 0.0:
-                log_below = np.log(state.level_below[k]) + state.anchor[q]
-                pull = scores / state.level_below[k] - log_below
-                for d in range(levels.slot_ptr[k], levels.slot_ptr[k + 1]):
-                    sigma = kappa * state.slot_slope[d] / levels.slot_term[d]
+    for q in range(n_queries):
+        bottom = _score_sums(state, q, sums)
+        scores = bottom
+        for k in range(levels.query[q, LEVELS], levels.query[q + 1, LEVELS]):
+            if levels.table.shape[0] > 0:
+                gaps = levels.table[levels.label[n_queries + k]]
+                scores = gaps[levels.label[q]] * bottom
+                for l in range(levels.query[q, LEVELS], k):
+                    scores += gaps[levels.label[n_queries + l]] * sums[l]
+            below = state.level[k, BELOW]
+            if below > 0.0:
+                pull = scores / below - np.log(below) - state.query[q, ANCHOR]
+                for d in range(levels.level[k, SLOTS], levels.level[k + 1, SLOTS]):
+                    sigma = kappa * state.slot[d, 0] / levels.slot[d, TERM]
                     part = -_entropy(sigma) - _entropy(1.0 - sigma)
-                    part -= sigma * (pull - levels.slot_margin[d])
-                    total += levels.slot_term[d] * part
-            scores += level[k]
+                    part -= sigma * (pull - levels.slot[d, MARGIN])
+                    total += levels.slot[d, TERM] * part
+            scores += sums[k]
     return total

@@ -19,203 +19,189 @@ import numpy as np
 from rankine.kernels.columns import column_row, column_start, column_stop
 from rankine.kernels.compile import jit
 from rankine.kernels.coordinates import curvature_bounds, shift, slope_and_curvature
-from rankine.losses.domination.state import TOP_EXPONENT, Domination, settle_query
+from rankine.losses.domination.levels import LEVEL, LEVELS, QUERY, ROWS
+from rankine.losses.domination.state import (
+    ANCHOR,
+    BELOW,
+    BEND,
+    BOTTOM,
+    MASS,
+    MOVES,
+    SLOPE,
+    TOP_EXPONENT,
+    Domination,
+    settle_query,
+)
 
 __all__: list[str] = []
 
 
 @jit
-def _open_query(state: Any, q: int, scratch: Any) -> None:
+def _open_query(levels: Any, q: Any, scratch: Any) -> None:
     """Note that the column at hand touches a query, and clear its sums."""
     scratch.seen[q] = scratch.tally[0]
     scratch.touched[scratch.tally[1]] = q
     scratch.tally[1] += 1
-    scratch.bottom[q, 0] = 0.0
-    scratch.bottom[q, 1] = 0.0
-    for k in range(state.levels.level_ptr[q], state.levels.level_ptr[q + 1]):
+    scratch.query[q, 0] = 0.0
+    scratch.query[q, 1] = 0.0
+    for k in range(levels.query[q, LEVELS], levels.query[q + 1, LEVELS]):
         scratch.level[k, 0] = 0.0
         scratch.level[k, 1] = 0.0
         scratch.level[k, 2] = 0.0
 
 
 @jit
-def _open_column(state: Any, stored: int, scratch: Any) -> bool:
-    """Begin a column; True when it is long enough to take every query without looking."""
-    scratch.tally[0] += 1
-    scratch.tally[1] = 0
-    n_queries = state.levels.query_term.shape[0]
-    every = n_queries + state.levels.level_query.shape[0] <= stored or n_queries == 1
-    if every:
-        for q in range(n_queries):
-            _open_query(state, q, scratch)
-    return every
-
-
-@jit
 def _query_of(levels: Any, code: Any, n_bottoms: Any) -> Any:
     if code < n_bottoms:
-        return np.uint32(code)
-    return levels.level_query[levels.slot_level[code - n_bottoms]]
+        return np.int64(code)
+    return np.int64(levels.level[levels.place[code - n_bottoms, LEVEL], QUERY])
 
 
 @jit
-def _gather(state: Any, columns: Any, r: int, scratch: Any) -> Any:
-    """Sums over the stored values of a column: sum v a sigma x and sum v a sigma (1-sigma) x^2."""
+def _gather(state: Any, columns: Any, r: Any, scratch: Any) -> Any:
+    """Sums over the stored values of a column: sum v a sigma x and sum v a sigma (1-sigma) x^2.
+
+    A column longer than the list of levels takes every query without looking; a shorter one
+    clears a query's sums when it first meets it.
+    """
     levels = state.levels
     code_of, mass_of, values = levels.code, state.mass, columns.values
-    bottom, level = scratch.bottom, scratch.level
-    n_queries = np.uint32(levels.query_term.shape[0])
-    n_bottoms = np.uint32(n_queries + 1)
+    in_query, in_level = scratch.query, scratch.level
+    none = np.uint32(levels.term.shape[0])
+    n_bottoms = np.uint32(none + 1)
     start, stop = column_start(columns, r), column_stop(columns, r)
-    every = _open_column(state, stop - start, scratch)
+    scratch.tally[0] += 1
+    scratch.tally[1] = 0
+    every = none == 1 or np.int64(levels.level.shape[0]) + np.int64(none) <= np.int64(stop - start)
+    if every:
+        for q in range(np.int64(none)):
+            _open_query(levels, q, scratch)
     slope = 0.0
     bend = 0.0
     for p in range(start, stop):
         row = column_row(columns, r, p)
         code = code_of[row]
-        if code == n_queries:
+        if code == none:
             continue
         if not every:
             q = _query_of(levels, code, n_bottoms)
             if scratch.seen[q] != scratch.tally[0]:
-                _open_query(state, q, scratch)
+                _open_query(levels, q, scratch)
         x = np.float64(values[p])
         first = mass_of[row] * x
         if code < n_bottoms:
-            bottom[code, 0] += first
-            bottom[code, 1] += first * x
+            in_query[code, 0] += first
+            in_query[code, 1] += first * x
         else:
             d = np.uint64(code - n_bottoms)
-            k = levels.slot_level[d]
-            pull = state.slot_bend[d] * x
-            level[k, 0] += first
-            level[k, 1] += first * x
-            level[k, 2] += pull
-            slope += state.slot_slope[d] * x
+            k = levels.place[d, LEVEL]
+            pull = state.slot[d, 1] * x
+            in_level[k, 0] += first
+            in_level[k, 1] += first * x
+            in_level[k, 2] += pull
+            slope += state.slot[d, 0] * x
             bend += pull * x
     return slope, bend
 
 
-@jit
-def _dominated_moments(state: Any, q: int, k: int, scratch: Any) -> Any:
-    """Sums of e^{M[k, l]} E x and E x^2 over the levels below k of query q."""
-    levels = state.levels
-    own = levels.level_label[k]
-    factor = levels.table[own, levels.bottom_label[q]]
-    first = factor * scratch.bottom[q, 0]
-    second = factor * scratch.bottom[q, 1]
-    for l in range(np.uint64(levels.level_ptr[q]), np.uint64(k)):
-        factor = levels.table[own, levels.level_label[l]]
-        first += factor * scratch.level[l, 0]
-        second += factor * scratch.level[l, 1]
-    return first, second
-
-
 @slope_and_curvature.answer(Domination)
-def _domination_slope(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
-    return _derivatives(loss, columns, r, scratch)
-
-
-@jit
-def _derivatives(state: Any, columns: Any, r: int, scratch: Any) -> Any:
-    slope, h = _gather(state, columns, r, scratch)
-    levels = state.levels
+def _derivatives(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
+    slope, h = _gather(loss, columns, r, scratch)
+    levels = loss.levels
+    n_queries = levels.term.shape[0]
     g = -slope
-    tabled = levels.table.shape[0] > 0
     for t in range(scratch.tally[1]):
-        q = scratch.touched[t]
-        first, second = scratch.bottom[q, 0], scratch.bottom[q, 1]
-        for k in range(np.uint64(levels.level_ptr[q]), np.uint64(levels.level_ptr[q + 1])):
-            if tabled:
-                first, second = _dominated_moments(state, q, k, scratch)
-            below = state.level_below[k]
+        q = np.int64(scratch.touched[t])
+        start = levels.query[q, LEVELS]
+        first, second = scratch.query[q, 0], scratch.query[q, 1]
+        for k in range(np.uint64(start), np.uint64(levels.query[q + 1, LEVELS])):
+            if levels.table.shape[0] > 0:
+                gaps = levels.table[levels.label[n_queries + k]]
+                factor = gaps[levels.label[q]]
+                first = factor * scratch.query[q, 0]
+                second = factor * scratch.query[q, 1]
+                for l in range(np.uint64(start), k):
+                    factor = gaps[levels.label[n_queries + l]]
+                    first += factor * scratch.level[l, 0]
+                    second += factor * scratch.level[l, 1]
+            below = loss.level[k, BELOW]
             if below > 0.0:
                 mean = first / below
                 variance = max(0.0, second / below - mean * mean)
-                g += state.level_slope[k] * mean
-                h += state.level_slope[k] * variance
-                h += mean * (state.level_bend[k] * mean - 2.0 * scratch.level[k, 2])
+                g += loss.level[k, SLOPE] * mean
+                h += loss.level[k, SLOPE] * variance
+                h += mean * (loss.level[k, BEND] * mean - 2.0 * scratch.level[k, 2])
             first += scratch.level[k, 0]
             second += scratch.level[k, 1]
     return g, max(h, 0.0)
 
 
 @shift.answer(Domination)
-def _domination_shift(loss: Any, columns: Any, r: Any, step: Any, scratch: Any) -> Any:
-    _move(loss, columns, r, step, scratch)
-
-
-@jit
-def _move(state: Any, columns: Any, r: int, step: float, scratch: Any) -> None:
-    levels = state.levels
-    code_of, mass_of, score_of, values = levels.code, state.mass, state.score, columns.values
-    n_queries = np.uint32(levels.query_term.shape[0])
-    n_bottoms = np.uint32(n_queries + 1)
+def _move(loss: Any, columns: Any, r: Any, step: Any, scratch: Any) -> Any:
+    levels = loss.levels
+    code_of, mass_of, score_of, values = levels.code, loss.mass, loss.score, columns.values
+    none = np.uint32(levels.term.shape[0])
+    n_bottoms = np.uint32(none + 1)
     has_offset = levels.offset.shape[0] > 0
     for p in range(column_start(columns, r), column_stop(columns, r)):
         row = column_row(columns, r, p)
         code = code_of[row]
-        if code == n_queries:
+        if code == none:
             continue
-        score_of[row] += step * values[p]
-        rho = score_of[row]
+        rho = score_of[row] + step * values[p]
+        score_of[row] = rho
         if has_offset:
             rho += levels.offset[row]
         q = _query_of(levels, code, n_bottoms)
-        mass = np.exp(min(rho - state.anchor[q], TOP_EXPONENT))
+        mass = np.exp(min(rho - loss.query[q, ANCHOR], TOP_EXPONENT))
         change = mass - mass_of[row]
         mass_of[row] = mass
-        state.moves[q] += 1.0
+        loss.query[q, MOVES] += 1.0
         if code < n_bottoms:
-            state.bottom_mass[q] += change
+            loss.query[q, BOTTOM] += change
         else:
-            state.level_mass[levels.slot_level[code - n_bottoms]] += change
+            loss.level[levels.place[code - n_bottoms, LEVEL], MASS] += change
     for t in range(scratch.tally[1]):
-        settle_query(state, scratch.touched[t])
+        settle_query(loss, np.int64(scratch.touched[t]))
 
 
 @curvature_bounds.answer(Domination)
-def _domination_bounds(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
-    return _bounds(loss, columns, r, scratch)
-
-
-@jit
-def _bounds(state: Any, columns: Any, r: int, scratch: Any) -> Any:
+def _bounds(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
     """R = largest range within a query; beta = sum_q V_q range_q^2 / 4; crude = sum_q V_q max x^2.
 
     V_q is the query's sum of v a. A variance is at most a quarter of the squared range
     (Popoviciu), and at most the largest square (the paper's bound, its eq. 1.3). Rows that are
     not stored are zeros of the query.
     """
-    levels = state.levels
-    n_queries = np.uint32(levels.query_term.shape[0])
-    n_bottoms = np.uint32(n_queries + 1)
-    span = scratch.span
+    levels = loss.levels
+    none = np.uint32(levels.term.shape[0])
+    n_bottoms = np.uint32(none + 1)
+    span = scratch.query
     scratch.tally[0] += 1
     scratch.tally[1] = 0
     for p in range(column_start(columns, r), column_stop(columns, r)):
         code = levels.code[column_row(columns, r, p)]
-        if code == n_queries:
+        if code == none:
             continue
         q = _query_of(levels, code, n_bottoms)
         x = np.float64(columns.values[p])
         if scratch.seen[q] != scratch.tally[0]:
-            _open_query(state, q, scratch)
-            span[q, 0] = x
-            span[q, 1] = x
-            span[q, 2] = 0.0
-        span[q, 0] = min(span[q, 0], x)
-        span[q, 1] = max(span[q, 1], x)
-        span[q, 2] += 1.0
+            _open_query(levels, q, scratch)
+            span[q, 2] = x
+            span[q, 3] = x
+            span[q, 4] = 0.0
+        span[q, 2] = min(span[q, 2], x)
+        span[q, 3] = max(span[q, 3], x)
+        span[q, 4] += 1.0
     widest = 0.0
     beta = 0.0
     crude = 0.0
     for t in range(scratch.tally[1]):
-        q = scratch.touched[t]
-        low, high = span[q, 0], span[q, 1]
-        if span[q, 2] < levels.query_ptr[q + 1] - levels.query_ptr[q]:
+        q = np.int64(scratch.touched[t])
+        low, high = span[q, 2], span[q, 3]
+        if span[q, 4] < levels.query[q + 1, ROWS] - levels.query[q, ROWS]:
             low, high = min(low, 0.0), max(high, 0.0)
         widest = max(widest, high - low)
-        beta += levels.query_term[q] * (high - low) ** 2 / 4.0
-        crude += levels.query_term[q] * max(low * low, high * high)
+        beta += levels.term[q] * (high - low) ** 2 / 4.0
+        crude += levels.term[q] * max(low * low, high * high)
     return widest, beta, crude

@@ -19,53 +19,66 @@ from rankine.kernels.compile import jit
 if TYPE_CHECKING:
     from rankine.data.label_index import LabelIndex
 
-__all__ = ["Levels", "build_levels"]
+__all__ = [
+    "LEVEL",
+    "LEVELS",
+    "MARGIN",
+    "QUERY",
+    "ROW",
+    "ROWS",
+    "SLOTS",
+    "TERM",
+    "WEIGHT",
+    "Levels",
+    "build_levels",
+]
+
+ROWS, LEVELS = 0, 1
+SLOTS, QUERY = 0, 1
+ROW, LEVEL = 0, 1
+WEIGHT, TERM, MARGIN = 0, 1, 2
 
 
 class Levels(NamedTuple):
     """One task: who dominates whom, with which weight and margin.
 
+    Few arrays with named columns, because the time to compile a kernel grows with their number.
+
     Attributes
     ----------
     code
         Kind of each row, see the module.
-    order, query_ptr
-        Rows of query q: ``order[query_ptr[q]:query_ptr[q + 1]]``.
-    level_ptr
-        Dominating levels of query q: ``level_ptr[q]:level_ptr[q + 1]``, from low to high.
-    level_query
-        Query of each dominating level.
-    slot_ptr
-        Slots of level k: ``slot_ptr[k]:slot_ptr[k + 1]``.
-    slot_row, slot_level
-        Row and level of each slot.
-    slot_weight, slot_term, slot_margin
-        a_i, v_q a_i and s_i of each slot.
+    order
+        Rows by query.
+    query
+        [q, ``ROWS``]: where the rows of query q start in ``order``; [q, ``LEVELS``]: its first
+        dominating level. Levels follow from low to high; one more row closes the last query.
+    level
+        [k, ``SLOTS``]: first slot of dominating level k; [k, ``QUERY``]: its query. One more row
+        closes the last level.
+    place
+        [d, ``ROW``] and [d, ``LEVEL``] of slot d.
+    slot
+        [d, ``WEIGHT``], [d, ``TERM``], [d, ``MARGIN``]: a_i, v_q a_i and s_i.
     offset
         log a_i - s_i of each row, or empty when all are zero.
-    query_term
+    term
         Sum of v_q a_i over the slots of each query.
-    bottom_label, level_label
-        Row of ``table`` of each bottom and of each dominating level.
+    label
+        Row of ``table`` of each query's bottom, then of each dominating level; or empty.
     table
         e^M[k, l], the exponentials of required gaps between labels, or empty.
     """
 
     code: NDArray[np.uint32]
     order: NDArray[np.uint32]
-    query_ptr: NDArray[np.int64]
-    level_ptr: NDArray[np.int64]
-    level_query: NDArray[np.uint32]
-    slot_ptr: NDArray[np.int64]
-    slot_row: NDArray[np.uint32]
-    slot_level: NDArray[np.uint32]
-    slot_weight: NDArray[np.float64]
-    slot_term: NDArray[np.float64]
-    slot_margin: NDArray[np.float64]
+    query: NDArray[np.int64]
+    level: NDArray[np.int64]
+    place: NDArray[np.uint32]
+    slot: NDArray[np.float64]
     offset: NDArray[np.float64]
-    query_term: NDArray[np.float64]
-    bottom_label: NDArray[np.uint32]
-    level_label: NDArray[np.uint32]
+    term: NDArray[np.float64]
+    label: NDArray[np.uint32]
     table: NDArray[np.float64]
 
 
@@ -118,33 +131,30 @@ def build_levels(
         usable,
         (code, kept_order, query_ptr, slot_ptr, slot_row),
     )
-    slot_row = slot_row[:n_slots].copy()
-    level_query = np.repeat(np.arange(len(usable), dtype=np.uint32), n_levels)
+    slot_row = slot_row[:n_slots]
+    level_query = np.repeat(np.arange(len(usable), dtype=np.int64), n_levels)
     slot_level = np.repeat(np.arange(level_ptr[-1], dtype=np.uint32), np.diff(slot_ptr))
-    slot_weight = np.ones(n_slots) if weight is None else weight[slot_row]
     slot_query = level_query[slot_level]
+    slot = np.zeros((n_slots, 3))
+    slot[:, WEIGHT] = 1.0 if weight is None else weight[slot_row]
     per_query = query_weight[usable].astype(np.float64)
     if normalization == "query":
-        per_query = per_query / np.bincount(slot_query, slot_weight, minlength=len(usable))
-    slot_term = per_query[slot_query] * slot_weight
-    first_of_level = slot_row[slot_ptr[:-1]]
-    bottoms = kept_order[query_ptr[:-1]]
+        per_query = per_query / np.bincount(slot_query, slot[:, WEIGHT], minlength=len(usable))
+    slot[:, TERM] = per_query[slot_query] * slot[:, WEIGHT]
+    if margin is not None:
+        slot[:, MARGIN] = margin[slot_row]
+    # One row of each bottom and of each dominating level stands for its label.
+    examples = np.concatenate([kept_order[query_ptr[:-1]], slot_row[slot_ptr[:-1]]])
     return Levels(
         code,
         kept_order,
-        query_ptr,
-        level_ptr,
-        level_query,
-        slot_ptr,
-        slot_row,
-        slot_level,
-        slot_weight,
-        slot_term,
-        np.zeros(n_slots) if margin is None else margin[slot_row],
+        np.column_stack([query_ptr, level_ptr]),
+        np.column_stack([slot_ptr, np.append(level_query, len(usable))]),
+        np.column_stack([slot_row, slot_level]),
+        slot,
         _offsets(weight, margin),
-        np.bincount(slot_query, slot_term, minlength=len(usable)).astype(np.float64),
-        np.zeros(0, dtype=np.uint32) if row_label is None else row_label[bottoms],
-        np.zeros(0, dtype=np.uint32) if row_label is None else row_label[first_of_level],
+        np.bincount(slot_query, slot[:, TERM], minlength=len(usable)).astype(np.float64),
+        np.zeros(0, dtype=np.uint32) if row_label is None else row_label[examples],
         np.zeros((0, 0)) if table is None else np.exp(table),
     )
 

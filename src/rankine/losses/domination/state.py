@@ -11,25 +11,31 @@ its drift could exceed 1e-10 of a sum in use, or when a sum leaves the safe rang
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.columns import Columns, add_column_products
 from rankine.kernels.compile import jit
-from rankine.losses.domination.levels import Levels
+from rankine.losses.domination.levels import LEVEL, LEVELS, ROW, ROWS, SLOTS, TERM, WEIGHT, Levels
 
 __all__ = [
+    "ANCHOR",
+    "BELOW",
+    "BEND",
+    "BOTTOM",
+    "MASS",
+    "MOVES",
+    "PEAK",
+    "SLOPE",
+    "TOP_EXPONENT",
     "Domination",
     "Scratch",
-    "dominated_mass",
     "move_to",
     "new_scratch",
     "new_state",
-    "refresh_query",
     "settle_query",
-    "weigh_query",
 ]
 
 #: Largest relative error of a sum that drift may cause before it is computed afresh.
@@ -40,71 +46,72 @@ LARGE = 1e100
 TOP_EXPONENT = 600.0
 
 
+ANCHOR, BOTTOM, PEAK, MOVES = 0, 1, 2, 3
+MASS, BELOW, SLOPE, BEND = 0, 1, 2, 3
+
+
 class Domination(NamedTuple):
-    """The domination loss of one task at the current weights."""
+    """The domination loss of one task at the current weights.
+
+    Attributes
+    ----------
+    levels
+        The task.
+    score
+        <w, x_i> of every row that takes part.
+    mass
+        E_i.
+    query
+        [q, ``ANCHOR``]: c_q; [q, ``BOTTOM``]: A of the query's bottom; [q, ``PEAK``]: its largest
+        sum since it was computed afresh; [q, ``MOVES``]: changes since then.
+    level
+        [k, ``MASS``]: A_k; [k, ``BELOW``]: Z_k; [k, ``SLOPE``]: S_k; [k, ``BEND``]: T_k.
+    slot
+        [d, 0]: v a sigma; [d, 1]: v a sigma (1 - sigma).
+    """
 
     levels: Levels
     score: NDArray[np.float64]
-    """<w, x_i> of every row that takes part."""
     mass: NDArray[np.float64]
-    """E_i."""
-    bottom_mass: NDArray[np.float64]
-    """A of each query's bottom."""
-    level_mass: NDArray[np.float64]
-    """A of each dominating level."""
-    level_below: NDArray[np.float64]
-    """Z_k of each dominating level."""
-    level_slope: NDArray[np.float64]
-    """S_k."""
-    level_bend: NDArray[np.float64]
-    """T_k."""
-    slot_slope: NDArray[np.float64]
-    """v a sigma of each slot."""
-    slot_bend: NDArray[np.float64]
-    """v a sigma (1 - sigma) of each slot."""
-    anchor: NDArray[np.float64]
-    """c_q."""
-    peak: NDArray[np.float64]
-    """Largest sum of each query since it was computed afresh."""
-    moves: NDArray[np.float64]
-    """Changes of each query's sums since then."""
+    query: NDArray[np.float64]
+    level: NDArray[np.float64]
+    slot: NDArray[np.float64]
 
 
 class Scratch(NamedTuple):
-    """Work space of one thread."""
+    """Work space of one thread, for the column at hand.
 
-    bottom: NDArray[np.float64]
-    """[query, (sum E x, sum E x^2)] of the column at hand."""
+    Attributes
+    ----------
+    query
+        [q, 0] and [q, 1]: sums of E x and E x^2 over the bottom; [q, 2:5]: min, max and number of
+        stored values.
+    level
+        [k, 0] and [k, 1]: the same sums; [k, 2]: sum of v a sigma (1 - sigma) x.
+    seen
+        Column visit that last touched each query.
+    touched
+        Queries touched by the column.
+    tally
+        [visits so far, queries touched].
+    """
+
+    query: NDArray[np.float64]
     level: NDArray[np.float64]
-    """[level, (sum E x, sum E x^2, sum v a sigma (1 - sigma) x)] of the column at hand."""
     seen: NDArray[np.int64]
-    """Column visit that last touched each query."""
     touched: NDArray[np.uint32]
-    """Queries touched by the column at hand."""
     tally: NDArray[np.int64]
-    """[visits, queries touched]."""
-    span: NDArray[np.float64]
-    """[query, (min, max, rows)] of the column at hand."""
 
 
 def new_state(levels: Levels) -> Domination:
     """Give the loss at w = 0."""
-    n_queries, n_levels = len(levels.query_term), len(levels.level_query)
-    n_slots = len(levels.slot_row)
     state = Domination(
         levels,
         np.zeros(len(levels.code)),
         np.zeros(len(levels.code)),
-        np.zeros(n_queries + 1),
-        np.zeros(n_levels),
-        np.zeros(n_levels),
-        np.zeros(n_levels),
-        np.zeros(n_levels),
-        np.zeros(n_slots),
-        np.zeros(n_slots),
-        np.zeros(n_queries + 1),
-        np.zeros(n_queries),
-        np.zeros(n_queries),
+        np.zeros((len(levels.query), 4)),
+        np.zeros((len(levels.level) - 1, 4)),
+        np.zeros((len(levels.slot), 2)),
     )
     _refresh_all(state)
     return state
@@ -112,14 +119,13 @@ def new_state(levels: Levels) -> Domination:
 
 def new_scratch(levels: Levels) -> Scratch:
     """Work space for the loss of a task."""
-    n_queries, n_levels = len(levels.query_term), len(levels.level_query)
+    n_queries = len(levels.term)
     return Scratch(
-        np.zeros((n_queries + 1, 2)),
-        np.zeros((n_levels, 3)),
+        np.zeros((n_queries + 1, 5)),
+        np.zeros((len(levels.level) - 1, 3)),
         np.zeros(n_queries, dtype=np.int64),
         np.zeros(n_queries, dtype=np.uint32),
         np.zeros(2, dtype=np.int64),
-        np.zeros((n_queries, 3)),
     )
 
 
@@ -131,45 +137,41 @@ def move_to(state: Domination, columns: Columns, w: NDArray[np.float64]) -> None
 
 
 @jit
-def dominated_mass(state: Domination, q: int, k: int) -> float:
-    """Z_k by its definition: sum of e^{M[k, l]} A_l over the levels below k of query q."""
-    levels = state.levels
-    own = levels.level_label[k]
-    total = levels.table[own, levels.bottom_label[q]] * state.bottom_mass[q]
-    for l in range(np.uint64(levels.level_ptr[q]), np.uint64(k)):
-        total += levels.table[own, levels.level_label[l]] * state.level_mass[l]
-    return total
-
-
-@jit
 def weigh_query(state: Domination, q: int) -> None:
     """Z, sigma, S and T of a query from its sums."""
     levels = state.levels
-    below = state.bottom_mass[q]
-    for k in range(np.uint64(levels.level_ptr[q]), np.uint64(levels.level_ptr[q + 1])):
-        if levels.table.shape[0] > 0:
-            below = dominated_mass(state, q, k)
+    n_queries = levels.term.shape[0]
+    tabled = levels.table.shape[0] > 0
+    first, last = levels.query[q, LEVELS], levels.query[q + 1, LEVELS]
+    below = state.query[q, BOTTOM]
+    for k in range(np.uint64(first), np.uint64(last)):
+        if tabled:
+            gaps = levels.table[levels.label[n_queries + k]]
+            below = gaps[levels.label[q]] * state.query[q, BOTTOM]
+            for l in range(np.uint64(first), k):
+                below += gaps[levels.label[n_queries + l]] * state.level[l, MASS]
         slope = 0.0
         bend = 0.0
-        for d in range(np.uint64(levels.slot_ptr[k]), np.uint64(levels.slot_ptr[k + 1])):
-            own = state.mass[levels.slot_row[d]] / levels.slot_weight[d]
+        start, stop = levels.level[k, SLOTS], levels.level[k + np.uint64(1), SLOTS]
+        for d in range(np.uint64(start), np.uint64(stop)):
+            own = state.mass[levels.place[d, ROW]] / levels.slot[d, WEIGHT]
             total = below + own
-            sigma = below / total if total > 0.0 else 0.0
-            state.slot_slope[d] = levels.slot_term[d] * sigma
-            state.slot_bend[d] = state.slot_slope[d] * (own / total) if total > 0.0 else 0.0
-            slope += state.slot_slope[d]
-            bend += state.slot_bend[d]
-        state.level_below[k] = below
-        state.level_slope[k] = slope
-        state.level_bend[k] = bend
-        below += state.level_mass[k]
+            share = below / total if total > 0.0 else 0.0
+            state.slot[d, 0] = levels.slot[d, TERM] * share
+            state.slot[d, 1] = state.slot[d, 0] * (own / total) if total > 0.0 else 0.0
+            slope += state.slot[d, 0]
+            bend += state.slot[d, 1]
+        state.level[k, BELOW] = below
+        state.level[k, SLOPE] = slope
+        state.level[k, BEND] = bend
+        below += state.level[k, MASS]
 
 
 @jit
 def refresh_query(state: Domination, q: int) -> None:
     """Everything about a query from its scores, around the largest of them."""
     levels = state.levels
-    first, last = np.uint64(levels.query_ptr[q]), np.uint64(levels.query_ptr[q + 1])
+    first, last = np.uint64(levels.query[q, ROWS]), np.uint64(levels.query[q + 1, ROWS])
     has_offset = levels.offset.shape[0] > 0
     anchor = -np.inf
     for p in range(first, last):
@@ -178,11 +180,10 @@ def refresh_query(state: Domination, q: int) -> None:
         if has_offset:
             rho += levels.offset[row]
         anchor = max(anchor, rho)
-    state.anchor[q] = anchor
-    state.bottom_mass[q] = 0.0
-    for k in range(levels.level_ptr[q], levels.level_ptr[q + 1]):
-        state.level_mass[k] = 0.0
-    n_bottoms = np.uint32(levels.query_term.shape[0] + 1)
+    for k in range(levels.query[q, LEVELS], levels.query[q + 1, LEVELS]):
+        state.level[k, MASS] = 0.0
+    n_bottoms = np.uint32(levels.term.shape[0] + 1)
+    bottom = 0.0
     for p in range(first, last):
         row = levels.order[p]
         rho = state.score[row]
@@ -192,30 +193,31 @@ def refresh_query(state: Domination, q: int) -> None:
         state.mass[row] = mass
         code = levels.code[row]
         if code < n_bottoms:
-            state.bottom_mass[q] += mass
+            bottom += mass
         else:
-            state.level_mass[levels.slot_level[code - n_bottoms]] += mass
+            state.level[levels.place[code - n_bottoms, LEVEL], MASS] += mass
+    state.query[q, ANCHOR] = anchor
+    state.query[q, BOTTOM] = bottom
     weigh_query(state, q)
-    top = np.uint64(levels.level_ptr[q + 1] - 1)
-    state.peak[q] = state.level_below[top]
-    state.moves[q] = 0.0
+    state.query[q, PEAK] = state.level[levels.query[q + 1, LEVELS] - 1, BELOW]
+    state.query[q, MOVES] = 0.0
 
 
 @jit
-def settle_query(state: Domination, q: int) -> None:
+def settle_query(state: Domination, q: Any) -> None:
     """After sums of a query have moved: weigh it again, afresh when drift or range demand it."""
     levels = state.levels
-    smallest = state.bottom_mass[q]
+    top = levels.query[q + 1, LEVELS] - 1
+    smallest = state.query[q, BOTTOM]
     total = smallest
-    for k in range(levels.level_ptr[q], levels.level_ptr[q + 1] - 1):
-        smallest = min(smallest, state.level_mass[k])
-        total += state.level_mass[k]
-    top = state.level_mass[levels.level_ptr[q + 1] - 1]
-    state.peak[q] = max(state.peak[q], total)
-    drift = 2.2e-16 * np.sqrt(state.moves[q] + 1.0) * state.peak[q]
+    for k in range(levels.query[q, LEVELS], top):
+        smallest = min(smallest, state.level[k, MASS])
+        total += state.level[k, MASS]
+    state.query[q, PEAK] = max(state.query[q, PEAK], total)
+    drift = 2.2e-16 * np.sqrt(state.query[q, MOVES] + 1.0) * state.query[q, PEAK]
     # Written so that NaN asks for a refresh too.
-    safe = smallest > 0.0 and total < LARGE and top < LARGE and drift <= DRIFT * smallest
-    if safe:
+    in_range = smallest > 0.0 and total < LARGE and state.level[top, MASS] < LARGE
+    if in_range and drift <= DRIFT * smallest:
         weigh_query(state, q)
     else:
         refresh_query(state, q)
@@ -223,5 +225,5 @@ def settle_query(state: Domination, q: int) -> None:
 
 @jit
 def _refresh_all(state: Domination) -> None:
-    for q in range(state.levels.query_term.shape[0]):
+    for q in range(state.levels.term.shape[0]):
         refresh_query(state, q)

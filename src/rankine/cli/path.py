@@ -1,0 +1,94 @@
+"""``rankine path``: models of every size, and which of them to keep."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from rankine.cli import _console, _data_options
+from rankine.cli.app import app
+
+_EPILOG = """
+[bold]Examples[/bold]
+
+  rankine path train.txt --valid vali.txt --metric ndcg@10 --plot sizes.png
+
+  rankine path train.txt --valid vali.txt --max-nonzero 50 --out small.rankine
+
+  rankine path train.txt --set l2=0.1 --steps 50 --min-ratio 0.001 --json
+"""
+
+
+@app.command(epilog=_EPILOG)
+def path(
+    data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
+    ranker: Annotated[str, typer.Option(help="A ranker with an l1 path.")] = "domination",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Parameter name=value, repeatable.")
+    ] = None,
+    valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
+    metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
+    scale: Annotated[str, typer.Option(help="none, standard, maxabs or query.")] = "none",
+    steps: Annotated[int, typer.Option(help="Number of values of l1.")] = 30,
+    min_ratio: Annotated[
+        float, typer.Option(help="Smallest l1, as a share of the smallest that gives no weights.")
+    ] = 0.01,
+    max_nonzero: Annotated[
+        int | None, typer.Option(help="End the path before models with more weights.")
+    ] = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="Save the best model.")] = None,
+    plot: Annotated[
+        str | None, typer.Option(help="Draw quality against size (png, svg or pdf).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
+    format: _data_options.Format = None,  # noqa: A002 - the option's name
+    n_features: _data_options.NFeatures = None,
+    base: _data_options.Base = 1,
+    qid_type: _data_options.QidType = "int",
+    missing: _data_options.Missing = "error",
+    on_bad_row: _data_options.OnBadRow = "error",
+    feature_names: _data_options.FeatureNames = None,
+    dtype: _data_options.Dtype = None,
+    label: _data_options.Label = "label",
+    query: _data_options.Query = "qid",
+    columns: _data_options.Columns = None,
+    group: _data_options.Group = None,
+    single_query: _data_options.SingleQuery = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+) -> None:
+    """Train models of every size along an l1 path; show, draw and keep the best."""
+    from rankine.cli._path import path_table, walk_files
+    from rankine.cli._settings import make_ranker, parse_settings
+
+    settings = {"metric": metric, "scale": scale, "random_state": seed}
+    estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
+    options: dict[str, Any] = _data_options.read_options(
+        format=format,
+        n_features=n_features,
+        base=base,
+        qid_type=qid_type,
+        missing=missing,
+        on_bad_row=on_bad_row,
+        feature_names=feature_names,
+        dtype=dtype,
+        label=label,
+        query=query,
+        columns=columns,
+        group=group,
+        single_query=single_query,
+        progress=_console.verbosity() >= 0,
+    )
+    result = walk_files(
+        estimator,
+        data,
+        options,
+        valid=valid,
+        steps={"n_steps": steps, "min_ratio": min_ratio, "max_nonzero": max_nonzero},
+        out=out,
+        plot=plot,
+    )
+    if json:
+        _console.print_json(result)
+    else:
+        _console.show(path_table(result))

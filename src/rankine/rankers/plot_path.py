@@ -1,0 +1,64 @@
+"""Quality against model size, drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankine.core.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from rankine.rankers.regularization_path import RegularizationPath
+
+__all__ = ["plot_path", "save_plot"]
+
+
+def plot_path(path: RegularizationPath, ax: Any = None) -> Any:
+    """Draw the metric (or the loss, without evaluation data) against non-zero weights.
+
+    The size axis is logarithmic and leaves out the empty model; a ring marks the best step.
+    Returns the axes.
+    """
+    if ax is None:
+        ax = _new_axes()
+    values = path.values if path.measured else path.loss
+    sizes = path.nonzeros
+    shown = sizes > 0
+    ax.plot(sizes[shown], values[shown], marker="o", markersize=3.5, linewidth=1.4, color="#1f5f99")
+    best = path.best()
+    if sizes[best] > 0:
+        ax.plot(
+            sizes[best],
+            values[best],
+            marker="o",
+            markersize=10,
+            markerfacecolor="none",
+            markeredgecolor="#c8443a",
+            linestyle="none",
+            label=f"best: {sizes[best]:,} weights, {values[best]:.4g}",
+        )
+        ax.legend(frameon=False)
+    ax.set_xscale("log")
+    ax.set_xlabel("non-zero weights")
+    ax.set_ylabel(path.metric if path.measured else "training loss")
+    if not np.isfinite(values[shown]).any():
+        ax.set_title("no model with a non-zero weight")
+    ax.grid(visible=True, alpha=0.25)
+    return ax
+
+
+def save_plot(path: RegularizationPath, file: str) -> None:
+    """Draw into a file; its suffix chooses the format (png, svg, pdf)."""
+    ax = plot_path(path)
+    ax.figure.savefig(file, dpi=150, bbox_inches="tight")
+
+
+def _new_axes() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError(
+            "drawing needs matplotlib", fix="Install rankine[report]"
+        ) from error
+    return Figure(figsize=(6.0, 3.8), layout="constrained").subplots()
