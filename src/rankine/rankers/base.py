@@ -24,7 +24,7 @@ from rankine.data.dataset import Dataset, check_weight, require_rows, row_scores
 from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
 from rankine.rankers.monitor import Monitor
-from rankine.rankers.plain import plain
+from rankine.rankers.plain import plain, plain_parameters
 from rankine.transforms.scaling import Scaling, fit_scaling
 
 if TYPE_CHECKING:
@@ -397,8 +397,3 @@ def resolve_query_weight(query_weight: Any, data: Dataset) -> NDArray[np.float64
             )
         query_weight = [query_weight[q] for q in index.ids.tolist()]
     return check_weight(query_weight, index.n_queries)
-
-
-def plain_parameters(ranker: BaseRanker) -> dict[str, Any]:
-    """Constructor parameters in JSON-able form."""
-    return plain(ranker.get_params(deep=False))

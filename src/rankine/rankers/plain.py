@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plain"]
+__all__ = ["plain", "plain_parameters"]
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,3 +27,8 @@ def _plain_value(value: Any) -> Any:
     if isinstance(value, dict):
         return plain({str(key): item for key, item in value.items()})
     return f"<{type(value).__name__}>"
+
+
+def plain_parameters(ranker: Any) -> dict[str, Any]:
+    """Constructor parameters of a ranker in JSON-able form."""
+    return plain(ranker.get_params(deep=False))
