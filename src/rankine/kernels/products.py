@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
+from rankine.kernels.dispatch import question
 from rankine.kernels.linalg import tree_sum
-from rankine.kernels.rows import CsrRows, Rows, row_add, scores_into
+from rankine.kernels.rows import CsrRows, DenseRows, Rows, scores_into
 from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards
 
 if TYPE_CHECKING:
@@ -26,11 +27,31 @@ __all__ = ["Products"]
 VALUES_PER_SUM = 4
 
 
-@jit
-def _add_rows_into(rows: Rows, start: int, stop: int, v: Any, out: Any) -> None:
+@question
+def add_rows_into(rows: Rows, start: int, stop: int, v: Any, out: Any) -> None:
+    """out += sum of v_i x_i for start <= i < stop."""
+
+
+@add_rows_into.answer(DenseRows)
+def _dense_add_rows(rows: Any, start: Any, stop: Any, v: Any, out: Any) -> Any:
     for i in range(start, stop):
-        if v[i] != 0.0:
-            row_add(rows, i, v[i], out)
+        c = v[i]
+        for j in range(rows.values.shape[1]):
+            out[j] += c * rows.values[i, j]
+
+
+@add_rows_into.answer(CsrRows)
+def _csr_add_rows(rows: Any, start: Any, stop: Any, v: Any, out: Any) -> Any:
+    # One loop rather than a call per row: rows are short, and a call costs as much as ten values.
+    for i in range(start, stop):
+        c = v[i]
+        for k in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+            out[rows.indices[k]] += c * rows.values[k]
+
+
+@jit
+def _add_rows(rows: Rows, start: int, stop: int, v: Any, out: Any) -> None:
+    add_rows_into(rows, start, stop, v, out)
 
 
 class Products:
@@ -73,7 +94,7 @@ class Products:
 
         def shard(start: int, stop: int) -> NDArray[np.float64]:
             out = np.zeros(self.n_features)
-            _add_rows_into(self.rows, start, stop, v, out)
+            _add_rows(self.rows, start, stop, v, out)
             return out
 
         if self.n_rows == 0:

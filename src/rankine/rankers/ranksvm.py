@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +13,7 @@ from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.rankers.path import Path, run_path
 from rankine.solvers.bundle import Bundle
+from rankine.solvers.coarse import coarsen
 from rankine.solvers.cutting_plane import solve_bundle
 from rankine.solvers.pair_queries import PairQueries, pair_scale
 from rankine.solvers.pair_risk import HingeRisk, SquaredHingeRisk
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["RankSVM"]
 
 LOSSES = {"hinge": HingeRisk, "squared_hinge": SquaredHingeRisk}
+#: Gap, relative to J(0), to which the sample that gives the start is solved.
+COARSE_TOL = 2e-3
 
 
 class RankSVM(BaseRanker):
@@ -139,28 +143,63 @@ class RankSVM(BaseRanker):
 
     def _solve(self, job: Job) -> Solution:
         lams = self._strengths()
-        oracle = pair_oracle(
-            job.data, job.query_weight, self.loss, self.normalization, self.oracle, self.n_threads
+        solver = self._solver(job.data, job.query_weight)
+        start = job.coef_init
+        if start is None:
+            start = self._coarse_start(job.data, job.query_weight, lams[0])
+        self._path = run_path(
+            partial(solver, tol=self.tol), lams, replace(job, coef_init=start), self.metric
         )
-        solver: Callable[..., Solution] = partial(solve_newton, oracle)
+        return self._path.chosen
+
+    def _solver(self, data: Dataset, query_weight: NDArray[np.float64]) -> Callable[..., Solution]:
+        """A function of lam, start, callbacks and tol that solves on the given data."""
+        oracle = pair_oracle(
+            data, query_weight, self.loss, self.normalization, self.oracle, self.n_threads
+        )
+        solve: Callable[..., Solution] = partial(solve_newton, oracle)
         if self.loss == "hinge":
             bundle = Bundle(oracle.n_features, positive=self.positive)
-            solver = partial(solve_bundle, oracle, bundle=bundle)
+            solve = partial(solve_bundle, oracle, bundle=bundle)
 
-        def solve(
-            lam: float, start: NDArray[np.float64] | None, callbacks: Sequence[Callback]
+        def solver(
+            lam: float,
+            start: NDArray[np.float64] | None,
+            callbacks: Sequence[Callback] = (),
+            *,
+            tol: float,
         ) -> Solution:
-            return solver(
+            return solve(
                 lam,
                 start=start,
-                tol=self.tol,
+                tol=tol,
                 max_iter=self.max_iter,
                 positive=self.positive,
                 callbacks=callbacks,
             )
 
-        self._path = run_path(solve, lams, job, self.metric)
-        return self._path.chosen
+        return solver
+
+    def _coarse_start(
+        self, data: Dataset, query_weight: NDArray[np.float64], lam: float
+    ) -> NDArray[np.float64] | None:
+        """Weights learnt from a sample of the data, itself started in the same way."""
+        sample = coarsen(data, query_weight)
+        if sample is None:
+            return None
+        part, part_weight = sample
+        totals = PairQueries.build(data, query_weight).totals
+        part_totals = PairQueries.build(part, part_weight).totals
+        if part_totals.n_queries == 0:
+            return None
+        at_zero = 1.0
+        if self.normalization == "sum":
+            # The risk of the sample is smaller; the penalty shrinks with it.
+            lam *= part_totals.pair_weight / totals.pair_weight
+            at_zero = part_totals.pair_weight
+        start = self._coarse_start(part, part_weight, lam)
+        solver = self._solver(part, part_weight)
+        return solver(lam, start, tol=max(self.tol, COARSE_TOL * at_zero)).coef
 
     def _keep(self, solution: Solution, scaling: Scaling, data: Dataset, seconds: float) -> None:
         super()._keep(solution, scaling, data, seconds)

@@ -228,6 +228,22 @@ class SquaredHingeCurvature:
         self.degree = degree
         self.omega = omega
 
+    def degrees(self) -> NDArray[np.float64]:
+        """Diagonal of the second derivative, in row order: 2 om w (c + d)."""
+        active = self.active
+        ones = np.ones(len(self.degree))
+        nothing = np.zeros(len(self.degree))
+        _curvature_finish(
+            ones,
+            active.weight,
+            self.degree,
+            nothing,
+            active.queries.starts,
+            self.omega,
+            nothing,
+        )
+        return active.unsort(nothing)
+
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Product with a row-ordered vector."""
         active = self.active

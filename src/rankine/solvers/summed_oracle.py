@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.linalg import dot, tree_sum
+from rankine.kernels.moments import column_variances
 from rankine.kernels.products import Products
+from rankine.kernels.shards import cut_by_weight
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +95,19 @@ class Partition:
         """X^T d2R/dp2 p."""
         return self.transpose_times(curvature.times(scores))
 
+    def curvature_scale(self, curvature: Any) -> NDArray[np.float64]:
+        """About the diagonal of X^T d2R/dp2 X (see ``kernels.moments``)."""
+        queries, products = self.risk.queries, self.products
+        return column_variances(
+            products.rows,
+            queries.rows,
+            queries.starts,
+            cut_by_weight(queries.starts, len(products.sum_cuts) - 1),
+            curvature.degrees(),
+            self.n_features,
+            products.threads,
+        )
+
 
 class SummedOracle:
     """A problem of several partitions, asked as one."""
@@ -143,4 +158,9 @@ class SummedOracle:
     def curvature_times(self, curvatures: Parts, scores: Parts) -> NDArray[np.float64]:
         """X^T d2R/dp2 p summed over all partitions."""
         total: NDArray[np.float64] = tree_sum(self.each("curvature_times", curvatures, scores))
+        return total
+
+    def curvature_scale(self, curvatures: Parts) -> NDArray[np.float64]:
+        """About the diagonal of X^T d2R/dp2 X, summed over all partitions."""
+        total: NDArray[np.float64] = tree_sum(self.each("curvature_scale", curvatures))
         return total

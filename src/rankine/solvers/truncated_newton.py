@@ -90,8 +90,8 @@ def solve_newton(
             break
         if iteration == max_iter:
             break
-        target = min(0.1, np.sqrt(size / first)) * size
-        direction = _direction(oracle, Lam, point, -gradient * free, free, target)
+        forcing = min(0.1, float(np.sqrt(size / first)))
+        direction = _direction(oracle, Lam, point, -gradient * free, free, forcing)
         products += direction.products
         moved = _step(oracle, Lam, point, gradient, direction, positive=positive)
         if moved is None:
@@ -128,15 +128,20 @@ def _direction(
     point: _Point,
     residual: NDArray[np.float64],
     free: NDArray[np.bool_],
-    target: float,
+    forcing: float,
 ) -> _Direction:
-    """Conjugate gradients on H d = -g within the free coordinates, until |residual| <= target."""
+    """Preconditioned conjugate gradients on H d = -g within the free coordinates.
+
+    Ends when the residual, measured by the diagonal preconditioner, has shrunk to ``forcing``.
+    """
+    scale = Lam + oracle.curvature_scale(point.curvatures)
     d = np.zeros_like(residual)
-    search = residual.copy()
-    squared = dot(residual, residual)
+    scaled = residual / scale
+    search, squared = scaled, dot(residual, scaled)
+    enough = squared * forcing * forcing
     scores = oracle.blend(0.0, point.scores, 0.0, point.scores)
     products = 0
-    while products < MAX_INNER:
+    while products < MAX_INNER and squared > enough:
         products += 1
         searched = oracle.scores(search)
         product = Lam * search + oracle.curvature_times(point.curvatures, searched)
@@ -145,10 +150,9 @@ def _direction(
         d += step * search
         scores = oracle.blend(1.0, scores, step, searched)
         residual = residual - step * product
-        before, squared = squared, dot(residual, residual)
-        if np.sqrt(squared) <= target:
-            break
-        search = residual + (squared / before) * search
+        scaled = residual / scale
+        before, squared = squared, dot(residual, scaled)
+        search = scaled + (squared / before) * search
     return _Direction(d, scores, products)
 
 
