@@ -7,7 +7,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rankine.rankers.least_squares import LeastSquaresRanker
 
-pytestmark = pytest.mark.estimators
+pytestmark = [
+    pytest.mark.estimators,
+    # The checks cut max_iter to 5 and expect a warning rather than an error.
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 
 @parametrize_with_checks([LeastSquaresRanker()])

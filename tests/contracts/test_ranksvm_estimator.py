@@ -11,7 +11,11 @@ from sklearn.utils.estimator_checks import (
 
 from rankine.rankers.ranksvm import RankSVM
 
-pytestmark = pytest.mark.estimators
+pytestmark = [
+    pytest.mark.estimators,
+    # The checks cut max_iter to 5 and expect a warning rather than an error.
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 WITHIN_TOL = (
     "the hinge has kinks: runs on weighted and on repeated rows take different subgradients there "

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +41,7 @@ class Path:
 
     def publish(self, ranker: Any, values_name: str, scaling: Scaling) -> None:
         """Set ``coef_path_``, ``path_`` and the values as attributes of a fitted ranker."""
+        warn_unfinished(ranker, self.solutions)
         setattr(ranker, values_name, np.array(self.values))
         ranker.path_ = self.solutions
         ranker.coef_path_ = np.array([scaling.fold(one.coef) for one in self.solutions])
@@ -62,6 +65,19 @@ def run_path(
         if solutions[-1].stop_reason == "callback":
             break
     return Path(values[: len(solutions)], solutions, choose(solutions, job.valid, metric))
+
+
+def warn_unfinished(ranker: Any, solutions: list[Solution]) -> None:
+    """Warn, as scikit-learn does, when iterations ran out before the tolerance was met."""
+    unfinished = [one for one in solutions if one.stop_reason == "max_iter"]
+    if unfinished:
+        numbers = ", ".join(f"{k}={v:.3g}" for k, v in unfinished[0].certificate.items())
+        warnings.warn(
+            f"{type(ranker).__name__} stopped after {unfinished[0].n_iter} iterations, short of "
+            f"tol={ranker.tol:g} ({numbers}). Raise max_iter or tol, or scale the features",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
 
 def choose(solutions: list[Solution], valid: Dataset | None, metric: str) -> int:

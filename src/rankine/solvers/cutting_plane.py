@@ -60,7 +60,7 @@ class _Best:
         start = Trial(0.0, self.objective, self.risk, oracle.dot(self.slopes, dp), self.slopes)
         line = (self.Lam * dot(self.w, d), self.Lam * dot(d, d))
         longest = _longest_step(self.w, d) if positive else float("inf")
-        best, _ = minimise_along(ask, start, line, max_step=longest)
+        best = minimise_along(ask, start, line, max_step=longest)
         if best.step > 0.0:
             moved = self.w + best.step * d
             self.w = np.maximum(0.0, moved) if positive else moved

@@ -33,8 +33,8 @@ def minimise_along(
     rtol: float = 0.1,
     max_trials: int = 6,
     max_step: float = float("inf"),
-) -> tuple[Trial, list[Trial]]:
-    """Best trial with J not above the start's, and all trials.
+) -> Trial:
+    """Best trial, the start included.
 
     Parameters
     ----------
@@ -50,16 +50,15 @@ def minimise_along(
     linear, bend = line
     rest = start.objective - start.risk
     steepest = -(linear + start.risk_slope)
-    best, low, trials = start, start, list[Trial]()
+    best, low = start, start
     high: Trial | None = None
     if steepest <= 0.0 or bend <= 0.0:
-        return best, trials
+        return best
     step = min(1.0, max_step)
     for _ in range(max_trials):
         risk, risk_slope, slopes = ask(step)
         objective = rest + linear * step + 0.5 * bend * step * step + risk
         trial = Trial(step, objective, risk, risk_slope, slopes)
-        trials.append(trial)
         if objective < best.objective:
             best = trial
         slope = linear + bend * step + risk_slope
@@ -74,7 +73,7 @@ def minimise_along(
             step = _between(low, high, linear, bend)
             if not low.step < step < high.step:
                 break
-    return best, trials
+    return best
 
 
 def _between(low: Trial, high: Trial, linear: float, bend: float) -> float:
