@@ -15,7 +15,17 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["TRANSFORM_SPECS", "ListRange", "decode_transforms", "encode_transforms"]
+__all__ = [
+    "TRANSFORM_SPECS",
+    "ListRange",
+    "LogColumns",
+    "OneHot",
+    "decode_transforms",
+    "encode_transforms",
+]
+
+#: Largest hashed space, as a power of two.
+MAX_HASH_BITS = 24
 
 
 class ListRange(
@@ -28,8 +38,76 @@ class ListRange(
     """
 
 
+class OneHot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A categorical column with a feature for each of its known values."""
+
+    column: str
+    values: tuple[str, ...]
+
+
+class LogColumns(
+    msgspec.Struct, frozen=True, tag="log_columns", tag_field="type", forbid_unknown_fields=True
+):
+    """Raw columns of a log as features.
+
+    Features stand in this order: the numeric columns, the values of the one-hot columns, then
+    2^hash_bits places shared by the hashed columns and the crosses (absent when there are none).
+    A missing value (null, or empty text) has no feature; a missing number is 0.
+
+    Attributes
+    ----------
+    numeric
+        Columns whose numbers are used as they stand.
+    one_hot
+        Columns with known values; other values have no feature.
+    hashed
+        Columns whose values are hashed.
+    crosses
+        Groups of columns whose values are hashed together.
+    hash_bits
+        The hashed space has 2^hash_bits places.
+    ignored
+        Further columns of the log (query, label, position ...), allowed in a row and not read.
+    """
+
+    numeric: tuple[str, ...] = ()
+    one_hot: tuple[OneHot, ...] = ()
+    hashed: tuple[str, ...] = ()
+    crosses: tuple[tuple[str, ...], ...] = ()
+    hash_bits: int = 20
+    ignored: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a spec that cannot have been written by rankine."""
+        if not 1 <= self.hash_bits <= MAX_HASH_BITS:
+            raise ValueError(f"hash_bits {self.hash_bits} is not between 1 and {MAX_HASH_BITS}")
+        if any(len(set(cross)) < 2 for cross in self.crosses):
+            raise ValueError("a cross needs two different columns")
+        named = [*self.numeric, *(field.column for field in self.one_hot), *self.hashed]
+        if len(set(named)) != len(named) or len(set(self.crosses)) != len(self.crosses):
+            raise ValueError("a column has two encodings, or a cross is given twice")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that are read, each once."""
+        crossed = [name for cross in self.crosses for name in cross]
+        fields = [field.column for field in self.one_hot]
+        return tuple(dict.fromkeys([*self.numeric, *fields, *self.hashed, *crossed]))
+
+    @property
+    def hash_start(self) -> int:
+        """Index of the first hashed feature."""
+        return len(self.numeric) + sum(len(field.values) for field in self.one_hot)
+
+    @property
+    def n_features(self) -> int:
+        """Size of the feature space."""
+        hashed = bool(self.hashed or self.crosses)
+        return self.hash_start + (1 << self.hash_bits if hashed else 0)
+
+
 #: Every transform that a model file may hold.
-TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (ListRange,)
+TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (ListRange, LogColumns)
 
 
 def encode_transforms(transforms: Sequence[msgspec.Struct]) -> list[Any]:

@@ -12,6 +12,7 @@ from rankine.penalties.lazy import (
     SHRINK,
     STEP,
     close_step,
+    importance,
     open_step,
     place,
     push,
@@ -58,6 +59,11 @@ def _open(optimizer: Any, clock: Any) -> Any:
 def _weight(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     kept = state[j, 0]
     return np.copysign(max(abs(kept) - now[2], 0.0) * now[0], kept)
+
+
+@importance.answer(Fobos)
+def _importance(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    return abs(weight(optimizer, now, state, j))
 
 
 @push.answer(Fobos)

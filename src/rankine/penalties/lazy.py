@@ -23,6 +23,8 @@ __all__ = [
     "CLOCK_SIZE",
     "STEP",
     "close_step",
+    "importance",
+    "importances",
     "new_clock",
     "open_step",
     "place",
@@ -64,6 +66,11 @@ def close_step(optimizer: Any, clock: NDArray[np.float64], state: NDArray[np.flo
 
 
 @question
+def importance(optimizer: Any, now: Any, state: NDArray[np.float64], j: int) -> Any:
+    """How late weight j would vanish if the model had to become sparser; larger stays longer."""
+
+
+@question
 def place(optimizer: Any, state: NDArray[np.float64], j: int, value: float) -> Any:
     """Set weight j of a fresh state, to start from given weights."""
 
@@ -82,6 +89,14 @@ def read_all(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
     now = open_step(optimizer, clock)
     for j in range(np.uint64(out.shape[0])):
         out[j] = weight(optimizer, now, state, j) + 0.0  # no negative zeros
+
+
+@jit
+def importances(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
+    """``importance`` of every weight."""
+    now = open_step(optimizer, clock)
+    for j in range(np.uint64(out.shape[0])):
+        out[j] = importance(optimizer, now, state, j)
 
 
 @jit

@@ -11,6 +11,7 @@ from rankine.penalties.lazy import (
     SHRINK_AT_EPOCH,
     STEP,
     close_step,
+    importance,
     open_step,
     place,
     push,
@@ -56,6 +57,11 @@ def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     if state[j, 1] < now[3] and abs(kept) * now[4] < optimizer.theta:
         return 0.0
     return kept * now[0]
+
+
+@importance.answer(Psgd)
+def _importance(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    return abs(weight(optimizer, now, state, j))
 
 
 @push.answer(Psgd)

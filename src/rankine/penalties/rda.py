@@ -10,6 +10,7 @@ from rankine.penalties.lazy import (
     OFFSET,
     STEP,
     close_step,
+    importance,
     open_step,
     place,
     push,
@@ -127,6 +128,23 @@ def _weight_adaptive_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     if left <= 0.0:
         return 0.0
     return np.copysign(left / (now[2] + beta), pull)
+
+
+@importance.answer(Rda)
+@importance.answer(AdaptiveRda)
+def _importance(_optimizer: Any, _now: Any, state: Any, j: Any) -> Any:
+    """|G|: raising l1 drops weights in this order, frequent features last."""
+    return abs(state[j, 0])
+
+
+@importance.answer(RdaFrom)
+def _importance_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    return abs(now[0] * state[j, 1] - state[j, 0])
+
+
+@importance.answer(AdaptiveRdaFrom)
+def _importance_adaptive_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    return abs((1.0 + np.sqrt(state[j, 1])) * now[0] * state[j, 2] - state[j, 0])
 
 
 @push.answer(Rda)

@@ -11,6 +11,7 @@ from rankine.penalties.lazy import (
     PENALTY,
     STEP,
     close_step,
+    importance,
     open_step,
     place,
     push,
@@ -54,6 +55,11 @@ def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     if abs(kept) > optimizer.theta:
         return kept
     return np.copysign(max(abs(kept) - (now[0] - state[j, 1]), 0.0), kept)
+
+
+@importance.answer(Tgd)
+def _importance(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    return abs(weight(optimizer, now, state, j))
 
 
 @push.answer(Tgd)

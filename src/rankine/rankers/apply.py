@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, LogColumns
 from rankine.data.dataset import row_scores
 from rankine.transforms.scaling import scale_lists
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.model import LinearModel
 
-__all__ = ["fit_columns", "score_dataset"]
+__all__ = ["fit_columns", "read_for", "score_dataset"]
 
 
 def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
@@ -24,6 +24,8 @@ def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
     data = fit_columns(model, data)
     X: Any = data.X
     for transform in model.transforms:
+        if isinstance(transform, LogColumns) and data.n_features == transform.n_features:
+            continue  # the columns were encoded as the log was read
         if not isinstance(transform, ListRange):
             raise ModelError(
                 f"this model reads raw columns ({type(transform).__name__}), not numeric features",
@@ -31,6 +33,26 @@ def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
             )
         X = scale_lists(data)
     return row_scores(X, model.to_dense())
+
+
+def read_for(model: LinearModel, path: Any, *, stream: bool = False, **options: Any) -> Any:
+    """Data as a model reads it: a ``Dataset``, or a stream of them.
+
+    A model of a raw log reads its own columns, encoded as in training; its query column and label
+    formula stand in for the defaults ``query="qid"`` and ``label="label"``. Other models read
+    files as ``rankine.load`` and ``rankine.scan`` do, with the width of the model.
+    """
+    spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+    if spec is None:
+        from rankine.data.open import load, scan
+
+        if model.feature_names is None:
+            options = {"n_features": model.n_features, **options}
+        return scan(path, **options) if stream else load(path, **options)
+    from rankine.rankers.log_data import scan_log_of
+
+    log = scan_log_of(model.parameters.get("log", {}), spec, path, **options)
+    return log if stream else log.load()
 
 
 def fit_columns(model: LinearModel, data: Dataset) -> Dataset:

@@ -73,7 +73,12 @@ class ElasticRanker(BaseRanker):
         Streams: lists that are read ahead and shuffled; 0 keeps the order of the file. ``fit``
         always takes the lists in seeded random order.
     n_nonzero
-        Keep at most this many weights.
+        Keep at most this many weights: with RDA those that a larger ``l1`` would drop last (by
+        the sum of gradients, so frequent features stay), else the largest.
+    propensity
+        Probability that a user looks at position 1, 2, ...: a sequence (the last value holds for
+        all positions beyond it), such as ``estimate_propensity`` gives. A relevant item then weighs
+        1 / propensity of the ``position`` it was shown at, at most ``max_weight``.
     metric, scale, early_stopping, warm_start, random_state
         As for every ranker. Each list is scored with ``metric`` before it is learned from
         (``progressive_``). Streams know the scales "none" and "query".
@@ -122,6 +127,8 @@ class ElasticRanker(BaseRanker):
         batch_lists: int = 1,
         shuffle_buffer: int = 0,
         n_nonzero: int | None = None,
+        propensity: Sequence[float] | None = None,
+        max_weight: float = 10.0,
         metric: str = "ndcg@10",
         scale: str = "none",
         early_stopping: int | None = None,
@@ -143,6 +150,8 @@ class ElasticRanker(BaseRanker):
         self.batch_lists = batch_lists
         self.shuffle_buffer = shuffle_buffer
         self.n_nonzero = n_nonzero
+        self.propensity = propensity
+        self.max_weight = max_weight
         self.metric = metric
         self.scale = scale
         self.early_stopping = early_stopping
@@ -172,7 +181,7 @@ class ElasticRanker(BaseRanker):
         *,
         eval_set: Any = None,
         eval_qid: ArrayLike | None = None,
-        coef_init: ArrayLike | None = None,
+        coef_init: Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | None = None,
         every: int = 100_000,
@@ -190,8 +199,11 @@ class ElasticRanker(BaseRanker):
             width.
         passes
             How often to read it.
-        eval_set, eval_qid, coef_init, callbacks
+        eval_set, eval_qid, callbacks
             As for ``fit``; a report comes after every block.
+        coef_init
+            Weights, or a ``LinearModel``, to start from: yesterday's model on today's log. A model
+            that was trained by this ranker also hands on its number of steps.
         checkpoint, every
             Folder for checkpoints, written every so many lists; the last two are kept.
         resume
@@ -208,7 +220,9 @@ class ElasticRanker(BaseRanker):
     def _solve(self, job: Job) -> Solution:
         if self._list_objective().name != "pointwise":
             job.data.labels.require_pairs()
-        learner = self._new_learner(job.data.n_features, job.seed, job.coef_init)
+        again = job.coef_init is not None and self.warm_start
+        steps = int(getattr(self, "n_iter_", 0)) if again else 0
+        learner = self._new_learner(job.data.n_features, job.seed, job.coef_init, steps)
         n_lists = job.data.n_queries
         every = -(-max(n_lists // REPORTS, 1) // self.batch_lists) * self.batch_lists
         run = OnePassRun(
@@ -222,10 +236,17 @@ class ElasticRanker(BaseRanker):
         return self._dataset(X, y, qid, group, sample_weight, reset=not hasattr(self, "_learner"))
 
     def _list_objective(self) -> ListObjective:
-        return parse_objective(self.objective, loss=self.loss, slack=self.slack, delta=self.delta)
+        return parse_objective(
+            self.objective,
+            loss=self.loss,
+            slack=self.slack,
+            delta=self.delta,
+            propensity=self.propensity,
+            max_weight=self.max_weight,
+        )
 
     def _new_learner(
-        self, n_features: int, seed: int, start: NDArray[np.float64] | None
+        self, n_features: int, seed: int, start: NDArray[np.float64] | None, offset: int = 0
     ) -> OnePassLearner:
         if self.batch_lists < 1 or self.shuffle_buffer < 0:
             raise ParameterError(
@@ -251,7 +272,7 @@ class ElasticRanker(BaseRanker):
             int(self.batch_lists),
             seed,
             start,
-            int(getattr(self, "n_iter_", 0)) if start is not None and self.warm_start else 0,
+            offset,
         )
 
     def _solution(self, run: OnePassRun, reason: str) -> Solution:
@@ -264,7 +285,7 @@ class ElasticRanker(BaseRanker):
         if run.progressive.unfit is None:
             certificate[run.progressive.name] = run.progressive.value
         return Solution(
-            keep_largest(coef, self.n_nonzero),
+            coef if self.n_nonzero is None else learner.largest(self.n_nonzero),
             float("nan"),
             certificate,
             learner.steps,
@@ -272,13 +293,3 @@ class ElasticRanker(BaseRanker):
             reason,
             {} if run.progressive.unfit is None else {"progressive": run.progressive.unfit},
         )
-
-
-def keep_largest(coef: NDArray[np.float64], count: int | None) -> NDArray[np.float64]:
-    """The ``count`` weights of largest magnitude, the others 0 (ties: lower index first)."""
-    if count is None or np.count_nonzero(coef) <= count:
-        return coef
-    kept = np.argsort(-np.abs(coef), kind="stable")[:count]
-    out = np.zeros_like(coef)
-    out[kept] = coef[kept]
-    return out

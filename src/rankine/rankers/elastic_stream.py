@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankine.core.errors import CheckpointError, NoPairsError, ParameterError
+from rankine.core.errors import (
+    CheckpointError,
+    FeatureMismatchError,
+    NoPairsError,
+    ParameterError,
+)
 from rankine.data.dataset import Dataset
 from rankine.rankers.base import plain_parameters, resolve_query_weight, resolve_seed
 from rankine.rankers.monitor import Monitor
@@ -68,10 +73,10 @@ def fit_stream(
     seed = int(folder.latest().facts["seed"]) if resume and folder else None
     if seed is None:
         seed = resolve_seed(ranker.random_state)
-    start = ranker._start(coef_init, scaling, n_features)
+    start, offset = _start(ranker, coef_init, scaling, n_features)
     monitor = _monitor(ranker, valid, scaling)
     run = OnePassRun(
-        ranker._new_learner(n_features, seed, start),
+        ranker._new_learner(n_features, seed, start, offset),
         Progressive(ranker.metric),
         shuffle_buffer=int(ranker.shuffle_buffer),
         callbacks=tuple(callbacks) if monitor is None else (monitor, *callbacks),
@@ -90,6 +95,23 @@ def fit_stream(
     ranker.evals_ = [] if monitor is None else monitor.trace
     if monitor is not None and ranker.early_stopping and monitor.best_coef is not None:
         ranker.coef_ = monitor.best_coef
+
+
+def _start(ranker: ElasticRanker, given: Any, scaling: Scaling, n_features: int) -> Any:
+    """Weights to start from and the steps they have seen; a model of ours remembers its steps."""
+    from rankine.model import LinearModel
+
+    if not isinstance(given, LinearModel):
+        start = ranker._start(given, scaling, n_features)
+        steps = getattr(ranker, "n_iter_", 0) if given is None and start is not None else 0
+        return start, int(steps)
+    if given.n_features != n_features:
+        raise FeatureMismatchError(
+            f"the model to start from has {given.n_features} features, the stream {n_features}",
+            fix=f"Scan with n_features={given.n_features}",
+        )
+    ours = given.parameters.get("ranker") == ranker._system
+    return given.to_dense(), int(given.provenance.get("n_iter", 0)) if ours else 0
 
 
 def stream_scaling(scale: str) -> Scaling:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from rankine.kernels.gains import (
 )
 from rankine.losses import Hinge, Logistic
 from rankine.losses.lambda_weighted import LambdaWeighted, Pointwise, PointwiseSquared
+from rankine.rankers.propensity import inverse_propensity, position_weights
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
@@ -54,6 +56,8 @@ class ListObjective:
         Margin of the hinge.
     target
         Whether |Delta| is measured at the ranking by label instead of the model's.
+    inverse
+        Weight of a relevant item shown at position 1, 2, ...; None: 1 everywhere.
     """
 
     name: str
@@ -61,6 +65,7 @@ class ListObjective:
     loss: str
     slack: float
     target: bool
+    inverse: tuple[float, ...] | None = None
 
     def spec(self, longest: int) -> Any:
         """The kernel's form, for lists of up to ``longest`` items."""
@@ -96,10 +101,14 @@ class ListObjective:
 
     def row_weights(self, data: Dataset) -> NDArray[np.float64] | None:
         """Weights by row; an item that was not displayed forms no pair. None: all 1."""
+        weights = data.weight
+        if self.inverse is not None:
+            factors = position_weights(data, self.inverse)
+            weights = factors if weights is None else weights * factors
         shown = self._displayed(data)
         if shown is None:
-            return data.weight
-        return shown.astype(np.float64) if data.weight is None else np.where(shown, data.weight, 0)
+            return weights
+        return shown.astype(np.float64) if weights is None else np.where(shown, weights, 0.0)
 
     def _displayed(self, data: Dataset) -> NDArray[np.bool_] | None:
         name = None if self.metric is None else self.metric.displayed
@@ -122,7 +131,13 @@ class ListObjective:
 
 
 def parse_objective(
-    text: str, *, loss: str = "logistic", slack: float = 1.0, delta: str = "model"
+    text: str,
+    *,
+    loss: str = "logistic",
+    slack: float = 1.0,
+    delta: str = "model",
+    propensity: Sequence[float] | None = None,
+    max_weight: float = 10.0,
 ) -> ListObjective:
     """Read ``"pairwise"``, ``"pointwise"`` or a metric such as ``"ndcg@5:discount=paper"``."""
     metric = None if text in ("pairwise", "pointwise") else _metric(text)
@@ -136,7 +151,8 @@ def parse_objective(
     _one_of("delta", delta, ("model", "target"))
     if not (np.isfinite(slack) and slack >= 0):
         raise ParameterError(f"slack={slack!r} is not a finite number >= 0", fix="Use 1.0")
-    return ListObjective(name, metric, loss, slack, delta == "target")
+    inverse = None if propensity is None else inverse_propensity(propensity, max_weight)
+    return ListObjective(name, metric, loss, slack, delta == "target", inverse)
 
 
 def _metric(text: str) -> Metric:

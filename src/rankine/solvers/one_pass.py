@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from rankine.core.errors import DivergenceError, FeatureMismatchError
 from rankine.kernels.lists import list_work
 from rankine.kernels.random import stream_seed
-from rankine.penalties.lazy import STEP, new_clock, read_all, start_from, state_width
+from rankine.penalties.lazy import (
+    STEP,
+    importances,
+    new_clock,
+    read_all,
+    start_from,
+    state_width,
+)
 from rankine.solvers.one_pass_kernels import Lists, learn_lists
 
 if TYPE_CHECKING:
@@ -162,6 +169,19 @@ class OnePassLearner:
         """Current weights."""
         out = np.empty(self.n_features)
         read_all(self.optimizer, self.clock, self.state, out)
+        return out
+
+    def largest(self, count: int) -> NDArray[np.float64]:
+        """Current weights, at most ``count`` of them: the last to vanish if l1 were raised."""
+        coef = self.coef()
+        if np.count_nonzero(coef) <= count:
+            return coef
+        value = np.empty(self.n_features)
+        importances(self.optimizer, self.clock, self.state, value)
+        value[coef == 0] = -1.0
+        kept = np.argsort(-value, kind="stable")[:count]
+        out = np.zeros(self.n_features)
+        out[kept] = coef[kept]
         return out
 
     def intercept(self) -> float:

@@ -116,7 +116,7 @@ class OnePassRun:
         end = start + len(order)
         while self.learner.lists_seen < end:
             here = self.learner.lists_seen
-            stop = self._next_stop(here, end)
+            stop = self._next_stop(here, start, end)
             self._learn(block, order[here - start : stop - start], list_weight)
             if self.checkpoints is not None and stop >= self.checkpoints.next_due(here):
                 self._save()
@@ -125,18 +125,18 @@ class OnePassRun:
                 return True
         return False
 
-    def _next_stop(self, here: int, end: int) -> int:
-        """The next list count at which to save or report, never inside a batch."""
-        stops = [end]
+    def _next_stop(self, here: int, start: int, end: int) -> int:
+        """The next list count at which to save or report, never inside a batch.
+
+        ``start`` is where a batch begins: blocks hold whole batches, except the last of a pass.
+        """
+        stops = []
         if self.checkpoints is not None:
-            stops.append(self._whole_batches(self.checkpoints.next_due(here)))
+            stops.append(self.checkpoints.next_due(here))
         if self.report_every:
             stops.append((here // self.report_every + 1) * self.report_every)
-        return min(stops)
-
-    def _whole_batches(self, lists: int) -> int:
         batch = self.learner.batch_lists
-        return self.origin + -(-(lists - self.origin) // batch) * batch
+        return min([end, *(start + -(-(stop - start) // batch) * batch for stop in stops)])
 
     def _learn(
         self, block: Dataset, part: NDArray[np.int64], weight: NDArray[np.float64] | None

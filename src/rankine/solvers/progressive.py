@@ -19,22 +19,25 @@ __all__ = ["Progressive"]
 class Progressive:
     """Running mean of a metric over the lists of a stream.
 
-    Items with equal scores count by the mean over their orders: before anything was learned all
-    scores are 0, and the order of the file often gives the labels away. The sum is taken list by
-    list in stream order, so it does not depend on how the stream was cut.
+    Before anything was learned all scores are 0, and the order of the file often gives the labels
+    away: items with equal scores count by the mean over their orders. The sum is taken list by list
+    in stream order, so it does not depend on how the stream was cut.
 
     Parameters
     ----------
     metric
         A metric or its text form.
+    fair_ties
+        Replace the tie rule "file" by the mean over orders.
     """
 
-    def __init__(self, metric: Any) -> None:
+    def __init__(self, metric: Any, *, fair_ties: bool = True) -> None:
         from rankine.metrics import parse_metric
 
         named = parse_metric(metric)
         self.name = f"progressive_{named}"
-        self.metric = named.with_options(ties="expected") if named.ties == "file" else named
+        fair = fair_ties and named.ties == "file"
+        self.metric = named.with_options(ties="expected") if fair else named
         self.sums = np.zeros(2)  # of values, of lists
         #: Why the metric cannot judge these labels; None while it can.
         self.unfit: str | None = None

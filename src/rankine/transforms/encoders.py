@@ -59,6 +59,8 @@ def register_encoder(spec_type: type) -> Callable[[E], E]:
 
 def encoder_for(transforms: Sequence[msgspec.Struct], space: FeatureSpace) -> ColumnEncoder | None:
     """The encoder of a model's transforms; None where its rows are features already."""
+    import rankine.transforms.log_columns  # noqa: F401 - registers its encoder
+
     for spec in transforms:
         if type(spec) in _BUILDERS:
             return _BUILDERS[type(spec)](spec, space)

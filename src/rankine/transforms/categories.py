@@ -1,0 +1,97 @@
+"""Categorical values as text, and text as places of a hashed space.
+
+A place is the first 8 bytes (little-endian) of BLAKE2b over the column names and the values,
+modulo the size of the space: the same on every machine, in every process, for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import SchemaError
+
+__all__ = ["HashedPlaces", "KnownPlaces", "category_texts", "places_of"]
+
+#: Values whose place is remembered; the memory of a long stream stays bounded.
+REMEMBERED = 1 << 18
+_UNIT = "\x1f"
+
+
+def category_texts(values: Any, name: str) -> list[str]:
+    """Values of a categorical column as text; a missing value is empty.
+
+    Text stands for itself, integers for their decimal digits, booleans for ``true`` and
+    ``false``; fractions are refused, because their text is not theirs alone.
+    """
+    plain = values.tolist() if hasattr(values, "tolist") else list(values)
+    if all(type(value) is str for value in plain):
+        return plain
+    return [value if type(value) is str else _text(value, name) for value in plain]
+
+
+def _text(value: Any, name: str) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        if np.isnan(value):
+            return ""
+        if float(value).is_integer():
+            return str(int(value))
+    if isinstance(value, (str, np.str_)):
+        return str(value)
+    raise SchemaError(
+        f"{value!r} in categorical column {name!r} is neither text nor a whole number",
+        fix="Name the column as numeric, or store its categories as text",
+        column=name,
+    )
+
+
+class HashedPlaces(dict[Any, int]):
+    """Place of every value (or tuple of values) of a column (or cross); -1 for a missing one."""
+
+    def __init__(self, columns: Sequence[str], bits: int, start: int) -> None:
+        super().__init__()
+        self._columns = tuple(columns)
+        self._mask = (1 << bits) - 1
+        self._start = start
+
+    def __missing__(self, value: Any) -> int:
+        parts = (value,) if isinstance(value, str) else value
+        if "" in parts:
+            return -1
+        text = _UNIT.join([*self._columns, *parts]).encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(text, digest_size=8).digest()
+        place = self._start + (int.from_bytes(digest, "little") & self._mask)
+        if len(self) >= REMEMBERED:
+            self.clear()
+        self[value] = place
+        return place
+
+    def name(self, value: Any) -> str:
+        """Name of the feature of a value, such as ``brand=acme`` or ``brand=acme x size=9``."""
+        parts = (value,) if isinstance(value, str) else value
+        return " x ".join(f"{c}={v}" for c, v in zip(self._columns, parts, strict=True))
+
+
+class KnownPlaces(dict[str, int]):
+    """Place of every known value of a one-hot column; -1 for any other."""
+
+    def __init__(self, values: Sequence[str], start: int) -> None:
+        super().__init__((value, start + k) for k, value in enumerate(values))
+
+    def __missing__(self, value: str) -> int:
+        return -1
+
+
+def places_of(places: Any, values: Sequence[Any]) -> NDArray[np.int64]:
+    """Places of values, as an array."""
+    return np.fromiter(map(places.__getitem__, values), dtype=np.int64, count=len(values))

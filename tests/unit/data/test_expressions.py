@@ -1,0 +1,86 @@
+"""Label formulas: our own grammar, never code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.data.expressions import parse_expression
+
+COLUMNS = {
+    "clicked": np.array([0, 1, 1]),
+    "purchased": np.array([False, False, True]),
+    "price": np.array([2.5, 10.0, 4.0]),
+    "dwell time": np.array([1.0, 30.0, 99.0]),
+    "név": np.array([1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("clicked", [0, 1, 1]),
+        ("clicked + 4*purchased", [0, 1, 5]),
+        ("price*purchased", [0, 0, 4]),
+        ("1 - 2 - clicked", [-1, -2, -2]),
+        ("8/2/2*clicked", [0, 2, 2]),
+        ("-(clicked + 1)*2", [-2, -4, -4]),
+        ("--clicked", [0, 1, 1]),
+        ("2e0*clicked + .5", [0.5, 2.5, 2.5]),
+        ("`dwell time` >= 30", [0, 1, 1]),
+        ("(price > 3)*2 + (clicked == 0)", [1, 2, 2]),
+        ("clicked != purchased", [0, 1, 0]),
+        ("név", [1, 2, 3]),
+    ],
+)
+def test_values(text, expected):
+    values = parse_expression(text)(COLUMNS)
+    assert values.dtype == np.float64
+    np.testing.assert_array_equal(values, expected)
+
+
+def test_columns_in_order_of_appearance():
+    assert parse_expression("b + a*b").columns == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", 1),
+        ("clicked +", 10),
+        ("clicked purchased", 9),
+        ("(clicked", 9),
+        ("clicked)", 8),
+        ("4 ** clicked", 4),
+        ("__import__('os')", 11),
+        ("clicked.real", 8),
+        ("clicked[0]", 8),
+        ("clicked; price", 8),
+        ("a < b < c", 7),
+        ("clicked + @", 11),
+    ],
+)
+def test_errors_point_at_the_place(text, place):
+    with pytest.raises(ParameterError, match=f"character {place}"):
+        parse_expression(text)
+
+
+def test_limits():
+    with pytest.raises(ParameterError, match="longer than"):
+        parse_expression("a+" * 600 + "a")
+    with pytest.raises(ParameterError, match="nests"):
+        parse_expression("(" * 60 + "a" + ")" * 60)
+    with pytest.raises(ParameterError, match="nests"):
+        parse_expression("-" * 60 + "a")
+    with pytest.raises(ParameterError, match="no column"):
+        parse_expression("1 + 2")
+
+
+def test_bad_columns_and_values():
+    with pytest.raises(SchemaError, match="no column 'sold'"):
+        parse_expression("sold")(COLUMNS)
+    with pytest.raises(SchemaError, match="not a number"):
+        parse_expression("brand")({"brand": np.array(["a", "b"])})
+    with pytest.raises(SchemaError, match="inf at row 0"):
+        parse_expression("price/clicked")(COLUMNS)

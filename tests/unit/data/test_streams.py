@@ -1,0 +1,74 @@
+"""Reading ahead and regrouping never change what is read."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from rankine.data.dataset import Dataset
+from rankine.data.prefetch import prefetch
+from rankine.data.regroup import regroup
+
+
+def test_prefetch_keeps_the_order():
+    assert list(prefetch(range(100))) == list(range(100))
+    assert list(prefetch([])) == []
+
+
+def test_prefetch_raises_where_the_producer_failed():
+    def broken():
+        yield 1
+        raise KeyError("lost")
+
+    items = prefetch(broken())
+    assert next(items) == 1
+    with pytest.raises(KeyError, match="lost"):
+        next(items)
+
+
+def test_prefetch_reads_at_most_depth_ahead():
+    produced = []
+
+    def slow():
+        for k in range(50):
+            produced.append(k)
+            yield k
+
+    items = prefetch(slow(), depth=3)
+    next(items)
+    time.sleep(0.3)
+    assert len(produced) <= 6
+    items.close()
+
+
+def test_leaving_early_stops_the_thread():
+    before = threading.active_count()
+    for item in prefetch(iter(int, 1)):
+        assert item == 0
+        break
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("cuts", [(5,), (1,), (3, 2, 7), (30,)])
+def test_regroup_depends_on_the_queries_alone(cuts):
+    sizes = np.random.default_rng(0).integers(1, 5, 23)
+    qid = np.repeat(np.arange(23), sizes)
+    data = Dataset.from_arrays(np.arange(len(qid), dtype=float)[:, None], qid % 2, qid)
+
+    def blocks():
+        first = k = 0
+        while first < 23:
+            last = min(first + cuts[k % len(cuts)], 23)
+            yield data.take_queries(np.arange(first, last))
+            first, k = last, k + 1
+
+    parts = list(regroup(blocks(), 6))
+    assert [part.n_queries for part in parts] == [6, 6, 6, 5]
+    np.testing.assert_array_equal(np.concatenate([part.X for part in parts]), data.X)
+    np.testing.assert_array_equal(np.concatenate([part.qid for part in parts]), data.qid)

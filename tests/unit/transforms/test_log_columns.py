@@ -1,0 +1,170 @@
+"""Raw columns as features: numbers, one-hot values, hashed values, crosses."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.specs import OneHot, decode_transforms, encode_transforms
+from rankine.rankers.log_data import log_spec
+from rankine.transforms.encoders import FeatureSpace, encoder_for
+from rankine.transforms.log_columns import LogEncoder
+
+COLUMNS = {
+    "price": [3.0, 0.0, None],
+    "brand": ["acme", "", "zed"],
+    "size": [9, 10, 9],
+    "colour": ["red", "blue", "green"],
+    "new": [True, False, None],
+}
+
+
+def dense(spec, columns=COLUMNS, n_rows=3):
+    rows = LogEncoder(spec).encode(columns, n_rows)
+    shape = (n_rows, spec.n_features)
+    return sparse.csr_matrix((rows.values, rows.indices, rows.indptr), shape=shape).toarray()
+
+
+def place(spec, *parts):
+    digest = hashlib.blake2b("\x1f".join(parts).encode(), digest_size=8).digest()
+    return spec.hash_start + int.from_bytes(digest, "little") % 2**spec.hash_bits
+
+
+def test_layout():
+    spec = log_spec(
+        numeric=["price"],
+        one_hot=[OneHot("colour", ("red", "blue"))],
+        categorical=["brand", "size"],
+        crosses=["brand*size"],
+        hash_bits=10,
+    )
+    assert spec.n_features == 1 + 2 + 1024
+    X = dense(spec)
+    np.testing.assert_array_equal(X[:, 0], [3, 0, 0])
+    np.testing.assert_array_equal(X[:, 1:3], [[1, 0], [0, 1], [0, 0]])
+    assert X[0, place(spec, "brand", "acme")] == 1
+    assert X[0, place(spec, "size", "9")] == 1
+    assert X[0, _cross(spec)] == 1
+    assert X[1].sum() == 2  # blue, size 10; no brand, so no cross
+    assert X[2].sum() == 3
+
+
+def _cross(spec):
+    return place(spec, "brand", "size", "acme", "9")
+
+
+def test_rows_are_sorted_and_collisions_add_up():
+    names = [f"c{k}" for k in range(12)]
+    spec = log_spec(categorical=names, hash_bits=3)
+    rng = np.random.default_rng(0)
+    columns = {name: [str(v) for v in rng.integers(0, 9, 50)] for name in names}
+    rows = LogEncoder(spec).encode(columns, 50)
+    assert rows.values.max() > 1
+    for i in range(50):
+        mine = rows.indices[rows.indptr[i] : rows.indptr[i + 1]]
+        assert (np.diff(mine) > 0).all()
+        assert rows.values[rows.indptr[i] : rows.indptr[i + 1]].sum() == 12
+
+
+def test_text_of_values():
+    spec = log_spec(categorical=["new", "size"], hash_bits=16)
+    X = dense(spec)
+    assert X[0, place(spec, "new", "true")] == 1
+    assert X[1, place(spec, "new", "false")] == 1
+    same = dense(spec, {"new": np.array([True, False, True]), "size": np.array([9.0, 10.0, 9.0])})
+    np.testing.assert_array_equal(X[:2], same[:2])
+    with pytest.raises(SchemaError, match="neither text nor a whole number"):
+        dense(spec, {"size": [1.5, 2, 3]})
+
+
+def test_bad_numbers_are_refused():
+    spec = log_spec(numeric=["price"])
+    with pytest.raises(SchemaError, match="not numeric"):
+        dense(spec, {"price": ["cheap", 1, 2]})
+    with pytest.raises(SchemaError, match="infinite at row 1"):
+        dense(spec, {"price": [0.0, np.inf, 2]})
+
+
+def test_required_columns_are_those_of_the_weights():
+    spec = log_spec(
+        numeric=["price", "age"],
+        one_hot=[OneHot("colour", ("red", "blue"))],
+        categorical=["brand"],
+        crosses=["brand*size"],
+        ignored=["session"],
+    )
+
+    def required(*indices):
+        space = FeatureSpace(spec.n_features, np.array(indices, dtype=np.int64), None)
+        return encoder_for([spec], space).required
+
+    assert required(1) == ("age",)
+    assert required(0, 3) == ("price", "colour")
+    assert required(1000) == ("brand", "size")
+    assert encoder_for([spec], FeatureSpace(spec.n_features, np.array([0]), None)).known == {
+        "price",
+        "age",
+        "colour",
+        "brand",
+        "size",
+        "session",
+    }
+
+
+def test_specs_travel_as_data():
+    spec = log_spec(
+        numeric=["price"], one_hot=[OneHot("c", ("x",))], categorical=["b"], crosses=["b*c"]
+    )
+    assert decode_transforms(
+        msgspec.json.decode(msgspec.json.encode(encode_transforms([spec])))
+    ) == (spec,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"categorical": ["a"], "hash_bits": 25},
+        {"categorical": ["a"], "hash_bits": 0},
+        {"categorical": ["a"], "numeric": ["a"]},
+        {"crosses": ["a"]},
+        {"crosses": ["a*a"]},
+        {},
+    ],
+)
+def test_bad_specs_are_refused(options):
+    with pytest.raises(ParameterError):
+        log_spec(**options)
+
+
+def test_a_bad_spec_in_a_file_is_refused():
+    with pytest.raises(msgspec.ValidationError):
+        decode_transforms([{"type": "log_columns", "hashed": ["a"], "hash_bits": 60}])
+    with pytest.raises(msgspec.ValidationError):
+        decode_transforms([{"type": "log_columns", "surprise": 1}])
+
+
+def test_names_of_hashed_features():
+    spec = log_spec(categorical=["brand"], crosses=["brand*size"], hash_bits=20)
+    encoder = LogEncoder(spec)
+    wanted = {place(spec, "brand", "acme"): None, _cross(spec): None, 5: None}
+    encoder.name_features(COLUMNS, wanted)
+    assert wanted == {
+        place(spec, "brand", "acme"): "brand=acme",
+        _cross(spec): "brand=acme x size=9",
+        5: None,
+    }
+
+
+def test_memory_of_values_is_bounded(monkeypatch):
+    from rankine.transforms import categories
+
+    monkeypatch.setattr(categories, "REMEMBERED", 10)
+    places = categories.HashedPlaces(["a"], 20, 0)
+    first = [places[str(k)] for k in range(100)]
+    assert len(places) <= 10
+    assert first == [categories.HashedPlaces(["a"], 20, 0)[str(k)] for k in range(100)]
