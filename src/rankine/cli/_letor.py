@@ -24,7 +24,7 @@ def parse_rankers(texts: list[str]) -> tuple[dict[str, Any], dict[str, dict[str,
         name, _, rest = text.partition(":")
         given = parse_settings([part for part in rest.split(",") if part])
         ranker = make_ranker(name, given)
-        grid = getattr(type(ranker), "letor_grid", {})
+        grid = getattr(ranker, "letor_grid", {})
         rankers[text] = ranker
         grids[text] = {key: list(values) for key, values in grid.items() if key not in given}
     return rankers, grids

@@ -129,7 +129,7 @@ def settings(
 ) -> Iterator[dict[str, Any]]:
     """Every combination of a grid, by default the ranker's ``letor_grid``."""
     chosen: Mapping[str, Sequence[Any]] = (
-        getattr(type(ranker), "letor_grid", {}) if grid is None else grid
+        getattr(ranker, "letor_grid", {}) if grid is None else grid
     )
     for values in itertools.product(*chosen.values()):
         yield dict(zip(chosen, values, strict=True))

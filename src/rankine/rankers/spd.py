@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -83,9 +83,13 @@ class SPDRanker(BaseRanker):
     """
 
     _system = "spd"
-    letor_grid: ClassVar[dict[str, list[Any]]] = {
-        "lam": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1],
-    }
+
+    @property
+    def letor_grid(self) -> dict[str, list[Any]]:
+        """What is tuned by the LETOR protocol: the parameter that this learner regularises by."""
+        if self.learner in ("passive-aggressive", "hybrid"):
+            return {"C": [10.0**k for k in range(-6, 1)]}
+        return {"lam": [10.0**k for k in range(-5, 1)]}
 
     def __init__(
         self,
