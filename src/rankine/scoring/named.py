@@ -68,7 +68,9 @@ class NamedRows:
                 weight = 0.0
             weights[j] = weight
         scores = np.empty(len(table))
-        if exact_scores(table.values, weights, scores):
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = exact_scores(table.values, weights, scores)
+        if finite:
             return scores
         return self.score(table.dictionaries())  # names what is not finite
 

@@ -11,6 +11,8 @@ import asyncio
 import enum
 import http
 import logging
+import socket
+import struct
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -33,6 +35,7 @@ _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
     for status in http.HTTPStatus
 }
+_NO_LINGER = struct.pack("ii", 1, 0)
 _JSON = [(b"content-type", b"application/json")]
 
 
@@ -71,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         self._request_deadline = _NEVER
         self._held = 0
         self._close_after = False
+        self._eof = False
         self._write_paused = False
         self._read_paused = False
         self.transport: asyncio.Transport
@@ -120,8 +124,10 @@ class Connection(asyncio.BufferedProtocol):
         self._account()
 
     def eof_received(self) -> bool:
-        """The client sends no more; it may still wait for a reply."""
-        self._close_after = True
+        """The client sends no more; it may still wait for replies."""
+        self._eof = True
+        if self.state is State.READING:
+            self._advance()
         return self.state in (State.WORKING, State.SENDING)
 
     def pause_writing(self) -> None:
@@ -155,7 +161,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self.state is not State.WORKING:
             if self.state is State.SENDING:
                 self.pool.metrics.refuse("send_deadline")
-            self.transport.abort()
+            self._reset()
 
     # -- a request ------------------------------------------------------------------------------
 
@@ -177,6 +183,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         if request is not None:
             self._start(request)
+            return
+        if self._eof:
+            self._close()
             return
         if self.reader.head is not None:
             self.deadline = self._request_deadline
@@ -285,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.state = State.SENDING
                 self.deadline = now + self.limits.send_seconds
             return
-        if self._close_after:
+        if self._close_after or (self._eof and not self.reader.buffer):
             self._close()
             return
         if self._read_paused:
@@ -312,6 +321,13 @@ class Connection(asyncio.BufferedProtocol):
         self._account()
         if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
+
+    def _reset(self) -> None:
+        """Close at once; what the client has not read is dropped, by the kernel too."""
+        channel = self.transport.get_extra_info("socket")
+        if channel is not None:
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
 
     def _close(self) -> None:
         self.state = State.CLOSING

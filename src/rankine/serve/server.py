@@ -72,11 +72,10 @@ class GracefulServer(uvicorn.Server):
 
 
 def load_service(settings: Settings) -> Service:
-    """Compile the kernels and load the models; an error where none can be served."""
+    """Load the models and compile the kernels; an error where there is nothing to serve."""
     metrics = Metrics()
     registry = Registry()
     reloader = Reloader(settings.path, registry, metrics)
-    compile_kernels()
     reloader.refresh()
     if not registry.current.models:
         reasons = "; ".join(
@@ -87,6 +86,7 @@ def load_service(settings: Settings) -> Service:
             fix="Pass a model file, or a folder of them",
             file=str(settings.path),
         )
+    compile_kernels()
     return Service(registry, reloader, Pool(settings.limits, metrics))
 
 

@@ -51,7 +51,9 @@ def uniform_table(objects: Sequence[msgspec.Raw], most: int) -> NamedTable | Non
     if len(set(names)) != width:
         return None
     values = np.empty((len(objects), width))
-    if not read_objects(text, keys[:width], values):
+    with np.errstate(over="ignore"):  # digits are found by wrapping, which Python would remark on
+        fits = read_objects(text, keys[:width], values)
+    if not fits:
         return None
     return NamedTable(names, values)
 

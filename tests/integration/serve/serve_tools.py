@@ -11,7 +11,7 @@ import numpy as np
 
 from rankine import LinearModel
 
-_RUN = "from rankine.cli.main import run; run()"
+RUN = "from rankine.cli.main import run; run()"
 NAMES = [f"feature_{i}" for i in range(20)]
 
 
@@ -25,7 +25,7 @@ class Server:
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _RUN, "serve", "--port", "0", "--json", *arguments],
+            [sys.executable, "-c", RUN, "serve", "--port", "0", "--json", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )

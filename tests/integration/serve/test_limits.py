@@ -1,0 +1,257 @@
+"""Deadlines, sizes, the queue and the stop, against a server with short limits."""
+
+import contextlib
+import json
+import select
+import socket
+import threading
+import time
+
+import pytest
+
+from integration.serve.serve_tools import encode_request, make_model, read_all, read_reply, wait_for
+
+pytestmark = pytest.mark.reliability
+
+HEAD = b"POST /v1/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+GOOD = encode_request("POST", "/v1/rank", {"items": [{"features": {"feature_1": 1}}]})
+DEADLINES = {
+    "header_seconds": 1.0,
+    "request_seconds": 1.5,
+    "idle_seconds": 2.0,
+    "send_seconds": 1.0,
+}
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory):
+    from integration.serve.serve_tools import Server
+
+    folder = tmp_path_factory.mktemp("models")
+    make_model(0).save(folder / "shop.rankine")
+    limits = {
+        **DEADLINES,
+        "body_bytes": 200_000,
+        "connections": 300,
+        "connections_per_address": 280,
+    }
+    flags = [part for name, value in limits.items() for part in ("--limit", f"{name}={value}")]
+    server = Server(str(folder), *flags)
+    yield server
+    server.stop()
+
+
+class Slow:
+    """A client that sends or reads a byte now and then, and notices when it is closed."""
+
+    def __init__(self, server, kind):
+        self.kind, self.begin, self.closed = kind, time.monotonic(), None
+        self.socket = socket.socket()
+        if kind == "read":
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        self.socket.connect(("127.0.0.1", server.port))
+        self.socket.setblocking(False)
+        if kind == "body":
+            self.socket.send(HEAD + b"Content-Length: 1000\r\n\r\n")
+        elif kind == "read":
+            many = encode_request("GET", "/openapi.json") * 600
+            self.send(many)
+
+    def send(self, data):
+        with contextlib.suppress(BlockingIOError):
+            self.socket.send(data)
+
+    def step(self):
+        try:
+            if self.kind in ("header", "body"):
+                self.send(b"x")
+            if self.kind == "read":
+                poll = select.poll()
+                poll.register(self.socket, select.POLLHUP | select.POLLERR)
+                gone = bool(poll.poll(0))
+            else:
+                gone = self.socket.recv(4096) == b""
+        except BlockingIOError:
+            gone = False
+        except OSError:
+            gone = True
+        if gone:
+            self.closed = time.monotonic() - self.begin
+            self.socket.close()
+        return gone
+
+
+def test_slow_clients_are_closed_and_hold_up_nobody(hasty):
+    slow = [Slow(hasty, ("header", "body", "silent", "read")[i % 4]) for i in range(200)]
+    waiting, times = list(slow), []
+    connection = hasty.connect()
+    while waiting and time.monotonic() - slow[0].begin < 12:
+        waiting = [one for one in waiting if not one.step()]
+        for _ in range(3):
+            begin = time.perf_counter()
+            connection.sendall(GOOD)
+            assert read_reply(connection)[0] == 200
+            times.append(time.perf_counter() - begin)
+        time.sleep(0.1)
+    assert not waiting
+    # The slow readers' requests are answered until nothing more fits; then their second begins.
+    deadline = {"header": 1.0, "body": 1.5, "silent": 2.0, "read": 3.0}
+    for one in slow:
+        assert one.closed <= deadline[one.kind] + 1.0 + 1.0, one.kind  # one for a busy machine
+        assert one.kind == "read" or one.closed >= deadline[one.kind] - 0.1
+    assert sorted(times)[len(times) // 2] < 0.25
+    for kind in ("header", "body", "idle", "send"):
+        assert hasty.metric(f'refused_total{{limit="{kind}_deadline"}}') > 0, kind
+
+
+def test_a_late_request_is_told_why(hasty):
+    for data, word in ((b"GET / HT", b"header"), (HEAD + b"Content-Length: 9\r\n\r\n{", b"body")):
+        with hasty.connect() as connection:
+            connection.sendall(data)
+            reply = read_all(connection)
+        assert reply.startswith(b"HTTP/1.1 408 ")
+        assert word in reply
+        assert b"connection: close" in reply
+
+
+def test_sizes(hasty):
+    assert hasty.raw(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 20_000).startswith(
+        b"HTTP/1.1 431 "
+    )
+    fields = b"".join(b"X%d: y\r\n" % i for i in range(100))
+    assert hasty.raw(b"GET / HTTP/1.1\r\nHost: a\r\n" + fields + b"\r\n").startswith(
+        b"HTTP/1.1 431 "
+    )
+    big = HEAD + b"Content-Length: 200001\r\n\r\n" + b" " * 200_001
+    assert hasty.raw(big).startswith(b"HTTP/1.1 413 ")
+    exact = b'{"items":[]}'.ljust(200_000)
+    assert hasty.request("POST", "/v1/rank", exact)[0] == 200
+    chunk = b"186a0\r\n" + b" " * 100_000 + b"\r\n"
+    endless = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 3
+    assert hasty.raw(endless).startswith(b"HTTP/1.1 413 ")
+    many = {"items": [{"features": {}}] * 201, "explain": True}
+    status, reply = hasty.json("POST", "/v1/rank", many)
+    assert (status, reply["error"]["code"]) == (422, "limit")
+
+
+def test_continue_is_said_once_the_header_is_good(hasty):
+    with hasty.connect() as connection:
+        connection.sendall(HEAD + b"Content-Length: 12\r\nExpect: 100-continue\r\n\r\n")
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b'{"items":[]}')
+        assert read_reply(connection)[0] == 200
+        connection.sendall(HEAD + b"Content-Length: 999999\r\nExpect: 100-continue\r\n\r\n")
+        assert read_reply(connection)[0] == 413
+
+
+def test_pipelined_requests_are_answered_in_order(hasty):
+    paths = ["/healthz", "/readyz", "/nothing", "/v1/models", "/healthz"] * 40
+    data = b"".join(encode_request("GET", path) for path in paths)
+    last = encode_request("GET", "/readyz", headers=[("Connection", "close")])
+    found = hasty.raw(data + last)
+    statuses = [int(part[:3]) for part in found.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [404 if path == "/nothing" else 200 for path in [*paths, "/readyz"]]
+
+
+def test_connections_have_a_cap(hasty):
+    held = []
+    try:
+        wait_for(lambda: hasty.metric("connections") < 10)
+        held.extend(hasty.connect() for _ in range(290))
+        refused = 0
+        for connection in reversed(held):
+            connection.settimeout(0.3)
+            try:
+                refused += connection.recv(20).startswith(b"HTTP/1.1 503")
+            except TimeoutError:
+                break
+        assert refused >= 5
+    finally:
+        for connection in held:
+            connection.close()
+    wait_for(lambda: hasty.metric("connections") < 10)
+    assert hasty.metric('refused_total{limit="connections"}') >= 5
+
+
+def test_a_full_queue_says_when_to_come_back(start, tmp_path):
+    make_model(0).save(tmp_path / "shop.rankine")
+    server = start(str(tmp_path), "--limit", "queue=2")
+    items = [{"features": {f"feature_{j}": 0.5 for j in range(20)}}] * 150
+    heavy = encode_request("POST", "/v1/rank", {"items": items, "explain": 20})
+    statuses, waits = [], []
+
+    def ask():
+        with server.connect() as connection:
+            for _ in range(5):
+                connection.sendall(heavy)
+                status, headers, _ = read_reply(connection)
+                statuses.append(status)
+                if status == 503:
+                    waits.append(headers["retry-after"])
+
+    threads = [threading.Thread(target=ask) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    probes = [server.request("GET", "/healthz")[0] for _ in range(20)]
+    for thread in threads:
+        thread.join()
+    assert set(statuses) == {200, 503}
+    assert waits == ["1"] * statuses.count(503)
+    assert probes == [200] * 20
+    assert server.metric("queue_length") == 0
+
+
+def test_memory_for_unfinished_bodies_has_a_cap(start, tmp_path):
+    make_model(0).save(tmp_path / "shop.rankine")
+    server = start(str(tmp_path), "--limit", "buffered_bytes=1000000")
+    held = []
+    for _ in range(6):
+        connection = server.connect()
+        connection.sendall(HEAD + b"Content-Length: 400000\r\n\r\n" + b" " * 300_000)
+        held.append(connection)
+    wait_for(lambda: server.metric('refused_total{limit="memory"}') >= 2)
+    assert server.metric("buffered_bytes") <= 1_000_000
+    assert server.request("POST", "/v1/rank", {"items": []})[0] == 200
+    for connection in held:
+        connection.close()
+    wait_for(lambda: server.metric("buffered_bytes") == 0)
+
+
+def test_stopping_answers_what_has_arrived(start, tmp_path):
+    make_model(0).save(tmp_path / "shop.rankine")
+    for _ in range(3):
+        server = start(str(tmp_path))
+        lost, answered = [], []
+
+        def ask(server=server, lost=lost, answered=answered):
+            with server.connect() as connection:
+                while True:
+                    try:
+                        connection.sendall(GOOD)
+                        status, headers, body = read_reply(connection)
+                    except (OSError, EOFError) as error:
+                        lost.append(error)
+                        return
+                    answered.append((status, len(json.loads(body)["ranking"])))
+                    if headers.get("connection") == "close":
+                        return
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        unfinished = server.connect()
+        unfinished.sendall(GOOD[:-5])
+        wait_for(lambda answered=answered: len(answered) > 50)
+        server.process.terminate()
+        time.sleep(0.2)
+        unfinished.sendall(GOOD[-5:])
+        status, headers, _ = read_reply(unfinished)
+        assert (status, headers["connection"]) == (200, "close")
+        for thread in threads:
+            thread.join(10)
+        begin = time.monotonic()
+        server.stop()
+        assert time.monotonic() - begin < 5
+        assert server.process.returncode == 0
+        assert not lost
+        assert set(answered) == {(200, 1)}

@@ -1,0 +1,264 @@
+"""New model files under a running server: taken whole, or not at all."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+import msgspec
+import numpy as np
+import pytest
+
+from integration.serve.serve_tools import NAMES, encode_request, make_model, read_reply, wait_for
+from rankine import LinearModel, ModelBundle, Scorer
+from rankine.core.errors import ModelError
+from rankine.model.probes import Probe, Probes
+from rankine.serve.metrics import Metrics
+from rankine.serve.registry import Registry
+from rankine.serve.reload import Reloader
+from rankine.serve.server import Settings, load_service
+
+ROWS = [
+    dict(zip(NAMES, row, strict=True))
+    for row in np.random.default_rng(9).normal(size=(10, 20)).round(6).tolist()
+]
+REQUEST = encode_request("POST", "/v1/rank", {"items": [{"features": row} for row in ROWS]})
+
+
+def replace_file(path, data):
+    temporary = path.with_name(".new")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+
+
+@pytest.fixture
+def watched(tmp_path):
+    registry, metrics = Registry(), Metrics()
+    make_model(0).save(tmp_path / "shop.rankine")
+    reloader = Reloader(tmp_path, registry, metrics)
+    reloader.refresh()
+    return tmp_path, registry, reloader, metrics
+
+
+def served(registry):
+    return {name: one.digest for name, one in registry.current.models.items()}
+
+
+def test_new_changed_and_deleted_files(watched):
+    folder, registry, reloader, metrics = watched
+    assert served(registry) == {"shop": make_model(0).digest}
+    make_model(1).save(folder / "shop.rankine")
+    ModelBundle.from_weights({"t": [1.0]}).save(folder / "topics.rankine")
+    reloader.refresh()
+    assert served(registry)["shop"] == make_model(1).digest
+    assert set(served(registry)) == {"shop", "topics"}
+    (folder / "shop.rankine").unlink()
+    reloader.refresh()
+    assert "shop" in served(registry), "a file may be gone for a moment while it is replaced"
+    reloader.refresh()
+    assert set(served(registry)) == {"topics"}
+    assert metrics.reloads == {"loaded": 3, "dropped": 1}
+
+
+def test_an_unchanged_file_is_not_read_again(watched):
+    _, registry, reloader, metrics = watched
+    before = registry.current
+    for _ in range(3):
+        reloader.refresh(again=True)
+    assert registry.current is before
+    assert metrics.reloads == {"loaded": 1}
+
+
+def damaged(kind):
+    data = make_model(2).to_bytes()
+    if kind == "cut":
+        return data[:-9]
+    if kind == "flipped":
+        return data[:-1] + bytes([data[-1] ^ 1])
+    if kind == "empty":
+        return b""
+    if kind == "pickle":
+        return b"\x80\x04K\x01."
+    rows = (Probe(indices=(0,), values=(1.0,)),)
+    return make_model(2, probes=Probes(rows=rows, scores=(1e6,))).to_bytes()
+
+
+@pytest.mark.parametrize("kind", ["cut", "flipped", "empty", "pickle", "probes"])
+def test_a_bad_file_changes_nothing_and_is_reported(watched, kind):
+    folder, registry, reloader, metrics = watched
+    before = served(registry)
+    (folder / "shop.rankine").write_bytes(damaged(kind))
+    reloader.refresh()
+    reloader.refresh()
+    assert served(registry) == before
+    assert metrics.reloads["refused"] == 1
+    (entry,) = registry.entries()
+    assert entry.digest == before["shop"]
+    assert entry.error
+    assert str(folder) not in entry.error
+    make_model(3).save(folder / "shop.rankine")
+    reloader.refresh()
+    assert served(registry) == {"shop": make_model(3).digest}
+    assert registry.entries()[0].error is None
+
+
+def test_every_prefix_of_a_copy_is_refused(watched):
+    folder, registry, reloader, _ = watched
+    before, data = served(registry), make_model(6).to_bytes()
+    for size in range(0, len(data), 37):
+        (folder / "shop.rankine").write_bytes(data[:size])
+        reloader.refresh()
+        assert served(registry) == before
+    (folder / "shop.rankine").write_bytes(data)
+    reloader.refresh()
+    assert served(registry) == {"shop": make_model(6).digest}
+
+
+def test_two_files_of_one_name_and_a_folder_that_goes(watched):
+    folder, registry, reloader, _ = watched
+    make_model(7).save(folder / "shop.safetensors")
+    reloader.refresh()
+    assert served(registry) == {"shop": make_model(0).digest}
+    assert "two files" in registry.entries()[0].error
+    folder.rename(folder.with_name("elsewhere"))
+    reloader.refresh()
+    reloader.refresh()
+    assert served(registry) == {"shop": make_model(0).digest}
+
+
+@pytest.mark.reliability
+def test_racing_operations_never_serve_anything_wrong(watched):
+    folder, registry, reloader, _ = watched
+    good = {make_model(seed).digest: make_model(seed).to_bytes() for seed in range(5)}
+    rng = np.random.default_rng(0)
+    stop = threading.Event()
+    wrong = []
+
+    def look():
+        while not stop.is_set():
+            reloader.refresh(again=True)
+
+    def check():
+        while not stop.is_set():
+            now = registry.current.models.values()
+            wrong.extend(one.digest for one in now if one.model.to_bytes() != good.get(one.digest))
+
+    threads = [threading.Thread(target=work) for work in (look, look, check)]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        data = good[list(good)[rng.integers(5)]]
+        path = folder / f"{'ab'[rng.integers(2)]}.rankine"
+        kind = rng.integers(4)
+        if kind == 0:
+            path.unlink(missing_ok=True)
+        elif kind == 1 and path.exists():
+            path.rename(folder / f"{'cd'[rng.integers(2)]}.rankine")
+        elif kind == 2:
+            path.write_bytes(data[: rng.integers(len(data))])
+        else:
+            replace_file(path, data)
+    time.sleep(0.05)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.reliability
+def test_reloads_under_load_fail_no_request_and_mix_no_reply(start, tmp_path):
+    models = [make_model(seed) for seed in range(4)]
+    path = tmp_path / "shop.rankine"
+    models[0].save(path)
+    expected = {}
+    for model in models:
+        ranking = Scorer(model).rank(ROWS)
+        expected[model.digest] = (ranking.indices.tolist(), ranking.scores.tolist())
+    server = start(str(tmp_path), "--reload-every", "0.05")
+    stop, replies, faults = threading.Event(), [], []
+
+    def ask():
+        with server.connect() as connection:
+            while not stop.is_set():
+                connection.sendall(REQUEST)
+                try:
+                    status, _, body = read_reply(connection)
+                except (OSError, EOFError) as error:
+                    faults.append(error)
+                    return
+                if status != 200:
+                    faults.append(status)
+                replies.append(body)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(20):
+        data = models[(i + 1) % 4].to_bytes()
+        replace_file(path, data[:-5] if i % 4 == 3 else data)
+        os.kill(server.process.pid, signal.SIGHUP)
+        time.sleep(0.12)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    digests = set()
+    for body in replies:
+        reply = json.loads(body)
+        digests.add(reply["digest"])
+        found = [[item[key] for item in reply["ranking"]] for key in ("index", "score")]
+        assert tuple(found) == expected[reply["digest"]]
+    assert len(digests) >= 3
+    assert server.metric('reloads_total{result="refused"}') >= 1
+
+
+def test_a_hang_up_retries_at_once(start, tmp_path):
+    make_model(0).save(tmp_path / "shop.rankine")
+    server = start(str(tmp_path), "--reload-every", "600")
+    replace_file(tmp_path / "shop.rankine", b"nonsense")
+    os.kill(server.process.pid, signal.SIGHUP)
+    entry = wait_for(lambda: entry_with_error(server))
+    assert entry["digest"] == make_model(0).digest
+    assert server.metric('model_error{model="shop"}') == 1
+    replace_file(tmp_path / "shop.rankine", make_model(8).to_bytes())
+    os.kill(server.process.pid, signal.SIGHUP)
+    wait_for(lambda: server.json("GET", "/v1/models/shop")[1]["digest"] == make_model(8).digest)
+    assert "nonsense" not in server.stop()
+
+
+def entry_with_error(server):
+    _, entry = server.json("GET", "/v1/models/shop")
+    return entry if entry["error"] else None
+
+
+def test_a_single_file_is_watched_too(start, tmp_path):
+    path = tmp_path / "only.rankine"
+    make_model(0).save(path)
+    server = start(str(path), "--reload-every", "0.05")
+    make_model(1).save(path)
+    wait_for(lambda: server.json("GET", "/v1/models/only")[1]["digest"] == make_model(1).digest)
+    path.unlink()
+    time.sleep(0.3)
+    status, reply = server.json("POST", "/v1/score", {"items": [{"features": {}}]})
+    assert (status, reply["digest"]) == (200, make_model(1).digest)
+
+
+def test_nothing_to_serve_is_an_error(tmp_path):
+    with pytest.raises(ModelError, match="the folder is empty"):
+        load_service(Settings(tmp_path))
+    (tmp_path / "bad.rankine").write_bytes(damaged("cut"))
+    with pytest.raises(ModelError, match="digest"):
+        load_service(Settings(tmp_path))
+    with pytest.raises(ModelError, match="no model to serve"):
+        load_service(Settings(tmp_path / "absent.rankine"))
+
+
+def test_a_snapshot_is_never_changed(watched):
+    folder, registry, reloader, _ = watched
+    before = registry.current
+    copy = dict(before.models)
+    LinearModel.from_weights([1.0]).save(folder / "other.rankine")
+    reloader.refresh()
+    assert dict(before.models) == copy
+    assert msgspec.to_builtins(registry.entries())[0]["name"] == "other"

@@ -1,0 +1,209 @@
+"""Who is let in: tokens, Host headers, addresses, names."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from integration.serve.serve_tools import RUN, make_model
+from rankine.core.errors import ParameterError
+from rankine.serve.reload import model_name
+from rankine.serve.security import Access, check_bind, read_token
+
+TOKEN = "c2VjcmV0LXRva2VuLWZvci10ZXN0cw=="  # noqa: S105 - opens nothing
+
+
+def write_token(path, text=TOKEN, mode=0o600):
+    path.write_text(text + "\n")
+    path.chmod(mode)
+    return path
+
+
+def test_token_files_must_be_private_and_long(tmp_path):
+    assert read_token(write_token(tmp_path / "good")) == TOKEN.encode()
+    for mode in (0o644, 0o640, 0o604, 0o620):
+        with pytest.raises(ParameterError, match="other users"):
+            read_token(write_token(tmp_path / f"m{mode}", mode=mode))
+    for text in ("short", "a" * 40, "two words of a token file", "", "x" * 2000):
+        with pytest.raises(ParameterError, match="22 to 512"):
+            read_token(write_token(tmp_path / "bad", text))
+
+
+def test_public_addresses_need_a_token():
+    for host in ("127.0.0.1", "::1", "localhost", "127.8.8.8"):
+        check_bind(host, None, allow_unauthenticated=False)
+    for host in ("0.0.0.0", "::", "192.168.1.5", "example.org"):  # noqa: S104
+        with pytest.raises(ParameterError, match="no token"):
+            check_bind(host, None, allow_unauthenticated=False)
+        check_bind(host, TOKEN.encode(), allow_unauthenticated=False)
+        check_bind(host, None, allow_unauthenticated=True)
+
+
+def test_the_command_refuses_a_public_address(tmp_path):
+    make_model().save(tmp_path / "m.rankine")
+    command = [sys.executable, "-c", RUN, "serve", str(tmp_path), "--host", "0.0.0.0"]  # noqa: S104
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 2
+    assert "--token-file" in found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+def test_host_headers():
+    local = Access("127.0.0.1")
+    for host in ("localhost", "localhost:8080", "127.0.0.1:1", "[::1]:80", "LOCALHOST"):
+        assert local.host_allowed(host)
+    for host in ("", "evil.example", "127.0.0.1.evil.example", "localhost.evil", "10.0.0.1", "a b"):
+        assert not local.host_allowed(host)
+    assert Access("127.0.0.1", None, ("shop.internal",)).host_allowed("Shop.Internal:80")
+    public = Access("0.0.0.0")  # noqa: S104
+    assert public.host_allowed("10.0.0.1:8080")
+    assert not public.host_allowed("evil.example")
+    assert Access("0.0.0.0", TOKEN.encode()).host_allowed("any.example")  # noqa: S104
+
+
+def test_a_strange_host_is_misdirected(server):
+    data = b"GET /v1/models HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+    assert server.raw(data).startswith(b"HTTP/1.1 421 ")
+
+
+def test_no_reply_opens_a_door_to_other_pages(server):
+    origin = [("Origin", "https://evil.example")]
+    preflight = [*origin, ("Access-Control-Request-Method", "POST")]
+    for method, headers in (("GET", origin), ("OPTIONS", preflight)):
+        status, found, _ = server.request(method, "/v1/models", headers=headers)
+        assert not [name for name in found if name.startswith("access-control")]
+        assert found["x-content-type-options"] == "nosniff"
+        assert status == (200 if method == "GET" else 405)
+
+
+def test_the_token_opens_everything_else(start, tmp_path):
+    make_model().save(tmp_path / "m.rankine")
+    token = write_token(tmp_path / ".token")
+    server = start(str(tmp_path), "--token-file", str(token))
+    for path in ("/", "/healthz", "/readyz"):
+        assert server.request("GET", path)[0] == 200
+    good = [("Authorization", f"Bearer {TOKEN}")]
+    bad = [
+        "Bearer",
+        "Bearer x",
+        f"Basic {TOKEN}",
+        f"Bearer {TOKEN}x",
+        TOKEN,
+        f"Bearer {TOKEN[:-1]}",
+    ]
+    for method, path in (("GET", "/v1/models"), ("GET", "/metrics"), ("POST", "/v1/rank")):
+        body = {"items": []} if method == "POST" else None
+        assert server.request(method, path, body, good)[0] == 200
+        for value in [None, *bad]:
+            headers = [] if value is None else [("Authorization", value)]
+            status, found, text = server.request(method, path, body, headers)
+            assert (status, found["www-authenticate"]) == (401, "Bearer")
+            assert TOKEN.encode() not in text
+    assert TOKEN not in server.stop()
+
+
+def traversals(folder):
+    """Names that have opened files elsewhere."""
+    rng = random.Random(1)
+    parts = ["..", "../", "..\\", "%2e%2e/", "%252e%252e%252f", "..%2f", "..%c0%af", ".", "/", "\\"]
+    parts += [
+        "~",
+        "\x00",
+        "%00",
+        "shop",
+        "shop.rankine",
+        "etc",
+        "passwd",
+        "file:",
+        "C:",
+        "|",
+        "$()",
+    ]
+    parts += [
+        "\u2024\u2024/",
+        "\uff0e\uff0e\uff0f",
+        "\u2215",
+        "topics",
+        "earn",
+        ";",
+        "*",
+        "?",
+        "{0}",
+    ]
+    fixed = ["/etc/passwd", str(folder / "shop.rankine"), "../models/shop", "shop/../shop", "shop/"]
+    fixed += [
+        "topics/../earn",
+        "topics//earn",
+        "topics/./earn",
+        "shop\x00.rankine",
+        "./shop",
+        "SHOP",
+    ]
+    yield from fixed
+    for _ in range(500 - len(fixed)):
+        yield "".join(rng.choices(parts, k=rng.randint(2, 5)))
+
+
+@pytest.mark.reliability
+def test_names_are_looked_up_and_never_opened(server, folder):
+    served = {"plain", "scaled", "shop"} | {f"topics/{t}" for t in ("earn", "grain", "a/b")}
+    count = 0
+    with server.connect() as connection:
+        from integration.serve.serve_tools import encode_request, read_reply
+
+        for name in traversals(folder):
+            assert name not in served
+            connection.sendall(encode_request("POST", "/v1/rank", {"model": name, "items": []}))
+            status, _, body = read_reply(connection)
+            reply = json.loads(body)
+            assert status == 404, (name, reply)
+            assert str(folder) not in body.decode()
+            path = "/v1/models/" + "".join(
+                c if c.isalnum() else f"%{ord(c) % 256:02x}" for c in name
+            )
+            connection.sendall(encode_request("GET", path))
+            status, _, body = read_reply(connection)
+            assert status in {200, 404}, name
+            assert status == 404 or json.loads(body)["name"] in served | {"topics"}
+            count += 1
+    assert count == 500
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "..",
+        "..rankine",
+        "a..b.rankine",
+        ".hidden.rankine",
+        "-x.rankine",
+        "a b.rankine",
+        "a/b",
+        "ü.x",
+    ],
+)
+def test_files_that_give_no_name(file):
+    assert model_name(file) is None
+
+
+def test_links_in_the_folder_are_not_followed(start, tmp_path):
+    outside = tmp_path / "outside.rankine"
+    make_model(4).save(outside)
+    models = tmp_path / "models"
+    models.mkdir()
+    make_model(5).save(models / "good.rankine")
+    (models / "link.rankine").symlink_to(outside)
+    os.mkfifo(models / "pipe.rankine")
+    (models / "text.rankine").write_text("not a model")
+    server = start(str(models))
+    _, reply = server.json("GET", "/v1/models")
+    found = {entry["name"]: entry for entry in reply["models"]}
+    assert found["good"]["kind"] == "linear"
+    assert "symbolic link" in found["link"]["error"]
+    assert "regular" in found["pipe"]["error"]
+    assert found["text"]["kind"] == "none"
+    assert str(Path(tmp_path)) not in json.dumps(reply)
