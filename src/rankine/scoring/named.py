@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from math import fsum, isfinite
+from math import fsum, inf, isfinite
 from operator import mul
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,7 @@ class NamedRows:
                 scores[i] = fsum(map(mul, map(weight_of, row), row.values()))
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
                 indices, values = self._row(row, i)
-                scores[i] = fsum(map(mul, map(self._by_index.__getitem__, indices), values))
+                scores[i] = _sum(map(mul, map(self._by_index.__getitem__, indices), values))
             if not isfinite(scores[i]):
                 self._row(row, i)  # names the feature, unless the products are too large
                 refuse_scores(self._model, rows, scores[: i + 1])
@@ -149,8 +149,11 @@ class NamedRows:
 
     def _number(self, name: object, value: Any, i: int) -> float:
         if isinstance(value, (int, float, np.number, np.bool_)) and not isinstance(value, complex):
-            number = float(value)
-            if np.isfinite(number):
+            try:
+                number = float(value)
+            except OverflowError:  # an integer beyond the doubles
+                number = inf
+            if isfinite(number):
                 return number
         shown = printable(repr(value), 40)
         raise SchemaError(
@@ -198,3 +201,11 @@ class NamedRows:
     def _check_known(self, surplus: set[Any]) -> None:
         for name in sorted(map(str, surplus)):
             self._count_unknown(name)
+
+
+def _sum(products: Iterable[float]) -> float:
+    """``math.fsum``; infinite where the sum is beyond the doubles."""
+    try:
+        return fsum(products)
+    except OverflowError:
+        return inf

@@ -141,6 +141,12 @@ def test_unknown_names_in_a_table():
     assert lenient.unknown_count == 2
     with pytest.raises(SchemaError):
         Scorer(model).score(NamedTable(("a", "b"), np.array([[1.7e308, 1.7e308]])))
+    level = Scorer(LinearModel.from_weights([1.0, 1.0], ["a", "b"]))
+    for rows in (NamedTable(("a", "b"), np.array([[1.7e308] * 2])), [{"a": 1.7e308, "b": 1.7e308}]):
+        with pytest.raises(SchemaError, match="inf"):
+            level.score(rows)
+    with pytest.raises(SchemaError, match="not a finite number"):
+        level.score([{"a": 10**400}])
 
 
 def test_colons_are_counted_outside_strings():
