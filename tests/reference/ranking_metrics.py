@@ -63,6 +63,17 @@ def reciprocal_rank(order, k=None, threshold=1):
     return max((1 / r for r, l in enumerate(order[:k], 1) if l >= threshold), default=0.0)
 
 
+def hit(order, k, threshold=1):
+    return float(has_relevant(order[:k], threshold)) if has_relevant(order, threshold) else None
+
+
+def rbp(order, k=None, persistence=0.8, threshold=1):
+    if not has_relevant(order, threshold):
+        return None
+    terms = [persistence ** (r - 1) for r, l in enumerate(order[:k], 1) if l >= threshold]
+    return (1 - persistence) * sum(terms)
+
+
 def err(order, k=None, max_label=4):
     if not has_relevant(order):
         return None

@@ -17,6 +17,7 @@ OPTIONS = (
     "discount",
     "threshold",
     "max_label",
+    "persistence",
     "ties",
     "no_relevant",
     "short",
@@ -54,6 +55,8 @@ class Metric:
         Labels at or above it are relevant.
     max_label
         Highest possible label (ERR).
+    persistence
+        Probability of reading on to the next rank (RBP).
     ties
         ``"file"`` (row order), ``"docid"`` (descending, as trec_eval), ``"expected"`` (mean over
         all orders of tied items), ``"worst"``; pair metrics: ``"half"``, ``"strict"`` or
@@ -79,6 +82,7 @@ class Metric:
     discount: str | None = None
     threshold: float | None = None
     max_label: int | None = None
+    persistence: float | None = None
     ties: str | None = None
     no_relevant: str | None = None
     short: str | None = None
@@ -136,7 +140,11 @@ class Metric:
                 f"{option}={value} is not an option of {self.name}",
                 fix=f"Choose one of {', '.join(choices)}",
             )
-        if option == "threshold":
+        if option == "persistence" and not 0 < float(value) < 1:
+            raise ParameterError(
+                f"persistence={value} is not a probability", fix="Use a number between 0 and 1"
+            )
+        if option in {"threshold", "persistence"}:
             return float(value)
         if option == "max_label":
             return int(value)

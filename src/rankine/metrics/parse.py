@@ -12,7 +12,7 @@ from rankine.metrics.modes import MODES
 __all__ = ["parse_metric"]
 
 _HEAD = re.compile(r"(?P<name>[A-Za-z][\w-]*)(?:@(?P<cutoff>[^\s@:=]+))?")
-_NUMBERS: dict[str, Any] = {"threshold": float, "max_label": int}
+_NUMBERS: dict[str, Any] = {"threshold": float, "max_label": int, "persistence": float}
 
 
 def parse_metric(text: str | Metric) -> Metric:

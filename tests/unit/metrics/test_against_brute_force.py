@@ -28,6 +28,9 @@ ORDERED = {
     "recall@2": lambda l, s: slow.recall(l, 2),
     "mrr": lambda l, s: slow.reciprocal_rank(l),
     "mrr@2:threshold=2": lambda l, s: slow.reciprocal_rank(l, 2, 2),
+    "hit@2": lambda l, s: slow.hit(l, 2),
+    "rbp": lambda l, s: slow.rbp(l),
+    "rbp@2:persistence=0.5": lambda l, s: slow.rbp(l, 2, 0.5),
     "err": lambda l, s: slow.err(l),
     "err@2:max_label=3": lambda l, s: slow.err(l, 2, 3),
 }

@@ -139,7 +139,7 @@ class TestWeights:
     "text",
     ["", "nosuch", "ndcg@0", "ndcg@-3", "p", "auc@3", "map:gain=linear", "ndcg:ties=half",
      "letor3:mrr", "ndcg@10:colour=red", "ndcg@10:gain", "map:threshold=x", "letor9:map",
-     "kendall:mean=pairs", "ndcg:gain=0,x"],
+     "kendall:mean=pairs", "rbp:persistence=1", "ndcg:gain=0,x"],
 )  # fmt: skip
 def test_bad_metrics_are_refused_with_a_way_out(text):
     with pytest.raises(ParameterError) as caught:
