@@ -41,7 +41,12 @@ def evaluate_model(
 ) -> dict[str, Any]:
     """Metrics of a saved model; the model's own metric when none is named."""
     import rankine
-    from rankine.metrics import evaluate, parse_metric, random_expectation
+    from rankine.metrics import (
+        count_without_value,
+        evaluate,
+        parse_metric,
+        random_expectation,
+    )
     from rankine.metrics.data_columns import data_columns
     from rankine.rankers.apply import score_dataset
 
@@ -61,7 +66,11 @@ def evaluate_model(
     for name in metrics or [model.metric or "ndcg@10"]:
         metric = parse_metric(name)
         entry: dict[str, Any] = {
-            "value": evaluate(metric, data.y, scores, data.queries, columns=columns)
+            "value": evaluate(metric, data.y, scores, data.queries, columns=columns),
+            "no_relevant": metric.no_relevant,
+            "queries_without_value": count_without_value(
+                metric, data.y, data.queries, columns=columns
+            ),
         }
         if random_too:
             chance = random_expectation(metric, data.y, data.queries, columns=columns)
@@ -114,6 +123,13 @@ def show_results(results: dict[str, Any]) -> None:
         table.add_row(*cells)
     _console.show(table)
     for name, entry in entries.items():
+        if entry.get("queries_without_value"):
+            counted = "are skipped" if entry["no_relevant"] == "skip" else "count"
+            rule = "" if entry["no_relevant"] == "skip" else f" {entry['no_relevant']}"
+            _console.say(
+                f"{name}: {entry['queries_without_value']} of {results['queries']} queries have "
+                f"no relevant document and {counted}{rule}"
+            )
         if "per_query" in entry:
             detail = Table("query", name, box=None, pad_edge=False)
             for query, value in entry["per_query"].items():

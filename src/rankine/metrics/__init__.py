@@ -19,7 +19,7 @@ from rankine.metrics import (
     reciprocal_rank,
     roc_area,
 )
-from rankine.metrics.engine import evaluate, random_expectation
+from rankine.metrics.engine import count_without_value, evaluate, random_expectation
 from rankine.metrics.metric import Metric
 from rankine.metrics.parse import parse_metric
 from rankine.metrics.registry import DEFINITIONS, Definition, register
@@ -46,6 +46,7 @@ __all__ = [
     "DEFINITIONS",
     "Definition",
     "Metric",
+    "count_without_value",
     "evaluate",
     "parse_metric",
     "random_expectation",

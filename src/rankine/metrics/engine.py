@@ -15,7 +15,13 @@ from rankine.metrics.metric import Metric
 from rankine.metrics.parse import parse_metric
 from rankine.metrics.query_values import query_values
 
-__all__ = ["evaluate", "mean_value", "query_weights", "random_expectation"]
+__all__ = [
+    "count_without_value",
+    "evaluate",
+    "mean_value",
+    "query_weights",
+    "random_expectation",
+]
 
 
 @overload
@@ -126,6 +132,20 @@ def random_expectation(
     chosen = parse_metric(metric).with_options(ties="expected")
     zeros = np.zeros(len(np.asarray(y)))
     return evaluate(chosen, y, zeros, qid, per_query=per_query, columns=columns)
+
+
+def count_without_value(
+    metric: str | Metric,
+    y: ArrayLike,
+    qid: ArrayLike | QueryIndex | None = None,
+    *,
+    columns: Mapping[str, Any] | None = None,
+) -> int:
+    """Queries that have no value of their own, so that ``no_relevant`` decides what they count."""
+    strict = parse_metric(metric).with_options(no_relevant="skip")
+    zeros = np.zeros(len(np.asarray(y)))
+    values = evaluate(strict, y, zeros, qid, per_query=True, columns=columns)
+    return int(np.isnan(values).sum())
 
 
 def query_weights(

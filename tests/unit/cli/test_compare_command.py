@@ -83,3 +83,17 @@ def test_evaluate_a_run(folder):
     values = list(plain["metrics"]["map"]["per_query"].values())
     assert plain["metrics"]["map"]["value"] == pytest.approx(np.mean(values))
     assert plain["notes"]["queries_missing_from_run"] == 0
+
+
+def test_evaluate_names_the_convention_of_queries_without_relevant_documents(folder, tmp_path):
+    data = tmp_path / "t.txt"
+    data.write_text("1 qid:1 1:1 2:0\n0 qid:1 1:0 2:1\n0 qid:2 1:1 2:0\n0 qid:2 1:0 2:1\n")
+    command = ["evaluate", str(folder / "a.rankine"), str(data), "-m", "map"]
+    plain = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert plain["metrics"]["map"]["value"] == 0.5
+    assert plain["metrics"]["map"]["queries_without_value"] == 1
+    assert plain["metrics"]["map"]["no_relevant"] == "0"
+    shown = CliRunner().invoke(app, command)
+    assert "1 of 2 queries have no relevant document and count 0" in shown.stderr
+    skipped = CliRunner().invoke(app, [*command[:-1], "map:no_relevant=skip"])
+    assert "are skipped" in skipped.stderr

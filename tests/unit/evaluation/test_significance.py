@@ -61,16 +61,16 @@ def test_no_difference_gives_p_one_and_a_constant_one_is_certain():
 
 def test_bootstrap_interval_is_scipys():
     rng = np.random.default_rng(0)
-    values = rng.beta(2, 3, size=(60, 2))
-    means = bootstrap_means(values, 20_000, 5)
+    values = rng.beta(2, 3, size=(40, 2))
+    means = bootstrap_means(values, 5000, 5)
     for c in range(2):
         low, high = np.quantile(means[:, c], [0.025, 0.975])
         scipys = stats.bootstrap(
-            (values[:, c],), np.mean, n_resamples=20_000, method="percentile", rng=2
+            (values[:, c],), np.mean, n_resamples=5000, method="percentile", rng=2
         ).confidence_interval
         width = high - low
-        assert abs(low - scipys.low) < 0.03 * width
-        assert abs(high - scipys.high) < 0.03 * width
+        assert abs(low - scipys.low) < 0.07 * width
+        assert abs(high - scipys.high) < 0.07 * width
 
 
 def test_bootstrap_is_paired_and_independent_of_threads(monkeypatch):
