@@ -40,15 +40,28 @@ def own(array: NDArray[Any]) -> NDArray[Any]:
 
 def csr_parts(rows: Any, n_features: int) -> Parts:
     """The three arrays of compressed rows, of types the kernels know; scipy is not needed."""
-    shape = getattr(rows, "shape", None)
     if getattr(rows, "format", "csr") != "csr":
         rows = rows.tocsr()
+    shape = getattr(rows, "shape", None)
     if shape is not None and (len(shape) != 2 or shape[1] != n_features):
         raise FeatureMismatchError(
             f"rows of shape {tuple(shape)} for a model of {n_features} features",
             fix="Read the data with the model's n_features",
         )
     indptr, indices, data = rows.indptr, rows.indices, rows.data
+    try:  # what scipy holds, nearly always
+        if (
+            indptr.dtype is indices.dtype
+            and indices.dtype.char in "il"
+            and data.dtype.char in "df"
+            and indptr.flags.carray
+            and indices.flags.carray
+            and data.flags.carray
+            and len(indptr)
+        ):
+            return Parts(indptr, indices, data)
+    except AttributeError:
+        pass
     if type(indptr) is not np.ndarray or indptr.dtype.char not in "il" or len(indptr) == 0:
         indptr = _integers(indptr, "indptr")
     if type(indices) is not np.ndarray or indices.dtype.char not in "il":

@@ -47,9 +47,13 @@ class NamedRows:
     def score(self, rows: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
         """Scores of dictionaries: ``math.fsum`` of the products, whatever the order of the keys."""
         weight_of, scores = self._weights.__getitem__, np.empty(len(rows))
+        layout: tuple[str, ...] = ()
+        weights: list[float] = []
         for i, row in enumerate(rows):
             try:
-                scores[i] = fsum(map(mul, map(weight_of, row), row.values()))
+                if (names := tuple(row)) != layout:  # rows of a list usually have the same keys
+                    weights, layout = list(map(weight_of, names)), names
+                scores[i] = fsum(map(mul, weights, row.values()))
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
                 indices, values = self._row(row, i)
                 scores[i] = _sum(map(mul, map(self._by_index.__getitem__, indices), values))

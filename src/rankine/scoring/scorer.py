@@ -132,18 +132,20 @@ class Scorer:
         group
             Rows per list where there are several (matters to per-list scaling only).
         """
-        if (
-            self._plain
-            and type(rows) is np.ndarray
-            and rows.ndim == 2
-            and rows.shape[1] == self._n
-            and rows.dtype.char in "df"
-            and rows.flags.carray
-        ):
-            scores = np.empty(rows.shape[0])
-            if dense_scores(rows, self._weights, scores) == OK:
-                return scores
-            refuse_scores(self.model, rows, scores)
+        if self._plain:
+            if type(rows) is np.ndarray:
+                if (
+                    rows.ndim == 2
+                    and rows.shape[1] == self._n
+                    and rows.dtype.char in "df"
+                    and rows.flags.carray
+                ):
+                    scores = np.empty(rows.shape[0])
+                    if dense_scores(rows, self._weights, scores) == OK:
+                        return scores
+                    refuse_scores(self.model, rows, scores)
+            elif hasattr(rows, "indptr"):
+                return run_csr(csr_parts(rows, self._n), self._table, self.model, None)
         return self._score_any(rows, group)
 
     def rank(self, rows: Any, k: int | None = None) -> Ranking:
