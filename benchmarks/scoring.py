@@ -4,8 +4,8 @@
 
 Lists of 100 and 500 candidates, models of 4, 29 and 1,804 weights. Dense rows hold the model's
 columns; sparse rows hold 40 values among 2^20 features, a third of them with a weight. Times are
-CPU time, the best of 40 rounds, methods taking turns, one thread. Then, as in table 2 of Freno et al.:
-what a list costs end to end when each column must be read from a feature store first, and
+CPU time, the best of 40 rounds, methods taking turns, one thread. Then, as in table 2 of Freno et
+al.: what a list costs end to end when each column must be read from a feature store first, and
 candidates per second.
 """
 

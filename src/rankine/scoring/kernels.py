@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rankine.kernels.compile import REDUCE, jit
-from rankine.scoring.tables import DenseTable, HashTable, slot_of, weight_of
+from rankine.scoring.lookup import DenseTable, HashTable, slot_of, weight_of
 
 __all__ = [
     "BAD_INDEX",

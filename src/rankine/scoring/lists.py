@@ -17,7 +17,7 @@ from rankine.scoring.kernels import (
     csr_list_scores,
     hashed_scores,
 )
-from rankine.scoring.tables import DenseTable, Table
+from rankine.scoring.lookup import DenseTable, Table
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel

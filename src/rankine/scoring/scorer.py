@@ -13,9 +13,9 @@ from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
 from rankine.core.specs import ListRange
 from rankine.scoring.kernels import OK, dense_list_scores, dense_scores
 from rankine.scoring.lists import check_group, csr_parts, own, refuse_scores, run_csr
+from rankine.scoring.lookup import DenseTable, Table, build_table
 from rankine.scoring.named import NamedRows
 from rankine.scoring.table import NamedTable
-from rankine.scoring.tables import DenseTable, Table, build_table
 from rankine.transforms.encoders import FeatureSpace, encoder_for
 
 if TYPE_CHECKING:
@@ -219,12 +219,16 @@ class Scorer:
     def _dense_rows(self, rows: Any) -> NDArray[Any]:
         try:
             array = np.asarray(rows)
-            if array.dtype.char not in "df":
-                array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except ValueError as error:  # rows of different lengths
             raise FeatureMismatchError(
-                f"rows are not numbers: {error}", fix="Pass numbers, or named features"
+                f"rows are no matrix: {error}", fix="Pass rows x features"
             ) from error
+        if array.dtype.char not in "df":
+            if array.dtype.kind not in "biuf" and array.size:
+                raise FeatureMismatchError(
+                    f"rows hold {array.dtype}, not numbers", fix="Pass numbers, or named features"
+                )
+            array = array.astype(np.float64)
         if array.ndim == 2 and array.shape[1] == self._n:
             return own(array)
         if array.size == 0 and array.ndim <= 2 and len(array) == 0:
