@@ -48,12 +48,10 @@ def evaluate_model(
         random_expectation,
     )
     from rankine.metrics.data_columns import data_columns
-    from rankine.rankers.apply import score_dataset
+    from rankine.rankers.apply import read_for, score_dataset
 
     model = rankine.LinearModel.load(path)
-    if model.feature_names is None:
-        options = {"n_features": model.n_features, **options}
-    data = rankine.load(files, **options)
+    data = read_for(model, files, **options)
     scores = score_dataset(model, data)
     columns = data_columns(data)
     results: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rankine.cli._progress import training_progress
@@ -10,76 +11,185 @@ from rankine.core.errors import ParameterError
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__ = ["fit_and_save", "summary_table"]
+__all__ = ["LogColumns", "Run", "summary_table", "train_files", "train_log"]
 
 
-def fit_and_save(
+@dataclass(frozen=True)
+class Run:
+    """How a training runs, besides its data and its ranker."""
+
+    out: str
+    valid: str | None
+    warm_start: str | None
+    stream: bool
+    passes: int
+    checkpoints: dict[str, Any] = field(default_factory=dict)
+
+    def with_checkpoints(self, folder: str | None, every: int, *, resume: bool) -> Run:
+        """The run with checkpoints in a folder."""
+        if folder is None:
+            raise ParameterError("--resume needs --checkpoint DIR", fix="Name the folder")
+        kept = {"checkpoint": folder, "every": every, "resume": resume}
+        return replace(self, checkpoints=kept)
+
+    def start(self) -> LinearModel | None:
+        """The model to start from."""
+        from rankine.model import LinearModel
+
+        return None if self.warm_start is None else LinearModel.load(self.warm_start)
+
+
+@dataclass(frozen=True)
+class LogColumns:
+    """Columns of a raw log by their use."""
+
+    categorical: tuple[str, ...]
+    numeric: tuple[str, ...]
+    one_hot: tuple[str, ...]
+    crosses: tuple[str, ...]
+    hash_bits: int
+    position: str | None
+
+    @classmethod
+    def given(
+        cls,
+        categorical: str | None,
+        numeric: str | None,
+        one_hot: str | None,
+        cross: list[str] | None,
+        hash_bits: int,
+        position: str | None,
+    ) -> LogColumns | None:
+        """The columns named on the command line; None when none were."""
+        lists = [
+            tuple(part.strip() for part in (text or "").split(",") if part.strip())
+            for text in (categorical, numeric, one_hot)
+        ]
+        if not any(lists) and not cross:
+            return None
+        return cls(lists[0], lists[1], lists[2], tuple(cross or ()), hash_bits, position)
+
+
+def train_files(
+    estimator: Any, paths: list[str], options: dict[str, Any], run: Run
+) -> dict[str, Any]:
+    """Fit on files of features and save the model; returns what happened as plain data."""
+    import rankine
+
+    start = run.start()
+    if start is not None:
+        options = {"n_features": start.n_features, **options}
+    data = held = None
+    with training_progress(f"training {type(estimator).__name__}") as callbacks:
+        if run.stream:
+            _fit_stream(estimator, rankine.scan(paths, **options), run, start, callbacks)
+        else:
+            data = rankine.load(paths, **options)
+            if run.valid is not None:
+                held = rankine.load(run.valid, **{**options, "n_features": data.n_features})
+            extra = {} if start is None else {"coef_init": start.to_dense()}
+            estimator.fit(data, eval_set=held, callbacks=callbacks, **extra)
+    model: LinearModel = replace(estimator.to_model(), base=options.get("base", 1))
+    model.save(run.out)
+    result = _result(estimator, model, run.out)
+    if data is not None:
+        result["train"] = _measure(estimator.metric, model, data)
+    if run.valid is not None:
+        width = {"n_features": estimator.n_features_in_}
+        held = held or rankine.load(run.valid, **{**options, **width})
+        result["valid"] = _measure(estimator.metric, model, held)
+    return result
+
+
+def train_log(
     estimator: Any,
     paths: list[str],
     options: dict[str, Any],
+    run: Run,
+    log: LogColumns,
     *,
-    valid: str | None,
-    out: str,
-    warm_start: str | None,
-    stream: bool,
+    split: str | None,
+    time_column: str | None,
 ) -> dict[str, Any]:
-    """Fit an estimator on files and save its model; returns what happened as plain data."""
-    import rankine
-    from rankine.rankers.apply import score_dataset
+    """Fit on a raw log and save a model that scores raw rows of the same columns."""
+    from rankine.rankers.apply import read_for
+    from rankine.rankers.log_training import train_from_log
 
-    start = None if warm_start is None else rankine.LinearModel.load(warm_start)
-    if start is not None:
-        options = {"n_features": start.n_features, **options}
-    held = None
+    reading = {
+        name: value
+        for name, value in options.items()
+        if name in ("query", "label", "columns", "format", "on_bad_row", "progress")
+    }
     with training_progress(f"training {type(estimator).__name__}") as callbacks:
-        if stream:
-            _check_stream(estimator, start)
-            estimator.fit_stream(rankine.scan(paths, **options), callbacks=callbacks)
-            width = estimator.n_features_in_
-        else:
-            data = rankine.load(paths, **options)
-            width = data.n_features
-            if valid is not None:
-                held = rankine.load(valid, **{**options, "n_features": width})
-            extra = {} if start is None else {"coef_init": start.to_dense()}
-            estimator.fit(data, eval_set=held, callbacks=callbacks, **extra)
-    model: LinearModel = estimator.to_model()
-    model.save(out)
-    result: dict[str, Any] = {
+        trained = train_from_log(
+            estimator,
+            paths,
+            categorical=log.categorical,
+            numeric=log.numeric,
+            one_hot=log.one_hot,
+            crosses=log.crosses,
+            hash_bits=log.hash_bits,
+            position=log.position,
+            split=split,
+            time_column=time_column,
+            warm_start=run.start(),
+            passes=run.passes,
+            callbacks=callbacks,
+            **run.checkpoints,
+            **reading,
+        )
+    trained.model.save(run.out)
+    result = {**_result(estimator, trained.model, run.out), **trained.measured}
+    if run.valid is not None:
+        held = read_for(trained.model, run.valid)
+        result["valid"] = _measure(estimator.metric, trained.model, held)
+    return result
+
+
+def _fit_stream(
+    estimator: Any, scan: Any, run: Run, start: LinearModel | None, callbacks: list[Any]
+) -> None:
+    """Stream, with what this ranker can do on a stream."""
+    import inspect
+
+    if not hasattr(estimator, "fit_stream"):
+        raise ParameterError(
+            f"{type(estimator).__name__} needs all rows in memory", fix="Leave out --stream"
+        )
+    asked: dict[str, Any] = dict(run.checkpoints)
+    if start is not None:
+        asked["coef_init"] = start
+    known = inspect.signature(estimator.fit_stream).parameters
+    for name, option in (("coef_init", "--warm-start"), ("checkpoint", "--checkpoint")):
+        if name in asked and name not in known:
+            raise ParameterError(
+                f"{type(estimator).__name__} has no {option} on streams",
+                fix=f"Leave out {option}, or use the elastic ranker",
+            )
+    estimator.fit_stream(scan, passes=run.passes, callbacks=callbacks, **asked)
+
+
+def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
+    counts = ("rows", "queries", "queries_used", "pairs", "seconds")
+    return {
         "model": out,
         "digest": model.digest,
         "ranker": model.parameters.get("ranker"),
         "n_features": model.n_features,
         "nnz": model.nnz,
-        **{
-            name: estimator.training_[name]
-            for name in ("rows", "queries", "queries_used", "pairs", "seconds")
-        },
+        **{name: estimator.training_[name] for name in counts if name in estimator.training_},
         "n_iter": int(estimator.n_iter_),
         "stop_reason": estimator.solution_.stop_reason,
         "certificate": dict(estimator.solution_.certificate),
         "metric": estimator.metric,
     }
-    if not stream:
-        result["train"] = _measure(estimator.metric, data, score_dataset(model, data))
-    if valid is not None:
-        kept = held or rankine.load(valid, **{**options, "n_features": width})
-        result["valid"] = _measure(estimator.metric, kept, score_dataset(model, kept))
-    return result
 
 
-def _check_stream(estimator: Any, start: Any) -> None:
-    if not hasattr(estimator, "fit_stream"):
-        raise ParameterError(
-            f"{type(estimator).__name__} needs all rows in memory", fix="Leave out --stream"
-        )
-    if start is not None:
-        raise ParameterError("--warm-start and --stream cannot be combined", fix="Leave one out")
-
-
-def _measure(metric: str, data: Any, scores: Any) -> float:
+def _measure(metric: str, model: LinearModel, data: Any) -> float:
     from rankine.metrics import evaluate
+    from rankine.rankers.apply import score_dataset
 
+    scores = score_dataset(model, data)
     return float(evaluate(metric, data.y, scores, data.qid, columns=data.columns))
 
 
@@ -90,9 +200,10 @@ def summary_table(result: dict[str, Any]) -> Any:
     table = Table(show_header=False, box=None, pad_edge=False)
     got = result
     skipped = got["queries"] - got["queries_used"]
-    used = f"{got['queries']:,} queries ({skipped:,} without pairs), {got['pairs']:,} pairs"
+    pairs = f", {got['pairs']:,} pairs" if "pairs" in got else ""
+    used = f"{got['queries']:,} queries ({skipped:,} without pairs){pairs}"
     run = f"{got['n_iter']:,} iterations in {got['seconds']:.2f} s ({got['stop_reason']})"
-    measured = [part for part in ("train", "valid") if part in got]
+    measured = [part for part in ("train", "valid", "test") if part in got]
     rows = [
         ("data", f"{got['rows']:,} rows, {used}"),
         ("training", f"{got['ranker']}: {run}"),

@@ -44,12 +44,11 @@ def predict(
     """Score rows with a model: one score per line, in row order, or a TREC run."""
     import rankine
     from rankine.cli._output import text_output
-    from rankine.rankers.apply import score_dataset
+    from rankine.rankers.apply import read_for, score_dataset
 
     fitted = rankine.LinearModel.load(model)
     options = _data_options.read_options(
         format=format,
-        n_features=None if fitted.feature_names else fitted.n_features,
         base=base,
         qid_type=qid_type,
         missing=missing,
@@ -60,7 +59,8 @@ def predict(
         single_query=single_query,
         progress=_console.verbosity() >= 0,
     )
-    blocks: Any = rankine.scan(data, **options) if stream else [rankine.load(data, **options)]
+    read = read_for(fitted, data, stream=stream, **options)
+    blocks: Any = read if stream else [read]
     with text_output(out) as write:
         for block in blocks:
             scores = score_dataset(fitted, block)

@@ -17,7 +17,14 @@ _EPILOG = """
   rankine train 'logs/*.txt.gz' --stream --set learner=hybrid --set n_iter=1000000 --out m.rankine
 
   rankine train - --ranker ranksvm --set lam=1e-4 --out m.rankine < train.txt
+
+  rankine train log.parquet --ranker elastic --query session_id --label 'clicked + 4*purchased' \\
+      --categorical brand,category --numeric price --out m.rankine
 """
+
+
+_RUN = "Long runs"
+_LOG = "Raw logs (Parquet, Arrow)"
 
 
 @app.command(epilog=_EPILOG)
@@ -41,6 +48,43 @@ def train(
     ] = None,
     warm_start: Annotated[str | None, typer.Option(help="Model to start from.")] = None,
     stream: Annotated[bool, typer.Option(help="Train without holding the data in memory.")] = False,
+    passes: Annotated[int, typer.Option(help="Passes over a stream.")] = 1,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="Folder of checkpoints (elastic, streams).", rich_help_panel=_RUN),
+    ] = None,
+    every: Annotated[
+        int, typer.Option(help="Lists between checkpoints.", rich_help_panel=_RUN)
+    ] = 100_000,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint.", rich_help_panel=_RUN)
+    ] = False,
+    categorical: Annotated[
+        str | None, typer.Option(help="Columns to hash, comma-separated.", rich_help_panel=_LOG)
+    ] = None,
+    numeric: Annotated[
+        str | None, typer.Option(help="Columns to use as numbers.", rich_help_panel=_LOG)
+    ] = None,
+    one_hot: Annotated[
+        str | None, typer.Option(help="Columns with a feature per value.", rich_help_panel=_LOG)
+    ] = None,
+    cross: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to hash together, a*b; repeatable.", rich_help_panel=_LOG),
+    ] = None,
+    hash_bits: Annotated[
+        int, typer.Option(help="The hashed space has 2^N features.", rich_help_panel=_LOG)
+    ] = 20,
+    position: Annotated[
+        str | None, typer.Option(help="Column of displayed positions.", rich_help_panel=_LOG)
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="time:9/11,1/11,1/11: train, valid, test by time.", rich_help_panel=_LOG),
+    ] = None,
+    time_column: Annotated[
+        str | None, typer.Option(help="Column of times; default: file order.", rich_help_panel=_LOG)
+    ] = None,
     format: _data_options.Format = None,  # noqa: A002 - the option's name
     n_features: _data_options.NFeatures = None,
     base: _data_options.Base = 1,
@@ -58,7 +102,8 @@ def train(
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
     from rankine.cli._settings import make_ranker, parse_settings
-    from rankine.cli._training import fit_and_save, summary_table
+    from rankine.cli._training import LogColumns, Run, summary_table, train_files, train_log
+    from rankine.core.errors import ParameterError
 
     settings = {
         "metric": metric,
@@ -84,9 +129,19 @@ def train(
         single_query=single_query,
         progress=_console.verbosity() >= 0,
     )
-    result = fit_and_save(
-        estimator, data, options, valid=valid, out=out, warm_start=warm_start, stream=stream
-    )
+    run = Run(out, valid, warm_start, stream or checkpoint is not None, passes)
+    if checkpoint is not None or resume:
+        run = run.with_checkpoints(checkpoint, every, resume=resume)
+    log = LogColumns.given(categorical, numeric, one_hot, cross, hash_bits, position)
+    if log is not None:
+        result = train_log(estimator, data, options, run, log, split=split, time_column=time_column)
+    elif split is not None or time_column is not None:
+        raise ParameterError(
+            "--split and --time-column cut raw logs",
+            fix="Name the log's columns (--categorical, --numeric), or pass --valid",
+        )
+    else:
+        result = train_files(estimator, data, options, run)
     if json:
         _console.print_json(result)
     else:
