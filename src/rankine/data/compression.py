@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, cast
 
 from rankine.core.atomic import atomic_file
-from rankine.core.errors import CompressionError, DataError, LimitError
+from rankine.core.errors import CompressionError, LimitError
+from rankine.data.sources import read_some, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -232,7 +233,7 @@ class _MemberStream:
     def _refill(self, *, more: bool = False) -> bool:
         if self._pending and not more:
             return True
-        piece = _read(self._file, _INPUT_BYTES, self._name)
+        piece = read_some(self._file, _INPUT_BYTES, self._name)
         self._ratio.taken += len(piece)
         self._pending += piece
         return bool(piece)
@@ -298,25 +299,12 @@ class _Counted:
         self.closed = True
 
 
-def _read(file: BinaryIO, count: int, name: str) -> bytes:
-    try:
-        return file.read(count) or b""
-    except OSError as error:
-        raise _unreadable(error, name) from error
-
-
 def _read_into(file: Any, view: memoryview, name: str) -> int:
     try:
         if hasattr(file, "readinto"):
             return int(file.readinto(view) or 0)
         piece = file.read(len(view))
     except OSError as error:
-        raise _unreadable(error, name) from error
+        raise unreadable(error, name) from error
     view[: len(piece)] = piece
     return len(piece)
-
-
-def _unreadable(error: OSError, name: str) -> DataError:
-    return DataError(
-        f"cannot be read: {error.strerror or error}", file=name, fix="Check the disk and the path"
-    )

@@ -69,9 +69,9 @@ class Source:
         """First bytes, without losing them for ``open``."""
         if self.rereadable:
             with self.open() as file:
-                return read_fully(file, count)
+                return read_fully(file, count, self.name)
         if self.peeked is None:
-            self.peeked = read_fully(self._stream(), count)
+            self.peeked = read_fully(self._stream(), count, self.name)
         return self.peeked
 
     def open(self) -> BinaryIO:
@@ -164,16 +164,31 @@ class Prefixed(io.RawIOBase):
         return len(piece)
 
 
-def read_fully(file: BinaryIO, count: int) -> bytes:
+def read_fully(file: BinaryIO, count: int, name: str = "<stream>") -> bytes:
     """Read ``count`` bytes, fewer only at the end of the file."""
     pieces: list[bytes] = []
     left = count
-    while left and (piece := file.read(left)):
+    while left and (piece := read_some(file, left, name)):
         if not isinstance(piece, bytes):
             raise ParameterError("the stream gives text, not bytes", fix="Open it in binary mode")
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)
+
+
+def read_some(file: BinaryIO, count: int, name: str) -> bytes:
+    """Read up to ``count`` bytes; a failing disk or pipe is a DataError."""
+    try:
+        return file.read(count) or b""
+    except OSError as error:
+        raise unreadable(error, name) from error
+
+
+def unreadable(error: OSError, name: str) -> DataError:
+    """The error for bytes that the system would not give."""
+    return DataError(
+        f"cannot be read: {error.strerror or error}", file=name, fix="Check the disk and the path"
+    )
 
 
 def stamp_of(info: os.stat_result) -> Stamp | None:
