@@ -80,7 +80,8 @@ def outcome(path: Path, good: Dataset) -> str:
     try:
         found = rankine.load(path, max_memory=2**30)
     except DataError as error:
-        return "refused" if error.file and error.fix else f"bare error: {error}"
+        placed = error.fix and (error.file or error.code == "empty")
+        return "refused" if placed else f"bare error: {error}"
     same = (
         found.X.shape == good.X.shape
         and np.array_equal(
@@ -106,7 +107,7 @@ def main() -> None:
         path.write_bytes(mutate(seed.read_bytes(), rng))
         result = outcome(path, good)
         counts[seed.name][result] = counts[seed.name].get(result, 0) + 1
-        if result not in ("refused", "same"):
+        if result not in {"refused", "same"}:
             print(f"{number} {seed.name} {result}", file=sys.stderr, flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(json.dumps({"counts": counts, "peak_mb": peak}))

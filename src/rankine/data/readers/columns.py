@@ -44,15 +44,23 @@ TEXT = np.dtypes.StringDType()
 
 
 def batch_to_dataset(
-    batch: pa.RecordBatch, plan: ColumnPlan, options: ReadOptions, place: Place
+    batch: pa.RecordBatch,
+    plan: ColumnPlan,
+    options: ReadOptions,
+    place: Place,
+    out: NDArray[Any] | None = None,
 ) -> Dataset:
-    """Convert one validated batch."""
+    """Convert one validated batch; dense features go to ``out`` where it is given."""
     with arrow_errors(place.file, place.part or "the table"):
-        return _convert(batch, plan, options, place)
+        return _convert(batch, plan, options, place, out)
 
 
 def _convert(
-    batch: pa.RecordBatch, plan: ColumnPlan, options: ReadOptions, place: Place
+    batch: pa.RecordBatch,
+    plan: ColumnPlan,
+    options: ReadOptions,
+    place: Place,
+    out: NDArray[Any] | None,
 ) -> Dataset:
     n_rows = batch.num_rows
     faults = RowFaults(place, n_rows, skip=options.on_bad_row == "skip")
@@ -60,7 +68,7 @@ def _convert(
     if plan.sparse:
         X = sparse_rows(batch, plan, options, faults)
     else:
-        X = _dense_rows(batch, plan, faults, zero=zero)
+        X = _dense_rows(batch, plan, faults, out, zero=zero)
     X = stored_as(X, options, place)
     y = (
         np.zeros(n_rows)
@@ -125,9 +133,15 @@ def validate(batch: pa.RecordBatch, place: Place) -> None:
 
 
 def _dense_rows(
-    batch: pa.RecordBatch, plan: ColumnPlan, faults: RowFaults, *, zero: bool
+    batch: pa.RecordBatch,
+    plan: ColumnPlan,
+    faults: RowFaults,
+    out: NDArray[Any] | None,
+    *,
+    zero: bool,
 ) -> NDArray[Any]:
-    matrix = np.empty((batch.num_rows, len(plan.features)), dtype=plan.dtype)
+    shape = (batch.num_rows, len(plan.features))
+    matrix = np.empty(shape, dtype=plan.dtype) if out is None else out
     for j, name in enumerate(plan.features):
         matrix[:, j] = to_numbers(batch.column(name), name, faults, plan.dtype, zero=zero)
     if not finite(matrix):

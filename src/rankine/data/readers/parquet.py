@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from rankine.core.errors import FileKindError, SchemaError
+from rankine.core.errors import FileKindError, LimitError, SchemaError
+from rankine.data.concat import concat
+from rankine.data.dataset import Dataset
 from rankine.data.progress import Meter
 from rankine.data.readers.arrow_errors import arrow_errors, open_seekable
 from rankine.data.readers.arrow_types import is_text
@@ -22,11 +28,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rankine.data.dataset import Dataset
     from rankine.data.options import ReadOptions
     from rankine.data.sources import Source
 
-__all__ = ["feature_names", "measure", "read_blocks"]
+__all__ = ["feature_names", "measure", "read", "read_blocks"]
 
 #: Items of list columns in one batch, on average.
 BATCH_ITEMS = 2**23
@@ -36,12 +41,51 @@ _BUFFER = 256 * 1024
 
 def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
     """Datasets of at most ``options.block_rows`` rows, in file order, not query-aligned."""
-    with _open(source, options) as file, Meter(source, options) as meter:
+    with _open(source, options) as file:
+        yield from _blocks(file, source, options, None)
+
+
+def read(source: Source, options: ReadOptions) -> Dataset:
+    """The whole file; dense features are decoded straight into their place."""
+    with _open(source, options) as file:
+        direct = not file.plan.sparse and options.dense is not False
+        if direct and options.on_bad_row == "error":
+            X = _room(file, options, source.name)
+            narrow = [replace(b, X=b.X[:, :0]) for b in _blocks(file, source, options, X)]
+            return replace(concat(narrow), X=X) if narrow else _nothing()
+        parts = [block for block in _blocks(file, source, options, None) if block.n_rows]
+        return concat(parts) if parts else _nothing()
+
+
+def _nothing() -> Dataset:
+    return Dataset(np.zeros((0, 0)), np.zeros(0), np.zeros(0, dtype=np.int64))
+
+
+def _blocks(
+    file: _File, source: Source, options: ReadOptions, X: NDArray[Any] | None
+) -> Iterator[Dataset]:
+    """Blocks; their dense features lie in the rows of ``X`` where it is given."""
+    with Meter(source, options) as meter:
         for batch, place in file.batches(file.plan.columns):
-            yield batch_to_dataset(batch, file.plan, options, place)
-            done = place.first_row + batch.num_rows
-            meter.update((source.size or 0) * done // max(file.n_rows, 1))
+            stop = place.first_row + batch.num_rows
+            out = None if X is None else X[place.first_row : stop]
+            yield batch_to_dataset(batch, file.plan, options, place, out)
+            meter.update((source.size or 0) * stop // max(file.n_rows, 1))
     source.check()
+
+
+def _room(file: _File, options: ReadOptions, name: str) -> NDArray[Any]:
+    """Uninitialised memory for all rows; it is touched only as rows arrive."""
+    shape = (file.n_rows, len(file.plan.features))
+    needed = file.n_rows * len(file.plan.features) * file.plan.dtype.itemsize
+    if file.n_rows < 0 or needed > options.memory_limit:
+        raise LimitError(
+            f"{shape[0]} rows of {shape[1]} features need {needed} bytes",
+            fix="Stream them with rankine.scan, use dtype='float32', or raise max_memory",
+            file=name,
+        )
+    with arrow_errors(name, "the file"):
+        return np.empty(shape, dtype=file.plan.dtype)
 
 
 def measure(source: Source, options: ReadOptions) -> int:
@@ -76,8 +120,6 @@ class _File:
         self._raw = raw
         self._name = name
         self._options = options
-        self._groups = read_footer(raw, name)
-        self.n_rows = sum(group.n_rows for group in self._groups)
         with arrow_errors(name, "the Parquet footer", FileKindError):
             limits = {"thrift_string_size_limit": 2**26, "thrift_container_size_limit": 2**20}
             schema = pq.ParquetFile(raw, **limits).schema_arrow
@@ -92,6 +134,15 @@ class _File:
                 page_checksum_verification=True,
                 **limits,
             )
+
+    @cached_property
+    def _groups(self) -> list[RowGroup]:
+        return read_footer(self._raw, self._name)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the file, as its footer says."""
+        return sum(group.n_rows for group in self._groups)
 
     def batches(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, Place]]:
         """Validated batches with their places; the row counts of the footer are verified."""

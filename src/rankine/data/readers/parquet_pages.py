@@ -28,7 +28,7 @@ _HEADER_BYTES = 2048
 _MAX_HEADER_BYTES = 2**22
 _WIDE = frozenset((2, 5))  # physical types of eight bytes: INT64, DOUBLE
 _CHUNK = {1: INT, 3: [TEXT], 7: INT, 9: INT, 11: INT}
-_FOOTER = {4: [{1: [{3: _CHUNK}], 3: INT}]}
+_FOOTER = {3: INT, 4: [{1: [{3: _CHUNK}], 3: INT}]}
 _PAGE = {2: INT, 3: INT, 5: {1: INT}, 8: {1: INT}}
 
 
@@ -70,14 +70,18 @@ def read_footer(raw: pa.NativeFile, file: str) -> list[RowGroup]:
     data = raw.read_at(length, size - 8 - length)
     try:
         found, _ = read_struct(data, 0, _FOOTER)
-        return [
+        groups = [
             RowGroup(group[3], [_chunk(column[3]) for column in group[1]])
             for group in found.get(4, [])
         ]
+        counted = sum(group.n_rows for group in groups)
+        if found[3] != counted:
+            raise ValueError(f"{found[3]} rows in all, but {counted} in its row groups")
     except (KeyError, IndexError, ValueError) as error:
         raise FileKindError(
             f"the Parquet footer is damaged: {error}", fix="Fetch or write it again", file=file
         ) from error
+    return groups
 
 
 def _chunk(fields: dict[int, Any]) -> Chunk:

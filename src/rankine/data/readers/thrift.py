@@ -68,7 +68,7 @@ def _skip(data: bytes, place: int, kind: int, depth: int) -> int:
             place += 1
         return place + 1
     if kind == _STRUCT:
-        return read_struct(data, place, {}, depth + 1)[1]
+        return _skip_struct(data, place, depth + 1)
     if kind == _BINARY:
         length, place = _varint(data, place)
         return place + length
@@ -83,6 +83,26 @@ def _skip(data: bytes, place: int, kind: int, depth: int) -> int:
     if kind not in sizes:
         raise ValueError(f"unknown kind {kind}")
     return place + sizes[kind]
+
+
+def _skip_struct(data: bytes, place: int, depth: int) -> int:
+    """Where the struct at ``place`` ends; statistics make this the busiest loop."""
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    while head := data[place]:
+        place += 1
+        if head < 16:
+            place = _skip(data, place, 4, depth)
+        kind = head & 15
+        if kind == _BINARY:
+            length = data[place]
+            place += length + 1
+            if length > 127:
+                length, place = _varint(data, place - length - 1)
+                place += length
+        elif kind > 2:
+            place = _skip(data, place, kind, depth)
+    return place + 1
 
 
 def _skip_map(data: bytes, place: int, depth: int) -> int:
