@@ -83,3 +83,18 @@ def test_string_queries_and_streams(tmp_path, suffix):
     blocks = list(rankine.scan(path, block_rows=6))
     assert [block.n_rows for block in blocks] == [10, 10, 10, 10]
     assert {block.n_features for block in blocks} == {7}
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "npz"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("base", [0, 1])
+def test_arrays_are_writable_so_that_kernels_compile_once(tmp_path, suffix, kind, base):
+    data = make(kind, weight=np.ones(40), position=np.ones(40, int), columns={"m": np.ones(40)})
+    path = tmp_path / f"data.{suffix}"
+    options = {} if suffix == "npz" else {"base": base}
+    data.save(path, **options)
+    for found in (rankine.load(path, base=base), next(rankine.scan(path, base=base).raw_blocks())):
+        arrays = [found.y, found.qid, found.weight, found.position, *found.columns.values()]
+        X = found.X
+        arrays += [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]
+        assert all(array.flags.writeable for array in arrays)

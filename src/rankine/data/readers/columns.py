@@ -21,7 +21,7 @@ from rankine.data.readers.arrow_errors import arrow_errors
 from rankine.data.readers.arrow_types import is_number, is_text
 from rankine.data.readers.column_plan import ColumnPlan
 from rankine.data.readers.list_rows import sparse_rows
-from rankine.data.readers.numbers import refuse_not_finite, to_floats, to_numbers
+from rankine.data.readers.numbers import refuse_not_finite, to_floats, to_numbers, writable
 from rankine.data.readers.row_faults import Place, RowFaults
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _plain(array: pa.Array, name: str, place: Place) -> NDArray[Any]:
     if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
         row = int(np.argmax(values > np.iinfo(np.int64).max))
         raise place.error(row, name, f"id {values[row]} exceeds 2^63 - 1", "Store it as a string")
-    return np.asarray(values.astype(np.int64, copy=False))
+    return writable(values.astype(np.int64, copy=False))
 
 
 def refuse_weights(
@@ -262,12 +262,13 @@ def to_values(array: pa.Array, name: str, faults: RowFaults, *, zero: bool) -> N
         return _discrete(array, name, faults)
     if pt.is_floating(kind):
         values = to_numbers(array, name, faults, np.dtype(array.type.to_pandas_dtype()), zero=zero)
-        return values if finite(values) else refuse_not_finite(values, name, faults, zero=zero)
+        whole = finite(values)
+        return writable(values) if whole else refuse_not_finite(values, name, faults, zero=zero)
     if pt.is_boolean(kind) or pt.is_timestamp(kind) or pt.is_date(kind):
         if array.null_count:
             nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
             faults.refuse(nulls, name, "null value", _NULL_FIX)
-        return np.asarray(array.to_numpy(zero_copy_only=False))
+        return writable(array.to_numpy(zero_copy_only=False))
     raise SchemaError(
         f"column {name!r} is of type {array.type}, which cannot be carried along",
         fix="Use numbers, strings, booleans, dates or timestamps",

@@ -13,7 +13,7 @@ from scipy import sparse
 from rankine.core.errors import DataError, LimitError, SchemaError
 from rankine.data.concat import make_csr
 from rankine.data.dataset import finite
-from rankine.data.readers.numbers import refuse_not_finite, to_numbers
+from rankine.data.readers.numbers import refuse_not_finite, to_numbers, writable
 from rankine.data.readers.row_faults import RowFaults
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _canonical(
             "Add the values up, or keep one of them",
         )
         return make_csr(matrix.data, matrix.indices, matrix.indptr, shape)
-    return make_csr(values, columns, pointer, shape)
+    return make_csr(writable(values), writable(columns), pointer, shape)
 
 
 def _first_disorder(columns: NDArray[np.int32], pointer: NDArray[Any]) -> int:

@@ -17,7 +17,7 @@ from rankine.data.readers.arrow_types import is_number
 if TYPE_CHECKING:
     from rankine.data.readers.row_faults import RowFaults
 
-__all__ = ["exact_floats", "refuse_not_finite", "to_floats", "to_numbers"]
+__all__ = ["exact_floats", "refuse_not_finite", "to_floats", "to_numbers", "writable"]
 
 _MISSING_FIX = 'Impute such values, or pass missing="zero"'
 
@@ -32,7 +32,7 @@ def to_floats(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.float
             column=name,
         )
     values = to_numbers(array, name, faults, np.dtype(np.float64))
-    return values if finite(values) else refuse_not_finite(values, name, faults)
+    return writable(values) if finite(values) else refuse_not_finite(values, name, faults)
 
 
 def to_numbers(
@@ -52,6 +52,14 @@ def to_numbers(
             faults.refuse(nulls, name, "null value", _MISSING_FIX)
         array = pc.fill_null(array, False if pt.is_boolean(array.type) else 0)
     return exact_floats(array.to_numpy(zero_copy_only=False), dtype, name, faults)
+
+
+def writable(values: NDArray[Any]) -> NDArray[Any]:
+    """The array, copied if it is a view of Arrow's read-only memory.
+
+    Numba compiles every kernel again for read-only arrays, which costs far more than the copy.
+    """
+    return values if values.flags.writeable else values.copy()
 
 
 def exact_floats(
