@@ -1,0 +1,41 @@
+"""Column storage."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rankine.data.dataset import as_rows
+from rankine.kernels.columns import (
+    add_column_products,
+    column_row,
+    column_start,
+    column_stop,
+    columns_of,
+    n_columns,
+)
+
+pytestmark = pytest.mark.kernels
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_columns_hold_the_matrix(storage, dtype):
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(13, 7)) * (rng.random((13, 7)) < 0.4)).astype(dtype)
+    X[:, 3] = 0
+    columns = columns_of(as_rows(storage(X)), 7)
+    assert n_columns(columns) == 7
+    assert columns.values.dtype == dtype
+    back = np.zeros((13, 7), dtype)
+    for r in range(7):
+        rows = [
+            int(column_row(columns, r, p))
+            for p in range(column_start(columns, r), column_stop(columns, r))
+        ]
+        assert rows == sorted(set(rows))
+        back[rows, r] = columns.values[column_start(columns, r) : column_stop(columns, r)]
+    np.testing.assert_array_equal(back, X)
+    w = rng.normal(size=7)
+    out = np.ones(13)
+    add_column_products(columns, w, out)
+    np.testing.assert_allclose(out, 1 + X.astype(float) @ w, rtol=1e-12)
