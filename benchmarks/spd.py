@@ -128,5 +128,15 @@ def compare_with_sofia(options, data, held, held_y, results):
             print("sofia", learner, results["sofia"][learner], flush=True)
 
 
+def quick():
+    """A tenth of the rows."""
+    main(["--rows", "60000", "--steps", "200000", "--repeats", "2"])
+
+
+def full():
+    """The papers' size."""
+    main([])
+
+
 if __name__ == "__main__":
     main()
