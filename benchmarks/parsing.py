@@ -1,9 +1,9 @@
 """Text to arrays: MB per CPU second and peak memory, against scikit-learn and XGBoost.
 
-    python benchmarks/parsing.py [FILE ...] [--peers PYTHON] [--repeat 5] [--no-docids]
+    python -m benchmarks.parsing [FILE ...] [--peers PYTHON] [--repeat 5] [--no-docids] [--save]
 
-Without files two are generated: sparse (47,236 features, 73 a row) and dense (64 features), each
-line with a query id and a docid. Given files get a docid on each line too, unless ``--no-docids``.
+Without files two are generated: sparse (47,236 features, 73 a row) and dense (64 features). Each
+line has a query id and a docid; given files get a docid on each line too, unless ``--no-docids``.
 Every loader reads the same file in a process of its own, on one core, best of ``--repeat`` by CPU
 time after a warm-up; rounds alternate between loaders, so that a busy machine hits all alike.
 ``--peers`` names a Python with xgboost installed. Prints one JSON object.
@@ -14,13 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+
+from benchmarks import workloads
+from benchmarks.machine import save
+from rankine import Dataset
+from rankine.data.writers.letor import write_blocks
 
 LOADERS = {
     "rankine": "import rankine; load = rankine.load",
@@ -67,18 +71,15 @@ print(json.dumps([min(seconds), peak, arrays]))
 
 
 def generate(folder: Path) -> list[Path]:
-    rng = np.random.default_rng(0)
-    sparse, dense = folder / "sparse.txt", folder / "dense.txt"
-    with sparse.open("w") as file:
-        for row in range(60_000):
-            columns = np.unique(rng.integers(1, 47_237, 73))
-            pairs = " ".join(f"{j}:{v:.5g}" for j, v in zip(columns, rng.random(73), strict=False))
-            file.write(f"{rng.random():.6g} qid:{row // 100} {pairs}\n")
-    with dense.open("w") as file:
-        for row in range(40_000):
-            pairs = " ".join(f"{j}:{v:.4g}" for j, v in enumerate(rng.random(64), 1))
-            file.write(f"{row % 3} qid:{row // 500} {pairs}\n")
-    return [sparse, dense]
+    """The shared workloads as text, numbers to five digits as such files have them."""
+    X, _, utility = workloads.rcv1_like(60_000)
+    X.data = X.data.astype(np.float64).round(5)
+    sparse = Dataset.from_arrays(X, utility.round(6), np.arange(60_000) // 100)
+    X, y, qid = workloads.letor_like(queries=50)
+    dense = Dataset.from_arrays(X.astype(np.float64).round(4), y, qid)
+    write_blocks([sparse], folder / "sparse.txt")
+    write_blocks([dense], folder / "dense.txt", zeros=True)
+    return [folder / "sparse.txt", folder / "dense.txt"]
 
 
 def with_docids(path: Path, folder: Path) -> Path:
@@ -134,6 +135,7 @@ def main() -> None:
     parser.add_argument("--peers", default=None, help="a Python that has xgboost")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--no-docids", action="store_true")
+    parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results")
     chosen = parser.parse_args()
     pythons = {name: sys.executable for name in LOADERS if name != "xgboost"}
     if chosen.peers:
@@ -144,11 +146,9 @@ def main() -> None:
         if not chosen.no_docids:
             files = [with_docids(path, folder) for path in files]
         results = {p.name: compare(p, pythons, chosen.repeat, folder) for p in files}
-    machine = {
-        "cpu": platform.processor() or platform.machine(),
-        "python": platform.python_version(),
-    }
-    print(json.dumps({"machine": machine, "files": results}, indent=2))
+    print(json.dumps(results, indent=1))
+    if chosen.save:
+        save("parsing", {"files": results})
 
 
 if __name__ == "__main__":
