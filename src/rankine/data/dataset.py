@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -153,27 +152,10 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of numbers, ids and names: equal data give equal fingerprints in any format."""
-        digest = hashlib.sha256()
-        stored = sparse.csr_array(self.X) if not sparse.issparse(self.X) else self.X
-        keep = np.asarray(stored.data) != 0
-        per_row = (
-            np.add.reduceat(np.append(keep, False), stored.indptr[:-1])
-            if self.n_rows
-            else np.zeros(0)
-        )
-        per_row = np.where(np.diff(stored.indptr) > 0, per_row, 0)
-        for part in (
-            np.array(self.X.shape, dtype=np.int64),
-            per_row.astype(np.int64),
-            np.asarray(stored.indices)[keep].astype(np.int64),
-            np.asarray(stored.data)[keep].astype(np.float64),
-            self.y,
-        ):
-            digest.update(np.ascontiguousarray(part).tobytes())
-        digest.update(repr(self.qid.tolist()).encode())
-        digest.update(repr(self.feature_names).encode())
-        return digest.hexdigest()
+        """Digest of numbers, ids and names: equal data give equal fingerprints in any format."""
+        from rankine.data.fingerprint import fingerprint
+
+        return fingerprint([self])
 
     def take(self, rows: NDArray[Any] | slice) -> Dataset:
         """Rows by number, in the given order; a slice gives views where it can."""

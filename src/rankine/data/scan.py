@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data.align import QueryGuard, align
+from rankine.data.fingerprint import fingerprint
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.side_files import SideData
 
@@ -85,6 +86,11 @@ class Scan:
             for block in self._reader(source).read_blocks(source, options):
                 yield self._named(side.attach(block))
         side.finish()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of all rows, by one pass; that of the same data in memory."""
+        return fingerprint(self.raw_blocks())
 
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()

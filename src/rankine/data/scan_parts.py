@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import QueryOrderError
+from rankine.data.fingerprint import fingerprint
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_unit
 
@@ -64,6 +66,11 @@ class ScanPart:
                 yield block
             elif len(chosen):
                 yield block.take_queries(chosen)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of the chosen rows, by one pass."""
+        return fingerprint(self.blocks())
 
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()
