@@ -95,10 +95,11 @@ def solve_egdm(
     max_iter: int = 10_000,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """eGDM with a guard: an explosion or a stall doubles kappa_1 and restarts from the best point.
+    """eGDM with a guard that restarts from the best point, without momentum.
 
-    Doubling reaches a stable value after finitely many restarts, whatever the first estimate, so
-    the run never diverges.
+    An explosion means that kappa_1 was too small: it is doubled. A stall means that kappa_n was
+    too large: it is divided by ten, down to gamma, and only then kappa_1 doubled. Safe values are
+    reached after finitely many restarts, whatever the first estimate, so the run never diverges.
     """
     k1, kn = eigenvalues
     run = _Run(system, gamma, start, "egdm")
@@ -120,7 +121,11 @@ def solve_egdm(
         exploded = not run.residual <= EXPLODED * run.best_residual
         # The optimal rate halves the residual in about sqrt(k1/kn) steps, its transient in more.
         if exploded or since > 50 + 20 * np.sqrt(k1 / kn):
-            k1 *= 2.0
+            # gamma is a true lower bound of kappa_n, so a stall has run out of excuses there.
+            if exploded or kn <= gamma:
+                k1 *= 2.0
+            else:
+                kn = max(gamma, 0.1 * kn)
             step, momentum = optimal_pair(k1, kn)
             run.restart()
             run.look(iteration, kappa_1=k1, kappa_n=kn)

@@ -1,0 +1,250 @@
+"""LeastSquaresRanker against dense direct solutions, and eGDM's promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from rankine import LeastSquaresRanker
+from rankine.core.errors import NoPairsError, ParameterError
+from rankine.solvers.curvature import lanczos, power
+
+
+def problem(seed=0, m=150, n=8, n_queries=6, decay=0.5):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, n)) * np.arange(1.0, n + 1) ** -decay + 2.0
+    qid = rng.integers(0, n_queries, m)
+    y = np.round(X @ rng.normal(size=n) + rng.normal(size=m))
+    return X, y, qid
+
+
+def direct(X, y, qid, gamma, pairs="all", normalization="query", weight=None, query_weight=None):
+    """H, b and solution with every pair written out."""
+    weight = np.ones(len(y)) if weight is None else weight
+    of_query = dict.fromkeys(np.unique(qid), 1.0) if query_weight is None else query_weight
+    blocks = {}
+    for q in np.unique(qid):
+        rows = np.flatnonzero((qid == q) & (weight > 0))
+        if len(np.unique(y[rows])) < 2 or of_query[q] == 0:
+            continue
+        joint = np.outer(weight[rows], weight[rows])
+        np.fill_diagonal(joint, 0.0)
+        if pairs == "untied":
+            joint *= y[rows][:, None] != y[rows][None, :]
+        blocks[q] = (rows, joint, weight[rows].sum())
+    all_weight = sum(of_query[q] for q in blocks)
+    all_pairs = sum(of_query[q] * joint.sum() / 2 for q, (_, joint, _) in blocks.items())
+    H, b = gamma * np.eye(X.shape[1]), np.zeros(X.shape[1])
+    for q, (rows, joint, total) in blocks.items():
+        scale = (
+            of_query[q]
+            * {
+                "query": 1 / (all_weight * total),
+                "sum": 1.0,
+                "pair": total / all_pairs,
+            }[normalization]
+        )
+        L = scale * (np.diag(joint.sum(axis=1)) - joint) / total
+        H += X[rows].T @ L @ X[rows]
+        b += X[rows].T @ L @ y[rows]
+    return H, b, np.linalg.solve(H, b)
+
+
+@pytest.mark.parametrize("pairs", ["all", "untied"])
+@pytest.mark.parametrize("normalization", ["query", "sum", "pair"])
+@pytest.mark.parametrize("solver", ["cg", "egdm"])
+def test_solvers_equal_the_direct_solution(solver, normalization, pairs):
+    X, y, qid = problem()
+    rng = np.random.default_rng(1)
+    weight = rng.integers(0, 3, len(y)).astype(float)
+    query_weight = dict(enumerate(rng.integers(0, 3, 6).astype(float)))
+    expected = direct(X, y, qid, 0.01, pairs, normalization, weight, query_weight)[2]
+    ranker = LeastSquaresRanker(
+        gamma=0.01, solver=solver, pairs=pairs, normalization=normalization, tol=1e-12
+    ).fit(X, y, qid=qid, sample_weight=weight, query_weight=query_weight)
+    np.testing.assert_allclose(ranker.coef_, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("solver", ["cg", "egdm"])
+def test_accuracy_up_to_condition_ten_thousand(solver):
+    X, y, qid = problem(3, n=12, decay=1.9)
+    H, _, expected = direct(X, y, qid, 1e-4)
+    assert 3e3 < np.linalg.cond(H) < 1.1e4
+    ranker = LeastSquaresRanker(gamma=1e-4, solver=solver, tol=1e-12, max_iter=100_000)
+    ranker.fit(X, y, qid=qid)
+    assert ranker.solution_.stop_reason == "converged"
+    np.testing.assert_allclose(ranker.coef_, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
+def test_the_objective_is_the_sum_over_pairs():
+    X, y, qid = problem(4)
+    ranker = LeastSquaresRanker(gamma=0.1, normalization="sum").fit(X, y, qid=qid)
+    e = y - X @ ranker.coef_
+    total = 0.1 * ranker.coef_ @ ranker.coef_
+    for q in np.unique(qid):
+        own = e[qid == q]
+        total += ((own[:, None] - own[None, :]) ** 2).sum() / (2 * len(own))
+    assert ranker.solution_.objective == pytest.approx(total)
+
+
+@pytest.mark.parametrize("solver", ["cg", "egdm", "gdm"])
+def test_several_gammas_equal_separate_fits(solver):
+    X, y, qid = problem(5)
+    gammas = [1.0, 1e-3, 0.1]
+    ranker = LeastSquaresRanker(gamma=gammas, solver=solver, tol=1e-11).fit(X, y, qid=qid)
+    assert ranker.gammas_.tolist() == [1.0, 0.1, 1e-3]
+    for gamma, coef in zip(ranker.gammas_, ranker.coef_path_, strict=True):
+        expected = direct(X, y, qid, gamma)[2]
+        np.testing.assert_allclose(coef, expected, atol=1e-8 * np.abs(expected).max())
+    assert ranker.gamma_ == 1e-3
+
+
+def test_many_gammas_share_their_products():
+    X, y, qid = problem(6, n=12, decay=1.0)
+    gammas = [10.0**k for k in range(-4, 2)]
+    alone = LeastSquaresRanker(gamma=1e-4).fit(X, y, qid=qid).solution_.certificate["products"]
+    shared = LeastSquaresRanker(gamma=gammas).fit(X, y, qid=qid).path_[-1].certificate["products"]
+    assert shared <= alone + 4 * len(gammas)
+
+
+def flat_data(seed=0):
+    """Wide sparse noise: a flat spectrum, on which power iteration underestimates."""
+    X = sparse.random_array((300, 600), density=0.05, rng=np.random.default_rng(seed), format="csr")
+    return X, np.random.default_rng(seed + 1).normal(size=300), np.zeros(300, dtype=int)
+
+
+@pytest.mark.parametrize("curvature", ["lanczos", "power", "online"])
+@pytest.mark.parametrize("gamma", [1.0, 1e-2])
+@pytest.mark.parametrize("data", ["flat", "ill"])
+def test_egdm_never_diverges(data, gamma, curvature):
+    X, y, qid = flat_data() if data == "flat" else problem(7, n=12, decay=2.0)
+    ranker = LeastSquaresRanker(
+        gamma=gamma,
+        solver="egdm",
+        curvature=curvature,
+        normalization="sum",
+        tol=1e-6,
+        max_iter=60_000,
+        random_state=3,
+    ).fit(X, y, qid=qid)
+    assert ranker.solution_.stop_reason == "converged"
+    cg = LeastSquaresRanker(gamma=gamma, normalization="sum", tol=1e-10).fit(X, y, qid=qid)
+    assert ranker.solution_.objective == pytest.approx(cg.solution_.objective, rel=1e-6)
+
+
+def test_power_iteration_is_low_where_lanczos_is_safe():
+    X = flat_data()[0].toarray()
+    X -= X.mean(axis=0)
+    H = X.T @ X
+    largest = np.linalg.eigvalsh(H)[-1]
+    rough = power(lambda v: H @ v, 600, seed=0)
+    safe = lanczos(lambda v: H @ v, 600, seed=0)
+    assert rough.largest < largest * (1 - 1e-3)
+    assert largest <= safe.largest <= 1.05 * largest
+    assert [record["step"] for record in safe.trace] == list(range(1, 31))
+    assert safe.shifted(2.0) == (safe.largest + 2.0, max(0.0, safe.smallest) + 2.0)
+
+
+def test_a_wrong_first_estimate_is_mended_by_restarts(monkeypatch):
+    import rankine.rankers.least_squares as module
+
+    X, y, qid = problem(8)
+    honest = LeastSquaresRanker(solver="egdm").fit(X, y, qid=qid).spectrum_
+    wrong = type(honest)(honest.largest / 50, honest.smallest, 1)
+    monkeypatch.setattr(module, "lanczos", lambda *_: wrong)
+    ranker = LeastSquaresRanker(solver="egdm", max_iter=100_000).fit(X, y, qid=qid)
+    assert ranker.solution_.certificate["restarts"] >= 3
+    assert ranker.solution_.stop_reason == "converged"
+
+
+def test_gdm_refuses_what_would_diverge_and_names_the_largest_stable_eta():
+    X, y, qid = problem(9)
+    kappa = LeastSquaresRanker(solver="gdm").fit(X, y, qid=qid).solution_.certificate["kappa_1"]
+    limit = 2 * 1.5 / (0.5 * kappa)
+    with pytest.raises(ParameterError, match=f"{limit:.4g}"[:4]):
+        LeastSquaresRanker(solver="gdm", eta=1.01 * limit, momentum=0.5).fit(X, y, qid=qid)
+    stable = LeastSquaresRanker(solver="gdm", eta=0.98 * limit, momentum=0.5, max_iter=50_000)
+    assert stable.fit(X, y, qid=qid).solution_.stop_reason == "converged"
+
+
+def test_stochastic_descent_approaches_the_optimum_and_depends_on_the_seed_alone():
+    X, y, qid = problem(10, m=600, n_queries=40)
+    best = LeastSquaresRanker(gamma=0.1).fit(X, y, qid=qid).solution_.objective
+    few, many = (
+        LeastSquaresRanker(gamma=0.1, solver="sgd", n_passes=passes, random_state=1).fit(
+            X, y, qid=qid
+        )
+        for passes in (4, 60)
+    )
+    at_zero = LeastSquaresRanker(gamma=1e9).fit(X, y, qid=qid).solution_.objective
+    assert best <= many.solution_.objective < few.solution_.objective
+    assert many.solution_.objective - best < 1e-2 * (at_zero - best)
+    again = LeastSquaresRanker(gamma=0.1, solver="sgd", n_passes=4, random_state=1, n_threads=2)
+    np.testing.assert_array_equal(again.fit(X, y, qid=qid).coef_, few.coef_)
+    other = LeastSquaresRanker(gamma=0.1, solver="sgd", n_passes=4, random_state=2)
+    assert (other.fit(X, y, qid=qid).coef_ != few.coef_).any()
+
+
+@pytest.mark.parametrize("n_queries", [1, 40])
+@pytest.mark.parametrize("solver", ["cg", "egdm"])
+def test_storage_and_threads_do_not_matter(solver, n_queries):
+    X, y, qid = problem(11, m=400, n_queries=n_queries)
+    base = LeastSquaresRanker(solver=solver, n_threads=1).fit(X, y, qid=qid)
+    threads = LeastSquaresRanker(solver=solver, n_threads=3).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(threads.coef_, base.coef_)
+    tight = {"solver": solver, "tol": 1e-11}
+    dense = LeastSquaresRanker(**tight).fit(X, y, qid=qid).coef_
+    csr = LeastSquaresRanker(**tight).fit(sparse.csr_array(X), y, qid=qid).coef_
+    single = LeastSquaresRanker(**tight).fit(X.astype(np.float32), y, qid=qid).coef_
+    np.testing.assert_allclose(csr, dense, atol=1e-8)
+    np.testing.assert_allclose(single, dense, atol=1e-4)
+
+
+def test_starts_and_traces():
+    X, y, qid = problem(12)
+    ranker = LeastSquaresRanker(warm_start=True).fit(X, y, qid=qid)
+    residuals = [record["residual"] for record in ranker.solution_.trace]
+    assert residuals[0] == 1.0
+    assert residuals[-1] <= 1e-6
+    assert ranker.fit(X, y, qid=qid).n_iter_ == 0
+    given = LeastSquaresRanker().fit(X, y, qid=qid, coef_init=ranker.coef_)
+    assert given.n_iter_ == 0
+
+
+def test_tied_queries_are_left_out():
+    X, y, qid = problem(13)
+    y = np.where(qid == 2, 1.0, y)
+    expected = direct(X[qid != 2], y[qid != 2], qid[qid != 2], 1e-3)[2]
+    found = LeastSquaresRanker(tol=1e-11).fit(X, y, qid=qid).coef_
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    with pytest.raises(NoPairsError):
+        LeastSquaresRanker().fit(X, np.ones(len(y)), qid=qid)
+
+
+def test_running_out_of_iterations_is_said():
+    X, y, qid = problem(14)
+    with pytest.warns(ConvergenceWarning, match="short of tol"):
+        LeastSquaresRanker(gamma=1e-6, max_iter=2).fit(X, y, qid=qid)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"gamma": 0.0},
+        {"gamma": [1.0, -1.0]},
+        {"solver": "adam"},
+        {"pairs": "some"},
+        {"curvature": "guess"},
+        {"normalization": "mean"},
+        {"momentum": 1.0},
+        {"eta": -1.0, "solver": "gdm"},
+        {"tol": -1.0},
+        {"n_passes": 0},
+    ],
+)
+def test_bad_parameters_are_refused(bad):
+    X, y, qid = problem(0, m=20)
+    with pytest.raises(ParameterError):
+        LeastSquaresRanker(**bad).fit(X, y, qid=qid)
