@@ -15,6 +15,7 @@ __all__ = [
     "Group",
     "Label",
     "Missing",
+    "ModelBase",
     "NFeatures",
     "OnBadRow",
     "QidType",
@@ -37,6 +38,9 @@ NFeatures = Annotated[
     int | None, _option("--n-features", help="Number of features; default: the largest index.")
 ]
 Base = Annotated[int, _option("--base", help="First feature index of text files: 1 or 0.")]
+ModelBase = Annotated[
+    int | None, _option("--base", help="First feature index of text files; default: the model's.")
+]
 QidType = Annotated[str, _option("--qid-type", help="int or str: how text query ids are read.")]
 Missing = Annotated[str, _option("--missing", help="error, or zero: NULL and NaN become 0.")]
 OnBadRow = Annotated[str, _option("--on-bad-row", help="error, or skip (skips are counted).")]

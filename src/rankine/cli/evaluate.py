@@ -36,7 +36,7 @@ def evaluate(
         str | None, typer.Option("--relative-to", help="random: gain over a random order.")
     ] = None,
     format: _data_options.Format = None,  # noqa: A002 - the option's name
-    base: _data_options.Base = 1,
+    base: _data_options.ModelBase = None,
     qid_type: _data_options.QidType = "int",
     missing: _data_options.Missing = "error",
     feature_names: _data_options.FeatureNames = None,

@@ -35,7 +35,7 @@ def explain(
     top: Annotated[int, typer.Option(help="How many features to show.")] = 10,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
     format: _data_options.Format = None,  # noqa: A002 - the option's name
-    base: Annotated[int | None, typer.Option(help="First feature index of text files.")] = None,
+    base: _data_options.ModelBase = None,
     qid_type: _data_options.QidType = "int",
     missing: _data_options.Missing = "error",
     feature_names: _data_options.FeatureNames = None,
@@ -48,13 +48,12 @@ def explain(
 ) -> None:
     """Explain the best documents of a query, or why document A stands above B; exact."""
     import rankine
-    from rankine.rankers.apply import fit_columns
+    from rankine.rankers.apply import fit_columns, read_for
 
     fitted = rankine.LinearModel.load(model)
     options = _data_options.read_options(
         format=format,
-        n_features=None if fitted.feature_names else fitted.n_features,
-        base=fitted.base if base is None else base,
+        base=base,
         qid_type=qid_type,
         missing=missing,
         feature_names=feature_names,
@@ -63,7 +62,7 @@ def explain(
         group=group,
         single_query=single_query,
     )
-    rows = fit_columns(fitted, _rows_of(rankine.load(data, **options), query))
+    rows = fit_columns(fitted, _rows_of(read_for(fitted, data, **options), query))
     scorer = rankine.Scorer(fitted)
     result = _pair(scorer, rows, docs) if docs else _best(scorer, rows, k)
     if json:

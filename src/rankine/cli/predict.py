@@ -32,7 +32,7 @@ def predict(
         bool, typer.Option(help="Read block by block; queries must be contiguous.")
     ] = False,
     format: _data_options.Format = None,  # noqa: A002 - the option's name
-    base: _data_options.Base = 1,
+    base: _data_options.ModelBase = None,
     qid_type: _data_options.QidType = "int",
     missing: _data_options.Missing = "error",
     feature_names: _data_options.FeatureNames = None,

@@ -40,12 +40,13 @@ def read_for(model: LinearModel, path: Any, *, stream: bool = False, **options: 
 
     A model of a raw log reads its own columns, encoded as in training; its query column and label
     formula stand in for the defaults ``query="qid"`` and ``label="label"``. Other models read
-    files as ``rankine.load`` and ``rankine.scan`` do, with the width of the model.
+    files as ``rankine.load`` and ``rankine.scan`` do, with the width and index base of the model.
     """
     spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
     if spec is None:
         from rankine.data.open import load, scan
 
+        options = {"base": model.base, **options}
         if model.feature_names is None:
             options = {"n_features": model.n_features, **options}
         return scan(path, **options) if stream else load(path, **options)

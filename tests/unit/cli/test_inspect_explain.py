@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankine.cli.main import app, find_commands
-from rankine.core.errors import ParameterError
+from rankine.core.errors import ParameterError, ParseError
 from rankine.model import LinearModel, ModelBundle
 
 pytestmark = pytest.mark.cli
@@ -71,6 +71,16 @@ def test_explain_the_best_documents_of_a_query(files):
         run("explain", files / "m.rankine", files / "d.txt", "--query", 7, "-k", 1, "--json")
     )
     assert data["explanations"][0]["total"] == 2.25
+
+
+def test_files_are_read_with_the_models_index_base(files):
+    (files / "zero.txt").write_text("2 qid:7 0:1 1:0.5\n0 qid:7 0:0.5 2:1\n")
+    LinearModel.from_weights([2.0, 0.5, -1.0], base=0).save(files / "zero.rankine")
+    out = run("explain", files / "zero.rankine", files / "zero.txt", "--query", 7, "--json")
+    assert json.loads(out)["explanations"][0]["total"] == 2.25
+    assert run("predict", files / "zero.rankine", files / "zero.txt").split() == ["2.25", "0.0"]
+    with pytest.raises(ParseError, match="base"):
+        run("predict", files / "m.rankine", files / "zero.txt")
 
 
 def test_explain_a_pair_by_docid_or_place(files):
