@@ -211,7 +211,7 @@ def slow_clients(server: Server, count: int, rate: float, seconds: float) -> dic
     """Good clients beside slow ones of four kinds; when each slow one is closed."""
     before, failed_before, _ = measured(server.port, rate, seconds)
     head = b"POST /v1/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    big = request_bytes()
+    many = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000
     slow = {}
     for i in range(count):
         kind = ("header", "body", "silent", "read")[i % 4]
@@ -223,11 +223,7 @@ def slow_clients(server: Server, count: int, rate: float, seconds: float) -> dic
             connection.sendall(head + b"Content-Length: 1000\r\n\r\n")
         elif kind == "read":
             connection.setblocking(False)
-            for _ in range(40):  # replies to these fill every buffer on the way
-                try:
-                    connection.send(big)
-                except BlockingIOError:
-                    break
+            connection.send(many)  # replies to these fill every buffer on the way
         connection.setblocking(False)
         slow[connection] = (kind, time.monotonic())
     closed: dict[str, list[float]] = {"header": [], "body": [], "silent": [], "read": []}

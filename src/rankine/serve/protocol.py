@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from rankine.serve.errors import encode_error
+from rankine.serve.exchange import Exchange, encode_reply
 from rankine.serve.http1 import BadRequest, Request, RequestReader
 from rankine.serve.pool import Pool
 
@@ -31,10 +32,7 @@ _LINGER_SECONDS = 1.0
 #: Idle connections are kept this long after the stop: a request already under way is answered.
 _STOP_GRACE_SECONDS = 0.3
 _PIPELINE_BYTES = 64 * 1024
-_STATUS_LINES = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
-    for status in http.HTTPStatus
-}
+_SEND_BYTES = 256 * 1024
 _NO_LINGER = struct.pack("ii", 1, 0)
 _JSON = [(b"content-type", b"application/json")]
 
@@ -86,6 +84,9 @@ class Connection(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the type
         self.transport = transport
         transport.set_write_buffer_limits(high=0)
+        channel = transport.get_extra_info("socket")
+        if channel is not None:  # what a client does not read shall wait here, under a deadline
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if isinstance(peer, tuple) else ""
         self.server_state.connections.add(self)
@@ -118,10 +119,11 @@ class Connection(asyncio.BufferedProtocol):
             self._begin_reading()
         if self.state is State.READING:
             self._advance()
-        elif self.reader.held > _PIPELINE_BYTES and not self._read_paused:
+        self._account()
+        busy = self.state in (State.WORKING, State.SENDING)
+        if busy and self._held > _PIPELINE_BYTES and not self._read_paused:
             self._read_paused = True
             self.transport.pause_reading()
-        self._account()
 
     def eof_received(self) -> bool:
         """The client sends no more; it may still wait for replies."""
@@ -181,18 +183,19 @@ class Connection(asyncio.BufferedProtocol):
             self.pool.metrics.refuse("protocol")
             self._fail(error.status, error.reason)
             return
+        self._account()
         if request is not None:
             self._start(request)
             return
         if self._eof:
             self._close()
             return
+        self._resume_reading()
         if self.reader.head is not None:
             self.deadline = self._request_deadline
             if self.reader.wants_continue:
                 self.reader.wants_continue = False
                 self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._account()
         if self.pool.buffered > self.limits.buffered_bytes and self.reader.head is not None:
             self.pool.metrics.refuse("memory")
             self._fail(503, "the server holds too many unfinished requests")
@@ -217,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
         task.add_done_callback(self.server_state.tasks.discard)
 
     async def _run(self, request: Request, gated: bool) -> None:
-        exchange = _Exchange(request)
+        exchange = Exchange(request)
         try:
             await self.app(self._scope(request), exchange.receive, exchange.send)
         except asyncio.CancelledError:
@@ -266,15 +269,9 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         if self.transport.is_closing():
             return
-        parts = [_STATUS_LINES[status]]
-        for name, value in (*self.server_state.default_headers, *headers):
-            parts += (name, b": ", value, b"\r\n")
-        if self._close_after:
-            parts.append(b"connection: close\r\n")
-        parts.append(b"\r\n")
-        if not head_only:
-            parts.append(body)
-        self.transport.write(b"".join(parts))
+        fields = (*self.server_state.default_headers, *headers)
+        content = b"" if head_only else body
+        self.transport.write(encode_reply(status, fields, content, self._close_after))
 
     def _reply_error(self, status: int, reason: str, code: str = "request") -> None:
         body = encode_error(code, reason)
@@ -297,16 +294,19 @@ class Connection(asyncio.BufferedProtocol):
         if self._close_after or (self._eof and not self.reader.buffer):
             self._close()
             return
-        if self._read_paused:
-            self._read_paused = False
-            self.transport.resume_reading()
         if self.reader.buffer:
             self._begin_reading()
             # Not at once: a flood of pipelined requests would become a recursion.
             self.loop.call_soon(self._advance)
         else:
+            self._resume_reading()
             self.state = State.IDLE
             self.deadline = now + self.limits.idle_seconds
+
+    def _resume_reading(self) -> None:
+        if self._read_paused:
+            self._read_paused = False
+            self.transport.resume_reading()
 
     def _fail(self, status: int, reason: str) -> None:
         """Answer with an error and close so that the client can still read the answer."""
@@ -333,33 +333,3 @@ class Connection(asyncio.BufferedProtocol):
         self.state = State.CLOSING
         self.deadline = self.loop.time() + self.limits.send_seconds
         self.transport.close()
-
-
-class _Exchange:
-    """The application's side of one request."""
-
-    __slots__ = ("_given", "body", "complete", "head_only", "headers", "request", "status")
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.status = 0
-        self.headers: Iterable[tuple[bytes, bytes]] = ()
-        self.body = b""
-        self.complete = False
-        self.head_only = request.method == b"HEAD"
-        self._given = False
-
-    async def receive(self) -> dict[str, Any]:
-        """The whole body at once; then nothing more."""
-        if self._given:
-            return {"type": "http.disconnect"}
-        self._given = True
-        return {"type": "http.request", "body": self.request.body, "more_body": False}
-
-    async def send(self, message: dict[str, Any]) -> None:
-        """Collect the reply; it is written in one piece."""
-        if message["type"] == "http.response.start":
-            self.status, self.headers = message["status"], message["headers"]
-        else:
-            self.body += message.get("body", b"")
-            self.complete = not message.get("more_body", False)
