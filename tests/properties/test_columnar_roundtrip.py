@@ -37,7 +37,7 @@ def datasets(draw):
     return Dataset.from_arrays(matrix, np.array(y) + 0.0, qid)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(datasets(), st.lists(st.sampled_from(FORMATS), min_size=1, max_size=4), st.data())
 def test_chains_of_formats(data, chain, choose):
     dtype = data.X.dtype.name
@@ -55,7 +55,7 @@ def test_chains_of_formats(data, chain, choose):
     np.testing.assert_array_equal(current.qid, data.qid)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(names, min_size=1, max_size=6, unique=True), st.sampled_from(FORMATS[1:]))
 def test_any_feature_name_survives(found, suffix):
     taken = {"label", "qid", "indices", "values"}

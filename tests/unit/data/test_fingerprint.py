@@ -37,7 +37,7 @@ def test_float32_values_that_are_exact_have_the_same_digest():
     assert Dataset.from_arrays(quarters.astype(np.float32), Y, QID).fingerprint == a
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(1, 30), max_size=6), st.booleans(), st.integers(1, 50))
 def test_blocks_have_the_digest_of_the_whole(cuts, csr, slab):
     data = Dataset.from_arrays(sparse.csr_matrix(X) if csr else X, Y, QID)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from rankine.core.errors import FileKindError
+from rankine.data.progress import Meter
 from rankine.data.readers.arrow_errors import arrow_errors, open_seekable
 from rankine.data.readers.column_plan import plan_columns
 from rankine.data.readers.columns import batch_to_dataset, validate
@@ -30,14 +31,17 @@ FILE_MAGIC = b"ARROW1"
 class _Opened(NamedTuple):
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
+    #: Bytes of the file read so far.
+    consumed: Callable[[], int]
 
 
 def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
     """Datasets of at most ``options.block_rows`` rows, in file order, not query-aligned."""
-    with _open(source, options) as reader:
+    with _open(source, options) as reader, Meter(source, options) as meter:
         plan = plan_columns(reader.schema, options, source.name)
         for batch, place in _parts(reader.batches, source.name, options.block_rows):
             yield batch_to_dataset(batch.select(plan.columns), plan, options, place)
+            meter.update(reader.consumed())
     source.check()
 
 
@@ -70,13 +74,13 @@ def _open(source: Source, options: ReadOptions) -> Iterator[_Opened]:
             with arrow_errors(source.name, "the Arrow schema", FileKindError):
                 file = pa.ipc.open_file(raw)
             batches = (file.get_batch(k) for k in range(file.num_record_batches))
-            yield _Opened(file.schema, batches)
+            yield _Opened(file.schema, batches, raw.tell)
         else:
             pipe = stack.enter_context(source.open())
             guarded = GuardedStream(pipe, source.name, options)
             with arrow_errors(source.name, "the Arrow schema", FileKindError):
                 stream = pa.ipc.open_stream(pa.PythonFile(guarded, "r"))
-            yield _Opened(stream.schema, stream)
+            yield _Opened(stream.schema, stream, lambda: guarded.consumed)
 
 
 def _parts(

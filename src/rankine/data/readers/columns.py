@@ -21,7 +21,13 @@ from rankine.data.readers.arrow_errors import arrow_errors
 from rankine.data.readers.arrow_types import is_number, is_text
 from rankine.data.readers.column_plan import ColumnPlan
 from rankine.data.readers.list_rows import sparse_rows
-from rankine.data.readers.numbers import refuse_not_finite, to_floats, to_numbers, writable
+from rankine.data.readers.numbers import (
+    MISSING_FIX,
+    refuse_not_finite,
+    to_floats,
+    to_numbers,
+    writable,
+)
 from rankine.data.readers.row_faults import Place, RowFaults
 
 if TYPE_CHECKING:
@@ -163,11 +169,11 @@ def to_ids(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
     return _discrete(array, name, faults)
 
 
-def _discrete(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
+def _discrete(array: pa.Array, name: str, faults: RowFaults, fix: str = _NULL_FIX) -> NDArray[Any]:
     """Integers or text, dictionary-encoded or not, without nulls."""
     if array.null_count or (pt.is_dictionary(array.type) and array.dictionary.null_count):
         nulls = pc.is_null(array, nan_is_null=False).to_numpy(zero_copy_only=False)
-        faults.refuse(nulls, name, "null value", _NULL_FIX)
+        faults.refuse(nulls, name, "null value", fix)
     if not pt.is_dictionary(array.type):
         _refuse_expansion(array, None, name, faults.place)
         return _plain(array, name, faults.place)
@@ -259,7 +265,7 @@ def to_values(array: pa.Array, name: str, faults: RowFaults, *, zero: bool) -> N
         faults.missing += array.null_count
         array = pc.fill_null(array, "" if is_text(kind) else False if pt.is_boolean(kind) else 0)
     if pt.is_integer(kind) or is_text(kind):
-        return _discrete(array, name, faults)
+        return _discrete(array, name, faults, MISSING_FIX)
     if pt.is_floating(kind):
         values = to_numbers(array, name, faults, np.dtype(array.type.to_pandas_dtype()), zero=zero)
         whole = finite(values)
@@ -267,7 +273,7 @@ def to_values(array: pa.Array, name: str, faults: RowFaults, *, zero: bool) -> N
     if pt.is_boolean(kind) or pt.is_timestamp(kind) or pt.is_date(kind):
         if array.null_count:
             nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
-            faults.refuse(nulls, name, "null value", _NULL_FIX)
+            faults.refuse(nulls, name, "null value", MISSING_FIX)
         return writable(array.to_numpy(zero_copy_only=False))
     raise SchemaError(
         f"column {name!r} is of type {array.type}, which cannot be carried along",

@@ -40,10 +40,12 @@ class _Watched:
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
         self.last = b""
+        self.count = 0
 
     def read(self, count: int = -1) -> bytes:
         piece = read_fully(self._raw, count)
         self.last = (self.last + piece[-8:])[-8:]
+        self.count += len(piece)
         return piece
 
     def readable(self) -> bool:
@@ -77,6 +79,11 @@ class GuardedStream(io.RawIOBase):
         self._number = 0
         with arrow_errors(file, "the Arrow stream"):
             self._messages = pa.ipc.MessageReader.open_stream(pa.PythonFile(self._source, "r"))
+
+    @property
+    def consumed(self) -> int:
+        """Bytes taken from the file so far."""
+        return self._source.count
 
     def readable(self) -> bool:
         """Reading is all it does."""

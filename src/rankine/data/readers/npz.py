@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import LimitError, SchemaError
 from rankine.data.dataset import Dataset, finite
+from rankine.data.progress import Meter
 from rankine.data.query_index import check_qid
 from rankine.data.readers.columns import TEXT, refuse_positions, refuse_weights, stored_as
 from rankine.data.readers.list_rows import ItemFaults, csr_rows
@@ -36,9 +37,10 @@ _CSR = ("data", "indices", "indptr", "shape")
 
 def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
     """Datasets of at most ``options.block_rows`` rows, in file order, not query-aligned."""
-    with _open(source, options) as archive:
+    with _open(source, options) as archive, Meter(source, options) as meter:
         for start in range(0, archive.n_rows, options.block_rows):
             yield archive.block(start, min(options.block_rows, archive.n_rows - start))
+            meter.update((source.size or 0) * start // archive.n_rows)
         archive.finish()
     source.check()
 

@@ -17,9 +17,16 @@ from rankine.data.readers.arrow_types import is_number
 if TYPE_CHECKING:
     from rankine.data.readers.row_faults import RowFaults
 
-__all__ = ["exact_floats", "refuse_not_finite", "to_floats", "to_numbers", "writable"]
+__all__ = [
+    "MISSING_FIX",
+    "exact_floats",
+    "refuse_not_finite",
+    "to_floats",
+    "to_numbers",
+    "writable",
+]
 
-_MISSING_FIX = 'Impute such values, or pass missing="zero"'
+MISSING_FIX = 'Impute such values, or pass missing="zero"'
 
 
 def to_floats(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.float64]:
@@ -49,7 +56,7 @@ def to_numbers(
             faults.missing += array.null_count
         else:
             nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
-            faults.refuse(nulls, name, "null value", _MISSING_FIX)
+            faults.refuse(nulls, name, "null value", MISSING_FIX)
         array = pc.fill_null(array, False if pt.is_boolean(array.type) else 0)
     return exact_floats(array.to_numpy(zero_copy_only=False), dtype, name, faults)
 
@@ -99,5 +106,5 @@ def refuse_not_finite(
     if zero and missing.any():
         faults.missing += int(missing.sum())
         values = np.where(missing, values.dtype.type(0), values)
-    faults.refuse(~np.isfinite(values), name, lambda row: f"value is {values[row]}", _MISSING_FIX)
+    faults.refuse(~np.isfinite(values), name, lambda row: f"value is {values[row]}", MISSING_FIX)
     return values
