@@ -27,7 +27,9 @@ def walk_files(
         raise ParameterError(
             f"{type(estimator).__name__} has no l1 path", fix="Use --ranker domination"
         )
-    data = rankine.load(paths, **options)
+    # Known to be this wide, a stream is read once and never held in memory.
+    streams = hasattr(estimator, "fit_stream") and "n_features" in options
+    data = rankine.scan(paths, **options) if streams else rankine.load(paths, **options)
     held = None
     if valid is not None:
         held = rankine.load(valid, **{**options, "n_features": data.n_features})
@@ -57,22 +59,46 @@ def walk_files(
     return result
 
 
+def one_pass_steps(
+    estimator: Any, optimizers: str | None, max_latency: str | None
+) -> dict[str, Any]:
+    """Options of ``ElasticRanker.path`` that the paths of other rankers do not have."""
+    from rankine.rankers.elastic import ElasticRanker
+    from rankine.rankers.latency import parse_latency
+
+    found: dict[str, Any] = {}
+    if optimizers is not None:
+        found["optimizers"] = tuple(part.strip() for part in optimizers.split(","))
+    if max_latency is not None:
+        found["max_latency"] = parse_latency(max_latency)
+    if found and not isinstance(estimator, ElasticRanker):
+        raise ParameterError(
+            "--optimizers and --max-latency belong to one-pass learning",
+            fix="Use --ranker elastic",
+        )
+    return found
+
+
 def path_table(result: dict[str, Any]) -> Any:
     """The steps, for people; a star marks the best."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     quality = result["metric"] if result["measured"] else "loss"
-    for name in ("", "l1", "weights", quality, "gap", "seconds"):
+    one_pass = "optimizer" in result["steps"][0]
+    first, last = ("optimizer", "ms an item") if one_pass else ("", "gap")
+    for name in ("", first, "l1", "weights", quality, last, "seconds"):
         table.add_column(name, justify="right")
     for k, step in enumerate(result["steps"]):
         gap = step["relative_gap"]
+        shown = f"{step['latency_ms']:.2g}" if one_pass else "" if gap is None else f"{gap:.1e}"
         table.add_row(
             "*" if k == result["best"] else "",
+            step.get("optimizer", ""),
             f"{step['l1']:.4g}",
             f"{step['nonzeros']:,}",
             f"{step[quality]:.4f}",
-            "" if gap is None else f"{gap:.1e}",
+            shown,
             f"{step['seconds']:.2f}",
         )
     return table

@@ -17,6 +17,9 @@ _EPILOG = """
   rankine path train.txt --valid vali.txt --max-nonzero 50 --out small.rankine
 
   rankine path train.txt --set l2=0.1 --steps 50 --min-ratio 0.001 --json
+
+  rankine path log.txt --ranker elastic --valid vali.txt --optimizers rda,psgd --steps 10 \\
+    --max-latency 0.009ms --out fast.rankine
 """
 
 
@@ -36,6 +39,12 @@ def path(
     ] = 0.01,
     max_nonzero: Annotated[
         int | None, typer.Option(help="End the path before models with more weights.")
+    ] = None,
+    optimizers: Annotated[
+        str | None, typer.Option(help="elastic: which of rda, fobos, psgd, tgd; comma-separated.")
+    ] = None,
+    max_latency: Annotated[
+        str | None, typer.Option(help="elastic: longest time to score an item, such as 0.009ms.")
     ] = None,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Save the best model.")] = None,
     plot: Annotated[
@@ -58,7 +67,7 @@ def path(
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Train models of every size along an l1 path; show, draw and keep the best."""
-    from rankine.cli._path import path_table, walk_files
+    from rankine.cli._path import one_pass_steps, path_table, walk_files
     from rankine.cli._settings import make_ranker, parse_settings
 
     settings = {"metric": metric, "scale": scale, "random_state": seed}
@@ -84,7 +93,12 @@ def path(
         data,
         options,
         valid=valid,
-        steps={"n_steps": steps, "min_ratio": min_ratio, "max_nonzero": max_nonzero},
+        steps={
+            "n_steps": steps,
+            "min_ratio": min_ratio,
+            "max_nonzero": max_nonzero,
+            **one_pass_steps(estimator, optimizers, max_latency),
+        },
         out=out,
         plot=plot,
     )

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.random import permutation, stream_seed
-from rankine.rankers.base import BaseRanker, Job
+from rankine.rankers.base import BaseRanker, Job, resolve_seed
 from rankine.rankers.elastic_specs import optimizer_spec
 from rankine.rankers.list_objectives import ListObjective, parse_objective
 from rankine.solvers.base import Callback, Solution, require_finite
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun
 from rankine.solvers.progressive import Progressive
+
+if TYPE_CHECKING:
+    from rankine.rankers.elastic_path import ElasticPath
 
 __all__ = ["ElasticRanker"]
 
@@ -215,6 +219,68 @@ class ElasticRanker(BaseRanker):
         valid = None if eval_set is None else (eval_set, eval_qid)
         fit_stream(self, scan, passes, valid, coef_init, callbacks, checkpoint, every, resume)
         return self
+
+    def path(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        eval_set: Any = None,
+        eval_qid: ArrayLike | None = None,
+        optimizers: Sequence[str] = ("rda", "fobos", "psgd"),
+        n_steps: int = 10,
+        min_ratio: float = 1e-3,
+        max_nonzero: int | None = None,
+        max_latency: float | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> ElasticPath:
+        """Models of every size by several optimisers, in one reading (the paper's figure 3).
+
+        Parameters
+        ----------
+        X, y, qid, group
+            Data as for ``fit``, or a stream such as ``rankine.scan(...)``.
+        eval_set, eval_qid
+            Evaluation data for ``metric``.
+        optimizers, n_steps, min_ratio
+            For each optimiser ``n_steps`` strengths (``l1``; ``theta`` for PSGD), geometric, from
+            one that leaves about no weight down to ``min_ratio`` times it.
+        max_nonzero, max_latency
+            Leave out larger models; bound what ``best`` chooses by the measured milliseconds to
+            score an item.
+        """
+        from rankine.rankers.elastic_path import elastic_path
+        from rankine.rankers.elastic_stream import stream_scaling
+
+        stream = not isinstance(X, Dataset) and hasattr(X, "n_features")
+        data: Any = X if stream else self._dataset(X, y, qid, group, None, reset=True)
+        scaling = stream_scaling(self.scale)
+        self.n_features_in_ = int(data.n_features)
+        self._set_names(data.feature_names)
+        valid = self._eval_data(eval_set, eval_qid)
+        return elastic_path(
+            self,
+            data if stream else data.blocks(),
+            int(data.n_features),
+            resolve_seed(self.random_state),
+            scaling,
+            None if valid is None else scaling.apply(valid),
+            optimizers=optimizers,
+            n_steps=n_steps,
+            min_ratio=min_ratio,
+            max_nonzero=max_nonzero,
+            max_latency=max_latency,
+            feature_names=data.feature_names,
+            callbacks=callbacks,
+        )
+
+    def _variant(self, optimizer: str, **options: Any) -> ElasticRanker:
+        """The same ranker with another optimiser."""
+        adaptive = self.adaptive and optimizer == "rda"
+        chosen = {"optimizer": optimizer, "adaptive": adaptive, **options}
+        return clone(self).set_params(**chosen)
 
     # ------------------------------------------------------------------ training
     def _solve(self, job: Job) -> Solution:

@@ -160,6 +160,7 @@ def scan_log(
     """
     formula = None if label is None else parse_expression(label)
     wanted = [*spec.columns, *(() if formula is None else formula.columns), *columns]
+    chosen: dict[str, Any] = options if position is None else {**options, "position": position}
     raw = scan(
         path,
         query=query,
@@ -167,8 +168,7 @@ def scan_log(
         features=(),
         columns=tuple(dict.fromkeys(name for name in wanted if name != position)),
         missing=missing,
-        **({} if position is None else {"position": position}),
-        **options,
+        **chosen,
     )
     return LogScan(raw, spec, formula)
 

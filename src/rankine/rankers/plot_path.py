@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_path", "save_plot"]
 
+_COLOURS = ("#1f5f99", "#d98324", "#3f8f4f", "#7b5aa6")
+
 
 def plot_path(path: RegularizationPath, ax: Any = None) -> Any:
     """Draw the metric (or the loss, without evaluation data) against non-zero weights.
@@ -25,7 +27,18 @@ def plot_path(path: RegularizationPath, ax: Any = None) -> Any:
     values = path.values if path.measured else path.loss
     sizes = path.nonzeros
     shown = sizes > 0
-    ax.plot(sizes[shown], values[shown], marker="o", markersize=3.5, linewidth=1.4, color="#1f5f99")
+    for (name, curve), colour in zip(_curves(path), _COLOURS, strict=False):
+        here = curve.nonzeros > 0
+        heights = (curve.values if path.measured else curve.loss)[here]
+        ax.plot(
+            curve.nonzeros[here],
+            heights,
+            marker="o",
+            markersize=3.5,
+            linewidth=1.4,
+            color=colour,
+            label=name,
+        )
     best = path.best()
     if sizes[best] > 0:
         ax.plot(
@@ -46,6 +59,12 @@ def plot_path(path: RegularizationPath, ax: Any = None) -> Any:
         ax.set_title("no model with a non-zero weight")
     ax.grid(visible=True, alpha=0.25)
     return ax
+
+
+def _curves(path: RegularizationPath) -> list[tuple[str | None, RegularizationPath]]:
+    """One curve, or one for each optimiser where there are several."""
+    several = getattr(path, "curves", None)
+    return [(None, path)] if several is None else list(several().items())
 
 
 def save_plot(path: RegularizationPath, file: str) -> None:
