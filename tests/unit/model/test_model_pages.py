@@ -9,7 +9,9 @@ pytestmark = pytest.mark.docs
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-@pytest.mark.parametrize("page", ["model-file.md", "how-to/explain.md", "how-to/export.md"])
+@pytest.mark.parametrize(
+    "page", ["model-file.md", "how-to/explain.md", "how-to/export.md", "how-to/score.md"]
+)
 def test_python_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
