@@ -1,0 +1,107 @@
+"""Domination rank: time to a duality gap, growth with the number of rows, many topics.
+
+    python -m benchmarks.domination [--rows 781265] [--share 0.03] [--topics 100]
+        [--npz FILE --labels FILE --test FILE]
+
+One core unless ``--topics`` is given: then so many topics (the most frequent words stand for them)
+are learnt on two threads and compared with one topic on one. CPU seconds; compilation excluded.
+``--npz`` (data, indices, indptr, shape), ``--labels`` (y) and ``--test`` replace the generator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks.machine import save
+from benchmarks.workloads import rcv1_like
+from rankine import DominationRanker, fit_topics
+from rankine.metrics import evaluate
+
+
+def read(path):
+    """CSR matrix and labels of an npz file."""
+    with np.load(path) as z:
+        X = sparse.csr_matrix((z["data"], z["indices"], z["indptr"]), shape=z["shape"])
+        return X, z["y"]
+
+
+def fit(X, y, share, tol=1e-3):
+    """CPU seconds of a whole fit, column storage included, and the ranker."""
+    largest = DominationRanker(tol=1.0, n_threads=1).fit(X, y).l1_max_
+    begun = time.process_time()
+    ranker = DominationRanker(share * largest, tol=tol, n_threads=1).fit(X, y)
+    return time.process_time() - begun, ranker
+
+
+def growth(X, y, share):
+    """Seconds at doubling sizes, and the exponent fitted to them."""
+    sizes = [size for size in (10_000, 20_000, 40_000, 80_000, 160_000, 320_000) if size < len(y)]
+    found = {size: fit(X[:size], y[:size], share)[0] for size in (*sizes, len(y))}
+    slope = np.polyfit(np.log(list(found)), np.log(list(found.values())), 1)[0]
+    return found, float(slope)
+
+
+def many_topics(X, count):
+    """Wall seconds of ``count`` topics on two threads over one on one, and memory over the data."""
+    columns = sparse.csc_matrix(X)
+    seen = np.diff(columns.indptr)
+    words = np.argsort(-seen)[200 : 200 + count]
+    Y = sparse.hstack([(columns[:, [word]] > 0.25).astype(float) for word in words]).tocsc()
+    begun = time.perf_counter()
+    fit_topics(columns, Y[:, [0]], absent="zero", n_threads=1, tol=1e-3)
+    one = time.perf_counter() - begun
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begun = time.perf_counter()
+    fit_topics(columns, Y, absent="zero", n_threads=2, tol=1e-3)
+    many = time.perf_counter() - begun
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    size = columns.data.nbytes + columns.indices.nbytes + columns.indptr.nbytes
+    return {"one": one, "many": many, "ratio": many / one, "added": (after - before) * 1024 / size}
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--rows", type=int, default=781_265)
+    arguments.add_argument("--share", type=float, default=0.03, help="l1 / largest l1")
+    arguments.add_argument("--topics", type=int, default=0)
+    arguments.add_argument("--npz")
+    arguments.add_argument("--labels")
+    arguments.add_argument("--test")
+    options = arguments.parse_args()
+    if options.npz:
+        X = read(options.npz)[0]
+        with np.load(options.labels) as z:
+            y = z["y"]
+        X, y = X[: options.rows], y[: options.rows]
+    else:
+        X, y, _ = rcv1_like(options.rows)
+    fit(X[:2000], np.where(np.arange(2000) % 50 == 0, 1.0, -1.0), 0.1)
+    seconds, ranker = fit(X, y, options.share)
+    certificate = ranker.solution_.certificate
+    results = {
+        "rows": X.shape[0],
+        "seconds": seconds,
+        "l1": ranker.l1_,
+        "nonzero_percent": 100 * float(np.mean(ranker.coef_ != 0)),
+        "gap_over_zero": certificate["relative_gap"],
+        "gap_over_objective": certificate["gap"] / ranker.solution_.objective,
+        "train_auc": float(evaluate("auc", y, X @ ranker.coef_)),
+    }
+    if options.test:
+        Xt, yt = read(options.test)
+        results["test_auc"] = float(evaluate("auc", yt, Xt @ ranker.coef_))
+    results["growth"], results["exponent"] = growth(X, y, options.share)
+    if options.topics:
+        results["topics"] = many_topics(X, options.topics)
+    for name, value in results.items():
+        print(f"{name:20s} {value}")
+    save("domination", results)
+
+
+if __name__ == "__main__":
+    main()
