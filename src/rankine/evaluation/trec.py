@@ -1,9 +1,9 @@
 """Metrics of a TREC run against judgements, by trec_eval's rules.
 
-Order: score descending, ties by descending document id. A document without judgement is not
-relevant; a relevant document that was not retrieved counts in recall and in the ideal order. A
-judged query that the run lacks counts as an empty list (0 for ranked metrics); a query of the run
-without judgements is left out, and counted.
+Order: score descending, ties by descending document id. A document without judgement, or with a
+negative one (spam), is not relevant; a relevant document that was not retrieved counts in recall
+and in the ideal order. A judged query that the run lacks counts as an empty list (0 for ranked
+metrics); a query of the run without judgements is left out, and counted.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = ["RunEvaluation", "evaluate_run", "judged_lists"]
 class RunEvaluation:
     """Means, and values per query when asked for.
 
-    ``notes`` counts judged queries that the run lacks, queries of the run without judgements, and
-    retrieved documents without judgement.
+    ``notes`` counts judged queries that the run lacks, queries of the run without judgements,
+    retrieved documents without judgement, and negative judgements (read as 0).
     """
 
     means: Mapping[str, float]
@@ -92,7 +92,7 @@ def judged_lists(run: Run, qrels: Qrels) -> JudgedLists:
         rows += [(query, doc, l, 0.0, False) for doc, l in labels.items() if doc not in scores]
     qid, docid, label, score, retrieved = (np.array(c) for c in zip(*rows, strict=True))
     return JudgedLists(
-        label,
+        np.maximum(label, 0.0),
         score,
         QueryIndex.from_qid(qid, len(qid)),
         {"docid": docid, "retrieved": retrieved},
@@ -100,6 +100,7 @@ def judged_lists(run: Run, qrels: Qrels) -> JudgedLists:
             "queries_missing_from_run": len(judged.keys() - found.keys()),
             "queries_without_judgements": len(found.keys() - judged.keys()),
             "documents_without_judgement": unjudged,
+            "negative_judgements": int((label < 0).sum()),
         },
     )
 

@@ -23,9 +23,7 @@ __all__ = ["AveragePrecision"]
 
 
 class AveragePrecision(NamedTuple):
-    """No parameters; the field keeps the tuple's type distinct."""
-
-    unused: float = 0.0
+    """No parameters."""
 
 
 @jit

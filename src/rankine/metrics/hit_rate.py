@@ -18,9 +18,7 @@ __all__ = ["HitRate"]
 
 
 class HitRate(NamedTuple):
-    """No parameters; the field keeps the tuple's type distinct."""
-
-    unused: float = 0.0
+    """No parameters."""
 
 
 @jit

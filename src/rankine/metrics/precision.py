@@ -17,9 +17,7 @@ __all__ = ["Precision", "hits"]
 
 
 class Precision(NamedTuple):
-    """No parameters; the field keeps the tuple's type distinct."""
-
-    unused: float = 0.0
+    """No parameters."""
 
 
 @jit

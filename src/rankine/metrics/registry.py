@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +29,7 @@ class Definition:
         ``"ranks"``: a function of gains in ranked order (``metrics.ranks``); ``"pairs"``: a
         function of labels and scores (``metrics.pairs``).
     items
-        What stands in the list: ``"gain"`` (of the label) or ``"relevance"`` (0 or 1).
+        What stands in a ranked list: ``"gain"`` (of the label) or ``"relevance"`` (0 or 1).
     cutoff
         ``"optional"``, ``"required"`` or ``"none"``.
     spec
@@ -43,7 +43,7 @@ class Definition:
     family: Literal["ranks", "pairs"]
     spec: Callable[[Metric, int], Any]
     aliases: tuple[str, ...] = ()
-    items: Literal["gain", "relevance", "label"] = "relevance"
+    items: Literal["gain", "relevance"] = "relevance"
     cutoff: Literal["optional", "required", "none"] = "optional"
     larger_is_better: bool = True
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -73,8 +73,6 @@ def register(known: Definition) -> Definition:
 
 
 def _with_rank_ties(known: Definition) -> Definition:
-    from dataclasses import replace
-
     return replace(
         known,
         defaults={**known.defaults, "ties": "file", "no_relevant": "0"},

@@ -35,7 +35,17 @@ def test_rules_of_trec_eval(files):
         "queries_missing_from_run": 1,
         "queries_without_judgements": 1,
         "documents_without_judgement": 1,
+        "negative_judgements": 0,
     }
+
+
+def test_negative_judgements_are_not_relevant(files):
+    run, qrels = files
+    qrels.write_text("q1 0 b -2\nq1 0 a 1\n")
+    result = evaluate_run(run, qrels, ["ndcg@3:gain=linear", "mrr"])
+    assert result.means["mrr"] == 0.5
+    assert result.means["ndcg@3:gain=linear"] == pytest.approx(1 / np.log2(3))
+    assert result.notes["negative_judgements"] == 1
 
 
 def test_same_values_as_ir_measures(tmp_path):

@@ -70,6 +70,18 @@ def as_array(found, empty):
 @settings(max_examples=60, deadline=None)
 @given(few_lists)
 def test_ranked_lists(queries):
+    check_ranked_lists(queries)
+
+
+@pytest.mark.full
+@settings(max_examples=2000, deadline=None)
+@given(few_lists)
+def test_two_thousand_sets_of_lists(queries):
+    check_ranked_lists(queries)
+    check_pairs(queries)
+
+
+def check_ranked_lists(queries):
     for metric, value in ORDERED.items():
         brute = [value(slow.ranked(l, s), s) for l, s in queries]
         np.testing.assert_allclose(values(metric, queries), as_array(brute, 0.0), atol=1e-12)
@@ -78,6 +90,10 @@ def test_ranked_lists(queries):
 @settings(max_examples=60, deadline=None)
 @given(few_lists)
 def test_pairs(queries):
+    check_pairs(queries)
+
+
+def check_pairs(queries):
     for metric, value in PAIRS.items():
         brute = [value(l, s) for l, s in queries]
         np.testing.assert_allclose(values(metric, queries), as_array(brute, np.nan), atol=1e-12)
