@@ -1,0 +1,84 @@
+"""LeastSquaresRanker: time to a relative residual of 1e-4, beside RLScore if it is installed.
+
+    python -m benchmarks.least_squares [--rows 781265] [--rlscore]
+
+CPU seconds, one thread, data in memory. Without RLScore, times are given in units of one product
+X w + X^T v on the same data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+from benchmarks.machine import save
+from benchmarks.memory import peak_above_import
+from benchmarks.workloads import rcv1_like
+from rankine import Dataset, LeastSquaresRanker
+from rankine.kernels.products import Products
+
+GAMMA = 1e-5
+
+
+def seconds(function):
+    begun = time.process_time()
+    result = function()
+    return time.process_time() - begun, result
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=781_265)
+    parser.add_argument("--rlscore", action="store_true")
+    options = parser.parse_args(argv)
+    X, _, y = rcv1_like(options.rows)
+    data = Dataset.from_arrays(X, y)
+    products = Products(data.rows, data.n_features, 1)
+    w, v = np.ones(data.n_features), np.ones(data.n_rows)
+    unit = min(
+        seconds(lambda: (products.scores(w), products.transpose_times(v)))[0] for _ in range(4)
+    )
+    results = {"rows": options.rows, "gamma": GAMMA, "unit_s": unit, "solvers": {}}
+    path = [GAMMA * 10.0**k for k in range(5)]
+    runs = {
+        "cg": {"gamma": GAMMA},
+        "egdm": {"gamma": GAMMA, "solver": "egdm"},
+        "cg, 5 gammas": {"gamma": path},
+    }
+    for name, parameters in runs.items():
+        ranker = LeastSquaresRanker(tol=1e-4, n_threads=1, **parameters)
+        ranker.fit(Dataset.from_arrays(X[:2000], y[:2000]))  # compile
+        taken, ranker = seconds(lambda ranker=ranker: ranker.fit(data))
+        results["solvers"][name] = {
+            "s": taken,
+            "units": taken / unit,
+            "iterations": ranker.n_iter_,
+            "residual": ranker.solution_.certificate["residual"],
+        }
+        print(name, results["solvers"][name], flush=True)
+    if options.rlscore:
+        from rlscore.learner import CGRankRLS
+
+        taken, _ = seconds(lambda: CGRankRLS(X, y, regparam=GAMMA * options.rows))
+        results["rlscore_s"] = taken
+        results["ratio"] = results["solvers"]["cg"]["s"] / taken
+        print("CGRankRLS", taken, "ratio", results["ratio"])
+    results["memory_over_data"] = peak_above_import(
+        "LeastSquaresRanker", {"gamma": GAMMA, "tol": 1e-4}, options.rows
+    )
+    save("least_squares", results)
+    return results
+
+
+def quick():
+    main(["--rows", "64000"])
+
+
+def full():
+    main([])
+
+
+if __name__ == "__main__":
+    main()
