@@ -14,25 +14,46 @@ from rankine.scoring.lists import Parts
 if TYPE_CHECKING:
     from rankine.scoring.scorer import Scorer
 
-__all__ = ["explain_rows"]
+__all__ = ["ListExplainer"]
 
 
-def explain_rows(scorer: Scorer, rows: Any, chosen: tuple[int, ...]) -> Explanation:
-    """Explain one row of a list, or the difference of two."""
-    found = scorer.features(rows)
-    n_rows = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
-    for i in chosen:
-        if not 0 <= i < n_rows:
-            raise ParameterError(f"row {i} of a list of {n_rows}", fix="Count rows from 0")
-    scorer.score(rows)  # refuses what cannot be scored, with its place
-    model = scorer.model
-    values = [_at_weights(found, i, model.indices) for i in chosen]
-    if scorer.scales_lists:
-        span = _half_ranges(found, n_rows, model.indices)
-        values = [
-            np.divide(row * 0.5, span, out=np.zeros(len(row)), where=span > 0) for row in values
-        ]
-    return contributions_at(model, values[0], values[1] if len(values) > 1 else None)
+class ListExplainer:
+    """Explains rows of one list; what they share is worked out once.
+
+    Parameters
+    ----------
+    scorer
+        The scorer whose scores are explained.
+    rows
+        One list, in any form that the scorer takes.
+    """
+
+    def __init__(self, scorer: Scorer, rows: Any) -> None:
+        self._model = scorer.model
+        self._rows = scorer.features(rows)
+        scorer.score(self._rows)  # refuses what cannot be scored, with its place
+        found = self._rows
+        self._size = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
+        self._half_range: NDArray[np.float64] | None = None
+        if scorer.scales_lists and self._size:
+            self._half_range = _half_ranges(self._rows, self._size, self._model.indices)
+
+    def row(self, i: int) -> Explanation:
+        """Why row ``i`` has its score."""
+        return contributions_at(self._model, self._values(i), None)
+
+    def pair(self, a: int, b: int) -> Explanation:
+        """Why row ``a`` stands above row ``b``."""
+        return contributions_at(self._model, self._values(a), self._values(b))
+
+    def _values(self, i: int) -> NDArray[np.float64]:
+        if not 0 <= i < self._size:
+            raise ParameterError(f"row {i} of a list of {self._size}", fix="Count rows from 0")
+        values = _at_weights(self._rows, i, self._model.indices)
+        span = self._half_range
+        if span is None:
+            return values
+        return np.divide(values * 0.5, span, out=np.zeros(len(values)), where=span > 0)
 
 
 def _at_weights(
@@ -55,8 +76,18 @@ def _half_ranges(
     rows: Parts | NDArray[Any], n_rows: int, indices: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """(max - min) / 2 over the list, per weight; halves keep opposite huge values finite."""
-    low = high = _at_weights(rows, 0, indices)
-    for i in range(1, n_rows):
-        values = _at_weights(rows, i, indices)
-        low, high = np.minimum(low, values), np.maximum(high, values)
+    if isinstance(rows, np.ndarray):
+        chosen = rows[:, indices].astype(np.float64)
+        return np.asarray(chosen.max(axis=0) * 0.5 - chosen.min(axis=0) * 0.5)
+    start, stop = int(rows.indptr[0]), int(rows.indptr[n_rows])
+    columns, data = rows.indices[start:stop], rows.data[start:stop].astype(np.float64)
+    at = np.searchsorted(indices, columns)
+    inside = at < len(indices)
+    inside[inside] = indices[at[inside]] == columns[inside]
+    at, data = at[inside], data[inside]
+    low, high = np.full(len(indices), np.inf), np.full(len(indices), -np.inf)
+    np.minimum.at(low, at, data)
+    np.maximum.at(high, at, data)
+    absent = np.bincount(at, minlength=len(indices)) < n_rows  # in some row: a zero
+    low[absent], high[absent] = np.minimum(low[absent], 0.0), np.maximum(high[absent], 0.0)
     return high * 0.5 - low * 0.5

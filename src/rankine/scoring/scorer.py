@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rankine.model import LinearModel
     from rankine.model.explain import Explanation
+    from rankine.scoring.explain import ListExplainer
     from rankine.scoring.lists import Parts
     from rankine.transforms.encoders import ColumnEncoder
 
@@ -166,15 +167,17 @@ class Scorer:
 
     def explain(self, rows: Any, i: int) -> Explanation:
         """Why row ``i`` of a list has its score, transforms included; exact."""
-        from rankine.scoring.explain import explain_rows
-
-        return explain_rows(self, rows, (i,))
+        return self.explainer(rows).row(i)
 
     def explain_pair(self, rows: Any, a: int, b: int) -> Explanation:
         """Why row ``a`` of a list stands above row ``b``; exact."""
-        from rankine.scoring.explain import explain_rows
+        return self.explainer(rows).pair(a, b)
 
-        return explain_rows(self, rows, (a, b))
+    def explainer(self, rows: Any) -> ListExplainer:
+        """Explains many rows of one list at the cost of reading it once."""
+        from rankine.scoring.explain import ListExplainer
+
+        return ListExplainer(self, rows)
 
     def self_test(self) -> None:
         """Score the rows stored in the model; ModelError where a score is not as stored."""

@@ -110,11 +110,12 @@ def _rank_list(
 
 def _explain(ranking: list[RankedItem], scorer: Scorer, rows: Any, terms: int) -> None:
     """Why each item has its score, and what puts it before the next one."""
+    explainer = scorer.explainer(rows)
     for place, item in enumerate(ranking):
-        item.explanation = _terms(scorer.explain(rows, item.index), terms)
+        item.explanation = _terms(explainer.row(item.index), terms)
         if place + 1 < len(ranking):
             below = ranking[place + 1].index
-            item.lead = _terms(scorer.explain_pair(rows, item.index, below), terms)
+            item.lead = _terms(explainer.pair(item.index, below), terms)
 
 
 def _terms(explanation: Explanation, limit: int) -> Terms:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, LogColumns
 from rankine.model import LinearModel
 from rankine.scoring import Scorer
 from rankine.serve.items import CsrList
@@ -15,7 +15,8 @@ from rankine.serve.uniform import uniform_table
 __all__ = ["compile_kernels"]
 
 #: A feature space in which a few weights are kept in a hash table.
-_WIDE = 1 << 12
+_WIDE = 1 + (1 << 12)
+_LOG = LogColumns(numeric=("number",), hashed=("text",), hash_bits=12)
 
 
 def compile_kernels() -> None:
@@ -26,9 +27,12 @@ def compile_kernels() -> None:
     rows = CsrList(indptr, indices, np.array([1.0, 2.0]), (2, _WIDE))
     weights = np.zeros(_WIDE)
     weights[0] = 1.0
-    for transforms in ((), (ListRange(),)):
+    scalings: tuple[tuple[ListRange, ...], ...] = ((), (ListRange(),))
+    for transforms in scalings:
         model = LinearModel.from_weights(weights, transforms=transforms)
         for small in (False, True):
             scorer = Scorer(model, small=small)
             scorer.rank(rows)
             scorer.rank(table)
+            raw = LinearModel.from_weights(weights, transforms=(_LOG, *transforms))
+            Scorer(raw, small=small).rank([{"number": 1.0, "text": "a"}])

@@ -115,7 +115,7 @@ def numeric_values(values: Any, name: str) -> NDArray[np.float64]:
             if (not isinstance(values, np.ndarray) or values.dtype.kind == "O")
             else values.astype(np.float64)
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise SchemaError(
             f"column {name!r} is not numeric: {error}",
             fix="Name it as categorical, or store numbers",

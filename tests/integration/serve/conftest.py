@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from integration.serve.serve_tools import Server, make_model
+from integration.serve.serve_tools import Server, log_model, make_model
 from rankine import LinearModel, ModelBundle
 from rankine.core.specs import ListRange
 
@@ -17,6 +17,7 @@ def folder(tmp_path_factory):
     LinearModel.from_weights(np.arange(1.0, 9.0), base=0).save(path / "plain.rankine")
     topics = {name: np.eye(3)[i] for i, name in enumerate(["earn", "grain", "a/b"])}
     ModelBundle.from_weights(topics, ["x", "y", "z"]).save(path / "topics.rankine")
+    log_model().save(path / "log.rankine")
     (path / "notes").mkdir()
     return path
 

@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 from rankine import LinearModel
+from rankine.core.specs import ListRange, LogColumns, OneHot
 
 RUN = "from rankine.cli.main import run; run()"
 NAMES = [f"feature_{i}" for i in range(20)]
@@ -18,6 +19,22 @@ NAMES = [f"feature_{i}" for i in range(20)]
 def make_model(seed=0, **more):
     rng = np.random.default_rng(seed)
     return LinearModel.from_weights(rng.normal(size=len(NAMES)), NAMES, **more)
+
+
+def log_model():
+    """A model of raw columns: two numbers, a one-hot column, a hashed one and a cross."""
+    shops = OneHot(column="shop", values=("north", "south"))
+    spec = LogColumns(
+        numeric=("price", "ctr"),
+        one_hot=(shops,),
+        hashed=("brand",),
+        crosses=(("shop", "brand"),),
+        hash_bits=8,
+        ignored=("session",),
+    )
+    weights = np.random.default_rng(5).normal(size=spec.n_features)
+    weights[1] = 0.0
+    return LinearModel.from_weights(weights, transforms=[spec, ListRange()])
 
 
 class Server:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from integration.serve.serve_tools import NAMES, make_model
+from integration.serve.serve_tools import NAMES, log_model, make_model
 from rankine import Scorer
 from rankine.core.specs import ListRange
 
@@ -77,6 +77,28 @@ def test_raw_columns_share_a_context(server):
     assert one["scores"] == two["scores"]
 
 
+def test_raw_log_columns_go_through_the_models_transforms(server):
+    rows = [
+        {"price": 3.5, "shop": "north", "brand": "a", "session": "s"},
+        {"price": 1, "shop": "south", "brand": None, "ctr": 0.5},
+        {"brand": "ü", "shop": "east"},
+    ]
+    items = [{"id": i, "raw": row} for i, row in enumerate(rows)]
+    _, reply = server.json("POST", "/v1/rank", {"model": "log", "items": items, "explain": 2})
+    expected = Scorer(log_model()).rank(rows)
+    assert [item["index"] for item in reply["ranking"]] == expected.indices.tolist()
+    assert [item["score"] for item in reply["ranking"]] == expected.scores.tolist()
+    best = Scorer(log_model()).explain(rows, int(expected.indices[0]))
+    shown = reply["ranking"][0]["explanation"]["contributions"]
+    assert [term["name"] for term in shown] == [term.name for term in best.contributions[:2]]
+    _, entry = server.json("GET", "/v1/models/log")
+    assert entry["required"] == ["price", "shop", "brand"]
+    assert entry["transforms"] == ["log_columns", "list_range"]
+    for bad in ({"price": "dear"}, {"price": 10**400}, {"shop": 1.5}, {"colour": "red"}):
+        status, reply = server.json("POST", "/v1/rank", {"model": "log", "items": [{"raw": bad}]})
+        assert status == 422, reply
+
+
 def test_topics_of_a_bundle_are_models(server):
     items = [{"features": {"x": 1.0, "y": 2.0, "z": 3.0}}]
     for topic, expected in (("earn", 1.0), ("grain", 2.0), ("a/b", 3.0)):
@@ -122,7 +144,7 @@ def test_models_tell_what_they_read(server):
     status, reply = server.json("GET", "/v1/models")
     found = {entry["name"]: entry for entry in reply["models"]}
     assert status == 200
-    assert list(found) == ["plain", "scaled", "shop", "topics"]
+    assert list(found) == ["log", "plain", "scaled", "shop", "topics"]
     assert found["shop"]["required"] == NAMES
     assert found["shop"]["metric"] == "ndcg@10"
     assert found["scaled"]["transforms"] == ["list_range"]

@@ -16,6 +16,7 @@ BODIES = [
     {"model": "topics/earn", "lists": [{"id": 7, "items": [{"raw": {"x": 1}}]}, {"items": []}]},
     {"model": "shop", "items": [{"features": {"other": 1}}], "unknown": "zero", "explain": True},
     {"model": "shop", "items": [{"raw": {"feature_1": 1}}], "context": {"feature_2": 2}},
+    {"model": "log", "items": [{"raw": {"price": 1, "shop": "north", "brand": "b"}}], "explain": 1},
 ]
 VALUES = [
     None, True, False, 0, -1, 1, 1.5, 1e308, -1e308, 5e-324, 2**31, 2**63, 2**64, 10**30, "", "a",

@@ -150,7 +150,7 @@ def traversals(folder):
 
 @pytest.mark.reliability
 def test_names_are_looked_up_and_never_opened(server, folder):
-    served = {"plain", "scaled", "shop"} | {f"topics/{t}" for t in ("earn", "grain", "a/b")}
+    served = {"log", "plain", "scaled", "shop"} | {f"topics/{t}" for t in ("earn", "grain", "a/b")}
     count = 0
     with server.connect() as connection:
         from integration.serve.serve_tools import encode_request, read_reply
