@@ -191,3 +191,15 @@ def test_a_file_that_changes_between_passes(tmp_path):
     path.write_bytes(path.read_bytes() + b"1 qid:3 1:1\n")
     with pytest.raises(ChangedDataError, match="since the last pass"):
         list(stream)
+
+
+def test_lines_are_counted_over_bad_rows_and_comments(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"1 qid:1 1:1\nbad\n# note\n\n0 qid:2 1:1\nbad\n0 qid:1 1:1\n")
+    with pytest.raises(QueryOrderError) as caught:
+        list(rankine.scan(path, on_bad_row="skip", n_features=1))
+    assert caught.value.line == 7
+    path.write_bytes(b"1 qid:1 1:1\nbad\n# note\n\n0 qid:2 1:1\n")
+    (block,) = rankine.scan(path, on_bad_row="skip", n_features=1)
+    assert block.lines.tolist() == [1, 5]
+    assert block.notes == {"skipped_rows": 1}
