@@ -68,3 +68,46 @@ def letor_like(queries: int = 75, size: int = 1000, features: int = 64, seed: in
     boxes = X.reshape(queries, size, features)
     low, high = boxes.min(axis=1, keepdims=True), boxes.max(axis=1, keepdims=True)
     return ((boxes - low) / (high - low)).reshape(n, features).astype(np.float32), y, qid
+
+
+CLICK_FEATURES = 2**20
+
+
+def click_lists(lists: int, seed: int = 20260104):
+    """Purchase lists of 5 to 15 items: 20 numbers and 20 hashed categories a row, one purchase.
+
+    Six categories belong to the user and are the same in the whole list; the item that maximises
+    a linear utility plus Gumbel noise is bought. The weights do not depend on ``seed``.
+    """
+    from rankine import Dataset
+
+    truth = np.random.default_rng(20260104)
+    w_hash = truth.normal(0, 0.45, CLICK_FEATURES) * (truth.random(CLICK_FEATURES) < 0.3)
+    w_num = truth.normal(0, 0.5, 20) * (truth.random(20) < 0.5)
+    sizes = [2, 7, 24, 300, 5000, 200_000]
+    sizes += [3, 8, 20, 50, 120, 400, 1000, 3000, 8000, 20_000, 50_000, 100_000, 300_000, 30]
+    rng = np.random.default_rng([20260104, seed])
+    counts = rng.integers(5, 16, lists)
+    qid = np.repeat(np.arange(lists), counts)
+    n = len(qid)
+    columns = np.empty((n, 20), dtype=np.int64)
+    for field, size in enumerate(sizes):
+        draws = rng.random(lists)[qid] if field < 6 else rng.random(n)
+        value = np.minimum((size * draws**2.5).astype(np.int64), size - 1)
+        mixed = (value + 1) * (2 * field + 0x9E3779B1) * 0x2C1B3C6D & 0x7FFFFFFFFFFF
+        columns[:, field] = 20 + (mixed ^ mixed >> 15) % (CLICK_FEATURES - 20)
+    columns.sort(axis=1)
+    while (twice := columns[:, 1:] == columns[:, :-1]).any():
+        columns[:, 1:][twice] = np.minimum(columns[:, 1:][twice] + 1, CLICK_FEATURES - 1)
+        columns.sort(axis=1)
+    numbers = np.rint(np.clip(rng.normal(0, 1, (n, 20)), -4, 4) * 100) / 100
+    utility = w_hash[columns].sum(1) + numbers @ w_num + rng.gumbel(0, 1, n)
+    order = np.lexsort((-utility, qid))
+    y = np.zeros(n)
+    y[order[np.cumsum(counts) - counts]] = 1
+    data = np.concatenate([numbers, np.ones(columns.shape)], axis=1).astype(np.float32)
+    indices = np.concatenate([np.tile(np.arange(20), (n, 1)), columns], axis=1).astype(np.int32)
+    X = sparse.csr_matrix(
+        (data.ravel(), indices.ravel(), np.arange(n + 1) * 40), shape=(n, CLICK_FEATURES)
+    )
+    return Dataset.from_arrays(X, y, qid)

@@ -108,9 +108,9 @@ class ElasticRanker(BaseRanker):
 
     _system: ClassVar[str] = "elastic"
     letor_grid: ClassVar[dict[str, list[Any]]] = {
-        "objective": ["ndcg", "map", "pairwise"],
-        "eta0": [0.1, 1.0, 10.0],
-        "l1": [0.0, 1e-3],
+        "optimizer": ["rda", "fobos"],
+        "objective": ["ndcg", "ndcg@10", "map", "pairwise"],
+        "eta0": [0.01, 0.1, 1.0],
     }
 
     def __init__(
