@@ -41,7 +41,10 @@ def train(
     metric: Annotated[
         str, typer.Option(help="Metric, such as ndcg@10, map, recall@4.")
     ] = "ndcg@10",
-    scale: Annotated[str, typer.Option(help="none, standard, maxabs or query.")] = "none",
+    scale: Annotated[
+        str | None,
+        typer.Option(help="none, standard, maxabs or query; default: none, raw logs query."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     early_stopping: Annotated[
         int | None, typer.Option(help="Stop after so many reports without a better --valid metric.")
@@ -105,9 +108,10 @@ def train(
     from rankine.cli._training import LogColumns, Run, summary_table, train_files, train_log
     from rankine.core.errors import ParameterError
 
+    log = LogColumns.given(categorical, numeric, one_hot, cross, hash_bits, position)
     settings = {
         "metric": metric,
-        "scale": scale,
+        "scale": scale or ("none" if log is None else "query"),
         "random_state": seed,
         **({"early_stopping": early_stopping} if early_stopping is not None else {}),
         **parse_settings(set_ or []),
@@ -132,7 +136,6 @@ def train(
     run = Run(out, valid, warm_start, stream or checkpoint is not None, passes)
     if checkpoint is not None or resume:
         run = run.with_checkpoints(checkpoint, every, resume=resume)
-    log = LogColumns.given(categorical, numeric, one_hot, cross, hash_bits, position)
     if log is not None:
         result = train_log(estimator, data, options, run, log, split=split, time_column=time_column)
     elif split is not None or time_column is not None:
