@@ -45,7 +45,7 @@ class SortReport:
 def sort_file(
     path: Any, target: str | os.PathLike[str], **options: Unpack[ReadKeywords]
 ) -> SortReport:
-    """Write the rows of text files grouped by query, queries in increasing order of their ids.
+    """Write the rows of files grouped by query, queries in increasing order of their ids.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def sort_file(
         Files, as for ``rankine.load``.
     target
         The file to write, whole or not at all; ``.gz``, ``.bz2``, ``.xz`` and ``.zst``
-        compress it, ``-`` is standard output. The lines themselves are not changed; comment lines
-        and blank lines are left out.
+        compress it, ``-`` is standard output. Lines of text are not changed; comment lines
+        and blank lines are left out. Rows of Parquet, Arrow and npz files go to any format.
     **options
         As for ``rankine.scan``; ``max_memory`` (default 768 MiB) bounds the memory used.
 
@@ -67,14 +67,18 @@ def sort_file(
     if not chosen.has_query_ids:
         raise ParameterError("there are no query ids to sort by", fix="Leave out group")
     sources = find_sources(path)
-    for source in sources:
-        form = choose_format(source, chosen.format, source.head())
-        if form.name != "letor":
-            raise FileKindError(
-                f"sort reads text, and this is {form.name}",
-                file=source.name,
-                fix="Convert it to text first: rankine convert IN OUT.txt",
-            )
+    forms = {choose_format(s, chosen.format, s.head()).name: s for s in sources}
+    if "letor" not in forms:
+        from rankine.data.sort_tables import sort_tables
+
+        return sort_tables(sources, target, chosen)
+    if len(forms) > 1:
+        other = next(source for name, source in forms.items() if name != "letor")
+        raise FileKindError(
+            "text and other formats cannot be sorted together",
+            file=other.name,
+            fix="Convert the files to one format first: rankine convert IN OUT",
+        )
     folder = None if os.fspath(target) == "-" else Path(os.path.realpath(target)).parent
     with tempfile.TemporaryFile(dir=folder) as store:
         sorter = _Sorter(store, chosen.memory_limit // 3)
