@@ -93,8 +93,11 @@ def convert(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Convert files between LETOR text, Parquet, Arrow and npz, in bounded memory."""
+    from rankine.core.errors import ParameterError
     from rankine.data.convert import convert as convert_files
 
+    if json and target == "-":
+        raise ParameterError("--json and the data both want stdout", fix="Name an output file")
     write = {"layout": layout, "compression": compression, "base": out_base}
     reading = _data_options.read_options(
         format=format,

@@ -1,4 +1,4 @@
-"""``rankine sort``: group a text file by query, whatever its size."""
+"""``rankine sort``: group a file by query, whatever its size."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import Base, Missing, OnBadRow, QidType
+from rankine.cli._data_options import (
+    Base,
+    Columns,
+    Label,
+    Missing,
+    OnBadRow,
+    QidType,
+    Query,
+    read_options,
+)
 from rankine.cli.app import app
 
-_HELP = """Group a LETOR text file by query, so that it can be streamed.
+_HELP = """Group files by query, so that they can be streamed: text, Parquet, Arrow or npz.
 
 Files larger than memory are sorted in runs on disk. Rows of a query keep their order; queries
 come in increasing order of their ids. Compression follows the suffixes.
@@ -22,6 +31,8 @@ Examples:
   rankine sort 'day-*.txt.zst' month.txt.zst --qid-type str --memory 4096
 
   zcat log.gz | rankine sort - sorted.txt
+
+  rankine sort 'log-*.parquet' log.parquet --query session_id --label clicked
 """
 
 
@@ -34,6 +45,9 @@ def sort(
     base: Base = 1,
     missing: Missing = "error",
     on_bad_row: OnBadRow = "error",
+    label: Label = "label",
+    query: Query = "qid",
+    columns: Columns = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Sort."""
@@ -44,16 +58,18 @@ def sort(
 
     if json and target == "-":
         raise ParameterError("--json and the data both want stdout", fix="Name an output file")
-    report = sort_file(
-        source,
-        target,
+    options = read_options(
         qid_type=qid_type,
         base=base,
         missing=missing,
         max_memory=memory * 2**20,
         on_bad_row=on_bad_row,
+        label=label,
+        query=query,
+        columns=columns,
         progress=_console.verbosity() >= 0,
     )
+    report = sort_file(source, target, **options)
     if json:
         _console.print_json(asdict(report))
         return

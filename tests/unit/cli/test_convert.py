@@ -65,6 +65,12 @@ def test_json_counts(run, text, tmp_path):
     assert (report["rows"], report["queries"], report["features"]) == (40, 10, 4)
 
 
+def test_json_and_data_do_not_share_stdout(run, text):
+    with pytest.raises(ParameterError, match="stdout"):
+        run(text, "-", "--json")
+    assert run(text, "-").stdout.startswith("0 qid:0 ")
+
+
 def test_names_travel(run, text, tmp_path):
     names = tmp_path / "names.txt"
     names.write_text("price\nrank\nage\nstock\n")
