@@ -20,6 +20,7 @@ def warm_parts(rankers: list[str]) -> Iterator[tuple[str, Callable[[], object]]]
     from rankine.data.shop import shop_log
     from rankine.metrics import evaluate
     from rankine.rankers.registry import ranker_class
+    from rankine.serve.warm import compile_kernels
 
     data = shop_log(12, seed=1, list_length=8)
     text = b"1 qid:1 1:0.5 2:1 # a\n0 qid:1 2:0.25 # b\n"
@@ -36,5 +37,6 @@ def warm_parts(rankers: list[str]) -> Iterator[tuple[str, Callable[[], object]]]
         for storage, matrix in (("dense", data.X), ("sparse", sparse.csr_array(data.X))):
             for dtype in (np.float64, np.float32):
                 yield f"{name} {storage} {np.dtype(dtype).name}", fit(kind, matrix.astype(dtype))
+    yield "serving", compile_kernels
     for metric in ("ndcg@10", "map", "recall@5", "mrr", "pairwise_error"):
         yield f"metric {metric}", measure(metric)

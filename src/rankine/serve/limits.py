@@ -40,8 +40,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inline_bytes
         Larger requests, and those with explanations, are worked on in a thread, so that they
         hold up nobody.
-    lists, items, features, name_bytes
-        Lists in a request, items in a list, features of an item, bytes of a name or of a value.
+    lists, items, features
+        Lists in a request, items in a list, features of an item.
     explained
         Items that one request may have explained.
     """
@@ -62,7 +62,6 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lists: _Count = 256
     items: _Count = 10_000
     features: _Count = 10_000
-    name_bytes: _Count = 1024
     explained: _Count = 200
 
 

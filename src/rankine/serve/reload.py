@@ -205,9 +205,11 @@ class Reloader:
         """Everything that must hold before a model is served."""
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise ModelFormatError("not a regular file")
+            raise ModelFormatError("not a regular file", fix="Put model files into the folder")
         if status.st_size > _MAX_FILE_BYTES:
-            raise ModelFormatError(f"the file is larger than {_MAX_FILE_BYTES} bytes")
+            raise ModelFormatError(
+                f"the file is larger than {_MAX_FILE_BYTES} bytes", fix="Split the bundle"
+            )
         with open(descriptor, "rb", closefd=False) as file:
             check_start(file.read(START_BYTES), status.st_size)  # other files are not read in full
             file.seek(0)

@@ -50,7 +50,9 @@ def read_token(path: str | os.PathLike[str]) -> bytes:
     with Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise ParameterError("the token file is not a regular file")
+            raise ParameterError(
+                "the token file is not a regular file", fix="Pass the path of a file"
+            )
         if os.name != "nt" and status.st_mode & 0o077:
             raise ParameterError(
                 "other users can read or write the token file", fix=f"chmod 600 {path}"
