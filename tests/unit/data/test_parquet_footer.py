@@ -1,0 +1,74 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rankine
+from rankine.core.errors import FileKindError, LimitError, SchemaError
+from rankine.data.readers.parquet_pages import read_footer
+
+
+@pytest.fixture
+def path(tmp_path):
+    rows = 300
+    content = {
+        "label": np.zeros(rows),
+        "qid": np.arange(rows),
+        "a": np.random.default_rng(0).random(rows),
+    }
+    pq.write_table(pa.table(content), tmp_path / "x.parquet", row_group_size=100)
+    return tmp_path / "x.parquet"
+
+
+def test_the_footer_agrees_with_pyarrow(path):
+    metadata = pq.ParquetFile(path).metadata
+    groups = read_footer(pa.OSFile(str(path)), "x")
+    assert [group.n_rows for group in groups] == [100, 100, 100]
+    for k, group in enumerate(groups):
+        for j, chunk in enumerate(group.chunks):
+            column = metadata.row_group(k).column(j)
+            assert ".".join(chunk.path) == column.path_in_schema
+            assert chunk.stop - chunk.start == column.total_compressed_size
+            assert chunk.width == 8
+
+
+def test_every_cut_is_refused(path):
+    whole = path.read_bytes()
+    for stop in range(0, len(whole), 37):
+        path.write_bytes(whole[:stop])
+        with pytest.raises((FileKindError, SchemaError, rankine.core.errors.EmptyDataError)):
+            rankine.load(path)
+
+
+def test_a_flipped_bit_in_a_page_is_noticed(tmp_path):
+    data = rankine.Dataset.from_arrays(np.random.default_rng(0).random((50, 2)), np.zeros(50))
+    path = tmp_path / "x.parquet"
+    data.save(path, compression="none")
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(data.X[3, 1].tobytes()) + 2] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(rankine.core.errors.DataError, match="row group 0"):
+        rankine.load(path)
+
+
+def test_memory_limits(path):
+    with pytest.raises(LimitError, match="max_memory"):
+        rankine.load(path, max_memory=1000)
+    with pytest.raises(LimitError, match="quarter of max_memory"):
+        list(rankine.scan(path, max_memory=1000))
+
+
+def test_row_groups_end_with_queries(tmp_path):
+    qid = np.repeat(np.arange(40), np.random.default_rng(0).integers(1, 9, 40))
+    data = rankine.Dataset.from_arrays(np.ones((len(qid), 1)), np.zeros(len(qid)), qid)
+    path = tmp_path / "x.parquet"
+    data.save(path, row_group_rows=10)
+    metadata = pq.ParquetFile(path).metadata
+    assert metadata.num_row_groups > 5
+    place = metadata.schema.names.index("qid")
+    last = -1
+    for k in range(metadata.num_row_groups):
+        statistics = metadata.row_group(k).column(place).statistics
+        assert statistics.min == last + 1
+        last = statistics.max
+    assert last == 39
