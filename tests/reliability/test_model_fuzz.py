@@ -293,3 +293,17 @@ def test_the_audit_hook_would_notice_code_and_pickle():
         _watching[0] = False
     assert {"pickle.find_class", "compile"} <= set(_events)
     _events.clear()
+
+
+def test_loading_a_file_takes_less_than_twice_its_size(tmp_path):
+    n = 150_000
+    LinearModel.from_weights(np.ones(n), [f"a feature called {j}" for j in range(n)]).save(
+        tmp_path / "m"
+    )
+    LinearModel.load(tmp_path / "m")
+    tracemalloc.start()
+    model = LinearModel.load(tmp_path / "m")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert model.nnz == n
+    assert peak < 1.5 * (tmp_path / "m").stat().st_size

@@ -115,14 +115,14 @@ def load_bundle(path: str | os.PathLike[str]) -> ModelBundle:
 
 def read_checked(path: str | os.PathLike[str]) -> bytes:
     """All bytes of a file whose first bytes look like a model's (others are not read in full)."""
-    with Path(path).open("rb") as file:
+    with Path(path).open("rb", buffering=0) as file:  # a buffered one would copy the whole
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ModelFormatError("not a regular file", fix="Pass the path of a model file")
-        start = file.read(START_BYTES)
+        start = file.read(START_BYTES) or b""
         check_start(start, status.st_size)
         file.seek(0)
-        return file.read()
+        return file.readall()
 
 
 def decode_any(data: bytes) -> LinearModel | ModelBundle:
