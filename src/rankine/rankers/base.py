@@ -259,7 +259,7 @@ class BaseRanker(BaseEstimator):
         return evaluate(self.metric, y, scores, qid, sample_weight=sample_weight, columns=columns)
 
     def to_model(self) -> LinearModel:
-        """The fitted weights as a frozen, savable model."""
+        """The fitted weights as a frozen, savable model; equal trainings give equal files."""
         from rankine._version import __version__
         from rankine.model import LinearModel
 
@@ -273,7 +273,7 @@ class BaseRanker(BaseEstimator):
             parameters={"ranker": self._system, **plain_parameters(self)},
             provenance={
                 "rankine": __version__,
-                "training": plain(self.training_),
+                "training": plain({k: v for k, v in self.training_.items() if k != "seconds"}),
                 "n_iter": int(self.n_iter_),
                 "stop_reason": self.solution_.stop_reason,
                 "certificate": plain(dict(self.solution_.certificate)),

@@ -64,6 +64,7 @@ def test_resume_equals_no_interruption(stream, tmp_path, options):
         assert again.n_iter_ == whole.n_iter_
         assert again.progressive_ == whole.progressive_
         assert again.training_["rows"] == whole.training_["rows"]
+        assert again.to_model().digest == whole.to_model().digest
 
 
 def test_checkpoints_do_not_change_the_result(stream, tmp_path):
@@ -101,6 +102,7 @@ class Exploding:
             yield Dataset.from_arrays(X, [1.0, 0.0] * 10, np.repeat(np.arange(10), 2) + 10 * k)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_divergence_names_the_last_good_checkpoint(tmp_path):
     ranker = ElasticRanker(optimizer="fobos", eta0=1e150, objective="pairwise", random_state=0)
     with pytest.raises(DivergenceError, match=r"last good checkpoint is .*step-0*50") as caught:
