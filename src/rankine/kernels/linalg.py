@@ -27,7 +27,8 @@ def dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 
 def norm(a: NDArray[np.float64]) -> float:
     """|a|, without overflow where the squares would."""
-    squared = dot(a, a)
+    with np.errstate(over="ignore"):
+        squared = dot(a, a)
     if 1e-290 < squared < 1e290 or not a.size:
         return float(np.sqrt(squared))
     largest = float(np.abs(a).max())
