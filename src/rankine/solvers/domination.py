@@ -31,6 +31,7 @@ def domination_descent(columns: Columns, levels: Levels) -> CoordinateDescent:
         np.zeros(n_columns(columns)),
         loss_value,
         lower_bound,
+        move_to,
         partial(new_scratch, levels),
     )
     descent.at_zero = loss_value(loss)
