@@ -157,7 +157,7 @@ class LeastSquaresRanker(BaseRanker):
                 system, gammas, tol=self.tol, max_iter=self.max_iter, callbacks=job.callbacks
             )
             self._path = Path(gammas, solutions, choose(solutions, job.valid, self.metric))
-            return self._path.chosen
+            return self._path.chosen_with(gamma=self._path.value)
         if self.solver in {"egdm", "gdm"}:
             self.spectrum_ = self._spectrum(system, job.seed)
 
@@ -167,7 +167,7 @@ class LeastSquaresRanker(BaseRanker):
             return self._solve_one(system, gamma, start, callbacks, job.seed)
 
         self._path = run_path(solve, gammas, job, self.metric)
-        return self._path.chosen
+        return self._path.chosen_with(gamma=self._path.value)
 
     def _solve_one(
         self,

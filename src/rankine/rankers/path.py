@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +33,11 @@ class Path:
     def chosen(self) -> Solution:
         """The solution the ranker keeps."""
         return self.solutions[self.position]
+
+    def chosen_with(self, **effective: float) -> Solution:
+        """The same with effective parameters in its certificate, where they are printed."""
+        chosen = self.chosen
+        return replace(chosen, certificate={**chosen.certificate, **effective})
 
     @property
     def value(self) -> float:

@@ -150,7 +150,8 @@ class RankSVM(BaseRanker):
         self._path = run_path(
             partial(solver, tol=self.tol), lams, replace(job, coef_init=start), self.metric
         )
-        return self._path.chosen
+        lam = self._path.value
+        return self._path.chosen_with(lam=lam, C=1.0 / (2.0 * lam))
 
     def _solver(self, data: Dataset, query_weight: NDArray[np.float64]) -> Callable[..., Solution]:
         """A function of lam, start, callbacks and tol that solves on the given data."""

@@ -87,6 +87,7 @@ def test_c_is_svmranks():
     assert by_c.lam_ == pytest.approx(0.02)
     assert pytest.approx(25.0) == by_c.C_
     assert by_c.training_["lam"] == by_c.lam_
+    assert by_c.solution_.certificate["C"] == by_c.C_
 
 
 @pytest.mark.parametrize("normalization", ["query", "pair", "sum"])
