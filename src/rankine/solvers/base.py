@@ -65,7 +65,7 @@ class Solution:
 def notify(callbacks: Sequence[Callback], progress: Progress) -> bool:
     """Call every callback; True when one of them asks to stop."""
     answers = [callback(progress) for callback in callbacks]
-    return any(answer is True for answer in answers)
+    return any(isinstance(answer, (bool, np.bool_)) and bool(answer) for answer in answers)
 
 
 def require_finite(coef: NDArray[np.float64], step: int, what: str) -> None:

@@ -209,7 +209,7 @@ def test_a_callback_sees_the_gap_and_can_stop():
 
     def watch(progress):
         seen.append(progress.values["gap"])
-        return len(seen) == 3
+        return np.bool_(len(seen) == 3)  # comparisons of numpy numbers give numpy booleans
 
     ranker = RankSVM(lam=1e-4, tol=1e-12).fit(X, y, qid=qid, callbacks=[watch])
     assert ranker.solution_.stop_reason == "callback"
