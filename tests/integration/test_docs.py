@@ -22,6 +22,28 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WITH_BLOCKS = [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
+def _write_raw_log(path, log):
+    """A shop's log as its own columns, the way the guides name them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    n = log.n_rows
+    columns = {
+        "session_id": log.qid.astype(str),
+        "product_id": log.docid,
+        "clicked": (log.y > 0).astype(np.int64),
+        "purchased": (log.y > 1).astype(np.int64),
+        "price": np.round(np.exp(log.X[:, 2]) * 20, 2),
+        "rating": log.X[:, 4],
+        "brand": rng.choice(["acme", "zeta", "blue"], n),
+        "category": rng.choice(["shoes", "hats"], n),
+        "position": np.arange(n) % 24 + 1,
+        "shown": np.full(n, 5),
+    }
+    pq.write_table(pa.table(columns), path)
+
+
 @pytest.fixture(scope="session")
 def readers_folder(tmp_path_factory):
     """The files that a reader of the docs is assumed to have."""
@@ -41,6 +63,11 @@ def readers_folder(tmp_path_factory):
         for suffix in ("txt", "txt.gz", "parquet", "npz"):
             path = folder / f"{name}.{suffix}"
             writer_for(path).write_blocks([part], path)
+    (folder / "logs").mkdir()
+    for suffix in ("txt", "parquet"):
+        shutil.copy(folder / f"train.{suffix}", folder / "logs" / f"day-1.{suffix}")
+        shutil.copy(folder / f"train.{suffix}", folder / f"huge.{suffix}")
+    _write_raw_log(folder / "log.parquet", log)
     ranker = rankine.SPDRanker(n_iter=2000, random_state=0).fit(log)
     for name in ("model", "old", "new", "a", "b"):
         ranker.to_model().save(folder / f"{name}.rankine")
@@ -66,6 +93,14 @@ def test_python_blocks_run_in_order(page, readers_folder, tmp_path, monkeypatch)
         "scores": ranker.predict(log),
         "ranker": ranker,
         "model": ranker.to_model(),
+        "old_model": ranker.to_model(),
+        "new_model": rankine.RankSVM().fit(log).to_model(),
+        "score": ranker.predict(log),
+        "X_valid": log.X[:300],
+        "y_valid": log.y[:300],
+        "qid_valid": log.qid[:300],
+        "Y": np.column_stack([log.y > 0, log.y > 1]).astype(float),
+        "names": ["grain", "oil"],
     }
     before = len(names)
     for number, block in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")), 1):

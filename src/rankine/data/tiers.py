@@ -50,7 +50,7 @@ def tiers(
     >>> tiers([0, 1, 2, 5, 40], cuts=[1, 5, 20])
     array([0., 1., 1., 2., 3.])
     >>> tiers([0, 0, 1, 1, 2, 9], quantiles=[0.5, 0.9])
-    array([0., 0., 1., 1., 2., 3.])
+    array([0., 0., 1., 1., 2., 2.])
     """
     values = np.asarray(counts, dtype=np.float64)
     if values.ndim != 1:
