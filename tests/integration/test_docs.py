@@ -40,6 +40,8 @@ def _write_raw_log(path, log):
         "category": rng.choice(["shoes", "hats"], n),
         "position": np.arange(n) % 24 + 1,
         "shown": np.full(n, 5),
+        "ts": np.arange(n),
+        "day": log.qid // 10,
     }
     pq.write_table(pa.table(columns), path)
 
@@ -67,7 +69,9 @@ def readers_folder(tmp_path_factory):
     for suffix in ("txt", "parquet"):
         shutil.copy(folder / f"train.{suffix}", folder / "logs" / f"day-1.{suffix}")
         shutil.copy(folder / f"train.{suffix}", folder / f"huge.{suffix}")
-    _write_raw_log(folder / "log.parquet", log)
+    for name in ("log", "tomorrow", "randomised"):
+        _write_raw_log(folder / f"{name}.parquet", log)
+    shutil.copy(folder / "train.txt.gz", folder / "log.txt.gz")
     ranker = rankine.SPDRanker(n_iter=2000, random_state=0).fit(log)
     for name in ("model", "old", "new", "a", "b"):
         ranker.to_model().save(folder / f"{name}.rankine")
