@@ -70,6 +70,8 @@ class RankineError(Exception):
     """
 
     code: ClassVar[str] = "error"
+    #: What to do where the place of the error can say nothing better.
+    default_fix: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class RankineError(Exception):
         column: int | str | None = None,
     ) -> None:
         self.reason = reason
-        self.fix = fix
+        self.fix = fix or self.default_fix
         self.file = file
         self.line = line
         self.column = column
@@ -193,6 +195,7 @@ class ModelFormatError(ModelError):
     """Not a model file, or a malformed one."""
 
     code = "model-format"
+    default_fix = "Restore the file from a copy, or train the model again"
 
 
 class DigestError(ModelError):

@@ -94,7 +94,7 @@ class Source:
 
     def _open_path(self) -> BinaryIO:
         if self.path is None:
-            raise DataError("has no path", file=self.name)
+            raise DataError("has no path", file=self.name, fix="Pass a file instead of a stream")
         try:
             file = self.path.open("rb", buffering=0)
         except OSError as error:

@@ -64,7 +64,10 @@ class ModelBundle(Mapping[str, LinearModel]):
             or int(starts[-1]) != len(self.indices)
             or (starts[1:] < starts[:-1]).any()
         ):
-            raise ModelError("the topics' starts are out of order or out of range")
+            raise ModelError(
+                "the topics' starts are out of order or out of range",
+                fix="Give one rising start per topic, from 0 to the number of weights",
+            )
         if self.base not in (0, 1):
             raise ModelError(f"base is {self.base}", fix="Features count from 0 or from 1")
         if self.names is not None and len(self.names) != self.n_features:

@@ -48,13 +48,19 @@ def check_sparse(
         )
     positions, weights = frozen(indices, np.int64), frozen(values, np.float64)
     if positions.ndim != 1 or positions.shape != weights.shape:
-        raise ModelError(f"{positions.shape} positions for {weights.shape} weights")
+        raise ModelError(
+            f"{positions.shape} positions for {weights.shape} weights",
+            fix="Give each weight one position",
+        )
     if len(positions) and (
         positions[0] < 0
         or positions[-1] >= n_features
         or not (positions[1:] > positions[:-1]).all()
     ):
-        raise ModelError("positions of weights are not strictly increasing within the features")
+        raise ModelError(
+            "positions of weights are not strictly increasing within the features",
+            fix="Sort the positions, each once, below n_features",
+        )
     if not np.isfinite(weights).all():
         k = int(np.flatnonzero(~np.isfinite(weights))[0])
         raise ModelError(

@@ -46,5 +46,7 @@ def check_strengths(name: str, value: Any) -> list[float]:
     """One regularisation strength or several, largest first, without repetitions."""
     values = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value]
     if isinstance(value, str) or not values:
-        raise ParameterError(f"{name}={value!r} is not a number or a list of numbers")
+        raise ParameterError(
+            f"{name}={value!r} is not a number or a list of numbers", fix="Pass positive numbers"
+        )
     return sorted({check_positive(name, one) for one in values}, reverse=True)
