@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rankine.rankers.spd import SPDRanker
     from rankine.rankers.topics import fit_topics
     from rankine.scoring import Scorer
+    from rankine.tune.run import tune
 
 #: Public name -> module that holds it (a module that is public itself maps to itself).
 _PUBLIC = {
@@ -46,6 +47,7 @@ _PUBLIC = {
     "metrics": "rankine.metrics",
     "sample_pairs": "rankine.rankers.pairs",
     "scan": "rankine.data.open",
+    "tune": "rankine.tune",
 }
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "metrics",
     "sample_pairs",
     "scan",
+    "tune",
 ]
 
 

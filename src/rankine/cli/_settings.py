@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rankine.core.errors import ParameterError
+from rankine.core.words import read_value
 
 __all__ = ["make_ranker", "parse_settings"]
 
@@ -16,24 +17,8 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
             raise ParameterError(f"--set {pair!r} is not name=value", fix="Write --set lam=1e-3")
-        settings[name.strip()] = _value(text.strip())
+        settings[name.strip()] = read_value(text.strip())
     return settings
-
-
-def _value(text: str) -> Any:
-    import msgspec
-
-    words = {"none": None, "true": True, "false": False, "inf": float("inf")}
-    if text.lower() in words:
-        return words[text.lower()]
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        pass
-    try:
-        return int(text) if text.lstrip("+-").isdigit() else float(text)
-    except ValueError:
-        return text
 
 
 def make_ranker(name: str, settings: dict[str, Any]) -> Any:

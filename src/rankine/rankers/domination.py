@@ -12,6 +12,7 @@ from rankine.kernels.columns import columns_of
 from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive
 from rankine.rankers.domination_task import TaskOptions, task_levels
+from rankine.rankers.search_space import SCALE, Choice, Number
 from rankine.solvers.coordinate_descent import CoordinateDescent, Penalty, Settings
 from rankine.solvers.domination import domination_descent, restart
 
@@ -114,6 +115,13 @@ class DominationRanker(BaseRanker):
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "l1": [0.1, 0.3, 1.0, 3.0, 10.0],
         "l2": [0.0, 1.0],
+    }
+    #: What tuning searches.
+    search_space: ClassVar[dict[str, Choice | Number]] = {
+        "l1": Number(1e-3, 1e3, log=True),
+        "l2": Number(1e-4, 10.0, log=True),
+        "margin_scale": Number(0.1, 10.0, log=True),
+        "scale": SCALE,
     }
 
     def __init__(

@@ -13,8 +13,9 @@ from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.random import permutation, stream_seed
 from rankine.rankers.base import BaseRanker, Job, resolve_seed
-from rankine.rankers.elastic_specs import optimizer_spec
-from rankine.rankers.list_objectives import ListObjective, parse_objective
+from rankine.rankers.elastic_specs import OPTIMIZERS, optimizer_spec
+from rankine.rankers.list_objectives import LOSSES, ListObjective, objectives, parse_objective
+from rankine.rankers.search_space import SCALE, Choice, Number
 from rankine.solvers.base import Callback, Solution, require_finite
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun
@@ -111,6 +112,17 @@ class ElasticRanker(BaseRanker):
         "optimizer": ["rda", "fobos"],
         "objective": ["ndcg", "ndcg@10", "map", "pairwise"],
         "eta0": [0.01, 0.1, 1.0],
+    }
+    #: What tuning searches: the space of the paper, the step size and the scale.
+    search_space: ClassVar[dict[str, Choice | Number]] = {
+        "optimizer": Choice(lambda: tuple(OPTIMIZERS)),
+        "loss": Choice(lambda: tuple(LOSSES)),
+        "objective": Choice(objectives),
+        "eta0": Number(1e-2, 1e2, log=True),
+        "l1": Number(1e-6, 1e-1, log=True, unless={"optimizer": ("psgd",)}),
+        "theta": Number(1e-6, 1e-1, log=True, when={"optimizer": ("psgd",)}),
+        "l2": Number(1e-6, 1.0, log=True, unless={"optimizer": ("tgd",)}),
+        "scale": SCALE,
     }
 
     def __init__(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from rankine.core.errors import ParameterError
 from rankine.penalties import (
@@ -16,11 +17,55 @@ from rankine.penalties import (
     Tgd,
 )
 
-__all__ = ["OPTIMIZERS", "optimizer_spec"]
+__all__ = ["OPTIMIZERS", "StepOptions", "optimizer_spec"]
 
-OPTIMIZERS = ("rda", "fobos", "psgd", "tgd")
 #: Thresholds when ``theta`` is None: PSGD's of the paper's range, TGD truncates every weight.
 DEFAULT_THETA = {"psgd": 0.02, "tgd": math.inf}
+
+
+class StepOptions(NamedTuple):
+    """What an optimiser is made from; ``started`` when it continues from given weights."""
+
+    eta0: float
+    power: float
+    l1: float
+    l2: float
+    theta: float | None
+    prune_every: int
+    adaptive: bool
+    started: bool
+
+
+def _rda(given: StepOptions) -> Any:
+    if given.adaptive:
+        kind = AdaptiveRdaFrom if given.started else AdaptiveRda
+        return kind(given.eta0, given.l1, given.l2)
+    return (RdaFrom if given.started else Rda)(given.eta0, given.power, given.l1, given.l2)
+
+
+def _fobos(given: StepOptions) -> Any:
+    return Fobos(given.eta0, given.power, given.l1, given.l2)
+
+
+def _psgd(given: StepOptions) -> Any:
+    return Psgd(given.eta0, given.power, given.l2, _threshold("psgd", given), given.prune_every)
+
+
+def _tgd(given: StepOptions) -> Any:
+    return Tgd(given.eta0, given.power, given.l1, _threshold("tgd", given), given.prune_every)
+
+
+def _threshold(optimizer: str, given: StepOptions) -> float:
+    return float(DEFAULT_THETA[optimizer] if given.theta is None else given.theta)
+
+
+#: Name -> maker of the spec; one more entry is one more optimiser, also for tuning.
+OPTIMIZERS: dict[str, Callable[[StepOptions], Any]] = {
+    "rda": _rda,
+    "fobos": _fobos,
+    "psgd": _psgd,
+    "tgd": _tgd,
+}
 
 
 def optimizer_spec(
@@ -52,17 +97,18 @@ def optimizer_spec(
         raise ParameterError(
             f"adaptive steps are not known for {optimizer!r}", fix="Use optimizer='rda'"
         )
-    rate, shape = float(eta0), float(power)
-    if adaptive:
-        return (AdaptiveRdaFrom if started else AdaptiveRda)(rate, float(l1), float(l2))
-    if optimizer == "rda":
-        return (RdaFrom if started else Rda)(rate, shape, float(l1), float(l2))
-    if optimizer == "fobos":
-        return Fobos(rate, shape, float(l1), float(l2))
-    threshold = float(DEFAULT_THETA[optimizer] if theta is None else theta)
-    if optimizer == "psgd":
-        return Psgd(rate, shape, float(l2), threshold, int(prune_every))
-    return Tgd(rate, shape, float(l1), threshold, int(prune_every))
+    return OPTIMIZERS[optimizer](
+        StepOptions(
+            float(eta0),
+            float(power),
+            float(l1),
+            float(l2),
+            theta,
+            int(prune_every),
+            adaptive,
+            started,
+        )
+    )
 
 
 def _positive(name: str, value: float) -> None:

@@ -11,11 +11,12 @@ from rankine.core.errors import ParameterError
 from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.rankers.path import Path, choose, run_path
+from rankine.rankers.search_space import SCALE, Choice, Number
 from rankine.solvers.cg import solve_cg, solve_shifted_cg
 from rankine.solvers.curvature import N_BLOCKS, Spectrum, lanczos, online_power, power
 from rankine.solvers.heavy_ball import solve_egdm, solve_gdm
 from rankine.solvers.normal_equations import NormalEquations, QuadraticPartition
-from rankine.solvers.pair_laplacian import PairLaplacian
+from rankine.solvers.pair_laplacian import PAIRS, PairLaplacian
 from rankine.solvers.pair_queries import PairQueries
 from rankine.solvers.query_sgd import solve_query_sgd
 
@@ -108,6 +109,12 @@ class LeastSquaresRanker(BaseRanker):
     _system: ClassVar[str] = "least-squares"
     #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"gamma": [10.0**k for k in range(-7, 2)]}
+    #: What tuning searches.
+    search_space: ClassVar[dict[str, Choice | Number]] = {
+        "gamma": Number(1e-7, 100.0, log=True),
+        "pairs": Choice(PAIRS),
+        "scale": SCALE,
+    }
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.metrics import Metric
 
-__all__ = ["METRICS", "ListObjective", "parse_objective"]
+__all__ = ["GAINS", "LOSSES", "ListObjective", "objectives", "parse_objective"]
 
-#: Metrics whose exchange of two items is known in O(1).
-METRICS = ("ndcg", "dcg", "recall", "mrr", "map")
 NO_CUTOFF = np.iinfo(np.int64).max
 #: 2^31 - 1 is the largest exponential gain a label may have.
 LARGEST_LABEL = 31.0
@@ -40,6 +38,27 @@ DISCOUNTS = {
 }
 
 
+def _dcg_gain(metric: Metric, longest: int) -> Any:
+    ranks = np.arange(1, max(longest, 1) + 1, dtype=np.float64)
+    return DcgGain(DISCOUNTS[str(metric.discount)](ranks), metric.name == "ndcg")
+
+
+#: Metrics whose exchange of two items is known in O(1): name -> maker of the kernel's spec from the
+#: metric and the longest list. One more entry is one more objective, also for tuning.
+GAINS: dict[str, Callable[[Metric, int], Any]] = {
+    "ndcg": _dcg_gain,
+    "dcg": _dcg_gain,
+    "recall": lambda _metric, _longest: RecallGain(),
+    "mrr": lambda _metric, _longest: ReciprocalRankGain(),
+    "map": lambda _metric, _longest: AveragePrecisionGain(),
+}
+#: Pair losses: name -> maker of the spec from the slack.
+LOSSES: dict[str, Callable[[float], Any]] = {
+    "logistic": lambda _slack: Logistic(),
+    "hinge": Hinge,
+}
+
+
 @dataclass(frozen=True)
 class ListObjective:
     """What a list's loss is, before any data is seen.
@@ -47,7 +66,7 @@ class ListObjective:
     Attributes
     ----------
     name
-        ``"pairwise"``, ``"pointwise"`` or one of ``METRICS``.
+        ``"pairwise"``, ``"pointwise"`` or one of ``GAINS``.
     metric
         Cutoff, gain, discount and threshold of a metric; None for the other two.
     loss
@@ -71,22 +90,13 @@ class ListObjective:
         """The kernel's form, for lists of up to ``longest`` items."""
         if self.loss == "squared":
             return PointwiseSquared()
-        loss = Hinge(float(self.slack)) if self.loss == "hinge" else Logistic()
+        loss = LOSSES[self.loss](float(self.slack))
         if self.name == "pointwise":
             return Pointwise(loss)
         return LambdaWeighted(loss, self._gain(longest), self.target)
 
     def _gain(self, longest: int) -> Any:
-        if self.metric is not None and self.name in ("ndcg", "dcg"):
-            ranks = np.arange(1, max(longest, 1) + 1, dtype=np.float64)
-            return DcgGain(DISCOUNTS[str(self.metric.discount)](ranks), self.name == "ndcg")
-        kinds: dict[str, Any] = {
-            "recall": RecallGain,
-            "mrr": ReciprocalRankGain,
-            "map": AveragePrecisionGain,
-            "pairwise": UnitGain,
-        }
-        return kinds[self.name]()
+        return UnitGain() if self.metric is None else GAINS[self.name](self.metric, longest)
 
     def levels(self, data: Dataset) -> NDArray[np.float64]:
         """What is compared within a list, by row: gains, relevance or the labels themselves."""
@@ -130,6 +140,14 @@ class ListObjective:
         return _one_per_list(grouped, data.queries.starts, cutoff)
 
 
+def objectives() -> tuple[str, ...]:
+    """Every objective over pairs, with a cutoff where the metric needs one."""
+    from rankine.metrics import DEFINITIONS
+
+    needing = {name for name, known in DEFINITIONS.items() if known.cutoff == "required"}
+    return ("pairwise", *(f"{name}@10" if name in needing else name for name in GAINS))
+
+
 def parse_objective(
     text: str,
     *,
@@ -142,7 +160,7 @@ def parse_objective(
     """Read ``"pairwise"``, ``"pointwise"`` or a metric such as ``"ndcg@5:discount=paper"``."""
     metric = None if text in ("pairwise", "pointwise") else _metric(text)
     name = text if metric is None else metric.name
-    _one_of("loss", loss, ("logistic", "hinge", "squared"))
+    _one_of("loss", loss, (*LOSSES, "squared"))
     if loss == "squared" and name != "pointwise":
         raise ParameterError(
             f"loss='squared' does not go with objective={text!r}",
@@ -159,10 +177,10 @@ def _metric(text: str) -> Metric:
     from rankine.metrics import parse_metric
 
     metric = parse_metric(text)
-    if metric.name not in METRICS or (metric.name == "map" and metric.cutoff is not None):
+    if metric.name not in GAINS or (metric.name == "map" and metric.cutoff is not None):
         raise ParameterError(
             f"objective={text!r} cannot be trained for",
-            fix=f"Choose pairwise, pointwise, {', '.join(METRICS)}; @k or @COLUMN except for map",
+            fix=f"Choose pairwise, pointwise, {', '.join(GAINS)}; @k or @COLUMN except for map",
         )
     return metric
 

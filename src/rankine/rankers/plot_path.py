@@ -11,7 +11,7 @@ from rankine.core.errors import MissingExtraError
 if TYPE_CHECKING:
     from rankine.rankers.regularization_path import RegularizationPath
 
-__all__ = ["plot_path", "save_plot"]
+__all__ = ["new_axes", "plot_path", "save_plot"]
 
 _COLOURS = ("#1f5f99", "#d98324", "#3f8f4f", "#7b5aa6")
 
@@ -23,7 +23,7 @@ def plot_path(path: RegularizationPath, ax: Any = None) -> Any:
     Returns the axes.
     """
     if ax is None:
-        ax = _new_axes()
+        ax = new_axes()
     values = path.values if path.measured else path.loss
     sizes = path.nonzeros
     shown = sizes > 0
@@ -73,7 +73,8 @@ def save_plot(path: RegularizationPath, file: str) -> None:
     ax.figure.savefig(file, dpi=150, bbox_inches="tight")
 
 
-def _new_axes() -> Any:
+def new_axes() -> Any:
+    """Axes of a figure that belongs to no window."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.rankers.path import Path, run_path
+from rankine.rankers.search_space import SCALE, Choice, Number
 from rankine.solvers.bundle import Bundle
 from rankine.solvers.coarse import coarsen
 from rankine.solvers.cutting_plane import solve_bundle
@@ -107,6 +108,12 @@ class RankSVM(BaseRanker):
     _system: ClassVar[str] = "ranksvm"
     #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"lam": [10.0**k for k in range(-7, 1)]}
+    #: What tuning searches.
+    search_space: ClassVar[dict[str, Choice | Number]] = {
+        "lam": Number(1e-7, 10.0, log=True),
+        "loss": Choice(lambda: tuple(LOSSES)),
+        "scale": SCALE,
+    }
 
     def __init__(
         self,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rankine.rankers.base import BaseRanker, Job
+from rankine.rankers.search_space import SCALE, Choice, Number
 from rankine.rankers.spd_parts import check_spd, make_phases, make_sampler
 from rankine.rankers.spd_record import ObjectiveRecorder
 from rankine.solvers.base import Solution
@@ -83,6 +84,14 @@ class SPDRanker(BaseRanker):
     """
 
     _system = "spd"
+    #: What tuning searches.
+    search_space: ClassVar[dict[str, Choice | Number]] = {
+        "learner": Choice(("pegasos", "logistic", "passive-aggressive")),
+        "sampling": Choice(("query", "uniform")),
+        "lam": Number(1e-7, 1.0, log=True, unless={"learner": ("passive-aggressive",)}),
+        "C": Number(1e-6, 1.0, log=True, when={"learner": ("passive-aggressive", "hybrid")}),
+        "scale": SCALE,
+    }
 
     @property
     def letor_grid(self) -> dict[str, list[Any]]:

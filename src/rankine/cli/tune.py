@@ -1,0 +1,141 @@
+"""``rankine tune``: a tuned ranker from one command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rankine.cli import _console, _data_options
+from rankine.cli.app import app
+
+_EPILOG = """
+[bold]Examples[/bold]
+
+  rankine tune train.txt --valid vali.txt --ranker ranksvm --metric ndcg@10 --out model.rankine
+
+  rankine tune log.parquet --split time:0.8,0.1,0.1 --time-column day --columns day \\
+      --ranker elastic --max-weights 500 --trials 50 --study study.db --out model.rankine
+
+  rankine tune train.txt --ranker spd --folds 5 --space lam=1e-6..1e-2 --space scale=none,standard
+
+  The same command again goes on where a study stopped; two at once share the work.
+"""
+
+_SEARCH = "Search"
+
+
+@app.command(epilog=_EPILOG)
+def tune(
+    data: Annotated[list[str], typer.Argument(help="Training files or patterns.")],
+    ranker: Annotated[
+        str, typer.Option(help="spd, ranksvm, least-squares, domination, elastic, or auto.")
+    ] = "spd",
+    valid: Annotated[str | None, typer.Option(help="Validation data; else folds.")] = None,
+    metric: Annotated[str, typer.Option("--metric", "-m", help="What is optimised.")] = "ndcg@10",
+    trials: Annotated[int, typer.Option(help="Trials of the study, in all.")] = 30,
+    study: Annotated[
+        str | None, typer.Option(help="SQLite file of the study; default: in memory.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Where to write the model.")
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(help="Folds by query (default 5).", rich_help_panel=_SEARCH)
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="time:0.8,0.2 or time:0.8,0.1,0.1 (test).", rich_help_panel=_SEARCH),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(help="Column of times; default: file order.", rich_help_panel=_SEARCH),
+    ] = None,
+    space: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Narrow the search: name=low..high[:log] or name=a,b,c.", rich_help_panel=_SEARCH
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Fix a parameter: name=value.", rich_help_panel=_SEARCH),
+    ] = None,
+    max_weights: Annotated[
+        int | None, typer.Option(help="Most non-zero weights.", rich_help_panel=_SEARCH)
+    ] = None,
+    max_latency: Annotated[
+        str | None,
+        typer.Option(help="Longest time to score an item, such as 9us.", rich_help_panel=_SEARCH),
+    ] = None,
+    acquisition: Annotated[
+        str, typer.Option(help="thompson, or ei.", rich_help_panel=_SEARCH)
+    ] = "thompson",
+    prune: Annotated[
+        bool, typer.Option(help="Give up trials that cannot win.", rich_help_panel=_SEARCH)
+    ] = True,
+    workers: Annotated[
+        int, typer.Option(help="Trials at the same time.", rich_help_panel=_SEARCH)
+    ] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
+    plot: Annotated[
+        str | None, typer.Option(help="Draw the metric against the trial (png, svg, pdf).")
+    ] = None,
+    format: _data_options.Format = None,  # noqa: A002 - the option's name
+    n_features: _data_options.NFeatures = None,
+    base: _data_options.Base = 1,
+    qid_type: _data_options.QidType = "int",
+    missing: _data_options.Missing = "error",
+    on_bad_row: _data_options.OnBadRow = "error",
+    feature_names: _data_options.FeatureNames = None,
+    dtype: _data_options.Dtype = None,
+    label: _data_options.Label = "label",
+    query: _data_options.Query = "qid",
+    columns: _data_options.Columns = None,
+    group: _data_options.Group = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+) -> None:
+    """Find the parameters that rank held-out queries best, and train with them."""
+    from rankine.cli._tuning import read_space, show_result, tune_files
+
+    options = _data_options.read_options(
+        format=format,
+        n_features=n_features,
+        base=base,
+        qid_type=qid_type,
+        missing=missing,
+        on_bad_row=on_bad_row,
+        feature_names=feature_names,
+        dtype=dtype,
+        label=label,
+        query=query,
+        columns=columns,
+        group=group,
+        progress=_console.verbosity() >= 0,
+    )
+    found = tune_files(
+        data,
+        valid,
+        options,
+        out=out,
+        plot=plot,
+        max_latency=max_latency,
+        settings=set_ or [],
+        ranker=ranker,
+        metric=metric,
+        trials=trials,
+        study=study,
+        folds=folds,
+        split=split,
+        time_column=time_column,
+        space=read_space(space or []),
+        seed=seed,
+        acquisition=acquisition,
+        max_weights=max_weights,
+        workers=workers,
+        prune=prune,
+    )
+    if json:
+        _console.print_json({**found.to_dict(), "study": study, "model": out})
+    else:
+        show_result(found, out)

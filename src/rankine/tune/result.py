@@ -1,0 +1,160 @@
+"""What a search found."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rankine.tune.extra import import_optuna
+
+if TYPE_CHECKING:
+    from rankine.model import LinearModel
+
+__all__ = ["TrialRecord", "TuningResult", "importances", "records"]
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial.
+
+    Attributes
+    ----------
+    number, state
+        ``"complete"``, ``"pruned"`` or ``"failed"``.
+    value
+        Of the metric; None for trials that did not finish.
+    best
+        Best value of the trials up to this one; None before there is one.
+    parameters, weights, seconds
+        What was tried, the non-zero weights it gave (most of all parts), the time it took.
+    feasible
+        Whether the limits were kept.
+    reason
+        Why it failed.
+    """
+
+    number: int
+    state: str
+    value: float | None
+    best: float | None
+    parameters: Mapping[str, Any]
+    weights: int | None
+    seconds: float | None
+    feasible: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class TuningResult:
+    """The best setting, its model, and how it was found.
+
+    Attributes
+    ----------
+    best_params, best_value
+        The best trial's parameters, and its mean metric on held-out queries.
+    ranker, model
+        Fitted again with these parameters on all data that was given for training.
+    metric
+        Text of the metric.
+    trace
+        All trials in order.
+    importances
+        Share of the variation of the metric that each parameter explains; empty with few trials.
+    test
+        The metric on the newest part of a split in three, measured once; else None.
+    study
+        The Optuna study.
+    """
+
+    best_params: Mapping[str, Any]
+    best_value: float
+    ranker: Any
+    model: LinearModel
+    metric: str
+    trace: Sequence[TrialRecord]
+    importances: Mapping[str, float]
+    test: float | None
+    study: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "metric": self.metric,
+            "best_value": self.best_value,
+            "best_params": dict(self.best_params),
+            "ranker": type(self.ranker).__name__,
+            "weights": self.model.nnz,
+            "test": self.test,
+            "importances": dict(self.importances),
+            "trials": [
+                {
+                    "number": record.number,
+                    "state": record.state,
+                    "value": record.value,
+                    "best": record.best,
+                    "parameters": dict(record.parameters),
+                    "weights": record.weights,
+                    "seconds": record.seconds,
+                    "feasible": record.feasible,
+                    **({"reason": record.reason} if record.reason else {}),
+                }
+                for record in self.trace
+            ],
+        }
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the metric against the trial; returns the axes."""
+        from rankine.tune.plot import plot_trace
+
+        return plot_trace(self, ax)
+
+
+def records(trials: Sequence[Any], *, maximize: bool) -> list[TrialRecord]:
+    """Finished trials in order, with the best value so far."""
+    better = max if maximize else min
+    best: float | None = None
+    found = []
+    states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+    for trial in trials:
+        if trial.state.name not in states:
+            continue
+        value = float(trial.value) if trial.state.name == "COMPLETE" else None
+        feasible = is_feasible(trial)
+        if value is not None and feasible:
+            best = value if best is None else better(best, value)
+        notes = trial.user_attrs
+        found.append(
+            TrialRecord(
+                trial.number,
+                states[trial.state.name],
+                value,
+                best,
+                trial.params,
+                notes.get("weights"),
+                notes.get("seconds"),
+                feasible,
+                str(notes.get("reason", "")),
+            )
+        )
+    return found
+
+
+def is_feasible(trial: Any) -> bool:
+    """Whether no constraint of a trial is above 0."""
+    return all(
+        value <= 0 for key, value in trial.system_attrs.items() if key.startswith("constraints:")
+    )
+
+
+def importances(study: Any) -> dict[str, float]:
+    """Optuna's importances; nothing when the trials do not suffice."""
+    optuna = import_optuna()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = optuna.importance.get_param_importances(study)
+        except (ValueError, RuntimeError):
+            return {}
+    return {name: float(value) for name, value in found.items()}

@@ -1,0 +1,199 @@
+"""A study on disk: created once, refused for other data, safe against kills and rivals.
+
+The study is Optuna's SQLite file (in WAL mode; every commit reaches the disk), so that Optuna and
+its dashboard read it. What Optuna leaves open is done here under an exclusive lock on a file beside
+it, which the system releases when a process dies: a trial is claimed and signed by its owner in one
+step, the number of trials never exceeds what was asked for, and trials whose owner is dead are
+failed and queued again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from rankine.core.errors import CheckpointError
+from rankine.tune.extra import import_optuna
+from rankine.tune.owners import alive, own_name
+from rankine.tune.thompson import ABANDONED
+
+__all__ = ["SharedStudy"]
+
+NAME = "rankine"
+OWNER = "rankine:owner"
+AGAIN = "rankine:again"
+ABOUT = "rankine:about"
+#: Seconds to wait for a rival that holds the lock or writes.
+PATIENCE = 600.0
+
+
+class SharedStudy:
+    """An Optuna study that several workers complete together.
+
+    Parameters
+    ----------
+    path
+        SQLite file; None keeps the study in memory.
+    about
+        What the study is about: data, metric, space ... A file that was made for something else
+        is refused.
+    maximize, sampler, pruner
+        Of the Optuna study.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        about: Mapping[str, Any],
+        *,
+        maximize: bool,
+        sampler: Any,
+        pruner: Any,
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        self._owner = own_name()
+        optuna = import_optuna()
+        storage: Any
+        with self.lock():
+            if self.path is None:
+                storage = optuna.storages.InMemoryStorage()
+            else:
+                storage = _open_storage(optuna, self.path)
+            self.study = optuna.create_study(
+                storage=storage,
+                study_name=NAME,
+                direction="maximize" if maximize else "minimize",
+                sampler=sampler,
+                pruner=pruner,
+                load_if_exists=True,
+            )
+            self._sign(json.loads(json.dumps(about)))
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Be alone with the study."""
+        with nullcontext() if self.path is None else _exclusive(self.path):
+            yield
+
+    def claim(self, total: int) -> Any:
+        """The next trial; None when ``total`` are finished or being run by live workers."""
+        with self.lock():
+            self.sweep()
+            taken = [t for t in self._trials() if t.state.name != "WAITING" and not _void(t)]
+            if len(taken) >= total:
+                return None
+            trial = self.study.ask()
+            trial.set_user_attr(OWNER, self._owner)
+            return trial
+
+    def rivals(self) -> bool:
+        """Whether other workers still run trials; the dead among them are queued again."""
+        with self.lock():
+            self.sweep()
+            return any(t.state.name == "RUNNING" for t in self._trials())
+
+    def sweep(self) -> int:
+        """Fail and queue again the trials of dead owners; returns how many there were.
+
+        Call it under the lock: then a running trial without a signature is a dead one's.
+        """
+        dead = [
+            t
+            for t in self._trials()
+            if t.state.name == "RUNNING" and not alive(str(t.user_attrs.get(OWNER, "")))
+        ]
+        for trial in dead:
+            self.give_up(trial)
+        return len(dead)
+
+    def give_up(self, trial: Any) -> None:
+        """Fail a running trial without blaming its parameters, and queue those again."""
+        storage = self.study._storage  # noqa: SLF001 - Optuna tells running trials only this way
+        storage.set_trial_user_attr(trial._trial_id, ABANDONED, True)  # noqa: SLF001
+        # queue first: a kill between the two lines costs a repeated trial, never a lost one
+        if trial.params and trial.user_attrs.get(AGAIN, 0) < 3:
+            again = {AGAIN: int(trial.user_attrs.get(AGAIN, 0)) + 1}
+            self.study.enqueue_trial(trial.params, user_attrs=again)
+        state = import_optuna().trial.TrialState.FAIL
+        storage.set_trial_state_values(trial._trial_id, state=state)  # noqa: SLF001
+
+    def close(self) -> None:
+        """Let go of the file; the study opens it again when asked."""
+        storage = self.study._storage  # noqa: SLF001
+        backend = getattr(storage, "_backend", storage)
+        if hasattr(backend, "engine"):
+            storage.remove_session()
+            backend.engine.dispose()
+
+    def _trials(self) -> list[Any]:
+        return list(self.study.get_trials(deepcopy=False))
+
+    def _sign(self, about: dict[str, Any]) -> None:
+        known = self.study.user_attrs.get(ABOUT)
+        if known is None:
+            if self._trials():
+                raise CheckpointError(
+                    "this study was not made by rankine tune",
+                    file=str(self.path),
+                    fix="Name another file",
+                )
+            self.study.set_user_attr(ABOUT, about)
+            return
+        differing = [key for key in sorted({*known, *about}) if known.get(key) != about.get(key)]
+        if differing:
+            told = "; ".join(
+                f"{key} was {_short(known.get(key))} and is now {_short(about.get(key))}"
+                for key in differing
+            )
+            raise CheckpointError(
+                f"this study was made for something else: {told}",
+                file=str(self.path),
+                fix="Continue it with the same data and options, or name another study file",
+            )
+
+
+def _void(trial: Any) -> bool:
+    return bool(trial.state.name == "FAIL" and trial.user_attrs.get(ABANDONED))
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _open_storage(optuna: Any, path: Path) -> Any:
+    try:
+        with closing(sqlite3.connect(path, timeout=PATIENCE)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+        return optuna.storages.RDBStorage(
+            f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": PATIENCE}}
+        )
+    except (sqlite3.DatabaseError, RuntimeError) as error:
+        raise CheckpointError(
+            f"this is not a study: {error}", file=str(path), fix="Name another file"
+        ) from error
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """Hold an SQLite lock on a file of its own; it vanishes with the process."""
+    beside = path.with_name(f"{path.name}.lock")
+    try:
+        connection = sqlite3.connect(beside, timeout=PATIENCE, isolation_level=None)
+    except sqlite3.OperationalError as error:
+        raise CheckpointError(
+            f"cannot lock the study: {error}", file=str(path), fix="Name a file you can write"
+        ) from error
+    with closing(connection):
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            raise CheckpointError(
+                f"cannot lock the study: {error}", file=str(path), fix="Name a file you can write"
+            ) from error
+        yield

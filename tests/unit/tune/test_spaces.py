@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import optuna
+import pytest
+
+from rankine import ElasticRanker, RankSVM, SPDRanker
+from rankine.core.errors import ParameterError
+from rankine.rankers import elastic_specs, ranksvm
+from rankine.rankers.registry import RANKERS, ranker_class
+from rankine.rankers.search_space import Choice, Number
+from rankine.tune.spaces import Space, read_dimension
+
+
+def suggest(space, **params):
+    """What a space asks of a trial with the given answers."""
+    return space.suggest(optuna.trial.FixedTrial(params))
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_every_ranker_declares_parameters_it_has(name):
+    kind = ranker_class(name)
+    assert kind.search_space
+    assert set(kind.search_space) <= set(kind().get_params())
+
+
+def test_text_becomes_ranges_and_choices():
+    assert read_dimension("1e-6..0.1:log") == Number(1e-6, 0.1, log=True)
+    assert read_dimension("1..10") == Number(1, 10, integer=True)
+    assert read_dimension("1..10", Number(0.1, 2.0, log=True)) == Number(1, 10, log=True)
+    assert read_dimension("1..10:linear", Number(0.1, 2.0, log=True)) == Number(1, 10)
+    assert read_dimension("none, 3,true").values == (None, 3, True)
+
+
+@pytest.mark.parametrize("text", ["", "a..b", "1..2:cubic", "1..2:", "2..1", "0..1:log", "1..nan"])
+def test_unreadable_ranges_are_refused(text):
+    with pytest.raises(ParameterError):
+        read_dimension(text)
+
+
+def test_conditions_decide_what_is_read():
+    space = Space({"elastic": ElasticRanker()})
+    asked = {"optimizer": "psgd", "loss": "hinge", "objective": "ndcg", "scale": "none"}
+    numbers = {"eta0": 1.0, "l1": 1e-3, "l2": 1e-3, "theta": 1e-3}
+    assert set(suggest(space, **asked, **numbers)) == {*asked, "eta0", "l2", "theta"}
+    asked["optimizer"] = "tgd"
+    assert set(suggest(space, **asked, **numbers)) == {*asked, "eta0", "l1"}
+
+
+def test_a_fixed_condition_counts():
+    space = Space({"spd": SPDRanker()}, None, {"learner": "passive-aggressive"})
+    assert "C" in space.active({})
+    assert "lam" not in space.active({})
+    assert space.ranker({"C": 0.5}).get_params()["learner"] == "passive-aggressive"
+    narrowed = Space({"spd": SPDRanker()}, {"learner": "pegasos"})
+    assert "lam" in narrowed.active({})
+    assert narrowed.ranker({}).learner == "pegasos"
+
+
+def test_narrowing_keeps_conditions_and_adds_parameters():
+    space = Space(
+        {"elastic": ElasticRanker()}, {"l1": "1e-4..1e-2", "batch_lists": (1, 4), "slack": [0, 1]}
+    )
+    assert space.dimensions["l1"] == Number(1e-4, 1e-2, log=True, unless={"optimizer": ("psgd",)})
+    assert space.dimensions["slack"].values == (0, 1)
+    assert isinstance(space.dimensions["batch_lists"], Choice)
+    distributions = space.distributions()
+    assert distributions["l1"] == optuna.distributions.FloatDistribution(1e-4, 1e-2, log=True)
+
+
+def test_unknown_parameters_and_empty_spaces_are_refused():
+    with pytest.raises(ParameterError, match="'lambda'"):
+        Space({"ranksvm": RankSVM()}, {"lambda": "1..2"})
+    with pytest.raises(ParameterError, match="nothing to search"):
+        Space({"ranksvm": RankSVM()}, None, {"lam": 1.0, "loss": "hinge", "scale": "none"})
+
+
+def test_what_a_user_registers_enters_by_itself(monkeypatch):
+    monkeypatch.setitem(elastic_specs.OPTIMIZERS, "mine", elastic_specs.OPTIMIZERS["rda"])
+    monkeypatch.setitem(ranksvm.LOSSES, "my_loss", ranksvm.LOSSES["hinge"])
+    elastic = Space({"elastic": ElasticRanker()})
+    assert "mine" in elastic.dimensions["optimizer"].values
+    assert {"l1", "l2"} <= elastic.active({"optimizer": "mine"})
+    assert "my_loss" in Space({"ranksvm": RankSVM()}).dimensions["loss"].values
+
+
+def test_several_rankers_are_one_space():
+    space = Space({name: ranker_class(name)() for name in ("spd", "ranksvm")}, {"spd.n_iter": [9]})
+    assert space.fixed == {"spd.n_iter": 9}
+    setting = {"ranker": "ranksvm", "ranksvm.lam": 0.5, "ranksvm.loss": "hinge"}
+    assert space.active(setting) == {"ranker", "ranksvm.lam", "ranksvm.loss", "ranksvm.scale"}
+    ranker = space.ranker(setting)
+    assert (type(ranker), ranker.lam, ranker.loss) == (RankSVM, 0.5, "hinge")
+    assert space.ranker({"ranker": "spd", "spd.lam": 0.1}).n_iter == 9

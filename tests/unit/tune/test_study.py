@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import optuna
+import pytest
+
+from rankine.core.errors import CheckpointError
+from rankine.tune.owners import alive, own_name
+from rankine.tune.study import OWNER, SharedStudy
+
+ABOUT = {"data": "abc", "metric": "map", "space": {"lam": [1, 2]}}
+
+
+def open_study(path, about=None):
+    return SharedStudy(
+        path,
+        ABOUT if about is None else about,
+        maximize=True,
+        sampler=optuna.samplers.RandomSampler(seed=0),
+        pruner=optuna.pruners.NopPruner(),
+    )
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+def finish(shared, trial, value=1.0):
+    trial.suggest_float("x", 0, 1)
+    shared.study.tell(trial, value)
+
+
+def states(shared):
+    return [t.state.name for t in shared.study.trials]
+
+
+def test_a_process_knows_itself_and_the_dead():
+    assert alive(own_name())
+    gone = subprocess.run(
+        [sys.executable, "-S", "-c", "from os import *; print(getpid())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    pid, boot, start = own_name().split(" ", 2)
+    assert not alive(f"{gone.stdout.strip()} {boot} {start}")
+    assert not alive(f"{pid} {boot} 1")
+    assert not alive(f"{pid} another-boot {start}")
+    assert not alive("")
+
+
+def test_no_more_trials_than_asked_for(tmp_path):
+    first, second = open_study(tmp_path / "s.db"), open_study(tmp_path / "s.db")
+    a, b = first.claim(2), second.claim(2)
+    assert {a.number, b.number} == {0, 1}
+    assert first.claim(2) is None
+    assert second.rivals()
+    finish(first, a)
+    finish(second, b)
+    assert not first.rivals()
+    assert first.claim(2) is None
+    finish(second, second.claim(3))
+    assert states(first) == ["COMPLETE"] * 3
+    first.close()
+    second.close()
+
+
+def test_trials_of_the_dead_are_queued_again_with_their_parameters(tmp_path):
+    shared = open_study(tmp_path / "s.db")
+    trial = shared.claim(5)
+    x = trial.suggest_float("x", 0, 1)
+    trial.set_user_attr(OWNER, "999999999 boot 1")
+    unsigned = shared.study.ask()
+    again = shared.claim(5)
+    assert states(shared)[trial.number] == states(shared)[unsigned.number] == "FAIL"
+    assert again.suggest_float("x", 0, 1) == x
+    finish(shared, again)
+    for _ in range(4):
+        finish(shared, shared.claim(5))
+    assert shared.claim(5) is None
+    assert states(shared).count("COMPLETE") == 5
+    shared.close()
+
+
+def test_a_trial_that_kills_its_owner_is_not_tried_for_ever(tmp_path):
+    shared = open_study(tmp_path / "s.db")
+    seen = set()
+    for _ in range(6):
+        trial = shared.claim(50)
+        seen.add(trial.suggest_float("x", 0, 1))
+        trial.set_user_attr(OWNER, "999999999 boot 1")
+    assert len(seen) > 1
+    shared.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("data", "abd"), ("metric", "mrr"), ("space", {"lam": [1, 3]}), ("new", 1)]
+)
+def test_a_study_refuses_to_continue_on_something_else(tmp_path, key, value):
+    open_study(tmp_path / "s.db").close()
+    with pytest.raises(CheckpointError, match=key):
+        open_study(tmp_path / "s.db", {**ABOUT, key: value})
+    open_study(tmp_path / "s.db").close()
+
+
+def test_other_files_are_refused(tmp_path):
+    (tmp_path / "text.db").write_text(
+        "not a data base at all, but long enough to be looked at\n" * 9
+    )
+    with pytest.raises(CheckpointError, match="not a study"):
+        open_study(tmp_path / "text.db")
+    with pytest.raises(CheckpointError, match="lock"):
+        open_study(tmp_path / "absent" / "s.db")
+    foreign = optuna.create_study(storage=f"sqlite:///{tmp_path}/o.db", study_name="rankine")
+    foreign.optimize(lambda trial: 1.0, n_trials=1)
+    with pytest.raises(CheckpointError):
+        open_study(tmp_path / "o.db")
+
+
+def test_a_study_in_memory_needs_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shared = open_study(None)
+    finish(shared, shared.claim(1))
+    assert shared.claim(1) is None
+    assert os.listdir() == []  # noqa: PTH208
