@@ -144,6 +144,7 @@ class SharedStudy:
                 )
             self.study.set_user_attr(ABOUT, about)
             return
+        known, about = _flat(known), _flat(about)
         differing = [key for key in sorted({*known, *about}) if known.get(key) != about.get(key)]
         if differing:
             told = "; ".join(
@@ -159,6 +160,15 @@ class SharedStudy:
 
 def _void(trial: Any) -> bool:
     return bool(trial.state.name == "FAIL" and trial.user_attrs.get(ABANDONED))
+
+
+def _flat(about: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with names like ``"space.lam"``."""
+    found: dict[str, Any] = {}
+    for key, value in about.items():
+        inner = _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {}
+        found |= inner or {f"{prefix}{key}": value}
+    return found
 
 
 def _short(value: Any) -> str:

@@ -10,6 +10,7 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from rankine.core.errors import ParameterError
 from rankine.tune.acquisition import ACQUISITIONS, choose
@@ -26,6 +27,7 @@ __all__ = ["ABANDONED", "SO_FAR", "ThompsonSampler"]
 
 optuna = import_optuna()
 _Sampler: Any = optuna.samplers.BaseSampler
+_LIBRARIES = ThreadpoolController()
 
 #: User attribute of a failed trial that says nothing about its parameters (its owner died).
 ABANDONED = "rankine:abandoned"
@@ -137,7 +139,9 @@ class ThompsonSampler(_Sampler):
         running = [
             t for t in seen if t.number != trial.number and t.state.name == "RUNNING" and t.params
         ]
-        return self._propose(encoding, past, values, running, rng)
+        # small matrices: threads of the linear algebra cost ten times what they gain
+        with _LIBRARIES.limit(limits=1, user_api="blas"):
+            return self._propose(encoding, past, values, running, rng)
 
     def _propose(
         self,

@@ -5,6 +5,7 @@ from scipy.optimize import approx_fprime
 from scipy.special import gamma, kv
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+from threadpoolctl import ThreadpoolController
 
 from rankine.tune.gaussian_process import (
     _group_squares,
@@ -90,8 +91,9 @@ def test_draws_have_the_posterior_mean_and_spread():
     X, y, groups, rng = problem()
     process = fit_process(X, y, groups, rng)
     points = rng.random((3, 3))
-    drawn = np.array([process.draw(points, rng) for _ in range(2000)])
+    with ThreadpoolController().limit(limits=1):
+        drawn = np.array([process.draw(points, rng) for _ in range(1000)])
     mean, covariance = process.posterior(points)
     sd = np.sqrt(np.diag(covariance))
-    assert (np.abs(drawn.mean(0) - mean) < 5 * sd / np.sqrt(2000) + 1e-3).all()
-    np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.15 * covariance.max() + 1e-4)
+    assert (np.abs(drawn.mean(0) - mean) < 5 * sd / np.sqrt(1000) + 1e-3).all()
+    np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.2 * covariance.max() + 1e-4)
