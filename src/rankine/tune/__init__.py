@@ -1,7 +1,7 @@
 """Tuning: ``rankine.tune(data, ranker=...)``, and the sampler behind it.
 
 The package is also the function: calling it runs ``rankine.tune.run.tune``
-(``docs/adr/0007-tune-is-a-callable-package.md``).
+(``docs/adr/0009-tune-is-a-callable-package.md``).
 """
 
 from __future__ import annotations
