@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from rankine.core.errors import ParameterError
-from rankine.kernels.columns import columns_of
+from rankine.data.column_storage import column_storage, is_column_storage
 from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive
 from rankine.rankers.domination_task import TaskOptions, task_levels
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from rankine.data.dataset import Dataset
     from rankine.model import ModelBundle
     from rankine.rankers.regularization_path import RegularizationPath
     from rankine.solvers.base import Callback, Solution
@@ -196,6 +199,7 @@ class DominationRanker(BaseRanker):
                 Penalty(self.l1_max_, float(self.l2)),
                 self.solver_settings(job.seed, self.n_threads),
             )
+        warn_unless_done(point.solution)
         self.l1_ = point.l1
         return point.solution
 
@@ -249,7 +253,17 @@ class DominationRanker(BaseRanker):
             columns=data.columns,
             labels=data.labels,
         )
-        return domination_descent(columns_of(data.rows, data.n_features), levels)
+        return domination_descent(column_storage(data.X)[0], levels)
+
+    def _dataset(
+        self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, *, reset: bool
+    ) -> Dataset:
+        """As in every ranker, but a CSC matrix is used as it stands where nothing needs rows."""
+        if not (reset and self.scale == "none" and is_column_storage(X)):
+            return super()._dataset(X, y, qid, group, sample_weight, reset=reset)
+        shape_alone = sparse.csr_array(X.shape, dtype=X.dtype)
+        data = super()._dataset(shape_alone, y, qid, group, sample_weight, reset=True)
+        return replace(data, X=X, query_index=data.queries)
 
     def resolve_l1(self, largest: float, chosen: float | None) -> float:
         """The l1 to use: the chosen one, or the default share of the largest (None or NaN)."""

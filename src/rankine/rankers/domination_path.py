@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from scipy import sparse
 
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset, row_scores
-from rankine.rankers.base import plain_parameters
+from rankine.rankers.plain import plain_parameters
 from rankine.rankers.regularization_path import RegularizationPath
 from rankine.solvers.base import Callback, Progress, notify
 from rankine.solvers.l1_path import PathPoint, l1_grid, points_within, walk
@@ -115,7 +116,25 @@ def path_of(
         values.append(_quality(ranker.metric, prepared.job.valid, point.solution.coef))
         if _told_to_stop(callbacks, point, len(points), len(grid), values[-1], ranker.metric):
             break
+    _warn_unless_done(points)
     return _collect(ranker, prepared, points, values)
+
+
+def _warn_unless_done(points: list[PathPoint]) -> None:
+    """Say once which steps ended before their gap was small."""
+    short = [point for point in points if point.solution.stop_reason == "max_iter"]
+    if not short:
+        return
+    from sklearn.exceptions import ConvergenceWarning
+
+    worst = max(short, key=lambda point: point.solution.certificate["relative_gap"])
+    warnings.warn(
+        f"{len(short)} of {len(points)} steps of the path stopped at max_iter, that of "
+        f"l1={worst.l1:.3g} at a relative duality gap of "
+        f"{worst.solution.certificate['relative_gap']:.1e}; raise max_iter, or min_ratio",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
 
 
 def best_within(

@@ -30,5 +30,9 @@ def _plain_value(value: Any) -> Any:
 
 
 def plain_parameters(ranker: Any) -> dict[str, Any]:
-    """Constructor parameters of a ranker in JSON-able form."""
-    return plain(ranker.get_params(deep=False))
+    """Constructor parameters of a ranker in JSON-able form.
+
+    The number of threads is left out: it changes no bit of a result, so it may change no digest.
+    """
+    chosen = ranker.get_params(deep=False)
+    return plain({name: value for name, value in chosen.items() if name != "n_threads"})

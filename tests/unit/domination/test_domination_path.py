@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
 from rankine import DominationRanker, LinearModel, domination_path
@@ -103,3 +104,13 @@ def test_command(data, tmp_path):
     assert table.stdout.count("*") == 1
     with pytest.raises(ParameterError, match="no l1 path"):
         CliRunner().invoke(app, [*arguments, "--ranker", "ranksvm"], catch_exceptions=False)
+
+
+def test_steps_that_stop_early_are_named_once():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(60, 6)), (np.arange(60) % 6 == 0).astype(float)
+    with pytest.warns(ConvergenceWarning, match="steps of the path") as caught:
+        domination_path(X, y, n_steps=4, max_iter=1, tol=1e-9)
+    assert len(caught) == 1
+    with pytest.warns(ConvergenceWarning, match="sweeps"):
+        DominationRanker(n_nonzero=3, max_iter=1, tol=1e-9).fit(X, y)

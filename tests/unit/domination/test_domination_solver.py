@@ -200,3 +200,20 @@ def test_a_callback_stops_the_run():
         warnings.simplefilter("error")
         ranker = DominationRanker(tol=0.0).fit(X, y, qid=qid, callbacks=[lambda p: p.step > 2])
     assert ranker.solution_.stop_reason == "callback"
+
+
+def test_csc_is_used_as_it_stands(monkeypatch):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(50, 6)) * (rng.random((50, 6)) < 0.6)
+    y = (np.arange(50) % 5 == 0).astype(float)
+    expected = DominationRanker().fit(sparse.csr_array(X), y)
+    by_columns = sparse.csc_array(X)
+    monkeypatch.setattr(sparse.csc_array, "tocsr", None)
+    found = DominationRanker().fit(by_columns, y)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+    assert found.to_model().digest == expected.to_model().digest
+    np.testing.assert_allclose(found.predict(by_columns), expected.predict(X), atol=1e-12)
+    by_columns.data[3] = np.nan
+    with pytest.raises(SchemaError, match="NaN"):
+        DominationRanker().fit(by_columns, y)

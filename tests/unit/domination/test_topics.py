@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
-from rankine import DominationRanker, ModelBundle, fit_topics
+from rankine import DominationRanker, ModelBundle, domination_path, fit_topics
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
+from rankine.data.dataset import Dataset
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +108,61 @@ def test_bad_input_is_refused(data):
         fit_topics(X, Y, l1=-1.0)
     with pytest.raises(SchemaError, match="features"):
         fit_topics(X, Y, eval_set=(X[:, :3], Y))
+
+
+def test_scale_and_size_are_honoured(data):
+    X, Y = data
+    stretched = X * np.geomspace(1, 100, X.shape[1])
+    options = {"scale": "maxabs", "n_nonzero": 3, "tol": 1e-3}
+    for matrix in (stretched, sparse.csc_array(stretched)):
+        bundle = fit_topics(matrix, Y[:, :2], **options)
+        for t in range(2):
+            alone = DominationRanker(**options).fit(stretched, Y[:, t])
+            assert 0 < bundle[str(t)].nnz <= 3
+            np.testing.assert_allclose(bundle[str(t)].to_dense(), alone.coef_, rtol=1e-9)
+
+
+def test_a_size_that_no_model_has_gives_the_empty_one(data):
+    X, Y = data
+    twins = np.repeat(X[:, :1], 2, axis=1)
+    both = np.hstack([twins, -twins])
+    bundle = fit_topics(both, Y[:, :1], n_nonzero=1)
+    assert bundle["0"].nnz <= 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("early_stopping", 3), ("warm_start", True)])
+def test_what_has_no_meaning_is_refused(data, name, value):
+    with pytest.raises(ParameterError, match=name):
+        fit_topics(*data, **{name: value})
+
+
+def test_topics_that_stop_early_are_named_once(data):
+    with pytest.warns(ConvergenceWarning, match="4 of 4 topics") as caught:
+        fit_topics(*data, max_iter=1, tol=1e-9)
+    assert len(caught) == 1
+
+
+def test_held_out_rows_keep_their_queries(data):
+    X, Y = data
+    qid, held = np.arange(120) % 6, np.arange(80) % 4
+    with pytest.raises(SchemaError, match="eval_set has no query ids"):
+        fit_topics(X[:120], Y[:120], qid=qid, eval_set=(X[120:], Y[120:]))
+    options = {"n_steps": 5, "metric": "map", "tol": 1e-3}
+    bundle = fit_topics(
+        X[:120], Y[:120, :1], qid=qid, eval_set=(X[120:], Y[120:, :1]), eval_qid=held, **options
+    )
+    path = domination_path(
+        X[:120], Y[:120, 0], qid, eval_set=(X[120:], Y[120:, 0]), eval_qid=held, **options
+    )
+    chosen = bundle.provenance["topics"]["0"]["l1"]
+    assert chosen == path.l1[np.argmax(path.values)]
+
+
+def test_a_dataset_brings_its_queries_and_columns(data):
+    X, Y = data
+    qid = np.arange(200) % 5
+    gaps = {"gap": Y[:, 0]}
+    held = Dataset.from_arrays(X, Y[:, 0], qid, columns=gaps)
+    bundle = fit_topics(held, Y[:, :1], margin="gap")
+    alone = DominationRanker(margin="gap").fit(held)
+    np.testing.assert_array_equal(bundle["0"].to_dense(), alone.coef_)
