@@ -47,7 +47,10 @@ def test_putting_a_better_item_first_never_hurts(query, random):
         swapped[[good, bad]] = swapped[[bad, good]]
     for metric in METRICS:
         sign = 1 if parse_metric(metric).larger_is_better else -1
-        assert sign * evaluate(metric, y, swapped) >= sign * evaluate(metric, y, s) - 1e-12
+        # An item of a middle grade that moves down may newly be dominated: two grades only.
+        labels = np.minimum(y, 1) if parse_metric(metric).name == "domination-error" else y
+        before, after = evaluate(metric, labels, s), evaluate(metric, labels, swapped)
+        assert sign * after >= sign * before - 1e-12
 
 
 @settings(max_examples=25, deadline=None)
