@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rankine.tune.extra import import_optuna
+from rankine.tune.thompson import ABANDONED
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
@@ -112,13 +113,13 @@ class TuningResult:
 
 
 def records(trials: Sequence[Any], *, maximize: bool) -> list[TrialRecord]:
-    """Finished trials in order, with the best value so far."""
+    """Finished trials in order, with the best value so far; those of dead workers are left out."""
     better = max if maximize else min
     best: float | None = None
     found = []
     states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
     for trial in trials:
-        if trial.state.name not in states:
+        if trial.state.name not in states or trial.user_attrs.get(ABANDONED):
             continue
         value = float(trial.value) if trial.state.name == "COMPLETE" else None
         feasible = is_feasible(trial)

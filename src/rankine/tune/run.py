@@ -254,7 +254,6 @@ def _refuse_hopeless(study: Any, error: Exception) -> None:
 def _tell(study: Any, total: int, progress: Report) -> None:
     trials = study.get_trials(deepcopy=False)
     done = records(trials, maximize=study.direction.name == "MAXIMIZE")
-    done = [r for r in done if not trials[r.number].user_attrs.get("rankine:abandoned")]
     best = done[-1].best if done else None
     progress(min(len(done), total), total, best)
 
@@ -292,10 +291,10 @@ def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any
         ranker = objective.space.ranker(trial.params).fit(parts.whole)
         if objective.limits.kept(objective.limits.costs(ranker.coef_, parts.whole)):
             return trial, ranker
-    if not done:
+    if not done and objective.limits == Limits():
         raise ParameterError("no trial finished", fix="Allow more trials, or another space")
     raise ParameterError(
-        f"none of {len(done)} finished trials keeps the limits "
+        f"none of {len(trials)} trials keeps the limits "
         f"(max_weights={objective.limits.max_weights}, "
         f"max_latency={objective.limits.max_latency} ms)",
         fix="Raise the limits, allow more trials, or choose a ranker with an l1 penalty",

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import builtins
+import sys
+import threading
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import rankine
+from rankine.core.errors import (
+    CheckpointError,
+    DivergenceError,
+    FeatureMismatchError,
+    MissingExtraError,
+    ParameterError,
+)
+from rankine.rankers.base import BaseRanker
+from rankine.rankers.search_space import Choice, Number
+from rankine.solvers.base import Solution
+from rankine.tune.parts import data_digest, make_parts
+
+
+class Means(BaseRanker):
+    """Weights by differences of means; ``keep`` the largest of them."""
+
+    _system = "means"
+    search_space: ClassVar = {"power": Number(0.1, 10.0, log=True), "flip": Choice((False, True))}
+
+    def __init__(
+        self, power=1.0, flip=False, keep=99, breaks=None, metric="map", scale="none",
+        early_stopping=None, warm_start=False, random_state=None,
+    ):  # fmt: skip
+        self.power, self.flip, self.keep, self.breaks = power, flip, keep, breaks
+        self.metric, self.scale, self.early_stopping = metric, scale, early_stopping
+        self.warm_start, self.random_state = warm_start, random_state
+
+    def _solve(self, job):
+        if self.breaks == "always" or (self.breaks == "flipped" and self.flip):
+            raise DivergenceError("weights left the finite numbers")
+        if self.breaks == "interrupt":
+            raise KeyboardInterrupt
+        X, y = np.asarray(job.data.X), job.data.y
+        coef = X[y > 0].mean(0) - X[y <= 0].mean(0)
+        coef[np.argsort(-np.abs(coef))[int(self.keep) :]] = 0.0
+        coef = np.sign(coef) * np.abs(coef) ** self.power
+        return Solution(-coef if self.flip else coef, 0.0, {}, 1, [], "done")
+
+
+def make_data(seed=0, n_queries=24):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(10 * n_queries, 4))
+    y = (X @ [1.0, -0.5, 0.1, 0.0] + 0.3 * rng.normal(size=len(X)) > 0.4).astype(int)
+    days = np.repeat(np.arange(n_queries), 10)
+    return rankine.Dataset.from_arrays(X, y, days, columns={"day": days[::-1]})
+
+
+def tune(data=None, **options):
+    given = {"ranker": Means(), "metric": "map", "folds": 3, "trials": 8, **options}
+    return rankine.tune(make_data() if data is None else data, **given)
+
+
+def test_the_result_holds_the_best_model_and_how_it_was_found():
+    found = tune(trials=12)
+    assert found.best_params["flip"] is False
+    values = [r.value for r in found.trace if r.value is not None]
+    assert found.best_value == max(values) == found.trace[-1].best
+    assert len(found.trace) == 12
+    again = Means(**found.best_params, random_state=0).fit(make_data())
+    np.testing.assert_array_equal(found.model.to_dense(), again.coef_)
+    assert set(found.importances) == {"power", "flip"}
+    assert found.to_dict()["trials"][0]["state"] == "complete"
+    assert found.test is None
+
+
+def test_the_value_is_the_mean_over_folds():
+    found = tune(trials=2, prune=False)
+    first = found.trace[0]
+    expected = rankine.cross_validate(
+        Means(**first.parameters), make_data(), cv=3, metric="map", random_state=0
+    )
+    assert first.value == pytest.approx(expected.mean, abs=1e-12)
+
+
+def test_hopeless_trials_are_pruned_and_never_win():
+    states = [r.state for r in tune(trials=12, folds=5).trace]
+    assert "pruned" in states
+    assert "pruned" not in [r.state for r in tune(trials=12, folds=5, prune=False).trace]
+
+
+def test_errors_are_minimised():
+    found = tune(metric="pairwise-error")
+    assert found.best_value == min(r.value for r in found.trace if r.value is not None)
+    assert found.best_params["flip"] is False
+
+
+def test_trials_is_a_total_and_a_resumed_study_goes_on_the_same_way(tmp_path):
+    whole = tune(trials=9)
+    tune(trials=4, study=tmp_path / "s.db")
+    resumed = tune(trials=9, study=tmp_path / "s.db")
+    assert [r.parameters for r in resumed.trace] == [r.parameters for r in whole.trace]
+    assert resumed.best_value == whole.best_value
+    assert len(tune(trials=3, study=tmp_path / "s.db").trace) == 9
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"data": make_data(1)}, "data"),
+        ({"metric": "mrr"}, "metric"),
+        ({"space": {"power": "0.5..2"}}, r"space\.searched\.power"),
+        ({"parameters": {"flip": False}}, "flip"),
+        ({"folds": 4}, "parts"),
+        ({"seed": 1}, "seed"),
+        ({"ranker": Means(keep=2)}, "keep"),
+        ({"max_weights": 3}, "limits"),
+    ],
+)
+def test_a_study_is_not_continued_on_something_else(tmp_path_factory, change, named):
+    folder = tmp_path_factory.getbasetemp() / "refusals"
+    folder.mkdir(exist_ok=True)
+    tune(trials=1, study=folder / "s.db")
+    with pytest.raises(CheckpointError, match=named):
+        tune(**{"trials": 1, "study": folder / "s.db", **change})
+
+
+def test_digest_sees_weights_and_columns():
+    data = make_data()
+    weighted = rankine.Dataset.from_arrays(data.X, data.y, data.qid, weight=np.arange(240) + 1.0)
+    plain = rankine.Dataset.from_arrays(data.X, data.y, data.qid)
+    assert len({data_digest(d) for d in (data, weighted, plain)}) == 3
+
+
+def test_two_workers_give_a_valid_study(tmp_path):
+    found = tune(trials=10, workers=2, study=tmp_path / "s.db")
+    assert len(found.trace) == 10
+    assert {r.state for r in found.trace} <= {"complete", "pruned"}
+
+
+def test_two_searches_at_once_share_a_study(tmp_path):
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(tune(trials=8, study=tmp_path / "s.db")))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 2
+    assert results[0].best_value == results[1].best_value
+    assert len(results[0].trace) == len(results[1].trace) == 8
+
+
+def test_bad_settings_fail_alone():
+    found = tune(ranker=Means(breaks="flipped"), trials=12)
+    failed = [r for r in found.trace if r.state == "failed"]
+    assert failed
+    assert all(r.parameters["flip"] and "finite" in r.reason for r in failed)
+    assert found.best_params["flip"] is False
+
+
+def test_a_search_in_which_everything_fails_says_why():
+    with pytest.raises(DivergenceError, match="finite"):
+        tune(ranker=Means(breaks="always"), trials=30)
+
+
+def test_an_interrupted_trial_is_queued_again(tmp_path):
+    study = tmp_path / "s.db"
+    with pytest.raises(KeyboardInterrupt):
+        tune(ranker=Interrupted(), study=study, trials=4)
+    Interrupted.armed = False
+    found = tune(ranker=Interrupted(), study=study, trials=4)
+    assert [r.state for r in found.trace].count("complete") >= 1
+    assert len(found.trace) == 4
+    started = found.study.trials[0]
+    assert started.user_attrs["rankine:abandoned"]
+    assert found.trace[0].parameters == started.params
+
+
+class Interrupted(Means):
+    armed = True
+
+    def _solve(self, job):
+        if self.armed:
+            raise KeyboardInterrupt
+        return super()._solve(job)
+
+
+def test_limits_on_weights_are_kept():
+    space = {"keep": "1..4"}
+    free = tune(space=space, trials=12)
+    found = tune(space=space, trials=12, max_weights=2)
+    assert max(r.weights for r in free.trace) > 2
+    assert found.model.nnz <= 2
+    assert not all(r.feasible for r in found.trace)
+    with pytest.raises(ParameterError, match="max_weights=1"):
+        tune(max_weights=1, trials=3)
+
+
+def test_a_limit_on_latency_is_kept():
+    assert tune(max_latency=1e3, trials=2).best_value > 0.2
+    with pytest.raises(ParameterError, match="max_latency"):
+        tune(max_latency=1e-9, trials=2)
+
+
+def test_parts():
+    data = make_data()
+    early, late = make_parts(data, None, None, "time:0.5,0.5", "day", 0).pairs[0]
+    assert early.columns["day"].max() < late.columns["day"].min()
+    three = make_parts(data, None, None, "time:0.5,0.25,0.25", None, 0)
+    assert three.test.n_queries == 6
+    assert three.whole.n_queries == 18
+    folds = make_parts(data, None, None, None, None, 0).pairs
+    assert len(folds) == 5
+    for train, held in folds:
+        assert not set(train.qid.tolist()) & set(held.qid.tolist())
+    with pytest.raises(ParameterError, match="validation set"):
+        make_parts(data, data, 3, None, None, 0)
+    with pytest.raises(ParameterError, match="folds"):
+        make_parts(data, None, 3, "time:1,1", None, 0)
+    narrow = rankine.Dataset.from_arrays(data.X[:, :2], data.y, data.qid)
+    with pytest.raises(FeatureMismatchError):
+        make_parts(data, narrow, None, None, None, 0)
+
+
+def test_a_split_in_three_is_tested_once():
+    found = tune(folds=None, split="time:0.5,0.25,0.25", time_column="day", trials=3)
+    assert 0 < found.test <= 1
+
+
+def test_validation_data_judges_and_does_not_train():
+    data, valid = make_data(), make_data(1)
+    found = tune(data, valid=valid, folds=None, trials=3)
+    fitted = Means(**found.best_params, metric="map").fit(data)
+    assert found.best_value == pytest.approx(fitted.score(valid))
+    np.testing.assert_array_equal(found.model.to_dense(), fitted.coef_)
+
+
+def test_all_rankers_at_once():
+    fast = {"spd.n_iter": [500], "ranker": ["spd", "least-squares"]}
+    found = tune(ranker="auto", space=fast, trials=4)
+    assert found.best_params["ranker"] in {"spd", "least-squares"}
+    assert type(found.ranker)._system == found.best_params["ranker"]
+
+
+def test_drawing(tmp_path):
+    from rankine.tune.plot import save_plot
+
+    found = tune(trials=3)
+    save_plot(found, str(tmp_path / "trace.svg"))
+    assert "<svg" in (tmp_path / "trace.svg").read_text()
+    assert found.plot().get_xlabel() == "trial"
+
+
+def test_the_package_is_the_function_and_holds_the_sampler():
+    assert callable(rankine.tune)
+    assert rankine.tune.ThompsonSampler is sys.modules["rankine.tune.thompson"].ThompsonSampler
+    with pytest.raises(AttributeError, match="absent"):
+        _ = rankine.tune.absent
+
+
+def test_without_optuna_the_error_says_what_to_install(monkeypatch):
+    from rankine.tune.extra import import_optuna
+
+    real = builtins.__import__
+
+    def without(name, *arguments, **options):
+        if name == "optuna":
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"rankine\[tune\]"):
+        import_optuna()
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(ParameterError, match="at least 1"):
+        tune(trials=0)
+    with pytest.raises(ParameterError, match="no ranker"):
+        tune(ranker="forest")
