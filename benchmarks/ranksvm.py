@@ -51,7 +51,7 @@ def peer_run(binary, data, C):
     """Training seconds and final objective that liblinear-ranksvm reports."""
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder, "data.svm")
-        writer_for(text)(text, data)
+        writer_for(text).write_blocks([data], text)
         out = subprocess.run(
             [binary, "-t", "1", "-c", repr(C), str(text), str(Path(folder, "model"))],
             capture_output=True,
@@ -115,6 +115,7 @@ def main(argv=None):
     measure(Dataset.from_arrays(X[:1000], utility[:1000]))  # compile
     measure(Dataset.from_arrays(X[:40_000], utility[:40_000]))
     entries = []
+    measure(Dataset.from_arrays(X[:1000], utility[:1000]))  # compile
     for m in options.sizes:
         entries.append(measure(Dataset.from_arrays(X[:m], utility[:m]), options.peer))
         print(entries[-1], flush=True)
