@@ -291,8 +291,11 @@ def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any
         ranker = objective.space.ranker(trial.params).fit(parts.whole)
         if objective.limits.kept(objective.limits.costs(ranker.coef_, parts.whole)):
             return trial, ranker
-    if not done and objective.limits == Limits():
-        raise ParameterError("no trial finished", fix="Allow more trials, or another space")
+    reasons = [t.user_attrs["reason"] for t in trials if "reason" in t.user_attrs]
+    if not done and reasons:
+        raise ParameterError(
+            f"no trial finished; the last failed since {reasons[-1]}", fix="Search another space"
+        )
     raise ParameterError(
         f"none of {len(trials)} trials keeps the limits "
         f"(max_weights={objective.limits.max_weights}, "

@@ -84,8 +84,7 @@ class Space:
             self.dimensions[name] = self._changed(name, given)
         for name, value in (fixed or {}).items():
             self._check_name(name, "parameters")
-            self.dimensions.pop(name, None)
-            self.fixed[name] = value
+            self.fixed[name] = _word(value, self.dimensions.pop(name, None))
         self._fix_single_choices()
         if not self.dimensions:
             raise ParameterError(
@@ -169,6 +168,8 @@ class Space:
             found = Choice(tuple(given))
         else:
             found = Choice((given,))
+        if isinstance(found, Choice):
+            found = replace(found, options=tuple(_word(v, declared) for v in found.values))
         if declared is not None and not (found.when or found.unless):
             found = replace(found, when=declared.when, unless=declared.unless)
         elif declared is None and self._several and name != RANKER:
@@ -222,6 +223,12 @@ class Space:
         dimension = self.dimensions[name]
         others = [k for k in (*dimension.when, *dimension.unless) if k in self.dimensions]
         return 1 + max((self._depth(other) for other in others), default=-1)
+
+
+def _word(value: Any, declared: Choice | Number | None) -> Any:
+    """The value; None is the word "none" where that is one of the declared words."""
+    named = isinstance(declared, Choice) and "none" in declared.values
+    return "none" if value is None and named else value
 
 
 def _suggest(trial: Any, name: str, dimension: Choice | Number) -> Any:

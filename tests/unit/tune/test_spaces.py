@@ -67,6 +67,13 @@ def test_narrowing_keeps_conditions_and_adds_parameters():
     assert distributions["l1"] == optuna.distributions.FloatDistribution(1e-4, 1e-2, log=True)
 
 
+def test_none_is_a_word_where_the_ranker_says_so():
+    space = Space({"ranksvm": RankSVM()}, {"scale": "none,standard", "C": "none,1"})
+    assert space.dimensions["scale"].values == ("none", "standard")
+    assert space.dimensions["C"].values == (None, 1)
+    assert Space({"ranksvm": RankSVM()}, None, {"scale": None}).fixed == {"scale": "none"}
+
+
 def test_unknown_parameters_and_empty_spaces_are_refused():
     with pytest.raises(ParameterError, match="'lambda'"):
         Space({"ranksvm": RankSVM()}, {"lambda": "1..2"})

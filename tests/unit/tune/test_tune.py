@@ -164,6 +164,8 @@ def test_bad_settings_fail_alone():
 def test_a_search_in_which_everything_fails_says_why():
     with pytest.raises(DivergenceError, match="finite"):
         tune(ranker=Means(breaks="always"), trials=30)
+    with pytest.raises(ParameterError, match=r"no trial finished.*finite"):
+        tune(ranker=Means(breaks="always"), trials=2)
 
 
 def test_an_interrupted_trial_is_queued_again(tmp_path):

@@ -1,0 +1,81 @@
+"""``rankine tune`` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import rankine.cli.main
+import rankine.cli.tune  # noqa: F401 - attaches the command
+from rankine.cli._tuning import read_space
+from rankine.cli.app import app
+from rankine.core.errors import CheckpointError, ParameterError
+from rankine.model import LinearModel
+
+pytestmark = pytest.mark.cli
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in ("train.txt", "vali.txt"):
+        lines = []
+        for q in range(20):
+            for x in rng.normal(size=(8, 3)):
+                label = int(x[0] - x[1] + 0.3 * rng.normal() > 0.5)
+                features = " ".join(f"{j}:{value:.4f}" for j, value in enumerate(x, 1))
+                lines.append(f"{label} qid:{q} {features}\n")
+        (tmp_path / name).write_text("".join(lines))
+    return tmp_path
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["tune", *arguments], catch_exceptions=False)
+
+
+COMMON = ("--ranker", "least-squares", "--metric", "map", "--study", "s.db")
+
+
+def test_one_command_gives_a_model_and_goes_on_where_it_stopped(files):
+    arguments = ("train.txt", "--valid", "vali.txt", *COMMON)
+    first = call(*arguments, "--trials", "3", "--out", "m.rankine", "--plot", "trace.png")
+    assert first.exit_code == 0
+    assert "best" in first.stdout
+    assert "gamma" in first.stdout
+    assert (files / "trace.png").stat().st_size > 1000
+    model = LinearModel.load("m.rankine")
+    assert (model.n_features, model.metric) == (3, "map")
+    again = json.loads(call(*arguments, "--trials", "4", "--json").stdout)
+    assert [t["number"] for t in again["trials"]] == [0, 1, 2, 3]
+    assert again["best_value"] == max(t["value"] for t in again["trials"])
+    assert again["study"] == "s.db"
+    with pytest.raises(CheckpointError, match="space"):
+        call(*arguments, "--trials", "4", "--space", "gamma=1e-3..1")
+    with pytest.raises(CheckpointError, match="validation"):
+        call("train.txt", "--valid", "train.txt", *COMMON)
+
+
+def test_space_set_folds_and_workers(files):
+    found = json.loads(
+        call(
+            "train.txt", "--ranker", "least-squares", "--folds", "2", "--trials", "4", "--json",
+            "--space", "gamma=1e-3..1", "--space", "pairs=untied", "--set", "scale=none",
+            "--workers", "2", "--max-weights", "3",
+        ).stdout
+    )  # fmt: skip
+    assert len(found["trials"]) == 4
+    assert set(found["best_params"]) == {"gamma"}
+    assert all(1e-3 <= t["parameters"]["gamma"] <= 1 for t in found["trials"])
+
+
+def test_unreadable_options_are_refused(files):
+    with pytest.raises(ParameterError, match="name=range"):
+        read_space(["gamma"])
+    with pytest.raises(ParameterError, match="latency"):
+        call("train.txt", "--max-latency", "soon")
+    with pytest.raises(ParameterError, match="'nope'"):
+        call("train.txt", "--space", "nope=1..2")
