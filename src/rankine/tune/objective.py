@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rankine.data.dataset import Dataset
 from rankine.metrics import Metric, evaluate
 from rankine.metrics.data_columns import data_columns
+from rankine.rankers.checks import check_count, check_positive
 from rankine.rankers.latency import scoring_latency
 from rankine.tune.extra import import_optuna
 from rankine.tune.parts import Parts
@@ -38,6 +39,12 @@ class Limits:
 
     max_weights: int | None = None
     max_latency: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_weights is not None:
+            check_count("max_weights", self.max_weights)
+        if self.max_latency is not None:
+            check_positive("max_latency", self.max_latency)
 
     def costs(self, coef: NDArray[np.float64], data: Dataset) -> dict[str, float]:
         """What a model costs, of what is limited."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import Any
 
@@ -192,18 +193,29 @@ def _plain(ranker: Any) -> dict[str, str]:
 def _work(
     shared: SharedStudy, objective: Objective, total: int, workers: int, progress: Report | None
 ) -> None:
+    stop = threading.Event()
     if workers == 1:
-        _worker(shared, objective, total, progress)
+        _worker(shared, objective, total, progress, stop)
         return
+    given = (shared, objective, total, progress, stop)
     with ThreadPoolExecutor(workers) as pool:
-        runs = [pool.submit(_worker, shared, objective, total, progress) for _ in range(workers)]
-        for run in runs:
-            run.result()
+        runs = [pool.submit(_worker, *given) for _ in range(workers)]
+        try:
+            for run in as_completed(runs):
+                run.result()
+        finally:
+            stop.set()  # after an error, the others end with the trial they are at
 
 
-def _worker(shared: SharedStudy, objective: Objective, total: int, progress: Report | None) -> None:
+def _worker(
+    shared: SharedStudy,
+    objective: Objective,
+    total: int,
+    progress: Report | None,
+    stop: threading.Event,
+) -> None:
     """Run trials until the study is complete, also those that dead workers leave behind."""
-    while True:
+    while not stop.is_set():
         trial = shared.claim(total)
         if trial is not None:
             _run_trial(shared, objective, trial)

@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ class SharedStudy:
     ) -> None:
         self.path = None if path is None else Path(path)
         self._owner = own_name()
+        self._in_memory = threading.Lock()
         optuna = import_optuna()
         storage: Any
         with self.lock():
@@ -77,7 +79,7 @@ class SharedStudy:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Be alone with the study."""
-        with nullcontext() if self.path is None else _exclusive(self.path):
+        with self._in_memory if self.path is None else _exclusive(self.path):
             yield
 
     def claim(self, total: int) -> Any:

@@ -283,3 +283,10 @@ def test_nonsense_is_refused():
         tune(trials=0)
     with pytest.raises(ParameterError, match="no ranker"):
         tune(ranker="forest")
+    with pytest.raises(ParameterError, match="max_weights"):
+        tune(max_weights=0)
+
+
+def test_an_error_in_one_worker_ends_all():
+    with pytest.raises(KeyboardInterrupt):
+        tune(ranker=Means(breaks="interrupt"), trials=50, workers=2)
