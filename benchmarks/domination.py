@@ -1,17 +1,15 @@
-"""Domination rank: time to a duality gap, growth with the number of rows, many topics.
+"""Domination rank: time to a duality gap, growth with the number of rows.
 
-    python -m benchmarks.domination [--rows 781265] [--share 0.03] [--topics 100]
+    python -m benchmarks.domination [--rows 781265] [--share 0.03]
         [--npz FILE --labels FILE --test FILE]
 
-One core unless ``--topics`` is given: then so many topics (the most frequent words stand for them)
-are learnt on two threads and compared with one topic on one. CPU seconds; compilation excluded.
+One core; CPU seconds; compilation excluded.
 ``--npz`` (data, indices, indptr, shape), ``--labels`` (y) and ``--test`` replace the generator.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 
 import numpy as np
@@ -19,7 +17,7 @@ from scipy import sparse
 
 from benchmarks.machine import save
 from benchmarks.workloads import rcv1_like
-from rankine import DominationRanker, fit_topics
+from rankine import DominationRanker
 from rankine.metrics import evaluate
 
 
@@ -46,34 +44,10 @@ def growth(X, y, share):
     return found, float(slope)
 
 
-def heaviest(column):
-    """Indicator of the tenth of a word's documents in which it weighs most."""
-    return (column > np.quantile(column.data, 0.9)).astype(float)
-
-
-def many_topics(X, count):
-    """Wall seconds of ``count`` topics on two threads over one on one, and memory over the data."""
-    columns = sparse.csc_matrix(X)
-    seen = np.diff(columns.indptr)
-    words = np.argsort(-seen)[200 : 200 + count]
-    Y = sparse.hstack([heaviest(columns[:, [word]]) for word in words]).tocsc()
-    begun = time.perf_counter()
-    fit_topics(columns, Y[:, [0]], absent="zero", n_threads=1, tol=1e-3)
-    one = time.perf_counter() - begun
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    begun = time.perf_counter()
-    fit_topics(columns, Y, absent="zero", n_threads=2, tol=1e-3)
-    many = time.perf_counter() - begun
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    size = columns.data.nbytes + columns.indices.nbytes + columns.indptr.nbytes
-    return {"one": one, "many": many, "ratio": many / one, "added": (after - before) * 1024 / size}
-
-
 def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--rows", type=int, default=781_265)
     arguments.add_argument("--share", type=float, default=0.03, help="l1 / largest l1")
-    arguments.add_argument("--topics", type=int, default=0)
     arguments.add_argument("--npz")
     arguments.add_argument("--labels")
     arguments.add_argument("--test")
@@ -101,8 +75,6 @@ def main() -> None:
         Xt, yt = read(options.test)
         results["test_auc"] = float(evaluate("auc", yt, Xt @ ranker.coef_))
     results["growth"], results["exponent"] = growth(X, y, options.share)
-    if options.topics:
-        results["topics"] = many_topics(X, options.topics)
     for name, value in results.items():
         print(f"{name:20s} {value}")
     save("domination", results)

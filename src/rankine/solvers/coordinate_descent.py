@@ -47,8 +47,12 @@ class Penalty:
     l2: float
 
     def value(self, w: NDArray[np.float64]) -> float:
-        """Value at w."""
-        return float(self.l1 * np.abs(w).sum() + 0.5 * self.l2 * (w @ w))
+        """Value at w.
+
+        Not ``w @ w``: BLAS threads long vectors, so its bits depend on the number of cores, and
+        on a busy machine its threads wait for each other for longer than a sweep takes.
+        """
+        return float(self.l1 * np.abs(w).sum() + 0.5 * self.l2 * np.square(w).sum())
 
 
 @dataclass(frozen=True)
@@ -256,7 +260,7 @@ def extrapolated(recent: list[NDArray[np.float64]]) -> NDArray[np.float64] | Non
     """Weights that the sequence tends to, zeros kept at zero; None when it cannot be told."""
     points = np.array(recent)
     steps = np.diff(points, axis=0)
-    gram = steps @ steps.T
+    gram = np.einsum("ij,kj->ik", steps, steps)  # not BLAS, see Penalty.value
     size = float(np.trace(gram))
     if not size > 0.0:
         return None
@@ -264,7 +268,7 @@ def extrapolated(recent: list[NDArray[np.float64]]) -> NDArray[np.float64] | Non
     total = float(shares.sum())
     if not np.isfinite(total) or total == 0.0:
         return None
-    target = (shares / total) @ points[1:]
+    target = np.einsum("i,ij->j", shares / total, points[1:])
     # A weight that the last sweep set to zero stays there, and none changes its sign.
     keep = np.sign(target) == np.sign(points[-1])
     return np.where(keep, target, 0.0) if np.isfinite(target).all() else None

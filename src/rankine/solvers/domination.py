@@ -54,5 +54,7 @@ def lower_bound(loss: Domination, slopes: NDArray[np.float64], penalty: Penalty)
     best = dual_value(loss, kappa)
     if penalty.l2 > 0.0 and kappa < 1.0:
         excess = np.maximum(np.abs(slopes) - penalty.l1, 0.0)
-        best = max(best, dual_value(loss, 1.0) - float(excess @ excess) / (2.0 * penalty.l2))
+        best = max(
+            best, dual_value(loss, 1.0) - float(np.square(excess).sum()) / (2.0 * penalty.l2)
+        )
     return best
