@@ -1,84 +1,44 @@
-"""ElasticRank on purchase lists: time and quality of one pass, sparsity, streams, memory, LETOR.
+"""ElasticRank: CPU seconds of one pass from memory, passes over files, the LETOR protocol.
 
-    python -m benchmarks.elastic clicks [--lists 100000] [--train NPZ --test NPZ]
-    python -m benchmarks.elastic stream FILE [--n-features 1048576]
-    python -m benchmarks.elastic memory [--megabytes 2000]
+    python -m benchmarks.elastic speed [--lists 1000000] [--train NPZ]
+    python -m benchmarks.elastic stream FILE ... [--n-features 1048576]
     python -m benchmarks.elastic letor FOLDER [--script letor3]
 
-``clicks`` makes lists of about 10 items with 40 non-zeros in 2^20 hashed features, or takes two
-npz files (``data``, ``indices``, ``indptr``, ``y``, ``qid``). One thread, CPU seconds.
+Quality on purchase lists is in ``benchmarks.elastic_clicks``, memory in ``elastic_memory``.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import tempfile
 import time
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from scipy import sparse
 
 import rankine
-from benchmarks.machine import save
+from benchmarks.elastic_clicks import part, read_npz
+from benchmarks.machine import add
 from benchmarks.workloads import click_lists
-from rankine import Dataset, ElasticRanker, SPDRanker
+from rankine import ElasticRanker
+from rankine.data.save import save
 from rankine.metrics import evaluate
 
-#: Settings of the rows of the table.
-DENSE = {"adaptive": True, "eta0": 0.2, "l1": 0.0, "l2": 0.0, "random_state": 1}
-VARIANTS = {
-    "rda adaptive ndcg": DENSE,
-    "rda adaptive ndcg l1=1e-5": {**DENSE, "l1": 1e-5},
-    "rda adaptive ndcg l1=3e-5": {**DENSE, "l1": 3e-5},
-    "rda adaptive ndcg n_nonzero=2000": {**DENSE, "n_nonzero": 2000},
-    "rda adaptive pairwise": {**DENSE, "objective": "pairwise"},
-    "rda adaptive pointwise": {**DENSE, "objective": "pointwise"},
-    "rda ndcg": {**DENSE, "adaptive": False, "eta0": 3.0},
-    "fobos ndcg": {**DENSE, "adaptive": False, "optimizer": "fobos", "eta0": 2.0},
-}
+SETTING = {"adaptive": True, "eta0": 0.2, "random_state": 1}
+REPEATS = 3
 
 
-def read_npz(path):
-    with np.load(path) as file:
-        shape = tuple(file["shape"]) if "shape" in file else (len(file["y"]), 2**20)
-        X = sparse.csr_matrix((file["data"], file["indices"], file["indptr"]), shape=shape)
-        return Dataset.from_arrays(X, file["y"].astype(float), file["qid"])
-
-
-def recalls(ranker, test):
-    scores = ranker.predict(test)
-    return [float(evaluate(f"recall@{k}", test.y, scores, test.queries)) for k in (1, 4)]
-
-
-def clicks(train, test):
-    """CPU seconds, weights and recall of one pass, beside SPD."""
-    few = train.take_queries(np.arange(50))
-    rows = []
-    for name, parameters in VARIANTS.items():
-        ElasticRanker(**parameters).fit(few)  # compiles
+def speed(train):
+    """CPU seconds of ``fit`` (random order, progressive validation), one thread, three times."""
+    ElasticRanker(**SETTING).fit(part(train, 0, 50))  # compiles
+    seconds = []
+    for _ in range(REPEATS):
         begun = time.process_time()
-        ranker = ElasticRanker(**parameters).fit(train)
-        seconds = time.process_time() - begun
-        r1, r4 = recalls(ranker, test)
-        row = {
-            "model": name,
-            "cpu_s": round(seconds, 2),
-            "us_a_row": round(seconds / train.n_rows * 1e6, 3),
-            "weights": int(np.count_nonzero(ranker.coef_)),
-            "recall@1": r1,
-            "recall@4": r4,
-        }
-        rows.append(row)
-        print(row, flush=True)
-    for lam in (1e-6, 1e-5, 1e-4):
-        ranker = SPDRanker(n_iter=1_000_000, lam=lam, random_state=1).fit(train)
-        r1, r4 = recalls(ranker, test)
-        rows.append({"model": f"spd 1M steps lam={lam:g}", "recall@1": r1, "recall@4": r4})
-        print(rows[-1], flush=True)
-    return rows
+        ElasticRanker(**SETTING).fit(train)
+        seconds.append(round(time.process_time() - begun, 2))
+    us_a_row = round(min(seconds) / train.n_rows * 1e6, 3)
+    return {"rows": train.n_rows, "cpu_s": seconds, "us_a_row": us_a_row}
 
 
 class Blocks:
@@ -91,39 +51,35 @@ class Blocks:
         return iter(self.blocks)
 
 
+def timed(work):
+    """Wall and CPU seconds of a call."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
 def stream(file, n_features):
-    """Wall seconds of a pass that only reads, and of one that also learns."""
+    """Best wall and CPU seconds of passes that only read, and of passes that also learn.
+
+    ``ratio`` compares wall times. ``ratio_one_core`` compares CPU seconds: what would be left if
+    reading and learning had to share one core.
+    """
     scan = rankine.scan(file, n_features=n_features, dtype="float32")
-    ElasticRanker(**DENSE).fit_stream(Blocks([next(iter(scan))], n_features))  # compiles
-    begun = time.perf_counter()
-    rows = sum(block.n_rows for block in scan)
-    reading = time.perf_counter() - begun
-    begun = time.perf_counter()
-    ElasticRanker(**DENSE).fit_stream(scan)
-    learning = time.perf_counter() - begun
-    return [{"rows": rows, "read_s": reading, "learn_s": learning, "ratio": reading / learning}]
-
-
-def memory(megabytes):
-    """Peak memory above the imported interpreter while learning from a long generated file."""
-    few = click_lists(500, seed=3)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "lists.txt"
-        cells = zip(few.X.indices.reshape(-1, 40), few.X.data.reshape(-1, 40), strict=True)
-        tails = [" ".join(f"{j + 1}:{v:g}" for j, v in zip(*row, strict=True)) for row in cells]
-        rows = [f"{y:g} qid:{{q}} {tail}\n" for y, tail in zip(few.y, tails, strict=True)]
-        size = sum(map(len, rows))
-        lists = few.qid.tolist()
-        with path.open("w", encoding="utf-8") as file:
-            for k in range(int(megabytes * 2**20 / size) + 1):
-                numbered = zip(rows, lists, strict=True)
-                file.write("".join(r.replace("{q}", str(q + 1000 * k), 1) for r, q in numbered))
-        del few, cells, tails, rows
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        scan = rankine.scan(path, n_features=2**20, dtype="float32")
-        ranker = ElasticRanker(**DENSE).fit_stream(scan)
-        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return [{"rows": ranker.training_["rows"], "above_import_mb": (after - before) / 1024}]
+    ElasticRanker(**SETTING).fit_stream(Blocks([next(iter(scan))], n_features))  # compiles
+    reading, learning, rows = [], [], []
+    for _ in range(REPEATS):
+        reading.append(timed(lambda: rows.append(sum(block.n_rows for block in scan))))
+        learning.append(timed(lambda: ElasticRanker(**SETTING).fit_stream(scan)))
+    read, learn = np.min(reading, axis=0), np.min(learning, axis=0)
+    return {
+        "format": Path(file).suffix,
+        "megabytes": round(Path(file).stat().st_size / 1e6, 1),
+        "rows": rows[0],
+        "read_wall_cpu_s": read.round(3).tolist(),
+        "learn_wall_cpu_s": learn.round(3).tolist(),
+        "ratio": round(float(read[0] / learn[0]), 3),
+        "ratio_one_core": round(float(read[1] / learn[1]), 3),
+    }
 
 
 def letor(folder, script):
@@ -153,44 +109,51 @@ def measure(name, ranker, data):
     return float(evaluate(name, data.y, ranker.predict(data), data.queries))
 
 
+def generated(lists):
+    """Speed on generated lists, from memory and from files of two formats."""
+    train = click_lists(lists, seed=1)
+    add("elastic", "speed", speed(train))
+    few = part(train, 0, min(lists, 100_000))
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"lists.{suffix}" for suffix in ("txt", "parquet")]
+        for path in paths:
+            save(few, path)
+        add("elastic", "stream", [stream(path, few.n_features) for path in paths])
+
+
 def quick():
     """A tenth of the lists."""
-    save("elastic", {"clicks": clicks(click_lists(100_000, seed=1), click_lists(20_000, seed=2))})
+    generated(100_000)
 
 
 def full():
-    """The size of the peers' figures (takes about 8 GB of memory)."""
-    save("elastic", {"clicks": clicks(click_lists(1_000_000, seed=1), click_lists(20_000, seed=2))})
+    """The size of the peers' figures."""
+    generated(1_000_000)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parts = parser.add_subparsers(dest="part", required=True)
-    sub = parts.add_parser("clicks")
-    sub.add_argument("--lists", type=int, default=100_000)
+    sub = parts.add_parser("speed")
+    sub.add_argument("--lists", type=int, default=1_000_000)
     sub.add_argument("--train")
-    sub.add_argument("--test")
     sub = parts.add_parser("stream")
-    sub.add_argument("file")
+    sub.add_argument("files", nargs="+")
     sub.add_argument("--n-features", type=int, default=2**20)
-    sub = parts.add_parser("memory")
-    sub.add_argument("--megabytes", type=float, default=2000)
     sub = parts.add_parser("letor")
     sub.add_argument("folder")
     sub.add_argument("--script", default="letor3")
     options = parser.parse_args()
-    if options.part == "clicks" and options.train:
-        rows = clicks(read_npz(options.train), read_npz(options.test))
-    elif options.part == "clicks":
-        rows = clicks(click_lists(options.lists, seed=1), click_lists(20_000, seed=2))
+    if options.part == "speed":
+        given = options.train
+        found = speed(read_npz(given) if given else click_lists(options.lists, seed=1))
     elif options.part == "stream":
-        rows = stream(options.file, options.n_features)
-    elif options.part == "memory":
-        rows = memory(options.megabytes)
+        found = [stream(file, options.n_features) for file in options.files]
     else:
-        rows = letor(options.folder, options.script)
-    for row in rows:
-        print(row)
+        found = letor(options.folder, options.script)
+    print(found)
+    name = f"{options.part} {options.script}" if options.part == "letor" else options.part
+    add("elastic", name, found)
 
 
 if __name__ == "__main__":

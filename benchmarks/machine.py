@@ -39,3 +39,11 @@ def save(name, results):
         json.dumps({"machine": describe(), **results}, indent=1) + "\n", encoding="utf-8"
     )
     print(f"written: {path}")
+
+
+def add(name, part, results):
+    """Replace one part of the results ``name`` and keep the others."""
+    path = RESULTS / f"{name}.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    known.pop("machine", None)
+    save(name, {**known, part: results})

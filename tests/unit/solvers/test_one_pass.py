@@ -235,6 +235,7 @@ def test_lists_with_one_level_teach_nothing_and_take_no_step():
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the JIT off: NumPy sees the overflow
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # numpy's word with the JIT off
 def test_divergence_names_the_query():
     data = Dataset.from_arrays(
         np.array([[1e300], [-1e300]] * 3), [1, 0] * 3, np.repeat([7, 8, 9], 2)
