@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 
 import rankine
-from benchmarks.elastic_clicks import part, read_npz
+from benchmarks.elastic_clicks import PLAIN, part, read_npz
 from benchmarks.machine import add
 from benchmarks.workloads import click_lists
 from rankine import ElasticRanker
 from rankine.data.save import save
 from rankine.metrics import evaluate
 
-SETTING = {"adaptive": True, "eta0": 0.2, "random_state": 1}
+SETTING = {**PLAIN, "eta0": 0.2, "random_state": 1}
 REPEATS = 3
 
 

@@ -28,7 +28,8 @@ from rankine import Dataset, ElasticRanker, SPDRanker
 from rankine.metrics import evaluate
 
 HELD_OUT = 20_000
-STEPS = tuple({"optimizer": "rda", "adaptive": True, "eta0": eta} for eta in (0.1, 0.2, 0.4))
+PLAIN = {"optimizer": "rda", "adaptive": True, "l1": 0.0, "l2": 0.0}
+STEPS = tuple({**PLAIN, "eta0": eta} for eta in (0.1, 0.2, 0.4))
 OBJECTIVES = ("ndcg", "recall@1", "pairwise")
 PENALTIES = (0.0, 3e-6, 1e-5, 3e-5)
 CAPS = {"any size": None, "under 20,000": 19_999, "under 2,000": 1_999}

@@ -90,8 +90,8 @@ class QueryGuard:
 
     Ids that only increase (or only decrease) prove themselves. Ids are remembered in case the
     order breaks: integers exactly, strings by 128 bits of BLAKE2b, at most ``max_queries`` of them
-    (about 16 bytes each, 32 for strings). When there were more and the order breaks, the
-    guard says so instead of guessing.
+    (8 bytes each, 16 for strings; about twice as much in a table once the order has broken). When
+    there were more and the order breaks, the guard says so instead of guessing.
     """
 
     def __init__(self, max_queries: int) -> None:
@@ -99,6 +99,7 @@ class QueryGuard:
         self._last: Any = None
         self._direction = 0
         self._monotone = True
+        self._sorted: list[NDArray[np.uint64]] = []  # keys, as long as the order proves them
         self._table: NDArray[np.uint64] | None = None
         self._zero = np.zeros(1, dtype=np.bool_)
         self._used = 0
@@ -142,14 +143,11 @@ class QueryGuard:
     def _remember(self, block: Dataset, starts: NDArray[np.int64], ids: NDArray[Any]) -> None:
         keys = _keys(ids)
         room = self._limit - self._used
-        if self._table is None:
-            self._table = np.zeros((1024, keys.shape[1]), dtype=np.uint64)
-        while 2 * (self._used + min(len(keys), room)) > len(self._table):
-            bigger = np.zeros((2 * len(self._table), keys.shape[1]), dtype=np.uint64)
-            stored = self._table[self._table.any(axis=1)]
-            _insert(bigger, stored, self._zero)
-            self._table = bigger
-        again = _insert(self._table, keys[:room], self._zero)
+        if self._monotone:
+            self._sorted.append(keys[:room])
+            again = -1
+        else:
+            again = _insert(self._roomy_table(keys[:room]), keys[:room], self._zero)
         if again >= 0:
             raise QueryOrderError(
                 f"query {ids[again]} comes back after other queries",
@@ -160,7 +158,23 @@ class QueryGuard:
         self._used += min(len(keys), room)
         if len(keys) > room:
             self._complete = False
-            self._table = None
+            self._sorted, self._table = [], None
+
+    def _roomy_table(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The table of all ids so far, at most half full when ``keys`` are in it too."""
+        size = 1024 if self._table is None else len(self._table)
+        while 2 * (self._used + len(keys)) > size:
+            size *= 2
+        if self._table is None:
+            self._table = np.zeros((size, keys.shape[1]), dtype=np.uint64)
+            for part in self._sorted:
+                _insert(self._table, part, self._zero)
+            self._sorted = []
+        elif size > len(self._table):
+            stored = self._table[self._table.any(axis=1)]
+            self._table = np.zeros((size, keys.shape[1]), dtype=np.uint64)
+            _insert(self._table, stored, self._zero)
+        return self._table
 
 
 def _keys(ids: NDArray[Any]) -> NDArray[np.uint64]:

@@ -122,6 +122,17 @@ def test_more_queries_than_the_guard_remembers():
 
 
 @pytest.mark.kernels
+@pytest.mark.parametrize("kind", [int, str])
+def test_ids_of_the_sorted_part_are_remembered_when_the_order_breaks(kind):
+    ids = [kind(q) for q in [*range(1000, 5000), 10, 7000, 20]]
+    guard = QueryGuard(10_000)
+    assert sum(block.n_rows for block in align(iter(cut(ids, 700)), ReadOptions(), guard)) == 4003
+    guard = QueryGuard(10_000)
+    with pytest.raises(QueryOrderError, match="query 1234 comes back"):
+        list(align(iter(cut([*ids, kind(1234)], 700)), ReadOptions(), guard))
+
+
+@pytest.mark.kernels
 def test_the_guard_is_exact_for_integers():
     rng = np.random.default_rng(0)
     qid = np.unique(rng.integers(-(2**63), 2**63 - 1, 3000))
