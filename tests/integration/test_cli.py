@@ -17,7 +17,7 @@ from rankine.data.shop import shop_log
 pytestmark = pytest.mark.cli
 
 
-def run(*arguments, stdin=None, code=0):
+def run(*arguments, stdin=None, code=0, cwd=None):
     result = subprocess.run(
         [sys.executable, "-c", "from rankine.cli.main import run; run()", *map(str, arguments)],
         capture_output=True,
@@ -25,6 +25,7 @@ def run(*arguments, stdin=None, code=0):
         input=stdin,
         timeout=110,
         env={**os.environ, "COLUMNS": "200"},
+        cwd=cwd,
     )
     assert result.returncode == code, result.stderr
     return result
@@ -130,7 +131,8 @@ def test_stdin_and_streaming(files, tmp_path):
 def test_errors_are_one_line_without_a_traceback(files, arguments, words):
     (files / "bad.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:zero\n")
     names = {"none": files / "none.txt", "bad": files / "bad.txt", "train": files / "train.txt"}
-    result = run(*(a.format(**names) for a in arguments), code=2)
+    result = run(*(a.format(**names) for a in arguments), code=2, cwd=files)
+    assert not (files / "x").exists()
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
     assert "Traceback" not in result.stderr

@@ -33,4 +33,6 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
                 f"ranker {name!r} has no parameter {setting!r}",
                 fix=f"Choose among {', '.join(sorted(known))}",
             )
-    return kind(**settings)
+    # A word such as scale=none is the word where the parameter is a word.
+    words = {n: "none" for n, v in settings.items() if v is None and isinstance(known[n], str)}
+    return kind(**{**settings, **words})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from rankine.cli import _console
 from rankine.cli._progress import training_progress
-from rankine.core.errors import ParameterError
+from rankine.core.errors import LabelError, ParameterError
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
@@ -93,7 +94,11 @@ def train_files(
     model.save(run.out)
     result = _result(estimator, model, run.out)
     if data is not None:
-        result["train"] = _measure(estimator.metric, model, data)
+        try:
+            result["train"] = _measure(estimator.metric, model, data)
+        except LabelError as error:
+            # The model is good; only this figure has no meaning for such labels.
+            _console.say(f"{estimator.metric} on the training data: {error}")
     if run.valid is not None:
         width = {"n_features": estimator.n_features_in_}
         held = held or rankine.load(run.valid, **{**options, **width})

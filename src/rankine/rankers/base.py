@@ -147,7 +147,9 @@ class BaseRanker(BaseEstimator):
         solution = self._solve(prepared.job)
         self.evals_ = [] if monitor is None else monitor.trace
         if monitor is not None and patience is not None and monitor.best_coef is not None:
-            solution = replace(solution, coef=monitor.best_coef, stop_reason="early_stopping")
+            stopped = solution.stop_reason == "callback"
+            reason = "early_stopping" if stopped else solution.stop_reason
+            solution = replace(solution, coef=monitor.best_coef, stop_reason=reason)
         self._keep(solution, prepared.scaling, prepared.data, time.perf_counter() - started)
         return self
 
@@ -165,6 +167,9 @@ class BaseRanker(BaseEstimator):
         callbacks: Sequence[Callback] = (),
     ) -> Prepared:
         """Check and scale what ``fit`` was given."""
+        from rankine.metrics import parse_metric
+
+        parse_metric(self.metric)
         data = self._dataset(X, y, qid, group, sample_weight, reset=True)
         if data.n_rows == 1:
             raise NoPairsError(
