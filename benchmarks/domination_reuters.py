@@ -17,6 +17,7 @@ import lzma
 import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -137,28 +138,40 @@ def split(X, Y, names, seed, options):
     return matrices, labels, [names[t] for t in kept], left_out
 
 
-def run(X, Y, names, seed, options):
-    """All topics of one split."""
-    (Xa, Xb, Xc), (Ya, Yb, Yc), names, left_out = split(X, Y, names, seed, options)
-    rows_of = [sparse.csr_matrix(part) for part in (Xa, Xb)]
-    found = {}
-    for t, name in enumerate(names):
-        dense = passive_aggressive((rows_of[0], Ya[:, t]), (rows_of[1], Yb[:, t]), seed)
-        coef, l1, l2, largest = domination((Xa, Ya[:, t]), (rows_of[1], Yb[:, t]))
-        found[name] = {
-            "positives": [int(part[:, t].sum()) for part in (Ya, Yb, Yc)],
-            "l1_share": l1 / largest,
-            "l2_share": l2 / largest,
-            "pa": measure(Xc @ dense, Yc[:, t], dense),
-            "domination": measure(Xc @ coef, Yc[:, t], coef),
+def one_topic(parts, labels, seed, times):
+    """Both methods on one topic of one split."""
+    (Xa, Xb, Xc), (ya, yb, yc) = parts, labels
+    valid = sparse.csr_matrix(Xb), yb
+    dense = passive_aggressive((sparse.csr_matrix(Xa), ya), valid, seed)
+    coef, l1, l2, largest = domination((Xa, ya), valid)
+    found = {
+        "positives": [int(y.sum()) for y in labels],
+        "l1_share": l1 / largest,
+        "l2_share": l2 / largest,
+        "pa": measure(Xc @ dense, yc, dense),
+        "domination": measure(Xc @ coef, yc, coef),
+    }
+    if times:
+        l2 = max(l2, L2_SHARES[1] * largest)
+        found["seconds"] = {
+            "with l1": training_time((Xa, ya), l1, l2),
+            "without l1": training_time((Xa, ya), 0.0, l2),
         }
-        if options.times:
-            l2 = max(l2, L2_SHARES[1] * largest)
-            found[name]["seconds"] = {
-                "with l1": training_time((Xa, Ya[:, t]), l1, l2),
-                "without l1": training_time((Xa, Ya[:, t]), 0.0, l2),
-            }
-        print(f"split {seed}: {t + 1}/{len(names)} {name}", file=sys.stderr, flush=True)
+    return found
+
+
+def run(X, Y, names, seed, options):
+    """All topics of one split, in processes."""
+    parts, labels, names, left_out = split(X, Y, names, seed, options)
+    found = {}
+    with ProcessPoolExecutor(options.jobs) as pool:
+        waiting = [
+            pool.submit(one_topic, parts, [part[:, t] for part in labels], seed, options.times)
+            for t in range(len(names))
+        ]
+        for name, future in zip(names, waiting, strict=True):
+            found[name] = future.result()
+            print(f"split {seed}: {len(found)}/{len(names)}", file=sys.stderr, flush=True)
     return {"seed": seed, "left_out": left_out, "topics": found}
 
 
@@ -189,6 +202,7 @@ def main() -> None:
     arguments.add_argument("--topics", type=int, default=None, help="only the most frequent")
     arguments.add_argument("--min-positives", type=int, default=5, help="in every part")
     arguments.add_argument("--times", action="store_true")
+    arguments.add_argument("--jobs", type=int, default=1, help="processes")
     arguments.add_argument("--name", default="domination_reuters", help="of the result file")
     options = arguments.parse_args()
     X, Y, names = read_reuters(Path(os.environ["RANKINE_DATA"]) / "reuters21578_lyrl")

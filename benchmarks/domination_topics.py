@@ -91,14 +91,16 @@ def timed(X, Y, threads):
 def measured(folder):
     """Everything, in this process."""
     rng = np.random.default_rng(0)
-    toy = sparse.csc_matrix(rng.random((60, 8)))
+    kind = np.load(folder / "X_data.npy", mmap_mode="r").dtype
+    toy = sparse.csc_matrix(rng.random((60, 8)).astype(kind))
     fit_topics(toy, sparse.csc_matrix((rng.random((60, 3)) < 0.2) * 1.0), n_threads=2, **OPTIONS)
     empty = resident()
     X, Y = read(folder, "X"), read(folder, "Y")
     size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     with Peak() as peak:
         wall, cpu = timed(X, Y, 2)
-    alone = np.array([timed(X, Y[:, [t]], 1) for t in range(0, Y.shape[1], Y.shape[1] // ALONE)])
+    step = max(1, Y.shape[1] // ALONE)
+    alone = np.array([timed(X, Y[:, [t]], 1) for t in range(0, Y.shape[1], step)])
     one_wall, one_cpu = alone.mean(axis=0).tolist()
     return {
         "rows": X.shape[0],
@@ -120,6 +122,7 @@ def main() -> None:
     arguments.add_argument("--rows", type=int, default=128_000)
     arguments.add_argument("--topics", type=int, default=100)
     arguments.add_argument("--npz", help="data, indices, indptr, shape; else generated")
+    arguments.add_argument("--name", default="domination_topics", help="of the result file")
     arguments.add_argument("--measure", help=argparse.SUPPRESS)
     options = arguments.parse_args()
     if options.measure:
@@ -138,7 +141,7 @@ def main() -> None:
     results = json.loads(told)
     for name, value in results.items():
         print(f"{name:20s} {value}")
-    save("domination_topics", results)
+    save(options.name, results)
 
 
 if __name__ == "__main__":
