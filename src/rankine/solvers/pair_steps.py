@@ -92,7 +92,7 @@ def _passive_aggressive_step(
     z = dot(w, rows, a, b)
     loss = 1.0 - z if t > 0.0 else abs(z)
     if loss > 0.0:
-        norm2 = row_diff_norm2(rows, a, b)
+        norm2 = row_diff_norm2(rows, a, b, w.scratch)
         if norm2 > 0.0:
             step = min(learner.C, loss / norm2)
             add(w, rows, a, b, step if t > 0.0 or z < 0.0 else -step)
@@ -102,7 +102,7 @@ def _passive_aggressive_step(
 def _romma_step(learner: Any, w: Any, rows: Any, a: Any, b: Any, t: Any, i: Any) -> Any:
     z = dot(w, rows, a, b)
     if z < 1.0:
-        x2 = row_diff_norm2(rows, a, b)
+        x2 = row_diff_norm2(rows, a, b, w.scratch)
         w2 = w.c[NORM2]
         if x2 > 0.0:
             area = x2 * w2 - z * z

@@ -38,11 +38,12 @@ _REFRESH = 1 << 20
 
 
 class ScaledVector(NamedTuple):
-    """w = c[S] v; sum of iterates = c[AL] v + u; c[NORM2] = |w|^2."""
+    """w = c[S] v; sum of iterates = c[AL] v + u; c[NORM2] = |w|^2; ``scratch`` is all zeros."""
 
     v: NDArray[np.float64]
     u: NDArray[np.float64]
     c: NDArray[np.float64]
+    scratch: NDArray[np.float64]
 
 
 def new_vector(coef: NDArray[np.float64]) -> ScaledVector:
@@ -50,7 +51,8 @@ def new_vector(coef: NDArray[np.float64]) -> ScaledVector:
     c = np.zeros(5)
     c[S] = 1.0
     c[NORM2] = float(coef @ coef)
-    return ScaledVector(np.array(coef, dtype=np.float64), np.zeros(len(coef)), c)
+    n = len(coef)
+    return ScaledVector(np.array(coef, dtype=np.float64), np.zeros(n), c, np.zeros(n))
 
 
 def average_of(w: ScaledVector) -> NDArray[np.float64]:
