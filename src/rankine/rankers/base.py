@@ -6,6 +6,7 @@ A ranker implements ``_solve(job) -> Solution``; everything around it stands her
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,6 +26,7 @@ from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
 from rankine.rankers.monitor import Monitor
 from rankine.rankers.plain import plain, plain_parameters
+from rankine.rankers.query_weight import resolve_query_weight
 from rankine.transforms.scaling import Scaling, fit_scaling
 
 if TYPE_CHECKING:
@@ -81,7 +83,7 @@ class Prepared:
     monitor: Monitor | None
 
 
-class BaseRanker(BaseEstimator):
+class BaseRanker(BaseEstimator, ABC):
     """Base of all rankers.
 
     Sub-classes have ``__init__`` parameters ``metric``, ``scale``, ``early_stopping``,
@@ -191,9 +193,9 @@ class BaseRanker(BaseEstimator):
         )
         return Prepared(job, scaling, data, monitor)
 
+    @abstractmethod
     def _solve(self, job: Job) -> Solution:
         """Train on a prepared job."""
-        raise NotImplementedError(f"{type(self).__name__} must implement _solve")
 
     def _keep(self, solution: Solution, scaling: Scaling, data: Dataset, seconds: float) -> None:
         self.coef_ = scaling.fold(solution.coef)
@@ -386,19 +388,3 @@ class BaseRanker(BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def resolve_query_weight(query_weight: Any, data: Dataset) -> NDArray[np.float64]:
-    """One weight per query, in the order of ``data.queries.ids``."""
-    index = data.queries
-    if query_weight is None:
-        return np.ones(index.n_queries)
-    if isinstance(query_weight, dict):
-        missing = [q for q in index.ids.tolist() if q not in query_weight]
-        if missing:
-            raise SchemaError(
-                f"query_weight lacks query {missing[0]!r} (and {len(missing) - 1} more)",
-                fix="Give every query a weight",
-            )
-        query_weight = [query_weight[q] for q in index.ids.tolist()]
-    return check_weight(query_weight, index.n_queries)

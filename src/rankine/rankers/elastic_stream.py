@@ -16,8 +16,9 @@ from rankine.core.errors import (
     ParameterError,
 )
 from rankine.data.dataset import Dataset
-from rankine.rankers.base import plain_parameters, resolve_query_weight, resolve_seed
+from rankine.rankers.base import plain_parameters, resolve_seed
 from rankine.rankers.monitor import Monitor
+from rankine.rankers.query_weight import resolve_query_weight
 from rankine.solvers.checkpoint import CheckpointFolder
 from rankine.solvers.one_pass_run import OnePassRun
 from rankine.solvers.progressive import Progressive

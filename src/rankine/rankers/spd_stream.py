@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.kernels.random import resolve_seed
-from rankine.rankers.base import resolve_query_weight
+from rankine.rankers.query_weight import resolve_query_weight
 from rankine.rankers.spd_parts import check_spd, make_phases, make_sampler
 from rankine.samplers.draw import BY_LABELS, EXACT, WITH_TIES, StreamPairs
 from rankine.samplers.pair_index import build_pair_index
