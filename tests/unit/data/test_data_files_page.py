@@ -38,7 +38,7 @@ def test_its_python_examples_run(tmp_path, monkeypatch):
     (tmp_path / "train.txt.gz").write_bytes(gzip.compress(rows))
     (tmp_path / "train.txt").write_bytes(b"1 1:1\n" * (120 + 87 + 95))
     (tmp_path / "train.txt.query").write_text("120\n182\n")
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    blocks = re.findall(r"```py(?:thon)?\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) == 2
     scope = {"rankine": rankine}
     for block in blocks:
