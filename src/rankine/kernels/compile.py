@@ -27,7 +27,8 @@ __all__ = ["REDUCE", "cache_folder", "jit"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-#: Fast-math flags for sums: they may be re-ordered inside one kernel, but finiteness tests stay.
+#: Fast-math flags for sums, which may then be re-ordered inside one kernel. LLVM may also fold a
+#: finiteness test of such a sum, so test finiteness outside the kernel that carries these flags.
 REDUCE: frozenset[str] = frozenset({"reassoc", "contract", "nsz"})
 
 
