@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-full lint format types contracts bench clean setup
+.PHONY: demo test test-full lint format types contracts bench bench-full results clean setup
 
 setup: $(STAMP)
 
@@ -41,6 +41,13 @@ test-full: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+bench-full: $(STAMP)
+	$(BIN)/python -m benchmarks --full
+
+# docs/results.md and its figures, from the stored results
+results: $(STAMP)
+	$(BIN)/python -m benchmarks.page
 
 clean:
 	rm -rf $(VENV) dist build demo-output .mypy_cache .ruff_cache .pytest_cache

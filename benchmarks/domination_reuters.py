@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
-import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -25,6 +23,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.machine import save
+from benchmarks.real_data import read_reuters
 from rankine import DominationRanker, SPDRanker
 from rankine.metrics import evaluate
 
@@ -51,35 +50,6 @@ STEPS, SMALLEST = 15, 0.003
 #: Largest share of non-zero weights that a model may have.
 MOST_NONZERO = 0.05
 TOL = 1e-3
-
-
-def read_reuters(folder):
-    """Matrix of documents, indicator matrix of topics, topic names."""
-    rows, ids = [], []
-    for part in ("vectors_train.dat.xz", "vectors_test.dat.xz"):
-        with lzma.open(folder / part, "rt", encoding="ascii") as file:
-            for line in file:
-                did, *terms = line.split()
-                ids.append(int(did))
-                rows.append([term.split(":") for term in terms])
-    place = {did: i for i, did in enumerate(ids)}
-    lengths = [len(row) for row in rows]
-    indices = np.array([int(j) for row in rows for j, _ in row])
-    values = np.array([float(v) for row in rows for _, v in row])
-    pointers = np.concatenate([[0], np.cumsum(lengths)])
-    X = sparse.csr_matrix((values, indices, pointers))
-    X.sort_indices()
-    topics: dict[str, list[int]] = {}
-    with lzma.open(folder / "topics.qrels.xz", "rt", encoding="ascii") as file:
-        for line in file:
-            topic, did, relevant = line.split()
-            if relevant == "1" and int(did) in place:
-                topics.setdefault(topic, []).append(place[int(did)])
-    names = sorted(topics)
-    Y = np.zeros((len(ids), len(names)))
-    for t, name in enumerate(names):
-        Y[topics[name], t] = 1.0
-    return X, Y, names
 
 
 def measure(scores, y, coef):
@@ -220,7 +190,7 @@ def main() -> None:
     arguments.add_argument("--jobs", type=int, default=1, help="processes")
     arguments.add_argument("--name", default="domination_reuters", help="of the result file")
     options = arguments.parse_args()
-    X, Y, names = read_reuters(Path(os.environ["RANKINE_DATA"]) / "reuters21578_lyrl")
+    X, Y, names, _ = read_reuters()
     if options.times:
         with Path(options.times).open(encoding="utf-8") as file:
             training_times(X, Y, names, json.load(file)["splits"][0], options)

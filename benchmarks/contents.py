@@ -1,0 +1,40 @@
+"""Order and headings of the results page: (heading, introduction, results)."""
+
+from __future__ import annotations
+
+INTRODUCTION = """
+# Results
+
+Every figure and table below is made by one command, from one JSON file, on data that anyone can
+generate or name in `RANKINE_DATA`. Times are CPU seconds of one thread unless said otherwise;
+bands and brackets go from the lowest to the highest of the repetitions, lines are medians.
+Parameters are chosen on training or validation data, never on test data. Where a published figure
+is not reached, the section says so and why.
+
+`make bench` runs everything at quick sizes, `make bench-full` at the sizes shown here, and
+`python -m benchmarks.page` writes this page.
+"""
+
+SCULLEY = """
+D. Sculley, *Large Scale Learning to Rank*, 2009. The paper's claims: stochastic steps on drawn
+pairs rank as well as RankSVM, their cost does not grow with the data, and gradient learners reach
+the optimum of the objective while passive-aggressive and ROMMA do not.
+"""
+
+AIROLA = """
+A. Airola, T. Pahikkala, T. Salakoski, *Training linear ranking support vector machines in
+linearithmic time using red-black trees*, 2011. The paper's claim: an oracle call costs
+O(ms + m log m) for any labels, so that training scales to large sets with real-valued utilities.
+"""
+
+TAS = """
+E. Tas, *Large scale ranking using stochastic gradient descent*, 2022. The paper's claims: a few
+power iterations find good estimates of the extreme eigenvalues, and heavy ball with the step and
+momentum made from them (eGDM) is much faster than with fixed ones (GDM), whatever gamma.
+"""
+
+CONTENTS = (
+    ("Sculley: stochastic pairwise descent", SCULLEY, ()),
+    ("Airola et al.: RankSVM in linearithmic time", AIROLA, ()),
+    ("Tas: eigenvalues and momentum", TAS, ()),
+)

@@ -1,0 +1,118 @@
+"""Figures of the results page: labelled lines with bands of their spread, as SVG."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+#: Colours that differ in lightness too; black is kept for optima and references.
+COLOURS = ("#1f5f99", "#d9730d", "#2e7d4f", "#8e4ec6", "#c2362b", "#7a6a53", "#0c8599", "#b8860b")
+STYLE = {
+    "svg.fonttype": "none",  # text stays text: small files that can be searched
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4,
+}
+
+
+def panels(columns=1, rows=1, *, width=4.6, height=3.4):
+    """A figure and its axes, row by row."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    return figure, axes
+
+
+def axis(ax, x, y, *, title="", logx=False, logy=False):
+    """Name both axes, with units, and choose their scales."""
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    if title:
+        ax.set_title(title, fontsize=10, loc="left")
+    if logx:
+        ax.set_xscale("log")
+    if logy:
+        ax.set_yscale("log")
+
+
+def line(ax, x, spreads, name, colour, *, style="-", marker="o"):
+    """A curve of medians with the band from lowest to highest; plain numbers have no band."""
+    x = np.asarray(list(x), dtype=float)
+    middle, low, high = np.array([_three(s) for s in spreads]).T
+    with mpl.rc_context(STYLE):
+        ax.plot(x, middle, style, color=colour, label=name, marker=marker)
+        if (high > low).any():
+            ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+
+
+def _three(measured):
+    if isinstance(measured, dict):
+        return measured["median"], measured["low"], measured["high"]
+    return measured, measured, measured
+
+
+def label_lines(ax, *, room=0.3, apart=0.062):
+    """Write each curve's name at its right end, moved apart where names would overlap.
+
+    ``room`` is the share of the width kept free for the names, ``apart`` the least distance
+    between two of them as a share of the height.
+    """
+    curves = [c for c in ax.get_lines() if not c.get_label().startswith("_")]
+    left, right = ax.get_xlim()
+    if ax.get_xscale() == "log":
+        ax.set_xlim(left, right * (right / left) ** (room / (1 - room)))
+    else:
+        ax.set_xlim(left, right + (right - left) * room / (1 - room))
+    ax.set_ylim(ax.get_ylim())
+    to_share = ax.transScale + ax.transLimits
+    ends = [to_share.transform((c.get_xdata()[-1], c.get_ydata()[-1])) for c in curves]
+    heights = _apart(np.array([end[1] for end in ends]), apart)
+    for curve, end, height in zip(curves, ends, heights, strict=True):
+        ax.annotate(
+            curve.get_label(),
+            xy=(end[0], end[1]),
+            xytext=(end[0] + 0.03, height),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            va="center",
+            fontsize=8.5,
+            color=curve.get_color(),
+            arrowprops={"arrowstyle": "-", "color": curve.get_color(), "alpha": 0.4, "lw": 0.7},
+            annotation_clip=False,
+        )
+
+
+def _apart(heights, least):
+    """The heights, moved as little as needed to be ``least`` apart."""
+    order = np.argsort(heights)
+    placed = heights[order].copy()
+    for _ in range(200):
+        gaps = np.diff(placed)
+        close = np.flatnonzero(gaps < least - 1e-9)
+        if len(close) == 0:
+            break
+        for k in close:
+            push = (least - (placed[k + 1] - placed[k])) / 2
+            placed[k] -= max(push, 0.0)
+            placed[k + 1] += max(push, 0.0)
+    result = np.empty_like(heights)
+    result[order] = placed
+    return result
+
+
+def save_figure(figure, path, source):
+    """Write an SVG without dates, and with the digest of the result that it shows."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context({**STYLE, "svg.hashsalt": path.stem}):
+        figure.savefig(
+            path, format="svg", facecolor="white", metadata={"Date": None, "Description": source}
+        )
+    text = path.read_text(encoding="utf-8")
+    path.write_text("\n".join(row.rstrip() for row in text.splitlines()) + "\n", encoding="utf-8")
+    print(f"written: {path}")

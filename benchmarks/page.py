@@ -1,0 +1,104 @@
+"""The results page of the documentation, made of the stored results.
+
+    python -m benchmarks.page            # write docs/results.md and the figures that are stale
+    python -m benchmarks.page --check    # only say whether they are up to date
+
+``CONTENTS`` is the order of the page. A result without its file, a module that is not listed here,
+or a figure that was drawn from something else than the stored result is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from benchmarks import papers
+from benchmarks.contents import CONTENTS, INTRODUCTION
+
+PAGE = papers.ROOT / "docs" / "results.md"
+
+
+def text():
+    """The whole page."""
+    parts = [INTRODUCTION.strip()]
+    for heading, introduction, listed in CONTENTS:
+        parts += [f"## {heading}", introduction.strip()]
+        parts += [section(name) for name in listed]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def section(name):
+    """One result: its words, its figure, and how it was measured."""
+    module, results = papers.module_of(name), papers.read(name)
+    parts = [f"### {module.TITLE}"]
+    if hasattr(module, "draw"):
+        parts.append(f"![{module.TITLE}](assets/results/{name}.svg)")
+    parts.append(module.words(results).strip())
+    if results.get("absent"):
+        parts.append("Absent when this was measured: " + "; ".join(results["absent"]) + ".")
+    parts.append(provenance(name, results))
+    return "\n\n".join(parts)
+
+
+def provenance(name, results):
+    """Command, size, machine, versions, seeds and repetitions, in one line."""
+    machine = results["machine"]
+    flag = " --full" if results["size"] == "full" else ""
+    size = "" if flag else "quick size; "
+    versions = ", ".join(
+        f"{name} {machine[name]}"
+        for name in ("rankine", "python", "numpy", "scipy", "numba", "scikit-learn")
+    )
+    seeds = results["seeds"]
+    shown = ", ".join(map(str, seeds)) if len(seeds) < 8 else f"{seeds[0]} to {seeds[-1]}"
+    return (
+        f"<small>`python -m benchmarks {name}{flag}` ({size}{results['wall_seconds']:.0f} s); "
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB; {versions}; "
+        f"seeds {shown}; {results['repetitions']} repetitions; "
+        f"`benchmarks/results/{name}.json`</small>"
+    )
+
+
+def listed():
+    """All results on the page, in order."""
+    return [name for _, _, names in CONTENTS for name in names]
+
+
+def stale():
+    """What is not up to date, one sentence each."""
+    found = [f"{n} is not in benchmarks/contents.py" for n in papers.names() if n not in listed()]
+    if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text():
+        found.append(f"{PAGE.relative_to(papers.ROOT)} does not follow from the stored results")
+    return found + [f"the figure of {name} is not of the stored result" for name in old_figures()]
+
+
+def old_figures():
+    """Results whose figure is missing or shows something else."""
+    found = []
+    for name in listed():
+        if hasattr(papers.module_of(name), "draw"):
+            path = papers.ASSETS / f"{name}.svg"
+            source = papers.digest(papers.read(name))
+            if not path.is_file() or source not in path.read_text(encoding="utf-8"):
+                found.append(name)
+    return found
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--redraw", action="store_true", help="draw every figure again")
+    options = parser.parse_args(argv)
+    if not options.check:
+        for name in listed() if options.redraw else old_figures():
+            if hasattr(papers.module_of(name), "draw"):
+                papers.draw(name, papers.read(name))
+        PAGE.write_text(text(), encoding="utf-8")
+        print(f"written: {PAGE}")
+    for sentence in stale():
+        print(sentence, file=sys.stderr)
+    return 1 if stale() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

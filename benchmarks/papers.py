@@ -1,0 +1,127 @@
+"""One table or figure of a paper: how it is run, kept, drawn and written about.
+
+A result is a module of a folder here, such as ``benchmarks/sculley/figure1.py``, with
+
+    TITLE                     heading on the results page
+    QUICK, FULL               keyword arguments of ``measure``
+    measure(**parameters)     plain data with at least ``seeds`` and ``repetitions``; what the
+                              machine lacks (peers, data sets) is named in the list ``absent``
+    words(results)            Markdown: what was run, the table, what came out beside the paper
+    draw(results)             a figure, where there is one
+
+and ``python -m benchmarks sculley.figure1`` runs it. Its JSON is the only source of the figure and
+of its section of the page. A value that is missing stops the run; it is never left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import math
+import pkgutil
+import time
+from pathlib import Path
+
+import benchmarks
+from benchmarks.machine import RESULTS, describe, results_path
+
+ROOT = Path(__file__).parent.parent
+ASSETS = ROOT / "docs" / "assets" / "results"
+#: Significant digits kept in the files.
+DIGITS = 6
+
+
+class MissingResultError(Exception):
+    """A result, or a part of one, is not there."""
+
+
+def names():
+    """All results, as ``folder.module``."""
+    found = pkgutil.walk_packages(benchmarks.__path__, "benchmarks.")
+    inside = [module.name.removeprefix("benchmarks.") for module in found if not module.ispkg]
+    return [name for name in inside if "." in name and hasattr(module_of(name), "measure")]
+
+
+def module_of(name):
+    """The module of a result."""
+    return importlib.import_module(f"benchmarks.{name}")
+
+
+def run(name, size):
+    """Measure one result at its quick or full size, write its JSON and figure, show its words."""
+    module = module_of(name)
+    parameters = module.QUICK if size == "quick" else module.FULL
+    begun, cpu = time.monotonic(), time.process_time()
+    measured = module.measure(**parameters)
+    stored = {
+        "result": name,
+        "size": size,
+        "machine": describe(),
+        "parameters": parameters,
+        "wall_seconds": time.monotonic() - begun,
+        "cpu_seconds": time.process_time() - cpu,
+        **measured,
+    }
+    path = store(name, stored)
+    results = read(name, path.parent)
+    if hasattr(module, "draw"):
+        folder = ASSETS if path.parent == RESULTS else path.parent
+        draw(name, results, folder)
+    print(module.words(results))
+
+
+def store(name, results):
+    """Write a complete result; refuse one with holes."""
+    for key in ("seeds", "repetitions"):
+        if key not in results:
+            raise MissingResultError(f"{name} does not state its {key}")
+    plain = _plain(results, name)
+    path = results_path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    print(f"written: {path}")
+    return path
+
+
+def read(name, folder=RESULTS):
+    """A stored result."""
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        raise MissingResultError(
+            f"{path.name} is missing: run python -m benchmarks {name} --full, or --publish"
+        )
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _plain(value, where):
+    """JSON data with rounded numbers; a hole is an error that names its place."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part, f"{where}.{key}") for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part, f"{where}[{k}]") for k, part in enumerate(value)]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist(), where)
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        raise MissingResultError(f"{where} is {value}")
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def digest(results):
+    """What a figure says it was drawn from."""
+    text = json.dumps(results, sort_keys=True).encode()
+    return "sha256:" + hashlib.sha256(text).hexdigest()[:32]
+
+
+def draw(name, results, folder=ASSETS):
+    """Draw a stored result."""
+    from benchmarks.drawing import save_figure
+
+    save_figure(module_of(name).draw(results), folder / f"{name}.svg", digest(results))
+
+
+def table(header, rows, *, left=1, bold=()):
+    """A Markdown table; cells are text."""
+    from rankine.evaluation.tables import Table
+
+    return Table("", header, rows, left, frozenset(bold)).markdown()

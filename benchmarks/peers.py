@@ -1,0 +1,41 @@
+"""Programs to compare with, named by the user; those that are absent are named in the result."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+
+#: Environment variable -> the program it names the path of.
+PROGRAMS = {
+    "RANKINE_SOFIA_ML": "sofia-ml",
+    "RANKINE_SVM_RANK": "SVMrank's svm_rank_learn",
+    "RANKINE_LIBLINEAR_RANKSVM": "liblinear-ranksvm's train",
+    "RANKINE_DLIB": "a dlib svm_rank_trainer program",
+    "RANKINE_VW": "Vowpal Wabbit's vw",
+}
+
+
+def program(variable):
+    """Path of a peer's program, or None."""
+    path = os.environ.get(variable)
+    if path is None:
+        return None
+    found = shutil.which(path)
+    if found is None:
+        raise FileNotFoundError(f"{variable}={path} is not a program")
+    return found
+
+
+def absent_programs(*variables):
+    """What to say about the programs that are not there."""
+    return [
+        f"{PROGRAMS[variable]} (name it in {variable})"
+        for variable in variables
+        if program(variable) is None
+    ]
+
+
+def absent_packages(*names):
+    """What to say about the Python packages that are not there."""
+    return [f"{name} (pip install it)" for name in names if importlib.util.find_spec(name) is None]

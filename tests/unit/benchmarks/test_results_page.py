@@ -1,0 +1,49 @@
+"""The results page follows from the stored results, and nothing is missing from it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from benchmarks import page, papers
+
+
+def test_every_result_is_on_the_page_once():
+    listed = page.listed()
+    assert sorted(listed) == sorted(set(listed))
+    assert sorted(listed) == sorted(papers.names())
+
+
+def test_the_page_and_its_figures_are_up_to_date():
+    assert page.stale() == []
+
+
+def test_a_missing_result_is_an_error_that_names_the_command(tmp_path):
+    with pytest.raises(papers.MissingResultError, match=r"python -m benchmarks sculley\.none"):
+        papers.read("sculley.none", tmp_path)
+
+
+@pytest.mark.parametrize("hole", [None, float("nan"), float("inf")])
+def test_a_hole_in_a_result_is_refused_with_its_place(hole, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANKINE_BENCH_RESULTS", str(tmp_path))
+    results = {"seeds": [0], "repetitions": 1, "table": [{"time": 1.0}, {"time": hole}]}
+    with pytest.raises(papers.MissingResultError, match=r"x\.table\[1\]\.time"):
+        papers.store("x", results)
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_a_result_states_its_seeds_and_repetitions():
+    with pytest.raises(papers.MissingResultError, match="seeds"):
+        papers.store("x", {"repetitions": 1})
+
+
+def test_a_stored_result_is_read_back_rounded(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANKINE_BENCH_RESULTS", str(tmp_path))
+    path = papers.store("x", {"seeds": [0], "repetitions": 2, "value": 0.123456789})
+    assert json.loads(path.read_text())["value"] == 0.123457
+    assert papers.read("x", tmp_path)["repetitions"] == 2
+
+
+def test_a_changed_result_changes_the_digest_of_its_figure():
+    assert papers.digest({"a": 1}) != papers.digest({"a": 2})
+    assert papers.digest({"a": 1, "b": 2}) == papers.digest({"b": 2, "a": 1})
