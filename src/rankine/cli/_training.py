@@ -10,9 +10,10 @@ from rankine.cli._progress import training_progress
 from rankine.core.errors import LabelError, ParameterError
 
 if TYPE_CHECKING:
+    from rankine.cli._train_options import LogColumns
     from rankine.model import LinearModel
 
-__all__ = ["LogColumns", "Run", "summary_table", "train_files", "train_log"]
+__all__ = ["Run", "summary_table", "train_files", "train_log"]
 
 
 @dataclass(frozen=True)
@@ -26,49 +27,11 @@ class Run:
     passes: int
     checkpoints: dict[str, Any] = field(default_factory=dict)
 
-    def with_checkpoints(self, folder: str | None, every: int, *, resume: bool) -> Run:
-        """The run with checkpoints in a folder."""
-        if folder is None:
-            raise ParameterError("--resume needs --checkpoint DIR", fix="Name the folder")
-        kept = {"checkpoint": folder, "every": every, "resume": resume}
-        return replace(self, checkpoints=kept)
-
     def start(self) -> LinearModel | None:
         """The model to start from."""
         from rankine.model import LinearModel
 
         return None if self.warm_start is None else LinearModel.load(self.warm_start)
-
-
-@dataclass(frozen=True)
-class LogColumns:
-    """Columns of a raw log by their use."""
-
-    categorical: tuple[str, ...]
-    numeric: tuple[str, ...]
-    one_hot: tuple[str, ...]
-    crosses: tuple[str, ...]
-    hash_bits: int
-    position: str | None
-
-    @classmethod
-    def given(
-        cls,
-        categorical: str | None,
-        numeric: str | None,
-        one_hot: str | None,
-        cross: list[str] | None,
-        hash_bits: int,
-        position: str | None,
-    ) -> LogColumns | None:
-        """The columns named on the command line; None when none were."""
-        lists = [
-            tuple(part.strip() for part in (text or "").split(",") if part.strip())
-            for text in (categorical, numeric, one_hot)
-        ]
-        if not any(lists) and not cross:
-            return None
-        return cls(lists[0], lists[1], lists[2], tuple(cross or ()), hash_bits, position)
 
 
 def train_files(
@@ -112,9 +75,6 @@ def train_log(
     options: dict[str, Any],
     run: Run,
     log: LogColumns,
-    *,
-    split: str | None,
-    time_column: str | None,
 ) -> dict[str, Any]:
     """Fit on a raw log and save a model that scores raw rows of the same columns."""
     from rankine.rankers.apply import read_for
@@ -129,14 +89,7 @@ def train_log(
         trained = train_from_log(
             estimator,
             paths,
-            categorical=log.categorical,
-            numeric=log.numeric,
-            one_hot=log.one_hot,
-            crosses=log.crosses,
-            hash_bits=log.hash_bits,
-            position=log.position,
-            split=split,
-            time_column=time_column,
+            **log.options(),
             warm_start=run.start(),
             passes=run.passes,
             callbacks=callbacks,

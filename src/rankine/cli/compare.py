@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rankine.cli import _console, _data_options
+from rankine.cli import _console
+from rankine.cli._data_options import Reading
+from rankine.cli._groups import spread
 from rankine.cli.app import app
 
 _EPILOG = """
@@ -21,6 +23,7 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
+@spread
 def compare(
     inputs: Annotated[
         list[str],
@@ -45,16 +48,8 @@ def compare(
     per_query: Annotated[
         bool, typer.Option("--per-query", help="Per-query values in the JSON output.")
     ] = False,
-    format: _data_options.Format = None,  # noqa: A002 - the option's name
-    n_features: _data_options.NFeatures = None,
-    base: _data_options.Base = 1,
-    qid_type: _data_options.QidType = "int",
-    missing: _data_options.Missing = "error",
-    feature_names: _data_options.FeatureNames = None,
-    label: _data_options.Label = "label",
-    query: _data_options.Query = "qid",
-    columns: _data_options.Columns = None,
-    group: _data_options.Group = None,
+    *,
+    reading: Reading,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="LaTeX tables.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown tables.")] = False,
@@ -62,19 +57,7 @@ def compare(
     """Compare models and runs query by query: intervals, tests, wins, what changed."""
     from rankine.cli._comparison import compare_files, show
 
-    options = _data_options.read_options(
-        format=format,
-        n_features=n_features,
-        base=base,
-        qid_type=qid_type,
-        missing=missing,
-        feature_names=feature_names,
-        label=label,
-        query=query,
-        columns=columns,
-        group=group,
-        progress=_console.verbosity() >= 0,
-    )
+    options = reading.options()
     found = compare_files(
         inputs,
         metric or ["ndcg@10"],

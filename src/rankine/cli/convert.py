@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankine.cli import _console, _data_options
+from rankine.cli import _console
+from rankine.cli._data_options import Reading, split_list
+from rankine.cli._groups import spread
 from rankine.cli.app import app
 
 if TYPE_CHECKING:
@@ -30,66 +33,66 @@ def _writing(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="Writing", **settings)
 
 
-_To = Annotated[
-    str | None, _writing("--to", help="letor, parquet, arrow or npz; default: by suffix.")
-]
-_Layout = Annotated[
-    str | None,
-    _writing(
-        "--layout",
-        help="sparse (indices and values) or columns (one per feature); default: as read.",
-    ),
-]
-_Compression = Annotated[
-    str | None,
-    _writing(
-        "--compression",
-        help="Parquet: zstd (default), snappy, gzip, brotli, lz4, none; Arrow: lz4, zstd, none; "
-        "npz: none, deflate; text: by suffix.",
-    ),
-]
-_OutBase = Annotated[
-    int | None, _writing("--out-base", help="First feature index of the output, 1 or 0.")
-]
-_NamesOut = Annotated[
-    str | None,
-    _writing("--names-out", help="Also write the feature names, one a line (text has none)."),
-]
-_Features = Annotated[
-    str | None,
-    typer.Option(
-        "--features",
-        help="Feature columns of Parquet and Arrow, comma-separated; default: all others.",
-        rich_help_panel="Reading",
-    ),
-]
+@dataclass(frozen=True)
+class Writing:
+    """How the output is written."""
+
+    to: Annotated[
+        str | None, _writing("--to", help="letor, parquet, arrow or npz; default: by suffix.")
+    ] = None
+    layout: Annotated[
+        str | None,
+        _writing(
+            "--layout",
+            help="sparse (indices and values) or columns (one per feature); default: as read.",
+        ),
+    ] = None
+    compression: Annotated[
+        str | None,
+        _writing(
+            "--compression",
+            help="Parquet: zstd (default), snappy, gzip, brotli, lz4, none; "
+            "Arrow: lz4, zstd, none; npz: none, deflate; text: by suffix.",
+        ),
+    ] = None
+    out_base: Annotated[
+        int | None, _writing("--out-base", help="First feature index of the output, 1 or 0.")
+    ] = None
+    names_out: Annotated[
+        str | None,
+        _writing("--names-out", help="Also write the feature names, one a line (text has none)."),
+    ] = None
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of the writer."""
+        given = {"layout": self.layout, "compression": self.compression, "base": self.out_base}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class ConvertReading(Reading):
+    """Data of which some columns are features."""
+
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            help="Feature columns of Parquet and Arrow, comma-separated; default: all others.",
+            rich_help_panel="Reading",
+        ),
+    ] = None
 
 
 @app.command(epilog=_EPILOG)
+@spread
 def convert(
     source: Annotated[
         list[str], typer.Argument(metavar="IN...", help="Files, patterns, or - for stdin.")
     ],
     target: Annotated[str, typer.Argument(metavar="OUT", help="File, or - for text on stdout.")],
-    to: _To = None,
-    layout: _Layout = None,
-    compression: _Compression = None,
-    out_base: _OutBase = None,
-    names_out: _NamesOut = None,
-    format: _data_options.Format = None,  # noqa: A002 - the option's name
-    n_features: _data_options.NFeatures = None,
-    base: _data_options.Base = 1,
-    qid_type: _data_options.QidType = "int",
-    missing: _data_options.Missing = "error",
-    on_bad_row: _data_options.OnBadRow = "error",
-    feature_names: _data_options.FeatureNames = None,
-    dtype: _data_options.Dtype = None,
-    label: _data_options.Label = "label",
-    query: _data_options.Query = "qid",
-    columns: _data_options.Columns = None,
-    features: _Features = None,
-    group: _data_options.Group = None,
-    single_query: _data_options.SingleQuery = False,
+    *,
+    writing: Writing,
+    reading: ConvertReading,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Convert files between LETOR text, Parquet, Arrow and npz, in bounded memory."""
@@ -98,32 +101,15 @@ def convert(
 
     if json and target == "-":
         raise ParameterError("--json and the data both want stdout", fix="Name an output file")
-    write = {"layout": layout, "compression": compression, "base": out_base}
-    reading = _data_options.read_options(
-        format=format,
-        n_features=n_features,
-        base=base,
-        qid_type=qid_type,
-        missing=missing,
-        on_bad_row=on_bad_row,
-        feature_names=feature_names,
-        dtype=dtype,
-        label=label,
-        query=query,
-        columns=columns,
-        features=None if features is None else features.split(","),
-        group=group,
-        single_query=single_query,
-        progress=_console.verbosity() >= 0,
-    )
+    columns = None if reading.features is None else split_list(reading.features)
     started = time.perf_counter()
     report = convert_files(
         source,
         target,
-        to=to,
-        names_out=names_out,
-        write={name: value for name, value in write.items() if value is not None},
-        **reading,
+        to=writing.to,
+        names_out=writing.names_out,
+        write=writing.options(),
+        **reading.options(features=columns),
     )
     _tell(report, target, time.perf_counter() - started, json=json)
 

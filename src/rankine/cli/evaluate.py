@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rankine.cli import _console, _data_options
+from rankine.cli import _console
+from rankine.cli._data_options import ModelReading
+from rankine.cli._groups import spread
 from rankine.cli.app import app
 
 _EPILOG = """
@@ -21,6 +23,7 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
+@spread
 def evaluate(
     model: Annotated[str | None, typer.Argument(help="Model file.")] = None,
     data: Annotated[list[str] | None, typer.Argument(help="Files or patterns.")] = None,
@@ -35,16 +38,8 @@ def evaluate(
     relative_to: Annotated[
         str | None, typer.Option("--relative-to", help="random: gain over a random order.")
     ] = None,
-    format: _data_options.Format = None,  # noqa: A002 - the option's name
-    base: _data_options.ModelBase = None,
-    qid_type: _data_options.QidType = "int",
-    missing: _data_options.Missing = "error",
-    feature_names: _data_options.FeatureNames = None,
-    label: _data_options.Label = "label",
-    query: _data_options.Query = "qid",
-    columns: _data_options.Columns = None,
-    group: _data_options.Group = None,
-    single_query: _data_options.SingleQuery = False,
+    *,
+    reading: ModelReading,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Evaluate a model on labelled data, or a run against judgements."""
@@ -54,19 +49,7 @@ def evaluate(
     if run is not None and qrels is not None:
         results = evaluate_trec(run, qrels, metric or ["ndcg@10", "map"], per_query=per_query)
     else:
-        options: dict[str, Any] = _data_options.read_options(
-            format=format,
-            base=base,
-            qid_type=qid_type,
-            missing=missing,
-            feature_names=feature_names,
-            label=label,
-            query=query,
-            columns=columns,
-            group=group,
-            single_query=single_query,
-            progress=_console.verbosity() >= 0,
-        )
+        options: dict[str, Any] = reading.options()
         random_too = relative_to == "random"
         results = evaluate_model(
             str(model), data or [], metric, options, per_query=per_query, random_too=random_too

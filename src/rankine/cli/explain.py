@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankine.cli import _console, _data_options
+from rankine.cli import _console
+from rankine.cli._data_options import ModelReading
+from rankine.cli._groups import spread
 from rankine.cli.app import app
 
 if TYPE_CHECKING:
@@ -22,11 +25,26 @@ _EPILOG = """
 """
 
 
+@dataclass(frozen=True)
+class QueryReading(ModelReading):
+    """Here ``--query`` names one query, so that the column has another name."""
+
+    query: Annotated[
+        str,
+        typer.Option(
+            "--query-column",
+            help="Query column of Parquet and Arrow files.",
+            rich_help_panel="Reading",
+        ),
+    ] = "qid"
+
+
 @app.command(epilog=_EPILOG)
+@spread
 def explain(
     model: Annotated[str, typer.Argument(help="Model file.")],
     data: Annotated[str, typer.Argument(help="Data file, or - for stdin.")],
-    query: Annotated[str, typer.Option("--query", "-q", help="Query id.")],
+    query_id: Annotated[str, typer.Option("--query", "-q", help="Query id.")],
     docs: Annotated[
         tuple[str, str] | None,
         typer.Option(help="Two documents A B, by docid or by place in the query's rows from 1."),
@@ -34,41 +52,23 @@ def explain(
     k: Annotated[int, typer.Option("-k", help="How many of the best documents to explain.")] = 3,
     top: Annotated[int, typer.Option(help="How many features to show.")] = 10,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
-    format: _data_options.Format = None,  # noqa: A002 - the option's name
-    base: _data_options.ModelBase = None,
-    qid_type: _data_options.QidType = "int",
-    missing: _data_options.Missing = "error",
-    feature_names: _data_options.FeatureNames = None,
-    label: _data_options.Label = "label",
-    qid_column: Annotated[
-        str, typer.Option("--query-column", help="Query column of Parquet and Arrow files.")
-    ] = "qid",
-    group: _data_options.Group = None,
-    single_query: _data_options.SingleQuery = False,
+    *,
+    reading: QueryReading,
 ) -> None:
     """Explain the best documents of a query, or why document A stands above B; exact."""
     import rankine
     from rankine.rankers.apply import fit_columns, read_for
 
     fitted = rankine.LinearModel.load(model)
-    options = _data_options.read_options(
-        format=format,
-        base=base,
-        qid_type=qid_type,
-        missing=missing,
-        feature_names=feature_names,
-        label=label,
-        query=qid_column,
-        group=group,
-        single_query=single_query,
+    rows = fit_columns(
+        fitted, _rows_of(read_for(fitted, data, **reading.options(progress=False)), query_id)
     )
-    rows = fit_columns(fitted, _rows_of(read_for(fitted, data, **options), query))
     scorer = rankine.Scorer(fitted)
     result = _pair(scorer, rows, docs) if docs else _best(scorer, rows, k)
     if json:
-        _console.print_json(_plain(result, query, top))
+        _console.print_json(_plain(result, query_id, top))
     else:
-        typer.echo(_text(result, query, top))
+        typer.echo(_text(result, query_id, top))
 
 
 def _rows_of(data: Dataset, query: str) -> Dataset:

@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rankine.cli import _console, _data_options
+from rankine.cli import _console
+from rankine.cli._data_options import Reading
+from rankine.cli._groups import spread
 from rankine.cli.app import app
 
 _EPILOG = """
@@ -24,6 +26,7 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
+@spread
 def path(
     data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
     ranker: Annotated[str, typer.Option(help="A ranker with an l1 path.")] = "domination",
@@ -51,19 +54,8 @@ def path(
         str | None, typer.Option(help="Draw quality against size (png, svg or pdf).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
-    format: _data_options.Format = None,  # noqa: A002 - the option's name
-    n_features: _data_options.NFeatures = None,
-    base: _data_options.Base = 1,
-    qid_type: _data_options.QidType = "int",
-    missing: _data_options.Missing = "error",
-    on_bad_row: _data_options.OnBadRow = "error",
-    feature_names: _data_options.FeatureNames = None,
-    dtype: _data_options.Dtype = None,
-    label: _data_options.Label = "label",
-    query: _data_options.Query = "qid",
-    columns: _data_options.Columns = None,
-    group: _data_options.Group = None,
-    single_query: _data_options.SingleQuery = False,
+    *,
+    reading: Reading,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Train models of every size along an l1 path; show, draw and keep the best."""
@@ -72,22 +64,7 @@ def path(
 
     settings = {"metric": metric, "scale": scale, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
-    options: dict[str, Any] = _data_options.read_options(
-        format=format,
-        n_features=n_features,
-        base=base,
-        qid_type=qid_type,
-        missing=missing,
-        on_bad_row=on_bad_row,
-        feature_names=feature_names,
-        dtype=dtype,
-        label=label,
-        query=query,
-        columns=columns,
-        group=group,
-        single_query=single_query,
-        progress=_console.verbosity() >= 0,
-    )
+    options: dict[str, Any] = reading.options()
     result = walk_files(
         estimator,
         data,

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rankine.cli import _console, _data_options
+from rankine.cli._data_options import ModelReading
+from rankine.cli._groups import spread
 from rankine.cli.app import app
 
 _EPILOG = """
@@ -19,6 +20,7 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
+@spread
 def predict(
     model: Annotated[str, typer.Argument(help="Model file.")],
     data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
@@ -31,15 +33,8 @@ def predict(
     stream: Annotated[
         bool, typer.Option(help="Read block by block; queries must be contiguous.")
     ] = False,
-    format: _data_options.Format = None,  # noqa: A002 - the option's name
-    base: _data_options.ModelBase = None,
-    qid_type: _data_options.QidType = "int",
-    missing: _data_options.Missing = "error",
-    feature_names: _data_options.FeatureNames = None,
-    label: _data_options.Label = "label",
-    query: _data_options.Query = "qid",
-    group: _data_options.Group = None,
-    single_query: _data_options.SingleQuery = False,
+    *,
+    reading: ModelReading,
 ) -> None:
     """Score rows with a model: one score per line, in row order, or a TREC run."""
     import rankine
@@ -47,18 +42,7 @@ def predict(
     from rankine.rankers.apply import read_for, score_dataset
 
     fitted = rankine.LinearModel.load(model)
-    options = _data_options.read_options(
-        format=format,
-        base=base,
-        qid_type=qid_type,
-        missing=missing,
-        feature_names=feature_names,
-        label=label,
-        query=query,
-        group=group,
-        single_query=single_query,
-        progress=_console.verbosity() >= 0,
-    )
+    options = reading.options()
     read = read_for(fitted, data, stream=stream, **options)
     blocks: Any = read if stream else [read]
     with text_output(out) as write:

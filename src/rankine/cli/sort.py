@@ -7,16 +7,8 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import (
-    Base,
-    Columns,
-    Label,
-    Missing,
-    OnBadRow,
-    QidType,
-    Query,
-    read_options,
-)
+from rankine.cli._data_options import SortReading
+from rankine.cli._groups import spread
 from rankine.cli.app import app
 
 _HELP = """Group files by query, so that they can be streamed: text, Parquet, Arrow or npz.
@@ -37,17 +29,13 @@ Examples:
 
 
 @app.command(help=_HELP)
+@spread
 def sort(
     source: Annotated[str, typer.Argument(metavar="IN", help="File, pattern, or - for stdin.")],
     target: Annotated[str, typer.Argument(metavar="OUT", help="File, or - for stdout.")],
     memory: Annotated[int, typer.Option(help="Memory to use, in MiB.", min=8)] = 768,
-    qid_type: QidType = "int",
-    base: Base = 1,
-    missing: Missing = "error",
-    on_bad_row: OnBadRow = "error",
-    label: Label = "label",
-    query: Query = "qid",
-    columns: Columns = None,
+    *,
+    reading: SortReading,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Sort."""
@@ -58,18 +46,7 @@ def sort(
 
     if json and target == "-":
         raise ParameterError("--json and the data both want stdout", fix="Name an output file")
-    options = read_options(
-        qid_type=qid_type,
-        base=base,
-        missing=missing,
-        max_memory=memory * 2**20,
-        on_bad_row=on_bad_row,
-        label=label,
-        query=query,
-        columns=columns,
-        progress=_console.verbosity() >= 0,
-    )
-    report = sort_file(source, target, **options)
+    report = sort_file(source, target, **reading.options(max_memory=memory * 2**20))
     if json:
         _console.print_json(asdict(report))
         return

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rankine.cli import _console, _data_options
+from rankine.cli import _console
+from rankine.cli._data_options import Reading
+from rankine.cli._groups import spread
 from rankine.cli.app import app
 
 _EPILOG = """
@@ -26,6 +28,7 @@ _SEARCH = "Search"
 
 
 @app.command(epilog=_EPILOG)
+@spread
 def tune(
     data: Annotated[list[str], typer.Argument(help="Training files or patterns.")],
     ranker: Annotated[
@@ -81,38 +84,14 @@ def tune(
     plot: Annotated[
         str | None, typer.Option(help="Draw the metric against the trial (png, svg, pdf).")
     ] = None,
-    format: _data_options.Format = None,  # noqa: A002 - the option's name
-    n_features: _data_options.NFeatures = None,
-    base: _data_options.Base = 1,
-    qid_type: _data_options.QidType = "int",
-    missing: _data_options.Missing = "error",
-    on_bad_row: _data_options.OnBadRow = "error",
-    feature_names: _data_options.FeatureNames = None,
-    dtype: _data_options.Dtype = None,
-    label: _data_options.Label = "label",
-    query: _data_options.Query = "qid",
-    columns: _data_options.Columns = None,
-    group: _data_options.Group = None,
+    *,
+    reading: Reading,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Find the parameters that rank held-out queries best, and train with them."""
     from rankine.cli._tuning import read_space, show_result, tune_files
 
-    options = _data_options.read_options(
-        format=format,
-        n_features=n_features,
-        base=base,
-        qid_type=qid_type,
-        missing=missing,
-        on_bad_row=on_bad_row,
-        feature_names=feature_names,
-        dtype=dtype,
-        label=label,
-        query=query,
-        columns=columns,
-        group=group,
-        progress=_console.verbosity() >= 0,
-    )
+    options = reading.options()
     found = tune_files(
         data,
         valid,
