@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import LogColumns, OneHot
 from rankine.data.dataset import row_scores
 from rankine.data.splits import split_in_order
 from rankine.model.names import PackedNames
-from rankine.model.probes import Probe, Probes
 from rankine.rankers.log_data import LogScan, column_names, fit_one_hot, log_spec, scan_log
+from rankine.rankers.log_probes import log_probes
 from rankine.solvers.progressive import Progressive
 
 if TYPE_CHECKING:
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
     from rankine.solvers.base import Callback
 
 __all__ = ["LogTraining", "parse_split", "train_from_log"]
-
-#: Rows kept in a model for its self-test.
-PROBE_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -245,23 +240,6 @@ def log_model(
         transforms=(log.spec, *model.transforms),
         parameters={**model.parameters, "log": note},
         provenance={**model.provenance, **({"measured": measured} if measured else {})},
-        probes=_probes(ranker, log),
+        probes=log_probes(ranker, log.spec, names),
         names=PackedNames.pack(names),
     )
-
-
-def _probes(ranker: Any, log: LogScan) -> Probes:
-    """The first rows of the log and their scores, as one list."""
-    block = next(iter(log.raw.blocks()))
-    raw = block.take(np.arange(min(PROBE_ROWS, block.n_rows)))
-    one_list = replace(raw, qid=np.zeros(raw.n_rows, dtype=np.int64))
-    scores = row_scores(ranker.scaling_.apply(log.encode(one_list)).X, ranker.coef_)
-    rows = [
-        Probe(raw={name: _plain(raw.columns[name][i]) for name in log.spec.columns})
-        for i in range(raw.n_rows)
-    ]
-    return Probes(tuple(rows), tuple(scores.tolist()))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value

@@ -170,3 +170,15 @@ def test_bad_splits(text):
 
 def test_split_shares():
     assert parse_split("time:9/11,1/11,1/11") == pytest.approx((9 / 11, 1 / 11, 1 / 11))
+
+
+def test_stored_rows_are_made_up_and_reach_every_kind_of_weight(trained, log):
+    rows = [probe.raw for probe in trained.model.probes.rows]
+    assert len(rows) == 4
+    assert len(set(trained.model.probes.scores)) > 1
+    seen = pq.read_table(log, columns=["price", "brand", "category"]).to_pylist()
+    assert not any(row in seen for row in rows)
+    named = {name.split("=")[1] for name in trained.model.weight_names if name.count("=") == 1}
+    assert {row["brand"] for row in rows} & named
+    assert {row["category"] for row in rows} <= set(KINDS.tolist())
+    Scorer(trained.model).self_test()
