@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, cast
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import CompressionError, LimitError
+from rankine.data.forward_file import ForwardFile
 from rankine.data.sources import read_some, unreadable
 
 if TYPE_CHECKING:
@@ -272,10 +273,8 @@ class _ZstdStream:
         return len(piece)
 
 
-class _Counted:
+class _Counted(ForwardFile):
     """A file that counts the bytes taken from it."""
-
-    closed = False
 
     def __init__(self, file: BinaryIO, ratio: _Ratio) -> None:
         self._file = file
@@ -285,18 +284,6 @@ class _Counted:
         piece = self._file.read(count) or b""
         self._ratio.taken += len(piece)
         return piece
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def _read_into(file: Any, view: memoryview, name: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from rankine.core.errors import ModelError
 from rankine.core.strict_json import plain
 from rankine.model.linear import LinearModel
 from rankine.model.names import PackedNames
+from rankine.model.stored import Stored
 from rankine.model.weights import check_sparse, frozen, sparse_weights
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ __all__ = ["ModelBundle"]
 
 
 @dataclass(frozen=True, eq=False)
-class ModelBundle(Mapping[str, LinearModel]):
+class ModelBundle(Stored, Mapping[str, LinearModel]):
     """One sparse row of weights per topic, shared feature names, one digest.
 
     ``bundle["topic"]`` is a ``LinearModel`` that shares the bundle's memory.
@@ -154,25 +154,6 @@ class ModelBundle(Mapping[str, LinearModel]):
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of all features, or None."""
         return None if self.names is None else self.names.strings
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 over the whole file this bundle is saved as."""
-        from rankine.model.store import encode
-
-        return encode(self)[1]
-
-    def to_bytes(self) -> bytes:
-        """Content of the file that ``save`` writes."""
-        from rankine.model.store import encode
-
-        return b"".join(encode(self)[0])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one file, atomically."""
-        from rankine.model.store import save
-
-        save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ModelBundle:

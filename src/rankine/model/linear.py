@@ -13,6 +13,7 @@ from rankine.core.errors import ModelError
 from rankine.core.strict_json import plain
 from rankine.model.names import PackedNames
 from rankine.model.probes import Probes, make_probes
+from rankine.model.stored import Stored
 from rankine.model.weights import check_sparse, sparse_weights
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ __all__ = ["LinearModel"]
 
 
 @dataclass(frozen=True, eq=False)
-class LinearModel:
+class LinearModel(Stored):
     """A linear ranking function f(x) = sum_j w_j x_j, frozen.
 
     Only differences of scores within one list mean anything, so there is no intercept.
@@ -184,25 +185,6 @@ class LinearModel:
             None,
             PackedNames.pack(self.weight_names),
         )
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 over the whole file this model is saved as; equal models have equal digests."""
-        from rankine.model.store import encode
-
-        return encode(self)[1]
-
-    def to_bytes(self) -> bytes:
-        """Content of the file that ``save`` writes."""
-        from rankine.model.store import encode
-
-        return b"".join(encode(self)[0])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one file, atomically: a failure or kill leaves the old file as it was."""
-        from rankine.model.store import save
-
-        save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LinearModel:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
+from rankine.data.forward_file import ForwardFile
 from rankine.data.readers.arrow_errors import arrow_errors
 from rankine.data.readers.flatbuffer import Table
 from rankine.data.sources import read_fully
@@ -32,10 +33,8 @@ _DICTIONARY, _BATCH = 2, 3
 _END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
 
 
-class _Watched:
+class _Watched(ForwardFile):
     """A binary file that remembers the last bytes taken from it."""
-
-    closed = False
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -47,18 +46,6 @@ class _Watched:
         self.last = (self.last + piece[-8:])[-8:]
         self.count += len(piece)
         return piece
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        self.closed = True
 
 
 class GuardedStream(io.RawIOBase):
