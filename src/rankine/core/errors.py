@@ -23,6 +23,7 @@ Every error says what is wrong, where, and how to mend it::
     │   └── ExportError                    the target cannot express this model
     ├── CheckpointError      (ValueError)  a checkpoint that cannot be resumed
     ├── DivergenceError      (ArithmeticError)  training left the finite numbers
+    ├── ClusterError         (RuntimeError)     a cluster that cannot be reached or gives no answer
     └── MissingExtraError    (ImportError) an optional dependency is not installed
 """
 
@@ -33,6 +34,7 @@ from typing import ClassVar
 __all__ = [
     "ChangedDataError",
     "CheckpointError",
+    "ClusterError",
     "CompressionError",
     "DataError",
     "DigestError",
@@ -232,6 +234,12 @@ class DivergenceError(RankineError, ArithmeticError):
     """Training left the finite numbers."""
 
     code = "divergence"
+
+
+class ClusterError(RankineError, RuntimeError):
+    """A cluster that cannot be reached, lost its scheduler, or made no progress."""
+
+    code = "cluster"
 
 
 class MissingExtraError(RankineError, ImportError):

@@ -25,6 +25,7 @@ from rankine.data.dataset import Dataset, check_weight, require_rows, row_scores
 from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
 from rankine.rankers.monitor import Monitor
+from rankine.rankers.parts_fit import is_partitioned, prepare_parts, training_facts
 from rankine.rankers.plain import plain, plain_parameters
 from rankine.rankers.query_weight import resolve_query_weight
 from rankine.transforms.scaling import Scaling, fit_scaling
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rankine.model import LinearModel
+    from rankine.rankers.parts_job import PartsJob
     from rankine.solvers.base import Callback, Solution
 
 __all__ = [
@@ -72,14 +74,18 @@ class Job:
     callbacks: Sequence[Callback]
     seed: int
 
+    def solve(self, ranker: BaseRanker) -> Solution:
+        """Train the ranker on this job."""
+        return ranker._solve(self)
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A job, and what is needed to keep its result: scaling, unscaled data, evaluation."""
 
-    job: Job
+    job: Any
     scaling: Scaling
-    data: Dataset
+    data: Any
     monitor: Monitor | None
 
 
@@ -123,7 +129,8 @@ class BaseRanker(BaseEstimator, ABC):
         ----------
         X
             Rows x features: array, sparse matrix, data frame (a ``qid`` column is taken out and
-            used), or a whole ``Dataset`` (then ``y``, ``qid`` and weights come with it).
+            used), or a whole ``Dataset`` (then ``y``, ``qid`` and weights come with it), or
+            partitions, ``rankine.distributed.scan(...)``.
         y
             Labels, larger is better.
         qid
@@ -142,16 +149,15 @@ class BaseRanker(BaseEstimator, ABC):
             Functions of a ``Progress``; one that returns True stops training.
         """
         started = time.perf_counter()
-        prepared = self._prepare(
+        given = (
             X, y, qid, group, sample_weight, query_weight, eval_set, eval_qid, coef_init, callbacks
-        )
+        )  # fmt: skip
+        prepared = prepare_parts(self, *given) if is_partitioned(X) else self._prepare(*given)
+        solution = prepared.job.solve(self)
         monitor, patience = prepared.monitor, getattr(self, "early_stopping", None)
-        solution = self._solve(prepared.job)
         self.evals_ = [] if monitor is None else monitor.trace
-        if monitor is not None and patience is not None and monitor.best_coef is not None:
-            stopped = solution.stop_reason == "callback"
-            reason = "early_stopping" if stopped else solution.stop_reason
-            solution = replace(solution, coef=monitor.best_coef, stop_reason=reason)
+        if monitor is not None and patience is not None:
+            solution = monitor.best(solution)
         self._keep(solution, prepared.scaling, prepared.data, time.perf_counter() - started)
         return self
 
@@ -197,19 +203,19 @@ class BaseRanker(BaseEstimator, ABC):
     def _solve(self, job: Job) -> Solution:
         """Train on a prepared job."""
 
-    def _keep(self, solution: Solution, scaling: Scaling, data: Dataset, seconds: float) -> None:
+    def _solve_parts(self, job: PartsJob) -> Solution:
+        """Train on partitions."""
+        raise ParameterError(
+            f"{type(self).__name__} cannot be trained on {job.data.n_partitions} partitions",
+            fix="Load the data instead",
+        )
+
+    def _keep(self, solution: Solution, scaling: Scaling, data: Any, seconds: float) -> None:
         self.coef_ = scaling.fold(solution.coef)
         self.n_iter_ = solution.n_iter
         self.solution_ = solution
         self.scaling_ = scaling
-        self.training_ = {
-            "rows": data.n_rows,
-            "queries": data.n_queries,
-            "queries_used": len(data.labels.usable),
-            "pairs": data.labels.n_pairs,
-            "sources": list(data.sources),
-            "seconds": round(seconds, 3),
-        }
+        self.training_ = {**training_facts(data), "seconds": round(seconds, 3)}
 
     def predict(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.float64]:
         """Scores in row order; only their order within a query means anything.

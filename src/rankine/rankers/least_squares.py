@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rankine.data.dataset import Dataset
+    from rankine.rankers.parts_job import PartsJob
     from rankine.solvers.base import Callback, Solution
     from rankine.transforms.scaling import Scaling
 
@@ -158,6 +159,21 @@ class LeastSquaresRanker(BaseRanker):
         system = normal_equations(
             job.data, job.query_weight, self.normalization, self.pairs, self.n_threads
         )
+        return self._solve_system(system, gammas, job)
+
+    def _solve_parts(self, job: PartsJob) -> Solution:
+        gammas = self._strengths()
+        for name, value in (("solver", "sgd"), ("curvature", "online")):
+            if getattr(self, name) == value:
+                raise ParameterError(
+                    f"{name}={value!r} draws queries one by one and cannot use partitions",
+                    fix="Use solver='cg', or 'egdm' with curvature='lanczos'",
+                )
+        return self._solve_system(job.equations(self.normalization, self.pairs), gammas, job)
+
+    def _solve_system(
+        self, system: NormalEquations, gammas: list[float], job: Job | PartsJob
+    ) -> Solution:
         self.spectrum_ = None
         if self.solver == "cg" and len(gammas) > 1:
             solutions = solve_shifted_cg(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from rankine.data.dataset import row_scores
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
-    from rankine.solvers.base import Progress
+    from rankine.solvers.base import Progress, Solution
 
 __all__ = ["Monitor"]
 
@@ -60,3 +61,11 @@ class Monitor:
         else:
             self._since_best += 1
         return self.patience is not None and self._since_best >= self.patience
+
+    def best(self, solution: Solution) -> Solution:
+        """The solution with the best weights seen; early stopping is then why it ended."""
+        if self.best_coef is None:
+            return solution
+        stopped = solution.stop_reason == "callback"
+        reason = "early_stopping" if stopped else solution.stop_reason
+        return replace(solution, coef=self.best_coef, stop_reason=reason)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rankine.data.dataset import Dataset
     from rankine.rankers.base import Job
+    from rankine.rankers.parts_job import PartsJob
     from rankine.solvers.base import Callback, Solution
     from rankine.transforms.scaling import Scaling
 
@@ -55,7 +56,7 @@ class Path:
 def run_path(
     solve: Callable[[float, NDArray[np.float64] | None, Sequence[Callback]], Solution],
     values: list[float],
-    job: Job,
+    job: Job | PartsJob,
     metric: str,
 ) -> Path:
     """Solve for every value from the last solution; choose on the evaluation set, else the last.

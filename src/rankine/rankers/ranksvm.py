@@ -17,7 +17,7 @@ from rankine.solvers.bundle import Bundle
 from rankine.solvers.coarse import coarsen
 from rankine.solvers.cutting_plane import solve_bundle
 from rankine.solvers.pair_queries import PairQueries, pair_scale
-from rankine.solvers.pair_risk import HingeRisk, SquaredHingeRisk
+from rankine.solvers.pair_risk import LOSSES
 from rankine.solvers.summed_oracle import Partition, SummedOracle
 from rankine.solvers.truncated_newton import solve_newton
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rankine.data.dataset import Dataset
+    from rankine.rankers.parts_job import PartsJob
     from rankine.solvers.base import Callback, Solution
     from rankine.transforms.scaling import Scaling
 
 __all__ = ["RankSVM"]
 
-LOSSES = {"hinge": HingeRisk, "squared_hinge": SquaredHingeRisk}
 #: Gap, relative to J(0), to which the sample that gives the start is solved.
 COARSE_TOL = 2e-3
 
@@ -150,7 +150,7 @@ class RankSVM(BaseRanker):
 
     def _solve(self, job: Job) -> Solution:
         lams = self._strengths()
-        solver = self._solver(job.data, job.query_weight)
+        solver = self._solver(self._oracle(job.data, job.query_weight))
         start = job.coef_init
         if start is None:
             start = self._coarse_start(job.data, job.query_weight, lams[0])
@@ -160,11 +160,20 @@ class RankSVM(BaseRanker):
         lam = self._path.value
         return self._path.chosen_with(lam=lam, C=1.0 / (2.0 * lam))
 
-    def _solver(self, data: Dataset, query_weight: NDArray[np.float64]) -> Callable[..., Solution]:
-        """A function of lam, start, callbacks and tol that solves on the given data."""
-        oracle = pair_oracle(
+    def _solve_parts(self, job: PartsJob) -> Solution:
+        lams = self._strengths()
+        solver = self._solver(job.risk_oracle(self.loss, self.normalization, self.oracle))
+        self._path = run_path(partial(solver, tol=self.tol), lams, job, self.metric)
+        lam = self._path.value
+        return self._path.chosen_with(lam=lam, C=1.0 / (2.0 * lam))
+
+    def _oracle(self, data: Dataset, query_weight: NDArray[np.float64]) -> SummedOracle:
+        return pair_oracle(
             data, query_weight, self.loss, self.normalization, self.oracle, self.n_threads
         )
+
+    def _solver(self, oracle: SummedOracle) -> Callable[..., Solution]:
+        """A function of lam, start, callbacks and tol that solves by asking the oracle."""
         solve: Callable[..., Solution] = partial(solve_newton, oracle)
         if self.loss == "hinge":
             bundle = Bundle(oracle.n_features, positive=self.positive)
@@ -206,7 +215,7 @@ class RankSVM(BaseRanker):
             lam *= part_totals.pair_weight / totals.pair_weight
             at_zero = part_totals.pair_weight
         start = self._coarse_start(part, part_weight, lam)
-        solver = self._solver(part, part_weight)
+        solver = self._solver(self._oracle(part, part_weight))
         return solver(lam, start, tol=max(self.tol, COARSE_TOL * at_zero)).coef
 
     def _keep(self, solution: Solution, scaling: Scaling, data: Dataset, seconds: float) -> None:

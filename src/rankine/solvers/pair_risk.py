@@ -30,7 +30,7 @@ from rankine.kernels.sorting import sort_queries
 if TYPE_CHECKING:
     from rankine.solvers.pair_queries import PairQueries
 
-__all__ = ["ORACLES", "ActivePairs", "HingeRisk", "SquaredHingeRisk"]
+__all__ = ["LOSSES", "ORACLES", "ActivePairs", "HingeRisk", "SquaredHingeRisk"]
 
 #: How active partners are summed: O(m log m), O(levels m), O(m^2).
 ORACLES = {"tree": active_sums, "levels": levels_sums, "pairs": pairs_sums}
@@ -283,6 +283,9 @@ class SquaredHingeRisk(HingeRisk):
         """R and its gradient u = dR/dp, in row order."""
         risk, slope, _ = self.evaluate_curved(scores)
         return risk, slope
+
+
+LOSSES = {"hinge": HingeRisk, "squared_hinge": SquaredHingeRisk}
 
 
 def check_oracle(oracle: str) -> str:

@@ -73,20 +73,39 @@ class Scaling:
 
 def fit_scaling(kind: str, data: Dataset) -> Scaling:
     """Measure what a scaling needs on training data."""
+    if check_scale(kind) in ("none", "query"):
+        return Scaling(kind)
+    largest = column_max_abs(data.rows, data.n_features)
+    if kind == "maxabs":
+        return scaling_from(largest)
+    # Deviations are measured after division by the largest magnitude: 1e300 does not overflow.
+    return scaling_from(
+        largest, column_deviation(data.rows, data.n_features, 1.0 / divisors(largest))
+    )
+
+
+def check_scale(kind: str) -> str:
+    """The name of a scaling, or ParameterError."""
     if kind not in SCALES:
         raise ParameterError(
             f"scale={kind!r} is not one of {', '.join(SCALES)}", fix="Choose one of them"
         )
-    if kind in ("none", "query"):
-        return Scaling(kind)
-    largest = column_max_abs(data.rows, data.n_features)
-    safe = np.where(largest > 0, largest, 1.0)
-    if kind == "maxabs":
-        return Scaling(kind, 1.0 / safe)
-    # Deviations are measured after division by the largest magnitude: 1e300 does not overflow.
-    deviation = column_deviation(data.rows, data.n_features, 1.0 / safe)
-    spread = np.where(deviation > 1e-12, deviation, 1.0)
-    return Scaling(kind, 1.0 / safe / spread)
+    return kind
+
+
+def divisors(largest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Largest magnitudes, 1 for columns of zeros."""
+    return np.where(largest > 0, largest, 1.0)
+
+
+def scaling_from(
+    largest: NDArray[np.float64], deviation: NDArray[np.float64] | None = None
+) -> Scaling:
+    """``maxabs`` from the largest magnitudes; ``standard`` from the deviations of x / largest."""
+    factors = 1.0 / divisors(largest)
+    if deviation is None:
+        return Scaling("maxabs", factors)
+    return Scaling("standard", factors / np.where(deviation > 1e-12, deviation, 1.0))
 
 
 def scale_lists(data: Dataset) -> Any:
@@ -192,11 +211,20 @@ def column_deviation(
         return np.zeros(n_features)
     means = np.zeros(n_features)
     for _ in range(2):
-        sums, squares, counts = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
-        _sums(rows, factors, means, sums, squares, counts)
-        variance = (squares + (total - counts) * means**2) / total
+        sums, squares = column_moments(rows, total, factors, means)
+        variance = squares / total
         means = sums / total
     return np.sqrt(variance)
+
+
+def column_moments(
+    rows: Rows, n_rows: int, factors: NDArray[np.float64], means: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums over all rows of x_ij f_j and of (x_ij f_j - mean_j)^2, implicit zeros included."""
+    n_features = len(factors)
+    sums, squares, counts = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
+    _sums(rows, factors, means, sums, squares, counts)
+    return sums, squares + (n_rows - counts) * means**2
 
 
 @jit

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rankine.data.options import ReadOptions
     from rankine.data.sources import Source
 
-__all__ = ["feature_names", "measure", "read", "read_blocks"]
+__all__ = ["feature_names", "measure", "open_file", "read", "read_blocks"]
 
 #: Items of list columns in one batch, on average.
 BATCH_ITEMS = 2**23
@@ -41,19 +41,23 @@ _BUFFER = 256 * 1024
 
 def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
     """Datasets of at most ``options.block_rows`` rows, in file order, not query-aligned."""
-    with _open(source, options) as file:
-        yield from _blocks(file, source, options, None)
+    with open_file(source, options) as file:
+        yield from _blocks(file, source, options, None, (0, file.n_rows))
 
 
-def read(source: Source, options: ReadOptions) -> Dataset:
-    """The whole file; dense features are decoded straight into their place."""
-    with _open(source, options) as file:
+def read(source: Source, options: ReadOptions, span: tuple[int, int] | None = None) -> Dataset:
+    """The whole file, or the rows of ``span``; dense features are decoded into their place."""
+    with open_file(source, options) as file:
+        start, stop = (0, file.n_rows) if span is None else span
         direct = not file.plan.sparse and options.dense is not False
         if direct and options.on_bad_row == "error":
-            X = _room(file, options, source.name)
-            narrow = [replace(b, X=b.X[:, :0]) for b in _blocks(file, source, options, X)]
+            X = _room(file, options, source.name, stop - start)
+            narrow = [
+                replace(b, X=b.X[:, :0]) for b in _blocks(file, source, options, X, (start, stop))
+            ]
             return replace(concat(narrow), X=X) if narrow else _nothing()
-        parts = [block for block in _blocks(file, source, options, None) if block.n_rows]
+        blocks = _blocks(file, source, options, None, (start, stop))
+        parts = [block for block in blocks if block.n_rows]
         return concat(parts) if parts else _nothing()
 
 
@@ -62,23 +66,27 @@ def _nothing() -> Dataset:
 
 
 def _blocks(
-    file: _File, source: Source, options: ReadOptions, X: NDArray[Any] | None
+    file: ParquetRows,
+    source: Source,
+    options: ReadOptions,
+    X: NDArray[Any] | None,
+    span: tuple[int, int],
 ) -> Iterator[Dataset]:
-    """Blocks; their dense features lie in the rows of ``X`` where it is given."""
+    """Blocks of some rows; their dense features lie in the rows of ``X`` where it is given."""
     with Meter(source, options) as meter:
-        for batch, place in file.batches(file.plan.columns):
+        for batch, place in file.batches(file.plan.columns, span):
             stop = place.first_row + batch.num_rows
-            out = None if X is None else X[place.first_row : stop]
+            out = None if X is None else X[place.first_row - span[0] : stop - span[0]]
             yield batch_to_dataset(batch, file.plan, options, place, out)
             meter.update((source.size or 0) * stop // max(file.n_rows, 1))
     source.check()
 
 
-def _room(file: _File, options: ReadOptions, name: str) -> NDArray[Any]:
+def _room(file: ParquetRows, options: ReadOptions, name: str, n_rows: int) -> NDArray[Any]:
     """Uninitialised memory for all rows; it is touched only as rows arrive."""
-    shape = (file.n_rows, len(file.plan.features))
-    needed = file.n_rows * len(file.plan.features) * file.plan.dtype.itemsize
-    if file.n_rows < 0 or needed > options.memory_limit:
+    shape = (n_rows, len(file.plan.features))
+    needed = n_rows * len(file.plan.features) * file.plan.dtype.itemsize
+    if n_rows < 0 or needed > options.memory_limit:
         raise LimitError(
             f"{shape[0]} rows of {shape[1]} features need {needed} bytes",
             fix="Stream them with rankine.scan, use dtype='float32', or raise max_memory",
@@ -90,7 +98,7 @@ def _room(file: _File, options: ReadOptions, name: str) -> NDArray[Any]:
 
 def measure(source: Source, options: ReadOptions) -> int:
     """Number of features: from the schema, or the largest index of the sparse layout."""
-    with _open(source, options) as file:
+    with open_file(source, options) as file:
         if file.plan.n_features is not None:
             return file.plan.n_features
         name = file.plan.features[0]
@@ -103,75 +111,95 @@ def measure(source: Source, options: ReadOptions) -> int:
 
 def feature_names(source: Source, options: ReadOptions) -> tuple[str, ...] | None:
     """Names of the features, if the file has them."""
-    with _open(source, options) as file:
+    with open_file(source, options) as file:
         return file.plan.feature_names
 
 
 @contextmanager
-def _open(source: Source, options: ReadOptions) -> Iterator[_File]:
+def open_file(source: Source, options: ReadOptions) -> Iterator[ParquetRows]:
+    """An open file; closed at the end."""
     with open_seekable(source, "Parquet") as raw:
-        yield _File(raw, source.name, options)
+        yield ParquetRows(raw, source.name, options)
 
 
-class _File:
+class ParquetRows:
     """An open Parquet file and the columns that its schema offers."""
 
     def __init__(self, raw: pa.NativeFile, name: str, options: ReadOptions) -> None:
         self._raw = raw
-        self._name = name
+        self.name = name
         self._options = options
         with arrow_errors(name, "the Parquet footer", FileKindError):
             limits = {"thrift_string_size_limit": 2**26, "thrift_container_size_limit": 2**20}
             schema = pq.ParquetFile(raw, **limits).schema_arrow
         self.plan = plan_columns(schema, options, name)
         # Text stays dictionary-encoded until its full size is known.
-        texts = [column for column in self.plan.columns if is_text(schema.field(column).type)]
+        self.texts = [name for name in self.plan.columns if is_text(schema.field(name).type)]
         with arrow_errors(name, "the Parquet footer", FileKindError):
             self._file = pq.ParquetFile(
                 raw,
-                read_dictionary=texts,
+                read_dictionary=self.texts,
                 buffer_size=_BUFFER,
                 page_checksum_verification=True,
                 **limits,
             )
 
     @cached_property
-    def _groups(self) -> list[RowGroup]:
-        return read_footer(self._raw, self._name)
+    def groups(self) -> list[RowGroup]:
+        """Row groups, as the footer says."""
+        return read_footer(self._raw, self.name)
+
+    def bounded_groups(self) -> list[RowGroup]:
+        """Row groups with the smallest and largest values of their columns."""
+        return read_footer(self._raw, self.name, bounds=True)
 
     @property
     def n_rows(self) -> int:
         """Rows of the file, as its footer says."""
-        return sum(group.n_rows for group in self._groups)
+        return sum(group.n_rows for group in self.groups)
 
-    def batches(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, Place]]:
-        """Validated batches with their places; the row counts of the footer are verified."""
+    def batches(
+        self, columns: list[str], span: tuple[int, int] | None = None
+    ) -> Iterator[tuple[pa.RecordBatch, Place]]:
+        """Validated batches with their places; the row counts of the footer are verified.
+
+        ``span`` keeps the rows from its first to before its second; other row groups are passed.
+        """
+        low, high = (0, self.n_rows) if span is None else span
         first_row = 0
-        for number, group in enumerate(self._groups):
+        for number, group in enumerate(self.groups):
+            if first_row + group.n_rows <= low or first_row >= high:
+                first_row += group.n_rows
+                continue
             part = f"row group {number}"
-            with arrow_errors(self._name, part):
+            with arrow_errors(self.name, part):
                 rows = self._batch_rows(group, columns)
                 batches = self._file.iter_batches(rows, row_groups=[number], columns=columns)
             found = 0
             while True:
-                with arrow_errors(self._name, part):
+                with arrow_errors(self.name, part):
                     batch = next(batches, None)
                 if batch is None:
                     break
-                place = Place(self._name, first_row + found, part, found)
-                validate(batch, place)
+                here = first_row + found
                 found += batch.num_rows
-                yield batch, place
+                skip = max(low - here, 0)
+                kept = batch.slice(skip, max(high - here - skip, 0))
+                if kept.num_rows == 0:
+                    continue
+                place = Place(self.name, here + skip, part, here + skip - first_row)
+                validate(kept, place)
+                yield kept, place
             if found != group.n_rows:
                 raise SchemaError(
                     f"{part} holds {found} rows but its description says {group.n_rows}",
                     fix="The file is damaged; write it again",
-                    file=self._name,
+                    file=self.name,
                 )
             first_row += found
 
     def _batch_rows(self, group: RowGroup, columns: list[str]) -> int:
         """Rows per batch, fewer where lists are long, so that a batch stays small."""
-        items = check_row_group(self._raw, group, columns, self._options, self._name)
+        items = check_row_group(self._raw, group, columns, self._options, self.name)
         per_row = -(-items // max(group.n_rows, 1))
         return int(max(1, min(self._options.block_rows, BATCH_ITEMS // max(per_row, 1))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
-from rankine.data.readers.thrift import INT, TEXT, read_struct
+from rankine.data.readers.thrift import BYTES, INT, TEXT, read_struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,18 +27,25 @@ _MAX_FOOTER = 2**28
 _HEADER_BYTES = 2048
 _MAX_HEADER_BYTES = 2**22
 _WIDE = frozenset((2, 5))  # physical types of eight bytes: INT64, DOUBLE
-_CHUNK = {1: INT, 3: [TEXT], 7: INT, 9: INT, 11: INT}
+_CHUNK = {1: INT, 3: [TEXT], 5: INT, 7: INT, 9: INT, 11: INT}
 _FOOTER = {3: INT, 4: [{1: [{3: _CHUNK}], 3: INT}]}
+_WITH_BOUNDS = {3: INT, 4: [{1: [{3: {**_CHUNK, 12: {5: BYTES, 6: BYTES}}}], 3: INT}]}
 _PAGE = {2: INT, 3: INT, 5: {1: INT}, 8: {1: INT}}
 
 
 class Chunk(NamedTuple):
-    """Where the pages of one column of one row group lie."""
+    """Where the pages of one column of one row group lie, and how many items they hold.
+
+    ``least`` and ``most`` bound the items, as stored; empty when not asked for or not known.
+    """
 
     path: tuple[str, ...]
     width: int
     start: int
     stop: int
+    items: int
+    least: bytes
+    most: bytes
 
 
 class RowGroup(NamedTuple):
@@ -56,8 +63,8 @@ class Page(NamedTuple):
     items: int
 
 
-def read_footer(raw: pa.NativeFile, file: str) -> list[RowGroup]:
-    """Row groups of a file; anything malformed is an error."""
+def read_footer(raw: pa.NativeFile, file: str, *, bounds: bool = False) -> list[RowGroup]:
+    """Row groups of a file, with the ``bounds`` of their columns; malformed ones are an error."""
     size = raw.size()
     tail = raw.read_at(8, size - 8) if size >= 12 else b""
     length = int.from_bytes(tail[:4], "little")
@@ -69,7 +76,7 @@ def read_footer(raw: pa.NativeFile, file: str) -> list[RowGroup]:
         )
     data = raw.read_at(length, size - 8 - length)
     try:
-        found, _ = read_struct(data, 0, _FOOTER)
+        found, _ = read_struct(data, 0, _WITH_BOUNDS if bounds else _FOOTER)
         groups = [
             RowGroup(group[3], [_chunk(column[3]) for column in group[1]])
             for group in found.get(4, [])
@@ -89,7 +96,16 @@ def _chunk(fields: dict[int, Any]) -> Chunk:
     if fields.get(11, 0) > 0:
         start = min(start, fields[11])
     width = 8 if fields[1] in _WIDE else 4
-    return Chunk(tuple(fields[3]), width, start, start + fields[7])
+    known = fields.get(12, {})
+    return Chunk(
+        tuple(fields[3]),
+        width,
+        start,
+        start + fields[7],
+        fields.get(5, 0),
+        known.get(6, b""),
+        known.get(5, b""),
+    )
 
 
 def check_row_group(

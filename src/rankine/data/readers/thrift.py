@@ -1,18 +1,19 @@
 """Just enough of Thrift's compact protocol to read the descriptions inside Parquet files.
 
 A ``spec`` says which fields of a struct are wanted: ``{number: kind}`` where a kind is ``INT``,
-``TEXT``, another spec, or a list of one of these. Everything else is passed over. Malformed data
-raise ValueError, data that end too early IndexError.
+``TEXT``, ``BYTES``, another spec, or a list of one of these. Everything else is passed over.
+Malformed data raise ValueError, data that end too early IndexError.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["INT", "TEXT", "read_struct"]
+__all__ = ["BYTES", "INT", "TEXT", "read_struct"]
 
 INT = "int"
 TEXT = "text"
+BYTES = "bytes"
 
 _MAX_DEPTH = 12
 _BOOLS, _BYTE, _INTS, _DOUBLE, _BINARY, _LISTS, _MAP, _STRUCT, _UUID = (
@@ -48,9 +49,10 @@ def _value(data: bytes, place: int, kind: int, wanted: Any, depth: int) -> tuple
         return _integer(data, place)
     if kind == _STRUCT and isinstance(wanted, dict):
         return read_struct(data, place, wanted, depth + 1)
-    if kind == _BINARY and wanted is TEXT:
+    if kind == _BINARY and wanted in (TEXT, BYTES):
         length, place = _varint(data, place)
-        return _piece(data, place, length).decode(), place + length
+        piece = _piece(data, place, length)
+        return piece.decode() if wanted is TEXT else piece, place + length
     if kind in _LISTS and isinstance(wanted, list):
         size, inner, place = _list_head(data, place)
         items = []

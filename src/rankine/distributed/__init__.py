@@ -1,0 +1,12 @@
+"""Training on partitions: on the workers of a Dask cluster, or one after the other here.
+
+``scan`` cuts files into partitions of whole queries; every ranker's ``fit`` takes the result.
+See ``docs/how-to/dask.md``.
+"""
+
+from __future__ import annotations
+
+from rankine.distributed.dataset import PartitionedDataset, scan
+from rankine.distributed.repartition import repartition
+
+__all__ = ["PartitionedDataset", "repartition", "scan"]

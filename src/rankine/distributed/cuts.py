@@ -1,0 +1,178 @@
+"""Cut a file into ranges of whole queries, reading as little of it as proves the cuts.
+
+A Parquet footer tells the rows, stored items and query bounds of every row group. Cuts are put
+between row groups, where one is not too large; a cut is known to be clean when the query ids of
+its two neighbours do not overlap. Only where the footer cannot prove it the query column around
+the cut is read, and the cut moves to the next query. Nothing here depends on the cluster, so the
+same files always give the same partitions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import EmptyDataError
+from rankine.data.formats import choose_format, reader_of
+from rankine.data.readers.parquet import open_file
+
+if TYPE_CHECKING:
+    from rankine.data.options import ReadOptions
+    from rankine.data.readers.parquet import ParquetRows
+    from rankine.data.readers.parquet_pages import Chunk, RowGroup
+    from rankine.data.sources import Source
+
+__all__ = ["FileCuts", "cut_file"]
+
+#: A row group is cut inside only when it is this many times larger than a partition.
+INSIDE = 2
+#: Bytes of a row besides its features: label, query id, weight, index of the pairs.
+ROW_BYTES = 100
+#: Bytes of an item of the sparse layout, half of an index and a value: it has two list columns.
+ITEM_BYTES = 6
+
+
+class FileCuts(NamedTuple):
+    """How a file is cut.
+
+    Attributes
+    ----------
+    ranges
+        First row and the row after the last of each part; None for the whole file.
+    nbytes
+        About the memory that each part takes.
+    n_features
+        Width of the matrix.
+    feature_names
+        Names of the features, or None.
+    peeked
+        Row groups whose query ids had to be read.
+    """
+
+    ranges: list[tuple[int, int] | None]
+    nbytes: list[int]
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    peeked: int
+
+
+def cut_file(source: Source, options: ReadOptions, partition_bytes: int) -> FileCuts:
+    """Cut one file; files other than Parquet stay whole."""
+    form = choose_format(source, options.format, source.head())
+    reader = reader_of(form)
+    width = options.n_features
+    if width is None:
+        width = int(reader.measure(source, options))
+    if form.name != "parquet":
+        find = getattr(reader, "feature_names", None)
+        names = None if find is None else find(source, options)
+        return FileCuts([None], [source.size or 0], width, names, 0)
+    with open_file(source, options) as file:
+        cuts = _Cutter(file, partition_bytes)
+        return FileCuts(cuts.ranges(), cuts.nbytes(), width, file.plan.feature_names, cuts.peeked)
+
+
+class _Cutter:
+    def __init__(self, file: ParquetRows, partition_bytes: int) -> None:
+        self.file = file
+        self.groups = file.bounded_groups()
+        self.first_row = np.concatenate([[0], np.cumsum([g.n_rows for g in self.groups])])
+        if self.first_row[-1] == 0:
+            raise EmptyDataError("no rows", file=file.name, fix="Leave the file out")
+        self.sizes = [self._bytes(group) for group in self.groups]
+        self.peeked = 0
+        self._ids: tuple[int, NDArray[Any]] | None = None
+        self.rows = self._cut(partition_bytes)
+
+    def ranges(self) -> list[tuple[int, int] | None]:
+        return [(int(a), int(b)) for a, b in zip(self.rows[:-1], self.rows[1:], strict=True)]
+
+    def nbytes(self) -> list[int]:
+        """Bytes of each range, in proportion to its part of the row groups."""
+        total = np.concatenate([[0], np.cumsum(self.sizes)])
+        at = np.interp(self.rows, self.first_row, total)
+        return [int(size) for size in np.diff(at)]
+
+    def _bytes(self, group: RowGroup) -> int:
+        plan = self.file.plan
+        if not plan.sparse:
+            return group.n_rows * (ROW_BYTES + len(plan.features) * plan.dtype.itemsize)
+        lists = [c.items for c in group.chunks if c.path[0] in plan.features]
+        return group.n_rows * ROW_BYTES + sum(lists) * ITEM_BYTES
+
+    def _cut(self, partition_bytes: int) -> list[int]:
+        """Rows where parts start, and the end."""
+        wanted: list[int] = []
+        held = 0
+        for number, size in enumerate(self.sizes):
+            if held and held + size > partition_bytes:
+                wanted.append(int(self.first_row[number]))
+                held = 0
+            held += size
+            pieces = size // partition_bytes if size >= INSIDE * partition_bytes else 1
+            start, n_rows = int(self.first_row[number]), self.groups[number].n_rows
+            wanted += [start + n_rows * k // pieces for k in range(1, pieces)]
+            if pieces > 1:
+                held = size // pieces
+        end = int(self.first_row[-1])
+        rows = [0]
+        for row in wanted:
+            clean = self._next_query(row) if row > rows[-1] else row
+            if rows[-1] < clean < end:
+                rows.append(clean)
+        return [*rows, end]
+
+    def _next_query(self, row: int) -> int:
+        """The first row at or after ``row`` that starts a query."""
+        if self.file.plan.query is None:
+            return int(self.first_row[-1])
+        group = int(np.searchsorted(self.first_row, row, side="right")) - 1
+        at_start = row == self.first_row[group]
+        if at_start and self._disjoint(group - 1, group):
+            return row
+        before = self._query_ids(group - 1)[-1] if at_start else None
+        while group < len(self.groups):
+            ids = self._query_ids(group)
+            offset = max(row - int(self.first_row[group]), 0)
+            starts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
+            if offset == 0 and len(ids) and before is not None and ids[0] != before:
+                return int(self.first_row[group])
+            later = starts[starts >= max(offset, 1)]
+            if len(later):
+                return int(self.first_row[group] + later[0])
+            before = ids[-1] if len(ids) else before
+            group += 1
+        return int(self.first_row[-1])
+
+    def _disjoint(self, left: int, right: int) -> bool:
+        """Whether the footer proves that two row groups share no query."""
+        a, b = self._bounds(left), self._bounds(right)
+        return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
+
+    def _bounds(self, number: int) -> tuple[Any, Any] | None:
+        """Smallest and largest id of a row group; texts are bounds even when they were cut."""
+        chunk = self._query_chunk(self.groups[number])
+        if chunk is None or not chunk.least or not chunk.most:
+            return None
+        if self.file.plan.query in self.file.texts:
+            return chunk.least, chunk.most
+        low, high = (int.from_bytes(v, "little", signed=True) for v in (chunk.least, chunk.most))
+        return (low, high) if low <= high else None
+
+    def _query_chunk(self, group: RowGroup) -> Chunk | None:
+        return next((c for c in group.chunks if c.path == (self.file.plan.query,)), None)
+
+    def _query_ids(self, number: int) -> NDArray[Any]:
+        """Query ids of one row group, kept until the next is asked for."""
+        if self._ids is None or self._ids[0] != number:
+            self.peeked += 1
+            span = (int(self.first_row[number]), int(self.first_row[number + 1]))
+            column = str(self.file.plan.query)
+            parts = [
+                batch.column(0).to_numpy(zero_copy_only=False)
+                for batch, _ in self.file.batches([column], span)
+            ]
+            self._ids = number, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        return self._ids[1]

@@ -1,0 +1,183 @@
+"""Who asks the partitions: this process, one after the other, or the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from rankine.core.errors import ClusterError
+from rankine.distributed.answer import sum_in_order
+from rankine.distributed.cluster_errors import cluster_errors
+from rankine.distributed.tasks import Assignment, add_answers, ask, describe, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["DaskRunner", "LocalRunner", "Runner"]
+
+#: Neighbouring answers that one task adds; a power of two, so that the order of the sum is that
+#: of ``tree_sum``.
+FAN_IN = 8
+#: Arguments above this size are sent once, as a task of their own, and fetched by the workers.
+SHARED_BYTES = 2**18
+#: Seconds between looks at the progress of a round.
+TICK = 1.0
+
+
+class Runner(Protocol):
+    """Asks partitions and adds their answers in order."""
+
+    def place(self, assignments: Sequence[Assignment]) -> Any:
+        """Make partitions known; the result is passed back to ``total``."""
+
+    def total(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> Any:
+        """Sum of all answers."""
+
+    def each(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> list[Any]:
+        """All answers, in order of partitions."""
+
+    def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
+        """``function`` of every item, in order."""
+
+
+class LocalRunner:
+    """Partitions one after the other in this process; the kernels use all threads."""
+
+    def place(self, assignments: Sequence[Assignment]) -> list[Assignment]:
+        """The assignments themselves."""
+        return [replace(one, threads=None) for one in assignments]
+
+    def total(self, placed: list[Assignment], question: str, arguments: tuple[Any, ...]) -> Any:
+        """Sum of all answers; at most log2 of them are held at a time."""
+        return sum_in_order(ask(one, question, arguments) for one in placed)
+
+    def each(
+        self, placed: list[Assignment], question: str, arguments: tuple[Any, ...]
+    ) -> list[Any]:
+        """All answers, in order."""
+        return [ask(one, question, arguments) for one in placed]
+
+    def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
+        """``function`` of every item."""
+        return [function(item) for item in items]
+
+
+class DaskRunner:
+    """One task per partition on a Dask cluster; nothing is scattered, nothing is pinned.
+
+    Every task is a pure function of its description, so a task that is lost with its worker is
+    run again elsewhere with the same result. A partition's description is the result of a tiny
+    task; Dask prefers to run what needs it where it lies, which is where its rows were read
+    before.
+
+    Parameters
+    ----------
+    client
+        A ``distributed.Client``, with whatever security it was made.
+    timeout
+        Seconds without a finished task after which the round is an error.
+    """
+
+    def __init__(self, client: Any, timeout: float = 600.0) -> None:
+        self.client = client
+        self.timeout = timeout
+        self._run = uuid.uuid4().hex[:12]
+        self._count = 0
+
+    def place(self, assignments: Sequence[Assignment]) -> list[Any]:
+        """Futures of the descriptions."""
+        with cluster_errors(self.client):
+            placed = self._map(describe, list(assignments), "partition")
+            self._wait(placed, placed)
+        return placed
+
+    def total(self, placed: list[Any], question: str, arguments: tuple[Any, ...]) -> Any:
+        """Sum of all answers, added in groups on the workers and then here."""
+        return self._gather(ask, placed, question, arguments)
+
+    def each(self, placed: list[Any], question: str, arguments: tuple[Any, ...]) -> list[Any]:
+        """All answers, in order."""
+        answers: list[Any] = self._gather(listed, placed, question, arguments).parts[0]
+        return answers
+
+    def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
+        """``function`` of every item, in order."""
+        with cluster_errors(self.client):
+            futures = self._map(function, list(items), function.__name__)
+            self._wait(futures, futures)
+            return [future.result(timeout=self.timeout) for future in futures]
+
+    def _gather(
+        self, task: Callable[..., Any], placed: list[Any], question: str, arguments: tuple[Any, ...]
+    ) -> Any:
+        with cluster_errors(self.client):
+            weights = self._shared(arguments)
+            shared = weights[0] if weights else arguments
+            leaves = self._map(task, placed, question, question=question, arguments=shared)
+            levels = [leaves]
+            while len(levels[-1]) > FAN_IN:
+                below = levels[-1]
+                groups = [below[k : k + FAN_IN] for k in range(0, len(below), FAN_IN)]
+                levels.append(self._map(add_answers, groups, "sum"))
+            try:
+                self._wait(levels[-1], leaves)
+                answers = [future.result(timeout=self.timeout) for future in levels[-1]]
+            finally:
+                for future in [*weights, *(one for level in levels for one in level)]:
+                    future.release()
+            return sum_in_order(answers)
+
+    def _shared(self, arguments: tuple[Any, ...]) -> list[Any]:
+        """Large arguments as the result of one task; none when they are small."""
+        size = sum(a.nbytes for a in arguments if isinstance(a, np.ndarray))
+        return self._map(tuple, [arguments], "weights") if size > SHARED_BYTES else []
+
+    def _map(
+        self, function: Callable[..., Any], items: list[Any], name: str, **same: Any
+    ) -> list[Any]:
+        import dask
+
+        self._count += 1
+        stem = f"rankine-{name}-{self._run}-{self._count}"
+        keys = [f"{stem}-{k}" for k in range(len(items))]
+        # A weight vector may be larger than what Dask takes for an oversight.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "2GB"}):
+            futures: list[Any] = self.client.map(function, items, key=keys, pure=False, **same)
+        return futures
+
+    def _wait(self, roots: list[Any], watched: list[Any]) -> None:
+        """Until all roots are there or one failed; no progress for ``timeout`` is an error."""
+        from distributed import wait
+
+        finished, since = -1, time.monotonic()
+        while True:
+            try:
+                with self.client.as_current():
+                    wait(roots, timeout=min(TICK, self.timeout))
+            except TimeoutError:
+                pass
+            else:
+                return
+            if any(future.status in ("error", "cancelled", "lost") for future in roots):
+                return
+            count = sum(future.done() for future in watched)
+            if count != finished:
+                finished, since = count, time.monotonic()
+            elif time.monotonic() - since >= self.timeout:
+                raise self._stalled(finished, len(watched))
+
+    def _stalled(self, finished: int, count: int) -> ClusterError:
+        try:
+            workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
+        except (OSError, KeyError, TypeError):
+            workers = 0
+        return ClusterError(
+            f"no task finished for {self.timeout:g} s: {finished} of {count} partitions of this "
+            f"round are done, {workers} workers are known",
+            fix="Look at the workers' logs; raise timeout if a partition may take that long; "
+            "resume from the checkpoint",
+        )

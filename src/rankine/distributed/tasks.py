@@ -1,0 +1,173 @@
+"""What runs on a worker: a pure function of a description, a question and small arrays.
+
+A worker keeps the partitions it has read while they fit into its share of memory. That is only to
+save time: whoever is asked reads what it does not have, and answers the same bits.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rankine._version import __version__
+from rankine.core.errors import ClusterError
+from rankine.data.dataset import Dataset
+from rankine.data.options import available_memory
+from rankine.distributed.answer import Answer, sum_in_order
+from rankine.distributed.piece import Piece
+
+__all__ = [
+    "CACHE",
+    "RAW",
+    "Assignment",
+    "PartitionCache",
+    "Recipe",
+    "add_answers",
+    "ask",
+    "describe",
+]
+
+#: Part of a worker's memory that may hold partitions: the rest is Python, Numba, Arrow, and the
+#: copies of the partition at work. Dask pauses a worker at 80 % of its limit.
+SHARE = 0.35
+#: Token of the rows as they are.
+RAW = "rows"
+#: Memory of a process before it holds any data.
+BASELINE = 320 * 2**20
+
+
+class Recipe(Protocol):
+    """How the rows of a partition become something that answers questions."""
+
+    @property
+    def token(self) -> str:
+        """Equal for equal recipes."""
+
+    def build(self, data: Dataset, threads: int | None) -> Any:
+        """An object whose methods are the questions."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A partition with its recipe: all that a worker has to know.
+
+    ``version`` is the version of rankine that asks; ``threads`` what the kernels may use.
+    """
+
+    piece: Piece
+    recipe: Any
+    version: str = __version__
+    threads: int | None = 1
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Under which a worker remembers it."""
+        return (*self.piece.key, self.recipe.token)
+
+
+class PartitionCache:
+    """Partitions that were used last, as many as fit.
+
+    Parameters
+    ----------
+    limit
+        Gives the bytes that may be held.
+    """
+
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self._limit = limit
+        self._held: OrderedDict[Any, tuple[int, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.loads = 0
+
+    def get(self, assignment: Assignment) -> Any:
+        """The partition, read now if it is not held."""
+        key = assignment.key
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+                return self._held[key][1]
+            # Rows that were read to be measured become what answers; they are not kept twice.
+            _, raw = self._held.pop((*assignment.piece.key, RAW), (0, None))
+            # Room first: the old and the new partition must not stand side by side.
+            self._make_room(assignment.piece.nbytes)
+        data = self._load(assignment.piece) if raw is None else raw.data
+        part = assignment.recipe.build(data, assignment.threads)
+        size = max(assignment.piece.nbytes, bytes_of(data))
+        with self._lock:
+            if self._make_room(size):
+                self._held[key] = size, part
+        return part
+
+    def _load(self, piece: Piece) -> Dataset:
+        self.loads += 1
+        return piece.load()
+
+    def _make_room(self, size: int) -> bool:
+        limit = self._limit()
+        while self._held and self.nbytes + size > limit:
+            self._held.popitem(last=False)
+        return size <= limit
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(size for size, _ in self._held.values())
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._held.clear()
+
+
+def memory_share() -> int:
+    """Bytes that this process may spend on partitions."""
+    limit = available_memory()
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        with suppress(ValueError):  # not on a worker
+            limit = distributed.get_worker().memory_manager.memory_limit or limit
+    return max(0, int(SHARE * (limit - BASELINE)))
+
+
+CACHE = PartitionCache(memory_share)
+
+
+def describe(assignment: Assignment) -> Assignment:
+    """The assignment itself: a small result that keeps the partition's tasks where its rows are."""
+    return assignment
+
+
+def ask(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> Any:
+    """One partition's answer; ``Answer`` or anything that can be added."""
+    if assignment.version != __version__:
+        raise ClusterError(
+            f"a worker runs rankine {__version__}, this process {assignment.version}",
+            fix="Install the same version everywhere and restart the workers",
+        )
+    part = CACHE.get(assignment)
+    return getattr(part, question)(*arguments)
+
+
+def listed(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> Answer:
+    """The answer in a list of one, so that adding joins answers in order."""
+    return Answer(([ask(assignment, question, arguments)],))
+
+
+def add_answers(answers: list[Any]) -> Any:
+    """Sum of neighbouring answers."""
+    return sum_in_order(answers)
+
+
+def bytes_of(data: Dataset) -> int:
+    """About the memory of a dataset and its index."""
+    from rankine.distributed.cuts import ROW_BYTES
+
+    X: Any = data.X
+    matrix = X.data.nbytes + X.indices.nbytes if hasattr(X, "indptr") else X.nbytes
+    return int(matrix) + ROW_BYTES * data.n_rows
