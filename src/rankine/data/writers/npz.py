@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from rankine.core.atomic import atomic_file
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rankine.data.dataset import Dataset
 
@@ -195,13 +196,14 @@ def _save_text(archive: zipfile.ZipFile, name: str, parts: list[NDArray[Any]]) -
             out.write(part.astype(dtype).tobytes())
 
 
+@contextmanager
 def _member(
     archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> IO[bytes]:
+) -> Iterator[IO[bytes]]:
     """Open an array of the archive; equal data give equal files, so it carries no time."""
     info = zipfile.ZipInfo(f"{name}.npy")
     info.compress_type = archive.compression
-    out = archive.open(info, "w", force_zip64=True)
     header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    npy.write_array_header_2_0(out, header)
-    return out
+    with archive.open(info, "w", force_zip64=True) as out:
+        npy.write_array_header_2_0(out, header)
+        yield out
