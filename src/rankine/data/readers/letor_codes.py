@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from rankine.kernels.compile import jit
 
 __all__ = ["Fault", "State", "ends_token"]
 
 
-class State(IntEnum):
+class _Slots(NamedTuple):
     """Slots of the integer array that survives from call to call."""
 
-    POS = 0
-    END = 1
-    LINE = 2
-    ROWS = 3
-    NNZ = 4
-    QID_BYTES = 5
-    DOCID_BYTES = 6
-    WIDTH = 7
-    MISSING = 8
-    FAULT = 9
-    HARDS = 10
-    IMPLIED = 11
+    POS: int = 0
+    END: int = 1
+    LINE: int = 2
+    ROWS: int = 3
+    NNZ: int = 4
+    QID_BYTES: int = 5
+    DOCID_BYTES: int = 6
+    WIDTH: int = 7
+    MISSING: int = 8
+    FAULT: int = 9
+    HARDS: int = 10
+    IMPLIED: int = 11
+
+
+#: Plain numbers, not an enumeration: not every supported Numba indexes with those.
+State = _Slots()
 
 
 class Fault(IntEnum):
