@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-full lint format types contracts bench bench-full results clean setup
+.PHONY: demo test test-full reliability soak lint format types contracts bench bench-full results clean setup
 
 setup: $(STAMP)
 
@@ -38,6 +38,13 @@ test: $(STAMP)
 
 test-full: $(STAMP)
 	@$(BIN)/python tests/run.py --full
+
+# Fuzzing, kills, faults and determinism in full; figures go to tests/reliability/results.
+reliability: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m reliability --workers $(WORKERS) --out tests/reliability/results/standard.json
+
+soak: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m reliability --size soak --seed fresh --workers $(WORKERS) --out tests/reliability/results/soak.json
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -23,10 +23,13 @@ class Row:
     qid: int | str | None
     features: dict[int, float]
     docid: bytes
+    line: int = 0
 
 
-def read(data: bytes, *, base: int = 1, qid_type: str = "int", missing: str = "error",
-         has_qid: bool = True, max_features: int = 2**31 - 1) -> list[Row]:  # fmt: skip
+def read(
+    data: bytes, *, base: int = 1, qid_type: str = "int", missing: str = "error",
+    has_qid: bool = True, max_features: int = 2**31 - 1, skip: bool = False,
+) -> list[Row]:  # fmt: skip
     *lines, last = data.split(b"\n")
     texts = [line.removesuffix(b"\r") for line in lines] + ([last] if last else [])
     rows = []
@@ -34,10 +37,24 @@ def read(data: bytes, *, base: int = 1, qid_type: str = "int", missing: str = "e
         try:
             row = read_line(text, base, qid_type, missing, has_qid, max_features)
         except (ValueError, OverflowError, IndexError) as error:
+            if skip:
+                continue
             raise RefusedError(k) from error
         if row is not None:
+            row.line = k
             rows.append(row)
     return rows
+
+
+def comes_back(rows: list[Row]) -> int | None:
+    """Line of the first row whose query was left and comes back; None when none does."""
+    left: set[int | str | None] = set()
+    for before, row in zip(rows[:-1], rows[1:], strict=True):
+        if row.qid != before.qid:
+            left.add(before.qid)
+            if row.qid in left:
+                return row.line
+    return None
 
 
 def read_line(text, base, qid_type, missing, has_qid, max_features):

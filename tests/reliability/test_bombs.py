@@ -1,37 +1,14 @@
-"""Mutated Parquet, Arrow and npz files, read in a child: no crash, no hang, no other numbers."""
+"""Small files that ask for much memory are refused in little; a scan holds blocks, not files."""
 
-import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "reference" / "table_mutants.py"
-#: A longer run sets RANKINE_FUZZ_CASES.
-CASES = int(os.environ.get("RANKINE_FUZZ_CASES", "1500"))
-
 pytestmark = pytest.mark.reliability
-
-
-def test_mutated_files(tmp_path):
-    child = subprocess.run(
-        [sys.executable, SCRIPT, tmp_path, "0", str(CASES)],
-        capture_output=True, text=True, timeout=100 + CASES / 50,
-    )  # fmt: skip
-    lines = child.stdout.splitlines()
-    assert child.returncode == 0, f"mutant {lines[-1:]} ended the reader: {child.stderr[-2000:]}"
-    report = json.loads(lines[-1])
-    for name, counts in report["counts"].items():
-        assert set(counts) <= {"refused", "same", "other"}, child.stderr[-2000:]
-        assert counts["refused"] > 0.5 * CASES / 6
-        if not name.startswith("seed.arrow"):  # Arrow's own formats carry no checksums
-            assert "other" not in counts, f"{name}: {child.stderr[-2000:]}"
-    assert report["peak_mb"] < 600
 
 
 def make_long_row(path):

@@ -1,0 +1,107 @@
+"""The kinds of trials: what each proves, how many cases a run of each size makes."""
+
+from __future__ import annotations
+
+import importlib
+from typing import NamedTuple
+
+from reliability.harness.lanes import Task, Trial
+
+SIZES = ("short", "standard", "soak")
+
+
+class Kind(NamedTuple):
+    """One kind of trial.
+
+    Attributes
+    ----------
+    what
+        In words, for the table of figures.
+    group
+        ``inputs``, ``models``, ``kills`` ... : what the totals are of.
+    trial
+        ``module:function`` below ``reliability.trials``.
+    counts
+        Cases of a short run (part of ``make test``), of ``make reliability`` and of ``make soak``.
+        Kinds that try every place of something have one case: all.
+    batch
+        Cases of one forked child.
+    patience
+        Seconds that one case may take.
+    waits
+        Whether it mostly waits (for disks, sockets, timers), and may run beside the others.
+    """
+
+    what: str
+    group: str
+    trial: str
+    counts: tuple[int, int, int]
+    batch: int
+    patience: float = 60.0
+    waits: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    "text": Kind(
+        "mutated LETOR text, in every compression, chunk size and way of reading, "
+        "against a slow strict reader",
+        "inputs", "text:trial", (10_000, 150_000, 700_000), 10_000,
+    ),
+    "compressed": Kind(
+        "gzip, bzip2, xz and zstd files damaged at random, and cut at every byte",
+        "inputs", "compressed:trial", (10_000, 20_000, 100_000), 10_000,
+    ),
+    "tables": Kind(
+        "damaged Parquet, Arrow and npz files",
+        "inputs", "tables:trial", (10_000, 30_000, 200_000), 5_000,
+    ),
+    "models": Kind(
+        "model files with damaged bytes (the digest no longer fits)",
+        "models", "models:damaged", (10_000, 200_000, 700_000), 50_000,
+    ),
+    "hostile-models": Kind(
+        "model files changed by someone who knows the format, with the digest recomputed",
+        "models", "models:hostile", (10_000, 100_000, 300_000), 10_000,
+    ),
+    "checkpoints": Kind(
+        "damaged checkpoints", "checkpoints", "checkpoints:trial", (2_000, 10_000, 100_000), 5_000,
+    ),
+    "io-faults": Kind(
+        "each write, flush, fsync, rename and close of 9 savers failing, killing, or the last "
+        "before a power cut; the disk full after every kilobyte",
+        "io", "io_faults:trial", (1, 1, 1), 1, 300.0,
+    ),
+    "save-kills": Kind(
+        "kill -9 while a model is saved", "kills", "save_kills:trial", (10, 60, 1000), 30,
+    ),
+    "train-kills": Kind(
+        "kill -9 while training with checkpoints, resumed five times",
+        "kills", "train_kills:trial", (10, 40, 1000), 20, 120.0,
+    ),
+    "tune-kills": Kind(
+        "kill -9 of one tuner or two on one study",
+        "kills", "tune_kills:trial", (5, 30, 1000), 10, 400.0, waits=True,
+    ),
+}  # fmt: skip
+
+
+def trial_of(kind: str) -> Trial:
+    """The function of a kind; importing it loads what its children share."""
+    module, _, function = KINDS[kind].trial.partition(":")
+    return getattr(importlib.import_module(f"reliability.trials.{module}"), function)
+
+
+def warm(kind: str) -> None:
+    """Load what the forked children of a kind would each load by themselves."""
+    module = KINDS[kind].trial.partition(":")[0]
+    getattr(importlib.import_module(f"reliability.trials.{module}"), "warm", lambda: None)()
+
+
+def tasks_of(kind: str, seed: int, first: int, count: int) -> list[Task]:
+    """The batches of a kind."""
+    about, trial = KINDS[kind], trial_of(kind)
+    return [
+        Task(kind, trial, seed, start, min(about.batch, first + count - start),
+             about.patience, about.waits)
+        for start in range(first, first + count, about.batch)
+    ]  # fmt: skip

@@ -1,0 +1,111 @@
+"""kill -9 while training with checkpoints: the resumed model has the bits of the undisturbed one.
+
+A run is killed several times and resumed each time, then left to finish.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+import numpy as np
+
+import rankine
+from rankine import ElasticRanker
+from rankine.core.errors import CheckpointError
+from reliability.harness.outcome import Job, Outcome
+from reliability.harness.victims import Victim
+
+#: Kills of one run before it may finish.
+KILLS = 5
+PASSES = 6
+VARIANTS = (
+    {"optimizer": "rda"},
+    {"optimizer": "psgd", "batch_lists": 3, "theta": 1e-3},
+    {"optimizer": "rda", "shuffle_buffer": 64, "adaptive": True, "eta0": 0.2},
+    {"optimizer": "fobos", "objective": "pairwise"},
+    {"optimizer": "tgd", "l2": 0.0, "batch_lists": 2, "shuffle_buffer": 50},
+)
+
+
+def write_lists(path, lists=400, seed=0):
+    """A file of small lists."""
+    rng = np.random.default_rng(seed)
+    with path.open("w") as file:
+        for q in range(lists):
+            for _ in range(int(rng.integers(2, 6))):
+                x = " ".join(f"{j}:{v:.3f}" for j, v in enumerate(rng.normal(size=6), 1))
+                file.write(f"{int(rng.integers(0, 3))} qid:{q} {x}\n")
+    return path
+
+
+def fit(path, options, folder=None, pause=0.0, **more):
+    """Train; a pause after every block leaves time to be killed in."""
+    scan = rankine.scan(path, n_features=6, block_rows=150)
+    kept = {} if folder is None else {"checkpoint": folder, "every": 29, **more}
+    ranker = ElasticRanker(random_state=3, **options)
+    return ranker.fit_stream(
+        scan, passes=PASSES, callbacks=[lambda _: time.sleep(pause) and None], **kept
+    )
+
+
+def resume_or_start(path, options, folder, pause):
+    """What a supervisor does: resume where there is something to resume."""
+    try:
+        return fit(path, options, folder, pause, resume=True)
+    except CheckpointError as error:
+        if "no checkpoint" not in error.reason:
+            raise
+        return fit(path, options, folder, pause)
+
+
+def trial(job: Job) -> Outcome:
+    """Each case is one kill."""
+    outcome = Outcome()
+    path = write_lists(job.folder / "lists.txt")
+    folder = job.folder / "kept"
+    whole: dict[int, str] = {}
+    left, variant = 0, 0
+    for case, rng in job.cases(outcome):
+        if left == 0:
+            variant, left = rng.randrange(len(VARIANTS)), KILLS
+            shutil.rmtree(folder, ignore_errors=True)
+        options = VARIANTS[variant]
+        victim = Victim(lambda say, options=options: _work(say, path, options, folder, 0.01))
+        victim.hear()
+        time.sleep(rng.uniform(0.0, 0.4))
+        outcome.counts["killed at work"] += victim.kill()
+        left -= 1
+        last = case == job.first + job.count - 1
+        if left and not last:
+            continue
+        left = 0
+        if variant not in whole:
+            whole[variant] = fit(path, options).to_model().digest
+        try:
+            found = resume_or_start(path, options, folder, 0.0).to_model().digest
+        except Exception as error:
+            outcome.fail("lost", f"{job.name(case)}: cannot resume {options}: {error!r}")
+            continue
+        outcome.counts["resumed runs"] += 1
+        outcome.require(found == whole[variant], "unequal", f"{job.name(case)}: {options}")
+        litter = [found for found in folder.iterdir() if found.suffix != ".checkpoint"]
+        # A killed save leaves its temporary file; it must be no more than one a kill.
+        outcome.require(len(litter) <= KILLS, "litter", f"{job.name(case)}: {litter}")
+    return outcome
+
+
+def _work(say, path, options, folder, pause):
+    say(b"1")
+    resume_or_start(path, options, folder, pause)
+
+
+def warm() -> None:
+    """Load the compiled kernels before children are forked."""
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_lists(Path(folder) / "lists.txt", lists=40)
+        for options in VARIANTS:
+            fit(path, options)

@@ -1,0 +1,97 @@
+"""kill -9 while tuning: no finished trial is lost, none runs for ever, the study is completed."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+
+from reliability.harness.outcome import Job, Outcome
+from reliability.harness.victims import Victim
+from reliability.trials.tuner import tune
+
+#: Kills of one study before one tuner may finish it.
+KILLS = 5
+#: Trials of a study.
+TRIALS = 24
+#: Seconds that finishing may take on a busy machine.
+PATIENCE = 180.0
+_QUERY = """
+select t.number, t.state, v.value, a.value_json
+from trials t
+left join trial_values v on v.trial_id = t.trial_id
+left join trial_user_attributes a on a.trial_id = t.trial_id and a.key = 'rankine:abandoned'
+"""
+
+
+def trials_of(study):
+    """Number -> (state, value, abandoned), read by plain SQL."""
+    if not study.exists():
+        return {}
+    with closing(sqlite3.connect(f"file:{study}?mode=ro", uri=True, timeout=60)) as connection:
+        try:
+            rows = connection.execute(_QUERY).fetchall()
+        except sqlite3.OperationalError:  # the tables are not made yet
+            return {}
+    return {number: (state, value, bool(void)) for number, state, value, void in rows}
+
+
+def trial(job: Job) -> Outcome:
+    """Each case is one kill, of one tuner or of two that share the study."""
+    outcome = Outcome()
+    study, left, kept, number, tuners = None, 0, {}, 0, 1
+    for case, rng in job.cases(outcome):
+        if left == 0:
+            number += 1
+            study, left, kept = job.folder / f"study{number}.db", KILLS, {}
+            tuners = rng.choice((1, 1, 2))
+        running = [Victim(lambda say, study=study: _work(say, study)) for _ in range(tuners)]
+        running[0].hear()
+        time.sleep(rng.uniform(0.0, 0.5))
+        alive = [victim.kill() for victim in running]
+        outcome.counts["killed at work"] += alive[0]
+        for found, (state, value, _) in trials_of(study).items():
+            if state == "COMPLETE":
+                kept[found] = value
+        left -= 1
+        if left == 0 or case == job.first + job.count - 1:
+            left = 0
+            _finish(outcome, job.name(case), study, kept, KILLS * tuners)
+    return outcome
+
+
+def _finish(outcome: Outcome, story: str, study, kept, kills) -> None:
+    began = time.monotonic()
+    last = Victim(lambda say: _work(say, study))
+    first = last.hear(PATIENCE)
+    outcome.peak("restart_seconds", time.monotonic() - began)
+    status = last.finish(PATIENCE)
+    if status is None:
+        outcome.fail("hangs", f"{story}: the study does not end")
+        return
+    outcome.require(first and status == 0, "lost", f"{story}: the tuner ended with {status}")
+    found = trials_of(study)
+    for number, value in kept.items():
+        same = found.get(number, ("", None, False))[:2] == ("COMPLETE", value)
+        outcome.require(same, "lost", f"{story}: trial {number}")
+    outcome.counts["acknowledged trials"] += len(kept)
+    stuck = [number for number, (state, _, _) in found.items() if state == "RUNNING"]
+    outcome.require(not stuck, "lost", f"{story}: trials {stuck} run for ever")
+    counted = sum(state in {"COMPLETE", "PRUNED"} for state, _, _ in found.values())
+    outcome.require(counted == TRIALS, "lost", f"{story}: {counted} trials of {TRIALS}")
+    void = sum(abandoned for _, _, abandoned in found.values())
+    outcome.require(void <= kills, "lost", f"{story}: {void} trials were given up")
+    outcome.counts["completed studies"] += 1
+
+
+def _work(say, study):
+    tune(study, TRIALS, lambda done: say(b"1"))
+
+
+def warm() -> None:
+    """Import Optuna and load the compiled kernels before children are forked."""
+    import alembic.context  # noqa: F401 - imported by the first study
+    import optuna.storages  # noqa: F401
+    import scipy.stats  # noqa: F401
+
+    tune(None, 2)
