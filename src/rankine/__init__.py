@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rankine._version import __version__
 
 if TYPE_CHECKING:
-    from rankine import metrics
+    from rankine import metrics, plot
     from rankine.data import Dataset
     from rankine.data.open import load, scan
     from rankine.evaluation.compare import compare
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rankine.rankers.ranksvm import RankSVM
     from rankine.rankers.spd import SPDRanker
     from rankine.rankers.topics import fit_topics
+    from rankine.report.run import report
     from rankine.scoring import Scorer
     from rankine.tune.run import tune
 
@@ -45,6 +46,8 @@ _PUBLIC = {
     "fit_topics": "rankine.rankers.topics",
     "load": "rankine.data.open",
     "metrics": "rankine.metrics",
+    "plot": "rankine.plot",
+    "report": "rankine.report",
     "sample_pairs": "rankine.rankers.pairs",
     "scan": "rankine.data.open",
     "tune": "rankine.tune",
@@ -67,6 +70,8 @@ __all__ = [
     "fit_topics",
     "load",
     "metrics",
+    "plot",
+    "report",
     "sample_pairs",
     "scan",
     "tune",

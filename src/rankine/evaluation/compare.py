@@ -13,12 +13,12 @@ from rankine.core.errors import DataError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.evaluation.comparison import Changed, Comparison, Pair, System
 from rankine.evaluation.contestants import Contestant, gather_contestants, read_judged
-from rankine.evaluation.resampling import bootstrap_means
+from rankine.evaluation.resampling import bootstrap_means, percentile_interval
 from rankine.evaluation.significance import PairedTests, holm, paired_tests
 from rankine.evaluation.trec_files import Qrels
 from rankine.metrics import Metric, parse_metric
 
-__all__ = ["compare", "compare_contestants"]
+__all__ = ["compare", "compare_contestants", "compare_values"]
 
 #: Differences below this are ties: rounding of sums in another order.
 _EQUAL = 1e-12
@@ -111,25 +111,11 @@ def compare_contestants(
             f"{len(values)} queries have a value of {metric}",
             fix="Compare on two queries at least; a handful shows nothing",
         )
-    means = bootstrap_means(values, n_resamples, random_state)
+    places = list(combinations(range(len(contestants)), 2))
     names = [c.name for c in contestants]
-    sign = 1.0 if metric.larger_is_better else -1.0
-    places = list(combinations(range(len(names)), 2))
-    tests = [paired_tests(_difference(values, a, b), n_resamples, random_state) for a, b in places]
-    adjusted = [PairedTests(*each) for each in zip(*(holm(p) for p in zip(*tests, strict=True)),
-                                                   strict=True)]  # fmt: skip
-    pairs = []
-    for (a, b), raw, corrected in zip(places, tests, adjusted, strict=True):
-        low, high = _interval(means[:, b] - means[:, a], confidence)
-        difference = _difference(values, a, b)
-        pairs.append(
-            _pair(names[a], names[b], difference, low, high, raw, corrected, sign, confidence,
-                  margin)
-        )  # fmt: skip
-    systems = [
-        System(name, float(values[:, c].mean()), *_interval(means[:, c], confidence))
-        for c, name in enumerate(names)
-    ]
+    systems, pairs = compare_values(
+        names, values, metric, places, confidence, margin, n_resamples, random_state
+    )
     ids = contestants[0].queries.ids
     changed = [
         change
@@ -140,6 +126,37 @@ def compare_contestants(
         metric, systems, pairs, changed, ids[kept], values, len(ids) - len(kept), confidence,
         margin, n_resamples,
     )  # fmt: skip
+
+
+def compare_values(
+    names: Sequence[str],
+    values: NDArray[np.float64],
+    metric: Metric,
+    places: Sequence[tuple[int, int]],
+    confidence: float,
+    margin: float,
+    n_resamples: int,
+    random_state: int,
+) -> tuple[list[System], list[Pair]]:
+    """Means of the columns of ``values`` (one row per query), and the pairs (a, b) of them."""
+    means = bootstrap_means(values, n_resamples, random_state)
+    sign = 1.0 if metric.larger_is_better else -1.0
+    tests = [paired_tests(_difference(values, a, b), n_resamples, random_state) for a, b in places]
+    adjusted = [PairedTests(*each) for each in zip(*(holm(p) for p in zip(*tests, strict=True)),
+                                                   strict=True)]  # fmt: skip
+    pairs = []
+    for (a, b), raw, corrected in zip(places, tests, adjusted, strict=True):
+        low, high = percentile_interval(means[:, b] - means[:, a], confidence)
+        difference = _difference(values, a, b)
+        pairs.append(
+            _pair(names[a], names[b], difference, low, high, raw, corrected, sign, confidence,
+                  margin)
+        )  # fmt: skip
+    systems = [
+        System(name, float(values[:, c].mean()), *percentile_interval(means[:, c], confidence))
+        for c, name in enumerate(names)
+    ]
+    return systems, pairs
 
 
 def _check(
@@ -158,13 +175,6 @@ def _check(
 def _difference(values: NDArray[np.float64], a: int, b: int) -> NDArray[np.float64]:
     found = values[:, b] - values[:, a]
     return np.where(np.abs(found) > _EQUAL, found, 0.0)
-
-
-def _interval(means: NDArray[np.float64], confidence: float) -> tuple[float, float]:
-    """Percentile interval of bootstrap means."""
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return float(low), float(high)
 
 
 def _pair(

@@ -14,7 +14,7 @@ from rankine.kernels.compile import jit
 from rankine.kernels.random import random_below, random_bits, stream_seed
 from rankine.kernels.shards import map_shards
 
-__all__ = ["bootstrap_means", "flipped_sums"]
+__all__ = ["bootstrap_means", "flipped_sums", "percentile_interval"]
 
 _BOOTSTRAP, _FLIPS = 1, 2
 _SHARDS = 16
@@ -32,6 +32,13 @@ def bootstrap_means(
     stream = stream_seed(seed, _BOOTSTRAP)
     _over_resamples(lambda a, b: _draw_means(rows, stream, a, b, out), n_resamples)
     return out
+
+
+def percentile_interval(means: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+    """Percentile interval of bootstrap means."""
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return float(low), float(high)
 
 
 def flipped_sums(

@@ -18,7 +18,7 @@ from rankine.rankers.spd_stream import query_shares
 from rankine.samplers.draw import BY_LABELS, EXACT, StreamPairs, draw_pair
 from rankine.samplers.pair_index import build_pair_index
 
-__all__ = ["PairBlock", "sample_pairs"]
+__all__ = ["PairBlock", "draw_span", "sample_pairs"]
 
 
 class PairBlock(NamedTuple):
@@ -95,7 +95,8 @@ def sample_pairs(
 
 
 @jit
-def _draw_span(sampler: Any, seed: Any, start: int, first: Any, second: Any) -> bool:
+def draw_span(sampler: Any, seed: Any, start: int, first: Any, second: Any) -> bool:
+    """Pairs number ``start`` and on of a seed: rows preferred and not; False when one fails."""
     for k in range(first.shape[0]):
         first[k], second[k], kind = draw_pair(sampler, random_bits(seed, start + k), start + k)
         if kind < 0.0:
@@ -110,7 +111,7 @@ def _drawn(
     for begin in range(start, stop, block):
         size = min(block, stop - begin)
         first, second = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-        if not _draw_span(sampler, seed, begin, first, second):
+        if not draw_span(sampler, seed, begin, first, second):
             raise NoPairsError(
                 "no pair was found in the allowed trials", fix="Use sampling='query'"
             )

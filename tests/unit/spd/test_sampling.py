@@ -9,7 +9,7 @@ from slow_pairs import pair_weights
 
 import rankine
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.rankers.pairs import _draw_span
+from rankine.rankers.pairs import draw_span
 from rankine.rankers.spd import SPDRanker
 from rankine.rankers.spd_parts import make_sampler
 
@@ -25,7 +25,7 @@ def data(weight=None):
 
 def frequencies(sampler, draws, seed=3):
     first, second = np.empty(draws, dtype=np.int64), np.empty(draws, dtype=np.int64)
-    assert _draw_span(sampler, np.uint64(seed), 0, first, second)
+    assert draw_span(sampler, np.uint64(seed), 0, first, second)
     count = {}
     for a, b in zip(first.tolist(), second.tolist(), strict=True):
         key = (a, b)

@@ -1,0 +1,82 @@
+"""HTML that is safe by construction: what is not marked as HTML is escaped when it enters some.
+
+Names of features, queries, documents and files come from outside. Control and direction
+characters in them are written as escapes, and a name is isolated (``<bdi>``) so that letters that
+run from right to left cannot reorder the text around it.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from typing import Any
+
+from rankine.core.printable import printable
+
+__all__ = ["Html", "join", "name_of", "tag", "text"]
+
+#: Elements that have no content and no end tag.
+_VOID = frozenset({"meta", "br", "link", "hr", "img"})
+#: Longest piece of text from outside that is shown.
+MAX_TEXT = 120
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def text(value: Any, limit: int = MAX_TEXT) -> Html:
+    r"""Anything as inert text of bounded length.
+
+    Examples
+    --------
+    >>> text("<b>&\x1b")
+    '&lt;b&gt;&amp;\\x1b'
+    """
+    if isinstance(value, Html):
+        return value
+    return Html(html.escape(printable(str(value), limit), quote=True))
+
+
+def name_of(value: Any, limit: int = MAX_TEXT) -> Html:
+    """A name from outside, isolated from the text around it."""
+    return tag("bdi", text(value, limit))
+
+
+def tag(name: str, /, *children: Any, **attributes: Any) -> Html:
+    """An element.
+
+    ``class_`` and ``for_`` stand for the words that Python keeps, ``aria_label`` for
+    ``aria-label``. Attributes that are None are left out; True gives an attribute without value.
+
+    Examples
+    --------
+    >>> tag("p", "a < b", tag("br"), class_="note")
+    '<p class="note">a &lt; b<br></p>'
+    """
+    given = "".join(_attribute(key, value) for key, value in attributes.items())
+    if name in _VOID:
+        return Html(f"<{name}{given}>")
+    return Html(f"<{name}{given}>{join(children)}</{name}>")
+
+
+def join(children: Iterable[Any]) -> Html:
+    """Children one after the other: None is nothing, lists are flattened, text is escaped."""
+    parts = []
+    for child in children:
+        if child is None:
+            continue
+        if isinstance(child, (list, tuple)):
+            parts.append(join(child))
+        else:
+            parts.append(child if isinstance(child, Html) else text(child, 10_000))
+    return Html("".join(parts))
+
+
+def _attribute(key: str, value: Any) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.rstrip("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{text(value, 10_000)}"'

@@ -1,0 +1,1 @@
+"""The numbers behind every picture, as plain data; each file holds one figure."""

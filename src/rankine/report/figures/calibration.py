@@ -1,0 +1,105 @@
+"""How sure a difference of scores makes us: score gaps against preferences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.rankers.pair_rows import pair_rows
+
+if TYPE_CHECKING:
+    from rankine.report.judged import Judged
+
+__all__ = ["Bin", "Calibration", "calibration"]
+
+MAX_PAIRS, BINS = 200_000, 10
+_Z = 1.959964
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Pairs of similar score gap: how often the higher score has the higher label.
+
+    ``low`` and ``high`` are Wilson's 95 % interval of the share.
+    """
+
+    gap: float
+    share: float
+    low: float
+    high: float
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Bins of equal counts by gap, and the slope of the best logistic curve 1/(1 + e^(-slope gap)).
+
+    ``all_pairs`` tells whether every pair was counted, or a sample; ``tied`` pairs have equal
+    scores and count half right.
+    """
+
+    bins: Sequence[Bin]
+    slope: float
+    right: float
+    pairs: int
+    tied: int
+    all_pairs: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def calibration(judged: Judged, seed: int = 0) -> Calibration | None:
+    """Bin the pairs of different labels by |s_i - s_j|; None where there is no pair."""
+    if len(judged.data.labels.usable) == 0:
+        return None
+    better, worse, whole = pair_rows(judged.data, MAX_PAIRS, seed)
+    gap = judged.scores[better] - judged.scores[worse]
+    size = np.abs(gap)
+    right = np.where(gap > 0, 1.0, np.where(gap == 0, 0.5, 0.0))
+    order = np.argsort(size, kind="stable")
+    parts = np.array_split(order, min(BINS, len(order)))
+    bins = [_bin(size[part], right[part]) for part in parts]
+    return Calibration(
+        bins,
+        _slope(gap),
+        float(right.mean()),
+        len(gap),
+        int((gap == 0).sum()),
+        whole,
+    )
+
+
+def _bin(size: NDArray[np.float64], right: NDArray[np.float64]) -> Bin:
+    n, p = len(size), float(right.mean())
+    centre = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+    half = _Z * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n * n)) / (1 + _Z**2 / n)
+    return Bin(float(size.mean()), p, centre - half, centre + half, n)
+
+
+def _slope(gap: NDArray[np.float64], steps: int = 60) -> float:
+    """Maximum likelihood of P(better above worse) = 1/(1 + e^(-a gap)), a >= 0, by bisection.
+
+    The derivative sum_k gap_k / (1 + e^(a gap_k)) falls with a.
+    """
+    unit = float(np.abs(gap).mean())
+    if unit == 0 or gap.sum() <= 0:
+        return 0.0
+    z = gap / unit
+
+    def rising(a: float) -> bool:
+        return float((z / (1 + np.exp(np.clip(a * z, -700, 700)))).sum()) > 0
+
+    low, high = 0.0, 1.0
+    while rising(high) and high < 1e6:
+        low, high = high, 2 * high
+    for _ in range(steps):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rising(middle) else (low, middle)
+    return 0.5 * (low + high) / unit

@@ -1,0 +1,178 @@
+"""A model on labelled data, beside what it is judged against: what all figures share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import DataError
+from rankine.core.specs import ListRange
+from rankine.data.dataset import Dataset, row_scores
+from rankine.kernels.moments import column_variances
+from rankine.kernels.shards import cut_by_weight
+from rankine.metrics import Metric, evaluate, parse_metric, random_expectation
+from rankine.metrics.data_columns import data_columns
+from rankine.model import LinearModel
+from rankine.rankers.apply import fit_columns, score_dataset
+from rankine.transforms.scaling import scale_lists
+
+__all__ = ["Judged", "Opponent", "judge"]
+
+#: Metrics shown besides the model's own, and instead of it where labels do not suit it.
+FURTHER = ("ndcg@10", "map", "mrr", "pairwise_error")
+
+
+@dataclass(frozen=True, eq=False)
+class Opponent:
+    """Something that orders the same rows; ``scores`` is None for a random order."""
+
+    kind: str
+    name: str
+    scores: NDArray[np.float64] | None
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A model, its data and its scores.
+
+    Attributes
+    ----------
+    model, data
+        The data has the model's columns, in its order.
+    features
+        The matrix that the weights meet: after per-list scaling, where the model scales.
+    metrics
+        What can be measured on these labels, the most important first.
+    refused
+        Metric -> why it cannot be measured here.
+    opponents
+        The model first, then what it is compared with.
+    """
+
+    model: LinearModel
+    data: Dataset
+    features: Any
+    metrics: Sequence[Metric]
+    refused: Mapping[str, str]
+    opponents: Sequence[Opponent]
+    _known: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """Of the model, in row order."""
+        scores = self.opponents[0].scores
+        assert scores is not None  # noqa: S101 - the model has scores
+        return scores
+
+    @property
+    def metric(self) -> Metric | None:
+        """The headline's metric; None where nothing can be measured."""
+        return self.metrics[0] if self.metrics else None
+
+    def opponent(self, *kinds: str) -> Opponent | None:
+        """The first opponent of the first of these kinds that takes part."""
+        found = {one.kind: one for one in self.opponents}
+        return next((found[kind] for kind in kinds if kind in found), None)
+
+    def values(self, opponent: Opponent, metric: Metric) -> NDArray[np.float64]:
+        """The metric of each query (NaN where it is skipped)."""
+        key = (opponent.kind, str(metric))
+        if key not in self._known:
+            data, columns = self.data, data_columns(self.data)
+            if opponent.scores is None:
+                found = random_expectation(
+                    metric, data.y, data.queries, per_query=True, columns=columns
+                )
+            else:
+                found = evaluate(
+                    metric, data.y, opponent.scores, data.queries, per_query=True, columns=columns
+                )
+            self._known[key] = found
+        values: NDArray[np.float64] = self._known[key]
+        return values
+
+    @cached_property
+    def spread(self) -> NDArray[np.float64]:
+        """Standard deviation of each feature within lists: how far it can move a ranking."""
+        data = self.data
+        queries = data.queries
+        members = np.arange(data.n_rows) if queries.rows is None else queries.rows
+        rows = Dataset(self.features, data.y, data.qid, query_index=queries).rows
+        total = column_variances(
+            rows,
+            members.astype(np.uint64),
+            queries.starts,
+            cut_by_weight(queries.starts),
+            np.ones(data.n_rows),
+            data.n_features,
+        )
+        return np.sqrt(total / max(data.n_rows, 1))
+
+    @cached_property
+    def effect(self) -> NDArray[np.float64]:
+        """Weight times spread of each weighted feature: its share in the differences of scores."""
+        return self.model.values * self.spread[self.model.indices]
+
+    def feature_name(self, j: int) -> str:
+        """Name of a feature, weighted or not."""
+        if self.model.feature_names is not None:
+            return self.model.feature_names[j]
+        at = int(np.searchsorted(self.model.indices, j))
+        if self.model.names is not None and at < self.model.nnz and self.model.indices[at] == j:
+            return self.model.weight_names[at]
+        return f"feature {j + self.model.base}"
+
+
+def judge(
+    model: LinearModel,
+    data: Dataset,
+    *,
+    name: str = "model",
+    against: LinearModel | None = None,
+    against_name: str = "other model",
+    metrics: Sequence[str] | None = None,
+) -> Judged:
+    """Score the data and gather opponents: another model, the shown order, one feature, chance."""
+    from rankine.report.baselines import best_feature, shown_order
+
+    data = fit_columns(model, data)
+    scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
+    features = scale_lists(data) if scaled else data.X
+    scores = row_scores(features, model.to_dense())
+    wanted = [*(metrics or [model.metric or "ndcg@10"]), *FURTHER]
+    chosen, refused = _measurable(wanted, data, scores)
+    opponents = [Opponent("model", name, scores)]
+    if against is not None:
+        opponents.append(Opponent("against", against_name, score_dataset(against, data)))
+    judged = Judged(model, data, features, chosen, refused, opponents)
+    opponents += [shown for shown in [shown_order(data)] if shown is not None]
+    if chosen:
+        opponents += [one for one in [best_feature(judged)] if one is not None]
+        opponents.append(Opponent("random", "random order", None, "exact expectation"))
+    return judged
+
+
+def _measurable(
+    wanted: Sequence[str], data: Dataset, scores: NDArray[np.float64]
+) -> tuple[list[Metric], dict[str, str]]:
+    """Metrics that have a value on these labels, each once; why the others have none."""
+    chosen: list[Metric] = []
+    refused: dict[str, str] = {}
+    columns = data_columns(data)
+    for text in dict.fromkeys(wanted):
+        metric = parse_metric(text)
+        if metric in chosen:
+            continue
+        try:
+            evaluate(metric, data.y, scores, data.queries, columns=columns)
+        except DataError as error:
+            refused[text] = error.reason
+        else:
+            chosen.append(metric)
+    return chosen, refused

@@ -1,0 +1,182 @@
+"""Sections into one self-contained page, and the object that holds it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from rankine._version import __version__
+from rankine.core.html import Html, join, tag
+
+__all__ = ["Report", "Section", "render"]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: what the contents call it, its heading, a sentence, its body."""
+
+    id: str
+    short: str
+    title: str
+    lead: Any
+    body: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A finished report.
+
+    Attributes
+    ----------
+    title
+        Of the page.
+    html
+        The whole page: no script, no network, a content security policy that forbids both.
+    figures
+        The numbers behind every picture, as plain data.
+    """
+
+    title: str
+    html: str
+    figures: Mapping[str, Any]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page, atomically."""
+        from rankine.core.atomic import atomic_file
+
+        with atomic_file(path) as file:
+            file.write(self.html.encode())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures, as ``--json`` prints them."""
+        return dict(self.figures)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, for notebooks."""
+        return tag(
+            "iframe",
+            srcdoc=Html(self.html.replace("&", "&amp;").replace('"', "&quot;")),
+            sandbox="",
+            width="100%",
+            height="720",
+            title=self.title,
+        )
+
+    def __repr__(self) -> str:
+        return f"Report({self.title!r}, {len(self.html) / 1000:,.0f} kB)"
+
+
+def render(
+    title: str, kicker: str, summary: Any, tiles: Sequence[Html], sections: Sequence[Section]
+) -> str:
+    """The page."""
+    style = _style()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="generator", content=f"rankine {__version__}"),
+        tag("title", title),
+        tag("style", Html(style)),
+    )
+    contents = tag("ol", [tag("li", tag("a", s.short, href=f"#{s.id}")) for s in sections])
+    body = tag(
+        "div",
+        tag(
+            "header",
+            tag("p", kicker, class_="kicker"),
+            tag("h1", title),
+            tag("p", summary, class_="summary"),
+            tag("div", tiles, class_="tiles") if tiles else None,
+        ),
+        tag(
+            "div",
+            tag("nav", contents, aria_label="Contents"),
+            tag("main", [_section(section) for section in sections], _footer()),
+            class_="body",
+        ),
+        class_="page",
+    )
+    return f"<!doctype html>\n{tag('html', head, tag('body', body), lang='en')}\n"
+
+
+def _section(section: Section) -> Html:
+    return tag(
+        "section",
+        tag("h2", section.title, id=f"{section.id}-title"),
+        tag("p", section.lead, class_="lead") if section.lead else None,
+        section.body,
+        id=section.id,
+        aria_labelledby=f"{section.id}-title",
+    )
+
+
+def _footer() -> Html:
+    return tag(
+        "footer",
+        f"Made by rankine {__version__}. This page is one file: it runs no script and loads "
+        "nothing.",
+    )
+
+
+@cache
+def _style() -> str:
+    text = files("rankine.report").joinpath("style.css").read_text(encoding="utf-8")
+    return "\n".join(line.strip() for line in text.splitlines())
+
+
+def tile(what: str, value: str, more: Any = None) -> Html:
+    """A figure of the headline."""
+    return tag(
+        "div",
+        tag("p", what, class_="what"),
+        tag("p", value, class_="value"),
+        tag("p", more, class_="more") if more else None,
+        class_="tile",
+    )
+
+
+def note(*words: Any) -> Html:
+    """A remark that the reader should not miss."""
+    return tag("div", tag("p", *words), class_="note")
+
+
+def figures(*parts: Html | None) -> Html:
+    """Figures side by side where there is room."""
+    shown = [part for part in parts if part is not None]
+    return tag("div", shown, class_="figures") if shown else join([])
+
+
+def table(header: Sequence[Any], rows: Sequence[Sequence[Any]], **options: Any) -> Html:
+    """A table whose first column names its rows; cells may be elements already.
+
+    ``left`` columns are text, the others numbers; ``bold`` holds (row, column) of best cells.
+    """
+    left = int(options.get("left", 1))
+    bold = options.get("bold", frozenset())
+
+    def kind(c: int) -> str | None:
+        return None if c < left else "n"
+
+    head = tag("tr", [tag("th", h, class_=kind(c), scope="col") for c, h in enumerate(header)])
+    body = []
+    for r, row in enumerate(rows):
+        cells = [tag("th", row[0], scope="row")]
+        for c, cell in enumerate(row[1:], 1):
+            classes = [name for name in (kind(c), "best" if (r, c) in bold else None) if name]
+            cells.append(tag("td", cell, class_=" ".join(classes) or None))
+        body.append(tag("tr", cells))
+    caption = tag("caption", options["caption"]) if options.get("caption") else None
+    made = tag("table", caption, tag("thead", head), tag("tbody", body))
+    return tag("div", made, class_="scroll", tabindex="0" if len(header) > 6 else None)

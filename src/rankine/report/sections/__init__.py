@@ -1,0 +1,1 @@
+"""Figures into words and pictures; each file holds one section of the page."""

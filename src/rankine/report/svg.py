@@ -1,0 +1,262 @@
+"""Pictures as SVG inside the page: they take their colours from the page's style.
+
+Pictures are drawn 400 units wide, so that on a phone a unit is about a pixel and text stays
+readable. Only presentation attributes are used, no ``style``: the page's policy forbids it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rankine.core.html import Html, join, tag
+from rankine.report.scales import Scale, linear, logarithmic
+
+__all__ = ["Line", "bar", "figure", "histogram", "interval", "line_chart", "swatch"]
+
+WIDTH, HEIGHT = 400, 240
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 24, 40
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: its kind gives the colour; ``low`` and ``high`` draw a band around it."""
+
+    name: str
+    kind: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    points: bool = True
+    step: bool = False
+    joined: bool = True
+    tips: Sequence[str] = field(default_factory=tuple)
+
+
+class _Frame:
+    """Axes: where data lies on the picture."""
+
+    def __init__(self, x: Scale, y: Scale, height: int = HEIGHT) -> None:
+        self.x_scale, self.y_scale, self.height = x, y, height
+
+    def x(self, value: float) -> float:
+        return round(_LEFT + self.x_scale(value) * (WIDTH - _LEFT - _RIGHT), 1)
+
+    def y(self, value: float) -> float:
+        return round(
+            self.height - _BOTTOM - self.y_scale(value) * (self.height - _TOP - _BOTTOM), 1
+        )
+
+    def axes(self, x_name: str, y_name: str, x_labels: Sequence[str] | None = None) -> Html:
+        right, bottom = WIDTH - _RIGHT, self.height - _BOTTOM
+        parts = []
+        for tick in self.y_scale.ticks:
+            y = self.y(tick)
+            parts.append(tag("line", class_="grid", x1=_LEFT, x2=right, y1=y, y2=y))
+            label = self.y_scale.label(tick)
+            parts.append(tag("text", label, class_="tick end", x=_LEFT - 6, y=round(y + 4, 1)))
+        for k, tick in enumerate(self.x_scale.ticks):
+            label = self.x_scale.label(tick) if x_labels is None else x_labels[k]
+            x = self.x(tick)
+            parts.append(tag("line", class_="mark", x1=x, x2=x, y1=bottom, y2=bottom + 4))
+            parts.append(tag("text", label, class_="tick mid", x=x, y=bottom + 17))
+        parts.append(tag("line", class_="axis", x1=_LEFT, x2=right, y1=bottom, y2=bottom))
+        middle = (_LEFT + right) / 2
+        parts.append(tag("text", x_name, class_="name mid", x=middle, y=self.height - 5))
+        parts.append(tag("text", y_name, class_="name", x=4, y=_TOP - 12))
+        return join(parts)
+
+
+def figure(title: str, picture: Html, words: Any, key: Sequence[tuple[str, Any]] = ()) -> Html:
+    """A picture with its title, its key and the sentence that says how to read it."""
+    shown = [tag("li", swatch(kind), " ", name) for kind, name in key]
+    return tag(
+        "figure",
+        tag("h3", title),
+        tag("ul", shown, class_="key") if shown else None,
+        picture,
+        tag("figcaption", words),
+    )
+
+
+def swatch(kind: str) -> Html:
+    """A sample of a colour."""
+    line = tag("line", class_=f"line {kind}", x1=0, x2=18, y1=6, y2=6)
+    dot = tag("circle", class_=f"dot {kind}", cx=9, cy=6, r=3.5)
+    return tag("svg", line, dot, class_="swatch", viewBox="0 0 18 12", aria_hidden="true")
+
+
+def line_chart(
+    lines: Sequence[Line],
+    x_name: str,
+    y_name: str,
+    about: str,
+    *,
+    log_x: bool = False,
+    log_y: bool = False,
+    rules: Sequence[tuple[str, float]] = (),
+    y_values: Sequence[float] = (),
+    x_ticks: Sequence[float] = (),
+) -> Html:
+    """Curves over a common axis; ``rules`` are level lines of a kind, ``about`` is read aloud."""
+    xs = [v for line in lines for v in line.x]
+    ys = [v for line in lines for part in (line.y, line.low, line.high) for v in part]
+    ys += [value for _, value in rules]
+    ys += list(y_values)
+    x_scale = logarithmic(xs) if log_x else linear(xs, pad=0.0)
+    if x_ticks:
+        x_scale = replace(x_scale, ticks=tuple(x_ticks))
+    frame = _Frame(x_scale, logarithmic(ys) if log_y else linear(ys))
+    parts = [frame.axes(x_name, y_name)]
+    for kind, value in rules:
+        y = frame.y(value)
+        parts.append(tag("line", class_=f"rule {kind}", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y))
+    parts += [_band(frame, line) for line in lines if len(line.low)]
+    parts += [_curve(frame, line) for line in lines if line.joined]
+    parts += [_points(frame, line) for line in lines if line.points]
+    return _picture(about, parts)
+
+
+def _picture(about: str, parts: Sequence[Any], height: int = HEIGHT) -> Html:
+    box = f"0 0 {WIDTH} {height}"
+    return tag("svg", parts, class_="chart", viewBox=box, role="img", aria_label=about)
+
+
+def _band(frame: _Frame, line: Line) -> Html:
+    upper = [f"{frame.x(x)},{frame.y(v)}" for x, v in zip(line.x, line.high, strict=True)]
+    lower = [f"{frame.x(x)},{frame.y(v)}" for x, v in zip(line.x, line.low, strict=True)]
+    return tag("polygon", class_=f"band {line.kind}", points=" ".join([*upper, *lower[::-1]]))
+
+
+def _curve(frame: _Frame, line: Line) -> Html:
+    places: list[str] = []
+    before: float | None = None
+    for x, y in zip(line.x, line.y, strict=True):
+        if not math.isfinite(y):
+            continue
+        at = frame.y(y)
+        if line.step and before is not None:
+            places.append(f"{frame.x(x)},{before}")
+        places.append(f"{frame.x(x)},{at}")
+        before = at
+    return tag("polyline", class_=f"line {line.kind}", points=" ".join(places))
+
+
+def _points(frame: _Frame, line: Line) -> Html:
+    dots = []
+    for k, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
+        if not math.isfinite(y):
+            continue
+        if line.tips:
+            tip = line.tips[k]
+        else:
+            tip = f"{line.name}: {y:.4g} at {x:.6g}"
+        dots.append(
+            tag(
+                "circle",
+                tag("title", tip),
+                class_=f"dot {line.kind}",
+                cx=frame.x(x),
+                cy=frame.y(y),
+                r=3,
+            )
+        )
+    return join(dots)
+
+
+def histogram(
+    edges: Sequence[float],
+    counts: Sequence[float],
+    x_name: str,
+    y_name: str,
+    about: str,
+    *,
+    kind: str = "model",
+    split: float | None = None,
+    rules: Sequence[tuple[str, float]] = (),
+    labels: Sequence[str] | None = None,
+) -> Html:
+    """Columns between edges; below ``split`` they take the other colour.
+
+    ``labels`` name the columns instead of the axis' numbers (then edges count columns).
+    """
+    middles = [(a + b) / 2 for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    x_scale = linear([edges[0], edges[-1]], pad=0.0)
+    x_scale = Scale(edges[0], edges[-1], x_scale.ticks if labels is None else tuple(middles))
+    y_scale = linear([0.0, max(counts, default=1.0) or 1.0], wanted=4)
+    frame = _Frame(x_scale, Scale(0.0, y_scale.high, y_scale.ticks))
+    parts: list[Any] = [frame.axes(x_name, y_name, labels)]
+    bottom = frame.y(0.0)
+    for k, height in enumerate(counts):
+        left, right = frame.x(edges[k]), frame.x(edges[k + 1])
+        where = labels[k] if labels is not None else f"{edges[k]:.4g} to {edges[k + 1]:.4g}"
+        chosen = "against" if split is not None and middles[k] < split else kind
+        top = frame.y(height) if height else bottom
+        if height:
+            top = min(top, bottom - 1.5)
+        parts.append(
+            tag(
+                "rect",
+                tag("title", f"{where}: {height:,.0f}"),
+                class_=f"column {chosen}",
+                x=round(left + 0.7, 1),
+                width=round(max(right - left - 1.4, 0.8), 1),
+                y=top,
+                height=round(bottom - top, 1),
+            )
+        )
+    for rule, value in rules:
+        x = frame.x(value)
+        parts.append(tag("line", class_=f"rule {rule}", x1=x, x2=x, y1=_TOP, y2=bottom))
+    return _picture(about, parts)
+
+
+def bar(value: float, largest: float, kind: str, tip: str) -> Html:
+    """A horizontal bar from the left, for a cell of a table."""
+    share = 0.0 if largest <= 0 else abs(value) / largest
+    width = round(max(100 * share, 0.6 if value else 0.0), 2)
+    fill = tag("rect", class_=f"column {kind}", x=0, y=1, width=width, height=8, rx=1)
+    return _strip([fill], tip)
+
+
+def interval(
+    mean: float, low: float | None, high: float | None, scale: Scale, kind: str, tip: str
+) -> Html:
+    """A dot with its interval on a common scale, for a cell of a table."""
+
+    def place(value: float) -> float:
+        return round(3 + 94 * scale(value), 2)
+
+    parts: list[Any] = [tag("line", class_="grid", x1=0, x2=100, y1=5, y2=5)]
+    if low is not None and high is not None:
+        a, b = place(low), place(high)
+        parts.append(
+            tag("rect", class_=f"span {kind}", x=a, width=round(max(b - a, 0.5), 2), y=3, height=4)
+        )
+    parts.append(
+        tag(
+            "rect",
+            class_=f"column {kind}",
+            x=round(place(mean) - 0.7, 2),
+            y=0,
+            width=1.4,
+            height=10,
+        )
+    )
+    return _strip(parts, tip)
+
+
+def _strip(parts: Sequence[Any], tip: str) -> Html:
+    """A strip that stretches to its cell."""
+    return tag(
+        "svg",
+        tag("title", tip),
+        parts,
+        class_="strip",
+        viewBox="0 0 100 10",
+        preserveAspectRatio="none",
+        aria_hidden="true",
+    )
