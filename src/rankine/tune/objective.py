@@ -10,19 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.data.dataset import Dataset
-from rankine.metrics import Metric, evaluate
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import Metric
 from rankine.rankers.checks import check_count, check_positive
 from rankine.rankers.latency import scoring_latency
+from rankine.transforms.scaling import Scaling, fit_scaling
 from rankine.tune.extra import import_optuna
+from rankine.tune.gain_pruner import GainPruner
 from rankine.tune.parts import Parts
 from rankine.tune.spaces import Space
 from rankine.tune.thompson import SO_FAR
+from rankine.tune.watch import Watch, judge
 
 __all__ = ["Limits", "Objective"]
-
-#: Values reported per held-out part: means over groups of queries, for the test that prunes.
-GROUPS = 8
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,7 @@ class Limits:
 class Objective:
     """The value of a trial: mean over parts of the metric on held-out queries.
 
-    After each part the means of eight fixed groups of its queries are reported, so that a pruner
-    can compare the trial with the best one, query group by query group.
+    Training is watched: an Optuna pruner may end it at any judged report, and after each part.
     """
 
     def __init__(self, parts: Parts, space: Space, metric: Metric, limits: Limits) -> None:
@@ -80,6 +78,8 @@ class Objective:
         self.space = space
         self.metric = metric
         self.limits = limits
+        #: What scaling found, by part and kind: trials share it.
+        self._scalings: dict[tuple[int, str], Scaling] = {}
 
     def __call__(self, trial: Any) -> float:
         """Run a trial; raises ``TrialPruned`` when it cannot win."""
@@ -90,30 +90,43 @@ class Objective:
         sizes: list[int] = []
         last = len(self.parts.pairs) - 1
         for k, (train, held) in enumerate(self.parts.pairs):
-            ranker = self.space.ranker(setting).fit(train)
-            means.append(self._judge(trial, k, ranker.predict(held), held))
+            ranker = self.space.ranker(setting)
+            watch = self._watch(trial, k, ranker, means)
+            ranker.fit(train, callbacks=() if watch is None else (watch,))
             sizes.append(int(np.count_nonzero(ranker.coef_)))
-            for name, cost in self.limits.costs(ranker.coef_, held).items():
-                costs[name] = max(cost, costs.get(name, 0.0))
-            too_costly = not self.limits.kept(costs)
-            if k < last and (too_costly or trial.should_prune()):
+            if watch is None or not watch.hopeless:
+                means.append(judge(self.metric, held, ranker.predict(held)))
+                for name, cost in self.limits.costs(ranker.coef_, held).items():
+                    costs[name] = max(cost, costs.get(name, 0.0))
+                if watch is not None and k < last:
+                    watch.end_part()
+            hopeless = watch is not None and watch.hopeless
+            if hopeless or (k < last and not self.limits.kept(costs)):
                 self._note(trial, started, sizes, costs)
-                trial.set_user_attr(SO_FAR, float(np.mean(means)))
+                trial.set_user_attr(SO_FAR, self._forecast(trial, means))
                 raise import_optuna().TrialPruned
         self._note(trial, started, sizes, costs)
         return float(np.mean(means))
 
-    def _judge(self, trial: Any, part: int, scores: NDArray[np.float64], held: Dataset) -> float:
-        columns = data_columns(held)
-        arguments = (self.metric, held.y, scores, held.queries)
-        values = evaluate(*arguments, per_query=True, columns=columns)
-        if len(self.parts.pairs) > 1:
-            for group in range(min(GROUPS, len(values))):
-                some = values[group::GROUPS]
-                some = some[np.isfinite(some)]
-                if len(some):
-                    trial.report(float(some.mean()), part * GROUPS + group)
-        return float(evaluate(*arguments, columns=columns))
+    def _watch(self, trial: Any, part: int, ranker: Any, means: list[float]) -> Watch | None:
+        """A callback for training; None where nothing is ever given up."""
+        if isinstance(trial.study.pruner, import_optuna().pruners.NopPruner):
+            return None
+        train, held = self.parts.pairs[part]
+        key = (part, ranker.scale)
+        if key not in self._scalings:
+            self._scalings[key] = fit_scaling(ranker.scale, train)
+        return Watch(trial, self.metric, held, self._scalings[key], means)
+
+    @staticmethod
+    def _forecast(trial: Any, means: list[float]) -> float:
+        """What the sampler learns from a trial that was given up."""
+        frozen, pruner = trial.study.get_trials(deepcopy=False)[trial.number], trial.study.pruner
+        if frozen.last_step is None:
+            return float(np.mean(means))
+        if isinstance(pruner, GainPruner):
+            return pruner.forecast(trial.study, frozen)
+        return float(frozen.intermediate_values[frozen.last_step])
 
     def _note(self, trial: Any, started: float, sizes: list[int], costs: dict[str, float]) -> None:
         trial.set_user_attr("seconds", round(time.perf_counter() - started, 4))

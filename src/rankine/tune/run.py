@@ -15,16 +15,17 @@ import numpy as np
 
 from rankine.core.errors import DivergenceError, ParameterError, RankineError
 from rankine.data.dataset import Dataset
-from rankine.metrics import Metric, evaluate, parse_metric
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import Metric, parse_metric
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.tune.extra import import_optuna
+from rankine.tune.gain_pruner import make_pruner
 from rankine.tune.objective import Limits, Objective
 from rankine.tune.parts import Parts, data_digest, make_parts
 from rankine.tune.result import TuningResult, importances, is_feasible, records
 from rankine.tune.spaces import Space
 from rankine.tune.study import SharedStudy
 from rankine.tune.thompson import ThompsonSampler
+from rankine.tune.watch import judge
 
 __all__ = ["tune"]
 
@@ -61,7 +62,7 @@ def tune(
     max_weights: int | None = None,
     max_latency: float | None = None,
     workers: int = 1,
-    prune: bool = True,
+    pruner: str = "gain",
     progress: Report | None = None,
 ) -> TuningResult:
     """Search the parameters that rank held-out queries best, and fit the winner.
@@ -98,8 +99,10 @@ def tune(
     workers
         Trials that run at the same time, on the same data in memory. Further processes may work
         on the same ``study`` too.
-    prune
-        Give up a trial after a fold when a Wilcoxon test finds it worse than the best one.
+    pruner
+        Which trials are given up while they train: ``"gain"``, those that would not become the
+        best with the largest gain seen so far (``GainPruner``); ``"median"``, ``"halving"``,
+        Optuna's bolder rules; ``"none"``.
     progress
         Called after every trial.
 
@@ -146,7 +149,7 @@ def tune(
             about,
             maximize=chosen.larger_is_better,
             sampler=sampler,
-            pruner=optuna.pruners.WilcoxonPruner() if prune else optuna.pruners.NopPruner(),
+            pruner=make_pruner(pruner),
         )
         try:
             objective = Objective(parts, searched, chosen, limits)
@@ -276,10 +279,7 @@ def _result(study: Any, objective: Objective, metric: Metric) -> TuningResult:
     best, ranker = _refit(trials, objective, metric)
     test: float | None = None
     if objective.parts.test is not None:
-        last = objective.parts.test
-        test = float(
-            evaluate(metric, last.y, ranker.predict(last), last.queries, columns=data_columns(last))
-        )
+        test = judge(metric, objective.parts.test, ranker.predict(objective.parts.test))
     return TuningResult(
         best.params,
         float(best.value),

@@ -75,7 +75,7 @@ def test_the_result_holds_the_best_model_and_how_it_was_found():
 
 
 def test_the_value_is_the_mean_over_folds():
-    found = tune(trials=2, prune=False)
+    found = tune(trials=2, pruner="none")
     first = found.trace[0]
     expected = rankine.cross_validate(
         Means(**first.parameters), make_data(), cv=3, metric="map", random_state=0
@@ -86,7 +86,7 @@ def test_the_value_is_the_mean_over_folds():
 def test_hopeless_trials_are_pruned_and_never_win():
     states = [r.state for r in tune(trials=12, folds=5).trace]
     assert "pruned" in states
-    assert "pruned" not in [r.state for r in tune(trials=12, folds=5, prune=False).trace]
+    assert "pruned" not in [r.state for r in tune(trials=12, folds=5, pruner="none").trace]
 
 
 def test_errors_are_minimised():
