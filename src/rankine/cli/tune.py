@@ -74,9 +74,13 @@ def tune(
     acquisition: Annotated[
         str, typer.Option(help="thompson, or ei.", rich_help_panel=_SEARCH)
     ] = "thompson",
-    prune: Annotated[
-        bool, typer.Option(help="Give up trials that cannot win.", rich_help_panel=_SEARCH)
-    ] = True,
+    pruner: Annotated[
+        str,
+        typer.Option(
+            help="Who gives up trials that cannot win: gain, median, halving, or none.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = "gain",
     workers: Annotated[
         int, typer.Option(help="Trials at the same time.", rich_help_panel=_SEARCH)
     ] = 1,
@@ -112,7 +116,7 @@ def tune(
         acquisition=acquisition,
         max_weights=max_weights,
         workers=workers,
-        prune=prune,
+        pruner=pruner,
     )
     if json:
         _console.print_json({**found.to_dict(), "study": study, "model": out})

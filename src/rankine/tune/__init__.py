@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING
 from rankine.core.callable_package import make_callable
 
 if TYPE_CHECKING:
+    from rankine.tune.gain_pruner import GainPruner
     from rankine.tune.result import TuningResult
     from rankine.tune.thompson import ThompsonSampler
 
-__all__ = ["ThompsonSampler", "TuningResult"]
+__all__ = ["GainPruner", "ThompsonSampler", "TuningResult"]
 
-_PUBLIC = {"ThompsonSampler": "rankine.tune.thompson", "TuningResult": "rankine.tune.result"}
+_PUBLIC = {
+    "GainPruner": "rankine.tune.gain_pruner",
+    "ThompsonSampler": "rankine.tune.thompson",
+    "TuningResult": "rankine.tune.result",
+}
 
 __getattr__ = make_callable(__name__, "rankine.tune.run:tune", _PUBLIC)

@@ -83,12 +83,6 @@ def test_the_value_is_the_mean_over_folds():
     assert first.value == pytest.approx(expected.mean, abs=1e-12)
 
 
-def test_hopeless_trials_are_pruned_and_never_win():
-    states = [r.state for r in tune(trials=12, folds=5).trace]
-    assert "pruned" in states
-    assert "pruned" not in [r.state for r in tune(trials=12, folds=5, pruner="none").trace]
-
-
 def test_errors_are_minimised():
     found = tune(metric="pairwise-error")
     assert found.best_value == min(r.value for r in found.trace if r.value is not None)
