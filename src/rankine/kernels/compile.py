@@ -1,9 +1,10 @@
 """One decorator for every compiled function, and the cache that survives the process.
 
-The cache folder is named by a digest of the package's sources, because Numba notices a change in
-the file of a cached function but not in the functions it calls. ``RANKINE_CACHE_DIR`` moves it;
-a folder that is filled but read-only (a container image after ``rankine warmup``) is copied to a
-private temporary folder, since Numba refuses folders it cannot write to.
+The cache folder is named by a digest of the sources that compiled code may come from, because Numba
+notices a change in the file of a cached function but not in the functions it calls.
+``RANKINE_CACHE_DIR`` moves it; a folder that is filled but read-only (a container image after
+``rankine warmup``) is copied to a private temporary folder, since Numba refuses folders it cannot
+write to.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ import numba
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["REDUCE", "cache_folder", "jit"]
+__all__ = ["REDUCE", "UNCOMPILED", "cache_folder", "jit", "source_digest"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 #: Fast-math flags for sums, which may then be re-ordered inside one kernel. LLVM may also fold a
 #: finiteness test of such a sum, so test finiteness outside the kernel that carries these flags.
 REDUCE: frozenset[str] = frozenset({"reassoc", "contract", "nsz"})
+
+#: Floors without compiled code, which may change without compiling anything again.
+UNCOMPILED = frozenset({"cli", "distributed", "export", "model", "report", "tune"})
 
 
 def _user_cache() -> Path:
@@ -42,11 +46,13 @@ def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rankine"
 
 
-def source_digest() -> str:
-    """Digest of every source file of the package, in a fixed order."""
+def source_digest(without: frozenset[str] = frozenset()) -> str:
+    """Digest of the package's source files in a fixed order, without some of its floors."""
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
+        if path.relative_to(root).parts[0] in without:
+            continue
         digest.update(path.relative_to(root).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -55,7 +61,7 @@ def source_digest() -> str:
 @cache
 def cache_folder() -> str:
     """The folder of this version's compiled kernels; empty when nothing can be kept."""
-    folder = _user_cache() / f"kernels-{source_digest()}"
+    folder = _user_cache() / f"kernels-{source_digest(UNCOMPILED)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
