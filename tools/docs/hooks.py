@@ -1,0 +1,46 @@
+"""What ``mkdocs build`` does besides turning Markdown into pages."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tools.docs.cli_reference import cli_reference
+from tools.docs.decisions import decisions
+from tools.docs.includes import ROOT, include
+from tools.docs.mathml import formulas_to_mathml
+
+#: ``<!-- generated NAME -->`` -> what stands there.
+GENERATED: dict[str, Callable[[], str]] = {
+    "cli-reference": cli_reference,
+    "decisions": decisions,
+}
+_GENERATED = re.compile(r"^<!-- generated (\S+) -->$", re.MULTILINE)
+_PICTURE = re.compile(r'<img alt="([^"]*)" src="([^":]+\.svg)"\s*/?>')
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Fill in what is written elsewhere or made from the code."""
+    source = page.file.src_uri
+    return _GENERATED.sub(lambda found: GENERATED[found.group(1)](), include(markdown, source))
+
+
+def on_page_content(html: str, *, page: Any, **_: Any) -> str:
+    """Formulas become MathML; drawings stand in the page, so that they follow its colours."""
+    folder = (ROOT / "docs" / page.file.src_uri).parent
+
+    def drawing(found: re.Match[str]) -> str:
+        words, source = found.groups()
+        path = (folder / source).resolve()
+        if not path.exists():
+            return found.group(0)
+        svg = path.read_text(encoding="utf-8")
+        inner = svg[svg.index("<svg") :]
+        return inner.replace("<svg", f'<svg role="img" aria-label="{words}"', 1)
+
+    return _PICTURE.sub(drawing, formulas_to_mathml(html))
