@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tools.docs.cli_reference import cli_reference
 from tools.docs.decisions import decisions
+from tools.docs.figures import fill_in, latency, rankers_compared
 from tools.docs.includes import ROOT, include
 from tools.docs.mathml import formulas_to_mathml
 
@@ -19,15 +20,18 @@ from tools.docs.mathml import formulas_to_mathml
 GENERATED: dict[str, Callable[[], str]] = {
     "cli-reference": cli_reference,
     "decisions": decisions,
+    "latency": latency,
+    "rankers-compared": rankers_compared,
 }
 _GENERATED = re.compile(r"^<!-- generated (\S+) -->$", re.MULTILINE)
-_PICTURE = re.compile(r'<img alt="([^"]*)" src="([^":]+\.svg)"\s*/?>')
+_PICTURE = re.compile(r'<img alt="([^"]*)" src="([^":]*pictures/[^":]+\.svg)"\s*/?>')
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Fill in what is written elsewhere or made from the code."""
     source = page.file.src_uri
-    return _GENERATED.sub(lambda found: GENERATED[found.group(1)](), include(markdown, source))
+    whole = fill_in(include(markdown, source))
+    return _GENERATED.sub(lambda found: GENERATED[found.group(1)](), whole)
 
 
 def on_page_content(html: str, *, page: Any, **_: Any) -> str:
@@ -36,11 +40,7 @@ def on_page_content(html: str, *, page: Any, **_: Any) -> str:
 
     def drawing(found: re.Match[str]) -> str:
         words, source = found.groups()
-        path = (folder / source).resolve()
-        if not path.exists():
-            return found.group(0)
-        svg = path.read_text(encoding="utf-8")
-        inner = svg[svg.index("<svg") :]
-        return inner.replace("<svg", f'<svg role="img" aria-label="{words}"', 1)
+        svg = (folder / source).resolve().read_text(encoding="utf-8")
+        return svg.replace("<svg", f'<svg role="img" aria-label="{words}"', 1)
 
     return _PICTURE.sub(drawing, formulas_to_mathml(html))

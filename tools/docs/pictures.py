@@ -24,7 +24,17 @@ from tools.docs.includes import ROOT
 __all__ = ["PICTURES", "Picture", "draw"]
 
 _INK, _GRID = "#010203", "#040506"  # stand-ins that become the page's own colours
-_COLOURS = ("#5c6bc0", "#f4511e", "#009688", "#ab47bc")
+_COLOURS = ("#5c6bc0", "#f4511e", "#009688", "#ab47bc")  # readable on white and on slate
+_INKS = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rankine",
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "grid.color": _GRID,
+}
 _PAGE_COLOURS = {
     _INK: "var(--md-default-fg-color, #777)",
     _GRID: "var(--md-default-fg-color--lightest, #7773)",
@@ -102,20 +112,25 @@ def domination(small: bool = False) -> Picture:
 
 
 def elastic(small: bool = False) -> Picture:
-    """Progressive NDCG against lists seen, between a random order and the shoppers' own taste."""
-    log = shop_log(80 if small else 500)
-    taste = evaluate("ndcg@10", log.y, log.X @ np.array(list(TRUE_WEIGHTS.values())), log.qid)
+    """Held-out NDCG after 1, 2, 4 ... lists, between chance and the shoppers' own taste."""
+    n_train, n_test = (16, 20) if small else (4096, 2000)
+    log = shop_log(n_train + n_test)
+    test = log.take_queries(np.arange(n_train, n_train + n_test))
+    stops = [2**k for k in range(int(np.log2(n_train)) + 1)]
     curves = {}
     for optimizer in ("rda", "fobos", "psgd", "tgd"):
-        ranker = rankine.ElasticRanker(
-            optimizer=optimizer, scale="query", metric="ndcg@10", random_state=0
-        ).fit(log)
-        curves[optimizer.upper()] = _trace(ranker, "lists", "progressive_ndcg@10")
+        ranker = rankine.ElasticRanker(optimizer=optimizer, scale="query", random_state=0)
+        reached = []
+        for start, stop in zip([0, *stops], stops, strict=False):
+            ranker.partial_fit(log.take_queries(np.arange(start, stop)))
+            reached.append(evaluate("ndcg@10", test.y, ranker.predict(test), test.qid))
+        curves[optimizer.upper()] = (stops, reached)
+    taste = test.X @ np.array(list(TRUE_WEIGHTS.values()))
     levels = {
-        "the shoppers' own weights": float(taste),
-        "random order": float(random_expectation("ndcg@10", log.y, log.qid)),
+        "the shoppers' own weights": float(evaluate("ndcg@10", test.y, taste, test.qid)),
+        "random order": float(random_expectation("ndcg@10", test.y, test.qid)),
     }
-    return Picture("lists seen", "NDCG@10 so far", curves, log_x=True, log_y=False, levels=levels)
+    return Picture("lists seen", "held-out NDCG@10", curves, True, False, levels)
 
 
 PICTURES: dict[str, Callable[[bool], Picture]] = {
@@ -150,41 +165,22 @@ def draw(picture: Picture) -> str:
     """The picture as SVG that takes its ink from the page."""
     import matplotlib as mpl
 
-    mpl.use("svg")
-    from matplotlib import pyplot as plt
+    from benchmarks.drawing import axis, label_lines, line, panels
 
-    style = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "rankine",
-        "font.size": 9,
-        "axes.edgecolor": _INK,
-        "axes.labelcolor": _INK,
-        "text.color": _INK,
-        "xtick.color": _INK,
-        "ytick.color": _INK,
-        "grid.color": _GRID,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "legend.frameon": False,
-    }
-    with plt.rc_context(style):
-        figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    with mpl.rc_context(_INKS):
+        figure, (axes,) = panels(width=6.4, height=3.2)
         for (name, (x, y)), colour in zip(picture.curves.items(), _COLOURS, strict=False):
-            axes.plot(x, y, label=name, color=colour, linewidth=1.8)
+            line(axes, x, y, name, colour, marker="")
+        axis(axes, picture.x, picture.y, logx=picture.log_x, logy=picture.log_y)
+        axes.minorticks_off()
+        label_lines(axes)
         for name, level in (picture.levels or {}).items():
             axes.axhline(level, color=_INK, linewidth=0.8, linestyle=":")
-            axes.annotate(
-                name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom"
-            )
-        axes.set(xlabel=picture.x, ylabel=picture.y)
-        axes.set_xscale("log" if picture.log_x else "linear")
-        axes.set_yscale("log" if picture.log_y else "linear")
-        axes.grid(visible=True, linewidth=0.6)
-        axes.minorticks_off()
-        axes.legend()
+            place = axes.get_yaxis_transform()
+            words = axes.text(0.01, level, name, transform=place, va="bottom", fontsize=8.5)
+            words.set_in_layout(False)
         target = io.StringIO()
         figure.savefig(target, format="svg", transparent=True, metadata={"Date": None})
-        plt.close(figure)
     return _for_pages(target.getvalue())
 
 
