@@ -9,12 +9,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from tools.docs.cli_reference import commands
 
 import rankine
 from integration.serve.chromium import Browser, find_chromium
-from tools.docs.cli_reference import commands
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Packages whose ``__all__`` is public, besides ``rankine`` itself.
@@ -26,6 +27,8 @@ PUBLIC_PACKAGES = [
     "rankine.metrics",
     "rankine.model",
     "rankine.penalties",
+    "rankine.plot",
+    "rankine.report",
     "rankine.scoring",
     "rankine.transforms",
     "rankine.tune",
@@ -54,9 +57,9 @@ def pages(site):
 
 def public_names():
     for name in rankine.__all__:
-        if name not in {"__version__", "metrics", "plot", "tune"}:
+        if not isinstance(getattr(rankine, name), (str, ModuleType)):
             yield f"rankine.{name}"
-    yield "rankine.tune.run.tune"
+    yield from ("rankine.tune.run.tune", "rankine.report.run.report")
     for package in PUBLIC_PACKAGES:
         for name in importlib.import_module(package).__all__:
             yield f"{package}.{name}"
@@ -128,10 +131,12 @@ def test_the_site_opens_from_the_file_system_and_searches(site):
                 assert [url for url in browser.requests() if url.startswith("http")] == []
         browser.evaluate(
             "document.querySelector('#__search').checked = true;"
+            "document.querySelector('#__search').dispatchEvent(new Event('change'));"
             "const box = document.querySelector('.md-search__input');"
-            "box.focus(); box.value = 'pegasos';"
-            "box.dispatchEvent(new Event('keyup', {bubbles: true}))"
+            "box.focus(); box.value = 'pegasos'"
         )
+        browser.wait("typeof __index === 'object'")
+        browser.evaluate("box.dispatchEvent(new Event('keyup', {bubbles: true}))")
         browser.wait("document.querySelectorAll('.md-search-result__item').length > 0")
     finally:
         browser.close()

@@ -1,8 +1,8 @@
-"""Figures from ``benchmarks/results``, written into the pages while they are built.
+r"""Figures from ``benchmarks/results``, written into the pages while they are built.
 
 ``{= FILE: path / to / value | FORMAT =}`` becomes the value; a path that is not there stops the
 build, so that no page can go on showing a figure that nobody measured. In a table the bar is
-written ``\\|``.
+written ``\|``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def latency() -> str:
     fetched = figure("scoring", "end_to_end_ms")
     micro = 1e6 * figure("scoring", "column_seconds")
     lines = [
-        f"With a store that takes {micro:.0f} microseconds a column, ranking 100 candidates takes\n",
+        f"With a store that takes {micro:.0f} µs a column, ranking 100 candidates takes\n",
         "| weights | milliseconds |\n|---|---|",
     ]
     lines += [f"| {int(size):,} | {time:.2g} |" for size, time in fetched.items()]

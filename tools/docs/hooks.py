@@ -24,7 +24,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "rankers-compared": rankers_compared,
 }
 _GENERATED = re.compile(r"^<!-- generated (\S+) -->$", re.MULTILINE)
-_PICTURE = re.compile(r'<img alt="([^"]*)" src="([^":]*pictures/[^":]+\.svg)"\s*/?>')
+_PICTURE = re.compile(r'<p><img alt="([^"]*)" src="([^":]*pictures/[^":]+\.svg)"\s*/?></p>')
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
@@ -41,6 +41,7 @@ def on_page_content(html: str, *, page: Any, **_: Any) -> str:
     def drawing(found: re.Match[str]) -> str:
         words, source = found.groups()
         svg = (folder / source).resolve().read_text(encoding="utf-8")
-        return svg.replace("<svg", f'<svg role="img" aria-label="{words}"', 1)
+        inner = svg.replace("<svg", f'<svg role="img" aria-label="{words}"', 1)
+        return f"<div data-search-exclude>{inner}</div>"
 
     return _PICTURE.sub(drawing, formulas_to_mathml(html))
