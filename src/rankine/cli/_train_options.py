@@ -25,7 +25,7 @@ class Checkpoints:
     """Where a long run keeps its state."""
 
     checkpoint: Annotated[
-        str | None, _run("--checkpoint", help="Folder of checkpoints (elastic, streams).")
+        str | None, _run("--checkpoint", help="Folder of checkpoints (--dask; elastic on streams).")
     ] = None
     every: Annotated[int, _run("--every", help="Lists between checkpoints.")] = 100_000
     resume: Annotated[bool, _run("--resume", help="Go on from the checkpoint.")] = False

@@ -10,6 +10,7 @@ from rankine.cli._progress import training_progress
 from rankine.core.errors import LabelError, ParameterError
 
 if TYPE_CHECKING:
+    from rankine.cli._cluster_options import Cluster
     from rankine.cli._train_options import LogColumns
     from rankine.model import LinearModel
 
@@ -35,24 +36,28 @@ class Run:
 
 
 def train_files(
-    estimator: Any, paths: list[str], options: dict[str, Any], run: Run
+    estimator: Any, paths: list[str], options: dict[str, Any], run: Run, cluster: Cluster
 ) -> dict[str, Any]:
     """Fit on files of features and save the model; returns what happened as plain data."""
     import rankine
+    from rankine.cli._dask_training import fit_parts
 
     start = run.start()
     if start is not None:
         options = {"n_features": start.n_features, **options}
     data = held = None
-    with training_progress(f"training {type(estimator).__name__}") as callbacks:
-        if run.stream:
-            _fit_stream(estimator, rankine.scan(paths, **options), run, start, callbacks)
-        else:
-            data = rankine.load(paths, **options)
-            if run.valid is not None:
-                held = rankine.load(run.valid, **{**options, "n_features": data.n_features})
-            extra = {} if start is None else {"coef_init": start.to_dense()}
-            estimator.fit(data, eval_set=held, callbacks=callbacks, **extra)
+    if cluster.dask is not None:
+        fit_parts(estimator, paths, options, run, cluster)
+    else:
+        with training_progress(f"training {type(estimator).__name__}") as callbacks:
+            if run.stream:
+                _fit_stream(estimator, rankine.scan(paths, **options), run, start, callbacks)
+            else:
+                data = rankine.load(paths, **options)
+                if run.valid is not None:
+                    held = rankine.load(run.valid, **{**options, "n_features": data.n_features})
+                extra = {} if start is None else {"coef_init": start.to_dense()}
+                estimator.fit(data, eval_set=held, callbacks=callbacks, **extra)
     model: LinearModel = replace(estimator.to_model(), base=options.get("base", 1))
     model.save(run.out)
     result = _result(estimator, model, run.out)
@@ -128,7 +133,7 @@ def _fit_stream(
 
 
 def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
-    counts = ("rows", "queries", "queries_used", "pairs", "seconds")
+    counts = ("rows", "queries", "queries_used", "pairs", "partitions", "seconds")
     return {
         "model": out,
         "digest": model.digest,
@@ -164,6 +169,7 @@ def summary_table(result: dict[str, Any]) -> Any:
     measured = [part for part in ("train", "valid", "test") if part in got]
     rows = [
         ("data", f"{got['rows']:,} rows, {used}"),
+        *((("partitions", f"{got['partitions']:,}"),) if "partitions" in got else ()),
         ("training", f"{got['ranker']}: {run}"),
         *((name, f"{value:.6g}") for name, value in got["certificate"].items()),
         ("weights", f"{got['nnz']:,} of {got['n_features']:,} are not zero"),

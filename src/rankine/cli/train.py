@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
+from rankine.cli._cluster_options import Cluster
 from rankine.cli._data_options import Reading
 from rankine.cli._groups import spread
 from rankine.cli._train_options import Checkpoints, LogColumns
@@ -23,6 +24,9 @@ _EPILOG = """
 
   rankine train log.parquet --ranker elastic --query session_id --label 'clicked + 4*purchased' \\
       --categorical brand,category --numeric price --out m.rankine
+
+  rankine train 'logs/*.parquet' --ranker ranksvm --dask tcp://host:8786 --checkpoint kept \
+      --out m.rankine
 """
 
 
@@ -54,6 +58,7 @@ def train(
     passes: Annotated[int, typer.Option(help="Passes over a stream.")] = 1,
     *,
     kept: Checkpoints,
+    cluster: Cluster,
     log: LogColumns,
     reading: Reading,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
@@ -71,12 +76,13 @@ def train(
     }
     estimator = make_ranker(ranker, settings)
     options = reading.options()
+    cluster.check(raw_log=log.named, stream=stream)
     run = Run(out, valid, warm_start, stream or kept.asked, passes, kept.options())
     if log.named:
         result = train_log(estimator, data, options, run, log)
     else:
         log.refuse_split()
-        result = train_files(estimator, data, options, run)
+        result = train_files(estimator, data, options, run, cluster)
     if json:
         _console.print_json(result)
     else:

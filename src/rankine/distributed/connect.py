@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["connect"]
 
-#: Seconds to wait for a scheduler, and for its first worker.
-PATIENCE = 30.0
+#: Seconds to wait for a scheduler, and for its first worker, which may have to be started.
+PATIENCE = 10.0
+WORKER_PATIENCE = 60.0
 #: Deaths of workers after which a local cluster gives a task up.
 ALLOWED_FAILURES = 10
 
@@ -30,7 +31,7 @@ def connect(address: str, *, timeout: float = PATIENCE, **local: Any) -> Iterato
         another address that Dask knows; ``local:2`` starts two worker processes on this machine,
         bound to loopback, and ends them.
     timeout
-        Seconds to wait for the scheduler and its first worker.
+        Seconds to wait for the scheduler.
     **local
         Further options of ``LocalCluster``, for ``local:N``.
 
@@ -63,7 +64,7 @@ def connect(address: str, *, timeout: float = PATIENCE, **local: Any) -> Iterato
             fix="Start one with `dask scheduler`, check the address, and TLS settings for tls://",
         ) from error
     with client:
-        _require_workers(client, address, timeout)
+        _require_workers(client, address)
         yield client
 
 
@@ -73,7 +74,12 @@ def _local(count: int, options: dict[str, Any]) -> Iterator[Any]:
     import dask
 
     settings = {"distributed.scheduler.allowed-failures": ALLOWED_FAILURES}
-    chosen = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1", **options}
+    chosen = {
+        "threads_per_worker": 1,
+        "dashboard_address": "127.0.0.1:0",
+        "host": "127.0.0.1",
+        **options,
+    }
     with (
         dask.config.set(settings),
         distributed.LocalCluster(n_workers=count, processes=True, **chosen) as cluster,
@@ -82,9 +88,9 @@ def _local(count: int, options: dict[str, Any]) -> Iterator[Any]:
         yield client
 
 
-def _require_workers(client: Any, address: str, timeout: float) -> None:
+def _require_workers(client: Any, address: str) -> None:
     try:
-        client.wait_for_workers(1, timeout=timeout)
+        client.wait_for_workers(1, timeout=WORKER_PATIENCE)
     except TimeoutError as error:
         raise ClusterError(
             f"the scheduler at {address} has no worker",

@@ -23,7 +23,7 @@ from rankine.transforms.scaling import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rankine.data.dataset import Dataset
     from rankine.distributed.piece import Piece
@@ -87,6 +87,15 @@ class RawPart:
             tuple(PairLaplacian(PairQueries.build(self.data), pairs, self.threads).totals)
         )
 
+    def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function of the rows gives."""
+        return function(self.data, *arguments)
+
+    def label_range(self) -> tuple[float, float, bool]:
+        """Smallest and largest label, and whether all are whole numbers."""
+        y = self.data.y
+        return float(y.min()), float(y.max()), bool((y == np.floor(y)).all())
+
     def max_abs(self) -> NDArray[np.float64]:
         """Largest magnitude of every column."""
         return column_max_abs(self.data.rows, self.data.n_features)
@@ -101,7 +110,7 @@ class RawRecipe(NamedTuple):
 
     token: str = RAW
 
-    def build(self, data: Dataset, threads: int | None) -> RawPart:
+    def build(self, data: Dataset, threads: int | None, number: int) -> RawPart:  # noqa: ARG002
         """The rows."""
         return RawPart(data, threads)
 

@@ -45,7 +45,7 @@ class RiskRecipe(NamedTuple):
         """Digest of everything above."""
         return token_of("risk", *self[:4], scaling_token(self.scaling))
 
-    def build(self, data: Dataset, threads: int | None) -> RiskPart:
+    def build(self, data: Dataset, threads: int | None, number: int) -> RiskPart:  # noqa: ARG002
         """The partition."""
         return RiskPart(self.scaling.apply(data), self, threads)
 
@@ -102,7 +102,7 @@ class SquaresRecipe(NamedTuple):
         """Digest of everything above."""
         return token_of("squares", *self[:3], scaling_token(self.scaling))
 
-    def build(self, data: Dataset, threads: int | None) -> SquaresPart:
+    def build(self, data: Dataset, threads: int | None, number: int) -> SquaresPart:  # noqa: ARG002
         """The partition."""
         return SquaresPart(self.scaling.apply(data), self, threads)
 

@@ -107,7 +107,7 @@ class DaskRunner:
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
         """``function`` of every item, in order."""
         with cluster_errors(self.client):
-            futures = self._map(function, list(items), function.__name__)
+            futures = self._map(function, list(items), "file")
             self._wait(futures, futures)
             return [future.result(timeout=self.timeout) for future in futures]
 

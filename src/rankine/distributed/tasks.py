@@ -48,8 +48,8 @@ class Recipe(Protocol):
     def token(self) -> str:
         """Equal for equal recipes."""
 
-    def build(self, data: Dataset, threads: int | None) -> Any:
-        """An object whose methods are the questions."""
+    def build(self, data: Dataset, threads: int | None, number: int) -> Any:
+        """An object whose methods are the questions; ``number`` is the partition's."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class PartitionCache:
             # Room first: the old and the new partition must not stand side by side.
             self._make_room(assignment.piece.nbytes)
         data = self._load(assignment.piece) if raw is None else raw.data
-        part = assignment.recipe.build(data, assignment.threads)
+        part = assignment.recipe.build(data, assignment.threads, assignment.piece.number)
         size = max(assignment.piece.nbytes, bytes_of(data))
         with self._lock:
             if self._make_room(size):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rankine.data.dataset import Dataset
     from rankine.model import ModelBundle
+    from rankine.rankers.parts_job import PartsJob
     from rankine.rankers.regularization_path import RegularizationPath
     from rankine.solvers.base import Callback, Solution
 
@@ -185,6 +186,11 @@ class DominationRanker(BaseRanker):
         )
         warn_unless_done(solution)
         return solution
+
+    def _solve_parts(self, job: PartsJob) -> Solution:
+        from rankine.rankers.domination_parts import solve_parts
+
+        return solve_parts(self, job)
 
     def _best_within(self, job: Job, descent: CoordinateDescent) -> Solution:
         """The best model with at most ``n_nonzero`` features; w = 0 when no other is so small."""

@@ -23,6 +23,7 @@ from rankine.solvers.progressive import Progressive
 
 if TYPE_CHECKING:
     from rankine.rankers.elastic_path import ElasticPath
+    from rankine.rankers.parts_job import PartsJob
 
 __all__ = ["ElasticRanker"]
 
@@ -309,6 +310,11 @@ class ElasticRanker(BaseRanker):
         order = permutation(stream_seed(job.seed, 1), n_lists)
         stopped = run.learn_block(job.data, order, job.query_weight)
         return self._solution(run, "callback" if stopped else "passes")
+
+    def _solve_parts(self, job: PartsJob) -> Solution:
+        from rankine.rankers.averaging_fit import solve_elastic_parts
+
+        return solve_elastic_parts(self, job)
 
     def _next_block(self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any) -> Dataset:
         return self._dataset(X, y, qid, group, sample_weight, reset=not hasattr(self, "_learner"))

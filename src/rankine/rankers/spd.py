@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from rankine.rankers.spd_parts import check_spd, make_phases, make_sampler
 from rankine.rankers.spd_record import ObjectiveRecorder
 from rankine.solvers.base import Solution
 from rankine.solvers.pair_sgd import solve_pairs
+
+if TYPE_CHECKING:
+    from rankine.rankers.parts_job import PartsJob
 
 __all__ = ["SPDRanker"]
 
@@ -167,6 +170,11 @@ class SPDRanker(BaseRanker):
         )
         self.record_ = [] if recorder is None else recorder.rows
         return solution
+
+    def _solve_parts(self, job: PartsJob) -> Solution:
+        from rankine.rankers.averaging_fit import solve_spd_parts
+
+        return solve_spd_parts(self, job)
 
     def partial_fit(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -19,7 +20,7 @@ from rankine.losses.domination import (
 )
 from rankine.solvers.coordinate_descent import CoordinateDescent, Penalty
 
-__all__ = ["domination_descent", "lower_bound", "restart"]
+__all__ = ["best_bound", "domination_descent", "lower_bound", "restart"]
 
 
 def domination_descent(columns: Columns, levels: Levels) -> CoordinateDescent:
@@ -45,16 +46,21 @@ def restart(descent: CoordinateDescent, w: NDArray[np.float64]) -> None:
 
 
 def lower_bound(loss: Domination, slopes: NDArray[np.float64], penalty: Penalty) -> float:
+    """The bound of ``best_bound`` for a loss in memory."""
+    return best_bound(partial(dual_value, loss), slopes, penalty)
+
+
+def best_bound(
+    dual: Callable[[float], float], slopes: NDArray[np.float64], penalty: Penalty
+) -> float:
     """The best of two dual points: slopes as they are (needs l2), and shrunk until l1 holds them.
 
-    See ``rankine.losses.domination.bounds`` for the formula.
+    ``dual(kappa)`` is the dual without the term of l2; see ``rankine.losses.domination.bounds``.
     """
     largest = float(np.abs(slopes).max(initial=0.0))
     kappa = 1.0 if largest <= penalty.l1 else penalty.l1 / largest
-    best = dual_value(loss, kappa)
+    best = dual(kappa)
     if penalty.l2 > 0.0 and kappa < 1.0:
         excess = np.maximum(np.abs(slopes) - penalty.l1, 0.0)
-        best = max(
-            best, dual_value(loss, 1.0) - float(np.square(excess).sum()) / (2.0 * penalty.l2)
-        )
+        best = max(best, dual(1.0) - float(np.square(excess).sum()) / (2.0 * penalty.l2))
     return best

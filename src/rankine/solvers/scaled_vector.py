@@ -50,7 +50,7 @@ def new_vector(coef: NDArray[np.float64]) -> ScaledVector:
     """Start from given weights, nothing averaged yet."""
     c = np.zeros(5)
     c[S] = 1.0
-    c[NORM2] = float(coef @ coef)
+    c[NORM2] = _sum_of_squares(coef)
     n = len(coef)
     return ScaledVector(np.array(coef, dtype=np.float64), np.zeros(n), c, np.zeros(n))
 

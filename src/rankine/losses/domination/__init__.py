@@ -11,12 +11,14 @@ it. v_q is the query's weight, divided by its dominating weight for ``normalizat
 * ``state``: sums kept up to date while weights move
 * ``coordinates``: answers to the questions of a coordinate solver
 * ``bounds``: value of the loss, and of its dual
+* ``rows``: slopes by rows, for solvers that see the data in parts
 """
 
 from rankine.losses.domination import coordinates as _answers  # noqa: F401 - registers itself
 from rankine.losses.domination.bounds import dual_value, loss_value
 from rankine.losses.domination.levels import Levels, build_levels
 from rankine.losses.domination.margins import check_margins, resolve_margin, resolve_table
+from rankine.losses.domination.rows import row_slopes, set_scores
 from rankine.losses.domination.state import Domination, move_to, new_scratch, new_state
 
 __all__ = [
@@ -31,4 +33,6 @@ __all__ = [
     "new_state",
     "resolve_margin",
     "resolve_table",
+    "row_slopes",
+    "set_scores",
 ]

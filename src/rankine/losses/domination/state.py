@@ -35,6 +35,7 @@ __all__ = [
     "move_to",
     "new_scratch",
     "new_state",
+    "refresh_all",
     "settle_query",
 ]
 
@@ -113,7 +114,7 @@ def new_state(levels: Levels) -> Domination:
         np.zeros((len(levels.level) - 1, 4)),
         np.zeros((len(levels.slot), 2)),
     )
-    _refresh_all(state)
+    refresh_all(state)
     return state
 
 
@@ -133,7 +134,7 @@ def move_to(state: Domination, columns: Columns, w: NDArray[np.float64]) -> None
     """Bring the state to the weights w, computing everything afresh."""
     state.score[:] = 0.0
     add_column_products(columns, w, state.score)
-    _refresh_all(state)
+    refresh_all(state)
 
 
 @jit
@@ -224,6 +225,7 @@ def settle_query(state: Domination, q: Any) -> None:
 
 
 @jit
-def _refresh_all(state: Domination) -> None:
+def refresh_all(state: Domination) -> None:
+    """Everything from the scores."""
     for q in range(state.levels.term.shape[0]):
         refresh_query(state, q)

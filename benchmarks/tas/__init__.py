@@ -1,1 +1,0 @@
-"""Tas, Large scale ranking using stochastic gradient descent (2022): one file per figure."""

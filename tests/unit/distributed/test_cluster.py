@@ -1,0 +1,231 @@
+"""A real cluster of two processes: same bits as here, whoever dies, joins or leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import rankine.distributed as rd
+from rankine import DominationRanker, ElasticRanker, LeastSquaresRanker, RankSVM, SPDRanker
+from rankine.core.errors import (
+    ChangedDataError,
+    ClusterError,
+    MissingExtraError,
+    ParameterError,
+)
+from rankine.distributed.cluster_errors import cluster_errors
+from rankine.distributed.connect import connect
+
+pytestmark = [pytest.mark.dask, pytest.mark.timeout(400)]  # compiles when the cache is cold
+
+HINGE = RankSVM(lam=1e-3, tol=2e-3)
+RANKERS = {
+    "hinge": HINGE,
+    "newton": RankSVM(lam=1e-3, tol=1e-8, loss="squared_hinge", scale="standard"),
+    "cg": LeastSquaresRanker(1e-3, scale="maxabs"),
+    "egdm": LeastSquaresRanker(1e-2, solver="egdm"),
+    "domination": DominationRanker(tol=1e-8),
+    "spd": SPDRanker(n_iter=20_000, random_state=1),
+    "elastic": ElasticRanker(random_state=1),
+}
+
+
+@pytest.fixture(scope="module")
+def parts(files):
+    return rd.scan(files, partition_bytes=20_000)
+
+
+@pytest.fixture(scope="module")
+def expected(parts):
+    return clone(HINGE).fit(parts)
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_a_cluster_gives_the_bits_of_this_process(name, parts, client):
+    here = clone(RANKERS[name]).fit(parts)
+    there = clone(RANKERS[name]).fit(parts.on(client, timeout=100))
+    np.testing.assert_array_equal(here.coef_, there.coef_)
+    assert here.to_model().digest == there.to_model().digest
+
+
+def test_scanning_by_the_workers_gives_the_same_partitions(files, parts, client):
+    found = rd.scan(files, partition_bytes=20_000, client=client)
+    assert found.pieces == parts.pieces
+
+
+def kill_one(client):
+    pids = []
+    while not pids:
+        pids = list(client.run(os.getpid, on_error="ignore").values())
+    os.kill(pids[0], signal.SIGKILL)
+
+
+def test_killed_workers_change_nothing(parts, client, expected):
+    """Three kills, each just before a round of tasks is sent to the dead."""
+
+    def kill(progress):
+        if progress.step in (2, 4, 6):
+            kill_one(client)
+
+    ranker = clone(HINGE).fit(parts.on(client, timeout=100), callbacks=[kill])
+    assert ranker.n_iter_ > 6
+    np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+
+
+def test_workers_that_die_within_their_tasks_change_nothing(parts, client, expected, tmp_path):
+    """A task that is at work ends its own process, once; it is run again elsewhere."""
+    flag = tmp_path / "killed"
+    data = parts.on(client, timeout=100)
+    team = data.team(Assassin(str(flag)))
+    alone = parts.team(Assassin(str(tmp_path / "absent"), armed=False))
+    np.testing.assert_array_equal(team.total("work")[0], alone.total("work")[0])
+    assert flag.exists()
+    np.testing.assert_array_equal(clone(HINGE).fit(data).coef_, expected.coef_)
+
+
+class Assassin:
+    """A recipe whose third partition kills its worker the first time it is asked."""
+
+    def __init__(self, flag, armed=True):
+        self.flag, self.armed, self.token = flag, armed, f"assassin {flag}"
+
+    def build(self, data, threads, number):
+        from rankine.distributed.answer import Answer
+
+        flag, armed = self.flag, self.armed
+
+        class Part:
+            def work(self):
+                if armed and number == 3 and not os.path.exists(flag):  # noqa: PTH110
+                    with open(flag, "w", encoding="utf-8"):  # noqa: PTH123
+                        pass
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return Answer((data.X.sum(axis=0),))
+
+        return Part()
+
+
+def test_workers_that_join_and_leave_change_nothing(parts, client, expected):
+    def scale(progress):
+        if progress.step == 2:
+            client.cluster.scale(3)
+        if progress.step == 5:
+            client.cluster.scale(2)
+
+    ranker = clone(HINGE).fit(parts.on(client, timeout=100), callbacks=[scale])
+    np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+
+
+def test_errors_of_partitions_come_back_as_they_are(tmp_path, client, files):
+    from distributed_data import write_files
+
+    write_files(tmp_path, 1)
+    data = rd.scan(f"{tmp_path}/*.parquet", client=client)
+    write_files(tmp_path, 1, n_queries=51)
+    with pytest.raises(ChangedDataError, match="cut into partitions"):
+        data.measure()
+
+
+def test_no_progress_is_an_error_in_time(parts):
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        started = time.monotonic()
+        with pytest.raises(ClusterError, match=r"no task finished for 1 s: 0 of .* 0 workers"):
+            parts.on(client, timeout=1.0).measure()
+        assert time.monotonic() - started < 30
+
+
+def test_a_lost_scheduler_is_an_error_and_the_run_resumes(files, tmp_path, expected):
+    from distributed import Client, LocalCluster
+
+    how = {"partition_bytes": 20_000, "checkpoint": tmp_path / "kept"}
+    cluster = LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0")
+    with Client(cluster, set_as_default=False) as client:
+        data = rd.scan(files, client=client, timeout=20, **how)
+
+        def lose(progress):
+            if progress.step == 3:
+                cluster.close()
+
+        with pytest.raises(ClusterError, match=r"scheduler|no task finished"):
+            clone(HINGE).fit(data, callbacks=[lose])
+    resumed = rd.scan(files, resume=True, **how)
+    ranker = clone(HINGE).fit(resumed)
+    np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+
+
+def test_tls_passes_through(parts, expected):
+    pytest.importorskip("cryptography")
+    from distributed import Client, LocalCluster
+    from distributed.security import Security
+
+    security = Security.temporary()
+    with (
+        LocalCluster(
+            n_workers=1,
+            processes=False,
+            protocol="tls://",
+            security=security,
+            dashboard_address="127.0.0.1:0",
+        ) as cluster,
+        Client(cluster, security=security, set_as_default=False) as client,
+    ):
+        assert client.scheduler.address.startswith("tls://")
+        ranker = clone(HINGE).fit(parts.on(client, timeout=100))
+    np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+
+
+def test_large_weights_travel_once(parts, client, monkeypatch):
+    from rankine.distributed import runners
+
+    monkeypatch.setattr(runners, "SHARED_BYTES", 8)
+    here = LeastSquaresRanker().fit(parts)
+    there = LeastSquaresRanker().fit(parts.on(client, timeout=100))
+    np.testing.assert_array_equal(here.coef_, there.coef_)
+
+
+def test_an_unreachable_scheduler_is_named():
+    with (
+        pytest.raises(ClusterError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9"),
+        connect("tcp://127.0.0.1:9", timeout=1.0),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("address", ["local:0", "local:x", "somewhere:8786"])
+def test_an_address_that_is_none_is_refused(address):
+    with pytest.raises(ParameterError, match="cannot read the cluster"), connect(address):
+        pass
+
+
+def test_a_client_that_is_none_is_refused(files):
+    with pytest.raises(ParameterError, match=r"not a distributed\.Client"):
+        rd.scan(files, client="tcp://127.0.0.1:8786")
+
+
+def test_without_dask_the_extra_is_named(files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtraError, match=r"rankine\[dask\]"):
+        rd.scan(files, client=object())
+
+
+def test_a_task_that_kills_its_workers_is_given_up_with_advice():
+    from distributed.scheduler import KilledWorker
+
+    with pytest.raises(ClusterError, match="partition_bytes"), cluster_errors(None):
+        raise KilledWorker("rankine-risk-3", None, 3)
+
+
+def test_a_worker_without_rankine_is_told_so():
+    with pytest.raises(ClusterError, match="same version on every worker"), cluster_errors(None):
+        raise ModuleNotFoundError("No module named 'rankine'")

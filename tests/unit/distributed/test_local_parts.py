@@ -1,0 +1,229 @@
+"""Training on partitions without a cluster: optimum of the whole, checkpoints, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import rankine
+import rankine.distributed as rd
+from rankine import DominationRanker, ElasticRanker, LeastSquaresRanker, RankSVM, SPDRanker
+from rankine.core.errors import (
+    CheckpointError,
+    ClusterError,
+    NoPairsError,
+    ParameterError,
+)
+from rankine.distributed.answer import Answer, sum_in_order
+from rankine.distributed.measure import RawRecipe
+from rankine.distributed.tasks import Assignment, PartitionCache, ask
+from rankine.kernels.linalg import tree_sum
+
+BATCH = [
+    RankSVM(lam=1e-2, tol=1e-5),
+    RankSVM(lam=1e-2, tol=1e-7, loss="squared_hinge", scale="standard"),
+    RankSVM(lam=[1e-1, 1e-2], loss="squared_hinge", positive=True, normalization="pair", tol=1e-7),
+    LeastSquaresRanker(1e-2, tol=1e-9, scale="maxabs"),
+    LeastSquaresRanker([1e-1, 1e-2], tol=1e-9, pairs="untied"),
+    LeastSquaresRanker(1e-2, solver="egdm", tol=1e-9, scale="query"),
+    DominationRanker(tol=1e-10),
+    DominationRanker(l1=0.5, l2=1.0, margin=0.3, normalization="query", tol=1e-10),
+    DominationRanker(l1=1.0, margin_table=np.tril(np.full((4, 4), 0.5), -1), tol=1e-10),
+]
+
+
+@pytest.fixture(scope="module")
+def parts(files):
+    return rd.scan(files, partition_bytes=20_000)
+
+
+@pytest.fixture(scope="module")
+def whole(files):
+    return rankine.load(files)
+
+
+@pytest.mark.parametrize("ranker", BATCH, ids=[str(k) for k in range(len(BATCH))])
+def test_partitions_have_the_optimum_of_the_whole(ranker, parts, whole):
+    split, together = clone(ranker).fit(parts), clone(ranker).fit(whole)
+    assert split.solution_.stop_reason in ("converged", "precision")
+    assert split.solution_.objective == pytest.approx(together.solution_.objective, rel=1e-6)
+    np.testing.assert_allclose(
+        split.coef_, together.coef_, atol=1e-3 if "SVM" in str(ranker) else 1e-5
+    )
+    facts = {**split.training_, "seconds": 0}
+    assert facts.pop("partitions") == parts.n_partitions > 5
+    assert facts == {**together.training_, "seconds": 0, "sources": list(parts.sources)}
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        SPDRanker(n_iter=60_000, lam=1e-3, random_state=3),
+        SPDRanker(n_iter=60_000, sampling="uniform", learner="hybrid", random_state=3),
+        ElasticRanker(l1=1e-4, l2=1e-4, random_state=3, scale="standard"),
+        ElasticRanker(optimizer="fobos", eta0=0.1, n_nonzero=3, random_state=3, batch_lists=2),
+    ],
+    ids=["spd", "spd-hybrid", "rda", "fobos"],
+)
+def test_averaged_passes_rank_like_one_pass_and_repeat(ranker, parts, whole):
+    split, again = clone(ranker).fit(parts), clone(ranker).fit(parts)
+    together = clone(ranker).fit(whole)
+    np.testing.assert_array_equal(split.coef_, again.coef_)
+    assert split.score(whole) > together.score(whole) - 0.02
+    assert split.solution_.certificate["rounds"] == 10
+    assert not (clone(ranker).set_params(random_state=4).fit(parts).coef_ == split.coef_).all()
+
+
+def test_the_model_says_that_it_was_trained_on_partitions(parts):
+    model = LeastSquaresRanker().fit(parts).to_model()
+    assert model.provenance["training"]["partitions"] == parts.n_partitions
+    assert model.feature_names is not None
+
+
+def test_early_stopping_and_evaluation_work_as_in_memory(parts, whole):
+    seen = []
+    ranker = RankSVM(lam=1e-2, tol=1e-9, early_stopping=2)
+    ranker.fit(parts, eval_set=whole, callbacks=[lambda p: seen.append(p.values["gap"])])
+    assert ranker.solution_.stop_reason == "early_stopping"
+    assert len(ranker.evals_) == len(seen)
+    best = max(entry["value"] for entry in ranker.evals_)
+    assert ranker.score(whole) == pytest.approx(best)
+
+
+def test_a_warm_start_and_a_start_are_used(parts):
+    first = RankSVM(lam=1e-2, loss="squared_hinge", tol=1e-8).fit(parts)
+    again = RankSVM(lam=1e-2, loss="squared_hinge", tol=1e-8).fit(parts, coef_init=first.coef_)
+    assert again.n_iter_ == 0 < first.n_iter_
+
+
+RESUMED = {"hinge": BATCH[0], "newton": BATCH[1], "egdm": BATCH[5], "domination": BATCH[6]}
+
+
+@pytest.mark.parametrize(
+    "ranker", [*RESUMED.values(), SPDRanker(n_iter=9_000)], ids=[*RESUMED, "spd"]
+)
+def test_an_interrupted_run_resumes_to_the_same_bits(ranker, files, tmp_path):
+    """Stopped anywhere, even within a line search; an unseeded run keeps the seed it drew."""
+
+    class LostError(Exception):
+        pass
+
+    ranker = clone(ranker)
+    folder = tmp_path / "kept"
+    data = rd.scan(files, partition_bytes=20_000, checkpoint=folder)
+    asked = count_rounds(data, stop_at=6, error=LostError)
+    with pytest.raises(LostError):
+        clone(ranker).fit(data)
+    assert asked() == 6
+    resumed = rd.scan(files, partition_bytes=20_000, checkpoint=folder, resume=True)
+    asked = count_rounds(resumed)
+    first = clone(ranker).fit(resumed)
+    new_rounds = asked()
+    # Everything is recorded now: the same model without asking anyone.
+    replayed = rd.scan(files, partition_bytes=20_000, checkpoint=folder, resume=True)
+    asked = count_rounds(replayed)
+    second = clone(ranker).fit(replayed)
+    assert new_rounds > 0 == asked()
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    if ranker.random_state is not None or "SPD" not in str(ranker):
+        whole_run = clone(ranker).fit(rd.scan(files, partition_bytes=20_000))
+        np.testing.assert_array_equal(first.coef_, whole_run.coef_)
+
+
+def count_rounds(data, stop_at=None, error=None):
+    """Count sums asked of the partitions; fail at one of them."""
+    runner, count = data.runner, [0]
+    total = runner.total
+
+    def counted(*arguments):
+        if count[0] == stop_at:
+            raise error
+        count[0] += 1
+        return total(*arguments)
+
+    runner.total = counted
+    return lambda: count[0]
+
+
+def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
+    def data(**options):
+        return rd.scan(files, checkpoint=tmp_path / "c", **options)
+
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        LeastSquaresRanker().fit(data(resume=True))
+    LeastSquaresRanker().fit(data())
+    with pytest.raises(CheckpointError, match="already holds"):
+        LeastSquaresRanker().fit(data())
+    with pytest.raises(CheckpointError, match="parameters"):
+        LeastSquaresRanker(gamma=0.5).fit(data(resume=True))
+    with pytest.raises(CheckpointError, match="data"):
+        LeastSquaresRanker().fit(data(resume=True, partition_bytes=5_000))
+    with pytest.raises(CheckpointError, match="not that of the checkpoint"):
+        LeastSquaresRanker().fit(data(resume=True), coef_init=np.ones(6))
+
+
+@pytest.mark.parametrize(
+    ("ranker", "match"),
+    [
+        (LeastSquaresRanker(solver="sgd"), "solver='sgd'"),
+        (LeastSquaresRanker(solver="egdm", curvature="online"), "curvature='online'"),
+        (DominationRanker(n_nonzero=2), "n_nonzero"),
+        (DominationRanker(margin=lambda y: y), "function or an array"),
+        (DominationRanker(margin_table=np.zeros((3, 3))), "labels 0 to 2"),
+        (SPDRanker(record_at=[5]), "record_at"),
+        (RankSVM(scale="strange"), "scale='strange'"),
+    ],
+    ids=["sgd", "online", "nonzero", "function", "table", "record", "scale"],
+)
+def test_what_needs_rows_in_memory_is_refused(ranker, match, parts):
+    with pytest.raises(ParameterError, match=match):
+        ranker.fit(parts)
+
+
+@pytest.mark.parametrize("name", ["y", "qid", "sample_weight", "query_weight"])
+def test_labels_beside_partitions_are_refused(name, parts):
+    with pytest.raises(ParameterError, match=f"{name}= was given too"):
+        RankSVM().fit(parts, **{name: [1.0]})
+
+
+def test_data_without_pairs_is_refused(tmp_path):
+    data = rankine.Dataset.from_arrays(np.eye(4), np.ones(4), [1, 1, 2, 2])
+    data.save(tmp_path / "a.parquet")
+    with pytest.raises(NoPairsError, match="no query of any partition"):
+        RankSVM().fit(rd.scan(tmp_path / "a.parquet"))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 11, 23, 64, 100])
+def test_sums_in_order_have_the_bits_of_the_tree(count):
+    values = np.random.default_rng(count).normal(size=(count, 3)) * 10.0 ** np.arange(-8, 16, 8)[:3]
+    expected = tree_sum(list(values))
+    np.testing.assert_array_equal(sum_in_order(iter(values)), expected)
+    groups = [sum_in_order(values[k : k + 8]) for k in range(0, count, 8)]
+    np.testing.assert_array_equal(sum_in_order(groups), expected)
+
+
+def test_answers_add_numbers_and_join_lists():
+    total = Answer((1.0, [1])) + Answer((2.0, [2]))
+    assert total.parts == (3.0, [1, 2])
+
+
+def test_a_worker_of_another_version_is_named(parts):
+    old = Assignment(parts.pieces[0], RawRecipe(), version="0.0.1")
+    with pytest.raises(ClusterError, match=r"runs rankine .*, this process 0\.0\.1"):
+        ask(old, "contents", ())
+
+
+def test_the_cache_holds_what_fits_and_reads_the_rest_again(parts):
+    size = max(piece.nbytes for piece in parts.pieces) * 3
+    cache = PartitionCache(lambda: size)
+    work = [Assignment(piece, RawRecipe()) for piece in parts.pieces]
+    first = [cache.get(one).contents() for one in work]
+    assert cache.loads == len(work)
+    assert 0 < cache.nbytes <= size
+    assert [cache.get(one).contents() for one in work] == first
+    assert cache.loads > len(work)
+    cache.get(work[-1])
+    loads = cache.loads
+    cache.get(work[-1])
+    assert cache.loads == loads

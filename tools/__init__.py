@@ -1,1 +1,0 @@
-"""Tools of the project: nothing here is installed."""
