@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rankine.cli._output import require_folder
 from rankine.cli._progress import training_progress
 from rankine.core.errors import ParameterError
 
@@ -22,7 +23,12 @@ def walk_files(
 ) -> dict[str, Any]:
     """Walk the path of a ranker on files; returns the steps and the best of them."""
     import rankine
+    from rankine.rankers.plot_file import check_plot_file, save_axes
 
+    require_folder("--out", out)
+    require_folder("--plot", plot)
+    if plot is not None:
+        check_plot_file(plot)
     if not hasattr(estimator, "path"):
         raise ParameterError(
             f"{type(estimator).__name__} has no l1 path", fix="Use --ranker domination"
@@ -47,9 +53,7 @@ def walk_files(
         "steps": path.records(),
     }
     if plot is not None:
-        from rankine.rankers.plot_path import save_plot
-
-        save_plot(path, plot)
+        save_axes(path.plot(), plot)
         result["plot"] = plot
     if out is not None:
         model = path.to_model(best)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rankine.cli import _console
+from rankine.cli._output import require_folder
 from rankine.cli._progress import training_progress
 from rankine.core.errors import LabelError, ParameterError
 
@@ -42,6 +43,7 @@ def train_files(
     import rankine
     from rankine.cli._dask_training import fit_parts
 
+    require_folder("--out", run.out)
     start = run.start()
     if start is not None:
         options = {"n_features": start.n_features, **options}
@@ -85,6 +87,7 @@ def train_log(
     from rankine.rankers.apply import read_for
     from rankine.rankers.log_training import train_from_log
 
+    require_folder("--out", run.out)
     reading = {
         name: value
         for name, value in options.items()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rankine.cli import _console
+from rankine.cli._output import require_folder
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -45,9 +46,15 @@ def tune_files(
     import rankine
     from rankine.cli._settings import parse_settings
     from rankine.rankers.latency import parse_latency
+    from rankine.rankers.plot_file import check_plot_file, save_axes
     from rankine.tune.extra import import_optuna
 
     import_optuna()
+    require_folder("--out", out)
+    require_folder("--plot", plot)
+    require_folder("--study", search["study"])
+    if plot is not None:
+        check_plot_file(plot)
     latency = None if max_latency is None else parse_latency(max_latency)
     data = rankine.load(paths, **options)
     held = None
@@ -67,9 +74,7 @@ def tune_files(
     if out is not None:
         model.save(out)
     if plot is not None:
-        from rankine.tune.plot import save_plot
-
-        save_plot(found, plot)
+        save_axes(found.plot(), plot)
     return found
 
 

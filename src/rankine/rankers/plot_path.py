@@ -11,7 +11,7 @@ from rankine.core.errors import MissingExtraError
 if TYPE_CHECKING:
     from rankine.rankers.regularization_path import RegularizationPath
 
-__all__ = ["new_axes", "plot_path", "save_plot"]
+__all__ = ["new_axes", "plot_path"]
 
 _COLOURS = ("#1f5f99", "#d98324", "#3f8f4f", "#7b5aa6")
 
@@ -65,12 +65,6 @@ def _curves(path: RegularizationPath) -> list[tuple[str | None, RegularizationPa
     """One curve, or one for each optimiser where there are several."""
     several = getattr(path, "curves", None)
     return [(None, path)] if several is None else list(several().items())
-
-
-def save_plot(path: RegularizationPath, file: str) -> None:
-    """Draw into a file; its suffix chooses the format (png, svg, pdf)."""
-    ax = plot_path(path)
-    ax.figure.savefig(file, dpi=150, bbox_inches="tight")
 
 
 def new_axes() -> Any:

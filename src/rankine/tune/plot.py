@@ -9,7 +9,7 @@ from rankine.rankers.plot_path import new_axes
 if TYPE_CHECKING:
     from rankine.tune.result import TuningResult
 
-__all__ = ["plot_trace", "save_plot"]
+__all__ = ["plot_trace"]
 
 
 def plot_trace(result: TuningResult, ax: Any = None) -> Any:
@@ -42,8 +42,3 @@ def plot_trace(result: TuningResult, ax: Any = None) -> Any:
     ax.legend(frameon=False)
     ax.grid(visible=True, alpha=0.25)
     return ax
-
-
-def save_plot(result: TuningResult, file: str) -> None:
-    """Draw into a file; its suffix chooses the format (png, svg, pdf)."""
-    plot_trace(result).figure.savefig(file, dpi=150, bbox_inches="tight")

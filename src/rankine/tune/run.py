@@ -311,9 +311,13 @@ def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any
     raise ParameterError(
         f"none of {len(trials)} trials keeps the limits "
         f"(max_weights={objective.limits.max_weights}, "
-        f"max_latency={objective.limits.max_latency} ms)",
+        f"max_latency={_milliseconds(objective.limits.max_latency)})",
         fix="Raise the limits, allow more trials, or choose a ranker with an l1 penalty",
     )
+
+
+def _milliseconds(limit: float | None) -> str:
+    return "None" if limit is None else f"{limit:.6g} ms"
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from rankine.cli.app import app
 from rankine.core.errors import CheckpointError, ParameterError
 from rankine.model import LinearModel
 
-pytestmark = pytest.mark.cli
+pytestmark = [pytest.mark.cli, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -79,3 +81,65 @@ def test_unreadable_options_are_refused(files):
         call("train.txt", "--max-latency", "soon")
     with pytest.raises(ParameterError, match="'nope'"):
         call("train.txt", "--space", "nope=1..2")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--out", "absent/m.rankine"), "--out"),
+        (("--plot", "absent/trace.png"), "--plot"),
+        (("--study", "absent/s.db"), "--study"),
+        (("--out", "."), "folder"),
+        (("--plot", "trace.xyz"), "xyz"),
+        (("--pruner", "hope"), "halving"),
+    ],
+)
+def test_what_could_not_be_written_is_refused_before_the_search(files, options, named):
+    with pytest.raises(ParameterError, match=named):
+        call("train.txt", "--ranker", "least-squares", "--trials", "9", *options)
+
+
+def test_a_pruner_by_name(files):
+    found = json.loads(
+        call(
+            "train.txt", "--valid", "vali.txt", "--ranker", "least-squares", "--trials", "3",
+            "--pruner", "none", "--json", "--set", "scale=none", "--set", "pairs=all",
+        ).stdout
+    )  # fmt: skip
+    assert [t["state"] for t in found["trials"]] == ["complete"] * 3
+
+
+def test_two_commands_at_once_complete_one_study(files):
+    """Both end well, with the same model; no trial is lost, doubled or left running."""
+    code = "import sys; from rankine.cli.main import run; sys.argv[0] = 'rankine'; run()"
+    shared = ("tune", "train.txt", "--valid", "vali.txt", *COMMON, "--trials", "9", "--json")
+    fixed = ("--set", "scale=none", "--set", "pairs=all")
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, *shared, *fixed, "--out", f"{name}.rankine"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for name in ("a", "b")
+    ]  # fmt: skip
+    ended = [process.communicate(timeout=500) for process in running]
+    assert [process.returncode for process in running] == [0, 0], ended
+    first, second = (json.loads(out) for out, _ in ended)
+    assert first["trials"] == second["trials"]
+    assert [t["number"] for t in first["trials"]] == list(range(9))
+    assert first["best_params"] == second["best_params"]
+    assert LinearModel.load("a.rankine").digest == LinearModel.load("b.rankine").digest
+    # another process opens the study without anything of rankine's
+    look = (
+        "import optuna, json\n"
+        "study = optuna.load_study(study_name='rankine', storage='sqlite:///s.db')\n"
+        "print(json.dumps([[t.state.name for t in study.trials], study.best_value,"
+        " study.best_params]))"
+    )
+    seen = subprocess.run(
+        [sys.executable, "-c", look], check=True, capture_output=True, text=True
+    ).stdout
+    states, best, params = json.loads(seen)
+    assert len(states) == 9
+    assert set(states) <= {"COMPLETE", "PRUNED"}
+    assert best == first["best_value"]
+    assert params == first["best_params"]

@@ -242,12 +242,15 @@ def test_all_rankers_at_once():
 
 
 def test_drawing(tmp_path):
-    from rankine.tune.plot import save_plot
+    from rankine.rankers.plot_file import save_axes
 
     found = tune(trials=3)
-    save_plot(found, str(tmp_path / "trace.svg"))
+    save_axes(found.plot(), str(tmp_path / "trace.svg"))
     assert "<svg" in (tmp_path / "trace.svg").read_text()
     assert found.plot().get_xlabel() == "trial"
+    with pytest.raises(ParameterError, match="'xyz'"):
+        save_axes(found.plot(), str(tmp_path / "trace.xyz"))
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_the_package_is_the_function_and_holds_the_sampler():
