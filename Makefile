@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-full reliability soak lint format types contracts bench bench-full results clean setup
+.PHONY: demo test test-full reliability soak lint format types contracts docs bench bench-full results clean setup
 
 setup: $(STAMP)
 
@@ -46,6 +46,10 @@ reliability: $(STAMP)
 soak: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m reliability --size soak --seed fresh --workers $(WORKERS) --out tests/reliability/results/soak.json
 
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
@@ -57,4 +61,4 @@ results: $(STAMP)
 	$(BIN)/python -m benchmarks.page
 
 clean:
-	rm -rf $(VENV) dist build demo-output .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) dist build site demo-output .mypy_cache .ruff_cache .pytest_cache

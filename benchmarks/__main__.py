@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import pkgutil
 import sys
@@ -26,7 +27,7 @@ from benchmarks import papers
 from benchmarks.machine import FOLDER, QUICK
 
 
-def found(size):
+def found(size, changes=()):
     """Name -> what runs it, in alphabetical order: subjects first, then papers."""
     tasks = {}
     for module in pkgutil.iter_modules(benchmarks.__path__):
@@ -34,7 +35,7 @@ def found(size):
             loaded = importlib.import_module(f"benchmarks.{module.name}")
             if hasattr(loaded, size):
                 tasks[module.name] = getattr(loaded, size)
-    return {**tasks, **{name: partial(papers.run, name, size) for name in papers.names()}}
+    return {**tasks, **{name: partial(papers.run, name, size, changes) for name in papers.names()}}
 
 
 def chosen(tasks, wanted):
@@ -55,11 +56,18 @@ def main():
     parser.add_argument("--full", action="store_true", help="the papers' sizes; hours")
     parser.add_argument("--publish", action="store_true", help="quick, for the results page")
     parser.add_argument("names", nargs="*", help="only these")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=JSON", help="a parameter of one result"
+    )
     options = parser.parse_args()
+    if options.set and len(options.names) != 1:
+        raise SystemExit("--set changes one result: name it")
+    changes = [(key, json.loads(value)) for key, value in (s.split("=", 1) for s in options.set)]
     if not options.full and not options.publish:
         os.environ.setdefault(FOLDER, str(QUICK))
     failed = []
-    for name, run in chosen(found("full" if options.full else "quick"), options.names).items():
+    tasks = found("full" if options.full else "quick", changes)
+    for name, run in chosen(tasks, options.names).items():
         print(f"\n=== {name}", flush=True)
         started = time.monotonic()
         try:

@@ -34,7 +34,37 @@ momentum made from them (eGDM) is much faster than with fixed ones (GDM), whatev
 """
 
 CONTENTS = (
-    ("Sculley: stochastic pairwise descent", SCULLEY, ()),
-    ("Airola et al.: RankSVM in linearithmic time", AIROLA, ()),
-    ("Tas: eigenvalues and momentum", TAS, ()),
+    (
+        "Sculley: stochastic pairwise descent",
+        SCULLEY,
+        (
+            "sculley.figure1",
+            "sculley.section34",
+            "sculley.table1",
+            "sculley.table1_reuters",
+            "sculley.table1_imdb",
+            "sculley.figure2",
+            "sculley.samplers",
+            "sculley.data_size",
+        ),
+    ),
+    (
+        "Airola et al.: RankSVM in linearithmic time",
+        AIROLA,
+        (
+            "airola.figure1",
+            "airola.iterations",
+            "airola.memory",
+            "airola.peers",
+        ),
+    ),
+    (
+        "Tas: eigenvalues and momentum",
+        TAS,
+        (
+            "tas.spectrum",
+            "tas.gamma",
+            "tas.stability",
+        ),
+    ),
 )

@@ -69,12 +69,17 @@ def label_lines(ax, *, room=0.3, apart=0.062):
         ax.set_xlim(left, right * (right / left) ** (room / (1 - room)))
     else:
         ax.set_xlim(left, right + (right - left) * room / (1 - room))
-    ax.set_ylim(ax.get_ylim())
+    bottom, top = ax.get_ylim()
+    ax.set_ylim(bottom, top)
     to_share = ax.transScale + ax.transLimits
-    ends = [to_share.transform((c.get_xdata()[-1], c.get_ydata()[-1])) for c in curves]
+    ends = []
+    for curve in curves:
+        points = np.column_stack([curve.get_xdata(), curve.get_ydata()]).astype(float)
+        inside = points[(points[:, 1] >= bottom) & (points[:, 1] <= top)]
+        ends.append(to_share.transform(inside[-1] if len(inside) else points[0]))
     heights = _apart(np.array([end[1] for end in ends]), apart)
     for curve, end, height in zip(curves, ends, heights, strict=True):
-        ax.annotate(
+        text = ax.annotate(
             curve.get_label(),
             xy=(end[0], end[1]),
             xytext=(end[0] + 0.03, height),
@@ -86,21 +91,20 @@ def label_lines(ax, *, room=0.3, apart=0.062):
             arrowprops={"arrowstyle": "-", "color": curve.get_color(), "alpha": 0.4, "lw": 0.7},
             annotation_clip=False,
         )
+        text.set_in_layout(False)
 
 
 def _apart(heights, least):
-    """The heights, moved as little as needed to be ``least`` apart."""
-    order = np.argsort(heights)
-    placed = heights[order].copy()
+    """The heights, moved as little as needed to be ``least`` apart and inside the axes."""
+    order = np.argsort(heights, kind="stable")
+    low = 0.02 + least * np.arange(len(heights))
+    placed = np.clip(heights[order], low, low[::-1] * -1 + 1.0)
     for _ in range(200):
-        gaps = np.diff(placed)
-        close = np.flatnonzero(gaps < least - 1e-9)
-        if len(close) == 0:
-            break
-        for k in close:
-            push = (least - (placed[k + 1] - placed[k])) / 2
-            placed[k] -= max(push, 0.0)
-            placed[k + 1] += max(push, 0.0)
+        for k in np.flatnonzero(np.diff(placed) < least - 1e-9):
+            push = max((least - (placed[k + 1] - placed[k])) / 2, 0.0)
+            placed[k] -= push
+            placed[k + 1] += push
+        placed = np.clip(placed, low, low[::-1] * -1 + 1.0)
     result = np.empty_like(heights)
     result[order] = placed
     return result

@@ -25,16 +25,26 @@ data = sum(a.nbytes for a in (X.data, X.indices, X.indptr, y, qid)) / 2**20
 left = now()["VmRSS"] - imported - data  # what generating the workload left behind
 open("/proc/self/clear_refs", "w").write("5")
 ranker.fit(X, y, qid=qid)
-print((now()["VmHWM"] - imported - max(left, 0.0)) / data)
+print(now()["VmHWM"] - imported - max(left, 0.0), data)
 """
 
 
-def peak_above_import(name, parameters, rows):
-    """(peak - imported interpreter) / data of ``rankine.<name>(**parameters).fit`` (Linux)."""
+def peak_and_data(name, parameters, rows):
+    """MiB of ``rankine.<name>(**parameters).fit`` above the imported interpreter, and of its data.
+
+    The peak includes the data, and the compiled code that a first fit loads (Linux).
+    """
     out = subprocess.run(
         [sys.executable, "-c", SCRIPT, json.dumps([name, parameters, rows])],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    return float(out)
+    peak, data = map(float, out.split())
+    return peak, data
+
+
+def peak_above_import(name, parameters, rows):
+    """(peak - imported interpreter) / data."""
+    peak, data = peak_and_data(name, parameters, rows)
+    return peak / data

@@ -10,6 +10,7 @@ or a figure that was drawn from something else than the stored result is an erro
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 
 from benchmarks import papers
@@ -45,6 +46,10 @@ def provenance(name, results):
     machine = results["machine"]
     flag = " --full" if results["size"] == "full" else ""
     size = "" if flag else "quick size; "
+    usual = papers.parameters_of(name, results["size"])
+    for key, value in results["parameters"].items():
+        if value != usual.get(key):
+            flag += f" --set {key}={json.dumps(value)}"
     versions = ", ".join(
         f"{name} {machine[name]}"
         for name in ("rankine", "python", "numpy", "scipy", "numba", "scikit-learn")

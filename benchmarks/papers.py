@@ -48,10 +48,19 @@ def module_of(name):
     return importlib.import_module(f"benchmarks.{name}")
 
 
-def run(name, size):
-    """Measure one result at its quick or full size, write its JSON and figure, show its words."""
+def parameters_of(name, size):
+    """What ``measure`` is called with at a size."""
     module = module_of(name)
-    parameters = module.QUICK if size == "quick" else module.FULL
+    return module.QUICK if size == "quick" else module.FULL
+
+
+def run(name, size, changes=()):
+    """Measure one result at its quick or full size, write its JSON and figure, show its words.
+
+    ``changes`` replaces some of the parameters of that size.
+    """
+    module = module_of(name)
+    parameters = {**parameters_of(name, size), **dict(changes)}
     begun, cpu = time.monotonic(), time.process_time()
     measured = module.measure(**parameters)
     stored = {

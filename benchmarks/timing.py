@@ -42,6 +42,8 @@ def ratio(a, b):
 
 def exponent(sizes, values):
     """The slope of log value against log size."""
+    if len(sizes) < 2:
+        raise ValueError("a slope needs two sizes")
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 

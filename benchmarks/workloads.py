@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from scipy import sparse
 
 RCV1_FEATURES = 47_236
+#: Generated workloads that take minutes are kept here; git ignores it.
+STORE = Path(__file__).parent / "data"
+#: Rows of the stored collections; the large one is RCV1's training and test part.
+SMALL, LARGE = 60_000, 781_265 + 23_149
 
 
 def rcv1_like(m: int, seed: int = 20260101):
@@ -53,6 +59,37 @@ def rcv1_like(m: int, seed: int = 20260101):
     score = score + rng.normal(0, 0.35 * score.std(), m)
     binary = np.where(score > np.quantile(score, 0.998), 1.0, -1.0)
     return X[:m], binary, utility
+
+
+def stored_rcv1_like(m: int):
+    """The first m rows of one of two collections of ``rcv1_like``, kept on disk once generated."""
+    pool = SMALL if m <= SMALL else LARGE
+    path = STORE / f"rcv1_like-{pool}.npz"
+    if not path.exists():
+        X, binary, utility = rcv1_like(pool)
+        STORE.mkdir(exist_ok=True)
+        np.savez(
+            path, data=X.data, indices=X.indices, indptr=X.indptr, binary=binary, utility=utility
+        )
+    with np.load(path) as z:
+        X = sparse.csr_matrix((z["data"], z["indices"], z["indptr"]), shape=(pool, RCV1_FEATURES))
+        return X[:m], z["binary"][:m], z["utility"][:m]
+
+
+def linear_topics(X, count: int, share: float, seed: int):
+    """Labels 1 / -1 of several topics: noisy linear functions of 300 words, above a quantile.
+
+    The same law as ``rcv1_like``'s own topic: words of middling frequency, noise of 0.35 standard
+    deviations; ``share`` of the rows are positive.
+    """
+    rng = np.random.default_rng(seed)
+    frequent = np.argsort(-np.bincount(X.indices, minlength=X.shape[1]), kind="stable")
+    for _ in range(count):
+        w = np.zeros(X.shape[1])
+        w[rng.choice(frequent[50:5000], 300, replace=False)] = rng.normal(0, 1, 300)
+        score = X @ w
+        score = score + rng.normal(0, 0.35 * score.std(), X.shape[0])
+        yield np.where(score > np.quantile(score, 1 - share), 1.0, -1.0)
 
 
 def letor_like(queries: int = 75, size: int = 1000, features: int = 64, seed: int = 20260102):

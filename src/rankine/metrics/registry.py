@@ -51,8 +51,8 @@ class Definition:
     tie_aliases: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
 
 
-#: Canonical name -> definition, in order of registration.
 DEFINITIONS: dict[str, Definition] = {}
+"""Canonical name -> definition, in order of registration."""
 _BY_NAME: dict[str, Definition] = {}
 
 #: Tie rules and their defaults of metrics of ranked lists.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SCALES", "Scaling", "fit_scaling", "scale_lists"]
 
 SCALES = ("none", "standard", "maxabs", "query")
+"""Values of the rankers' parameter ``scale``."""
 
 
 @dataclass(frozen=True, eq=False)

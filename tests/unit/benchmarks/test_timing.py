@@ -33,3 +33,8 @@ def test_ratio_and_text():
 def test_exponent_of_a_power():
     sizes = np.array([1.0, 10.0, 100.0])
     assert exponent(sizes, 5 * sizes**1.5) == pytest.approx(1.5)
+
+
+def test_one_size_has_no_exponent():
+    with pytest.raises(ValueError, match="two sizes"):
+        exponent([1.0], [1.0])

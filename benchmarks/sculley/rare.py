@@ -1,0 +1,153 @@
+"""Rare topics as ranking tasks: SPD, RankSVM and a binary SVM, tuned on training data alone.
+
+Each topic is one query over the whole collection, judged by the area under the ROC curve. Every
+method's parameters are chosen by three-fold cross-validation on rows drawn from the training part.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import LinearSVC
+
+from benchmarks.papers import table
+from benchmarks.timing import cpu_seconds, exponent, median_and_range, spread
+from rankine import Dataset, RankSVM, SPDRanker
+from rankine.evaluation.resampling import bootstrap_means
+from rankine.evaluation.significance import paired_tests
+from rankine.metrics import evaluate
+
+FOLDS = 3
+CLASSIFIER = "binary SVM, class weights tuned"
+
+
+def _spd(learner):
+    def fit(X, y, seed, **setting):
+        data = Dataset.from_arrays(X, y)
+        return SPDRanker(learner, random_state=seed, **setting).fit(data).coef_
+
+    return fit
+
+
+def _ranksvm(X, y, seed, lam):
+    return RankSVM(lam=lam, n_threads=1).fit(Dataset.from_arrays(X, y)).coef_
+
+
+def _classifier(X, y, seed, lam, weight):
+    """lam |w|^2 / 2 + mean weighted hinge; C is stated per row so that it carries over."""
+    share = {1.0: weight, -1.0: 1.0}
+    machine = LinearSVC(
+        C=1 / (lam * len(y)), loss="hinge", class_weight=share, random_state=seed, max_iter=5000
+    )
+    return machine.fit(X, y).coef_.ravel()
+
+
+#: Stronger regularisation first: it is kept when two settings do equally well.
+LAM = [1e-3, 1e-4, 1e-5, 1e-6]
+#: Name -> fit, grid.
+METHODS = {
+    "SPD Pegasos": (_spd("pegasos"), {"lam": LAM}),
+    "SPD SGD-SVM": (_spd("sgd-svm"), {"lam": LAM}),
+    "SPD passive-aggressive": (_spd("passive-aggressive"), {"C": [1e-3, 1e-2, 1e-1, 1.0]}),
+    "RankSVM": (_ranksvm, {"lam": LAM}),
+    CLASSIFIER: (_classifier, {"lam": LAM, "weight": [1.0, 10.0, 100.0]}),
+}
+
+
+def tuned(name, X, y, seed):
+    """The setting with the best mean ROC area of three folds."""
+    fit, grid = METHODS[name]
+    folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(X, y))
+    best = (-1.0, {})
+    for values in itertools.product(*grid.values()):
+        setting = dict(zip(grid, values, strict=True))
+        areas = [
+            evaluate("roc_area", y[held], X[held] @ fit(X[kept], y[kept], seed, **setting))
+            for kept, held in folds
+        ]
+        best = max(best, (float(np.mean(areas)), setting), key=lambda pair: pair[0])
+    return best[1]
+
+
+def one_topic(train, test, *, tune_rows, seed, repetitions=1):
+    """ROC area on test rows, CPU seconds of the final fit, and the setting, by method."""
+    (X, y), (Xt, yt) = train, test
+    rng = np.random.default_rng(seed)
+    part = np.sort(rng.permutation(len(y))[:tune_rows])
+    found = {}
+    for name, (fit, _) in METHODS.items():
+        setting = tuned(name, X[part], y[part], seed)
+        times = []
+        for _ in range(repetitions):
+            seconds, coef = cpu_seconds(lambda f=fit, s=setting: f(X, y, seed, **s))
+            times.append(seconds)
+        found[name] = {
+            "roc_area": float(evaluate("roc_area", yt, Xt @ coef)),
+            "seconds": spread(times),
+            "chosen": setting,
+        }
+        print(f"  {name} {found[name]}", file=sys.stderr, flush=True)
+    return found
+
+
+def compared(topics):
+    """Mean areas over topics, and each ranking method's paired difference to the classifier."""
+    areas = {n: np.array([t[n]["roc_area"] for t in topics.values()]) for n in METHODS}
+    drawn = bootstrap_means(np.column_stack(list(areas.values())), 10_000, 0)
+    drawn = dict(zip(areas, drawn.T, strict=True))
+    summary = {}
+    for name, values in areas.items():
+        difference = values - areas[CLASSIFIER]
+        low, high = np.quantile(drawn[name] - drawn[CLASSIFIER], [0.025, 0.975])
+        summary[name] = {
+            "mean_roc_area": float(values.mean()),
+            "worst_roc_area": float(values.min()),
+            "seconds": spread(t[name]["seconds"]["median"] for t in topics.values()),
+            "difference": float(difference.mean()),
+            "interval": [float(low), float(high)],
+            "wins": int((difference > 0).sum()),
+            "losses": int((difference < 0).sum()),
+            "p_randomisation": paired_tests(difference, 10_000, 0).randomisation,
+        }
+    return summary
+
+
+def summary_table(summary):
+    """The comparison over topics in Markdown."""
+    rows = []
+    for name, found in summary.items():
+        low, high = found["interval"]
+        paired = f"{found['difference']:+.5f} [{low:+.5f}, {high:+.5f}]"
+        own = name == CLASSIFIER
+        rows.append([
+            name,
+            f"{found['mean_roc_area']:.5f}",
+            f"{found['worst_roc_area']:.5f}",
+            "" if own else paired,
+            "" if own else f"{found['wins']}/{found['losses']}",
+            "" if own else f"{found['p_randomisation']:.4f}",
+            median_and_range(found["seconds"], ".2f"),
+        ])  # fmt: skip
+    header = ("method", "mean ROC area", "worst", "minus classifier [95 %]", "wins/losses", "p",
+              "CPU s a fit")  # fmt: skip
+    return table(header, rows)
+
+
+def outcome(summary):
+    """Whether ranking methods are at or above the classifier, in words."""
+    below = [
+        f"{name} ({found['difference']:+.5f}, p = {found['p_randomisation']:.3f})"
+        for name, found in summary.items()
+        if name != CLASSIFIER and found["difference"] < 0
+    ]
+    if not below:
+        return "Every ranking method's mean ROC area is at or above the classifier's."
+    return "Mean ROC area below the classifier's: " + "; ".join(below) + "."
+
+
+def growth(sizes, spreads):
+    """The exponent of time in the number of rows."""
+    return exponent(sizes, [measured["median"] for measured in spreads])

@@ -1,0 +1,142 @@
+"""The documentation site builds without a warning, holds every public name, and fetches nothing."""
+
+from __future__ import annotations
+
+import html
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tools.docs.cli_reference import commands
+
+import rankine
+from integration.serve.chromium import Browser, find_chromium
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Packages whose ``__all__`` is public, besides ``rankine`` itself.
+PUBLIC_PACKAGES = [
+    "rankine.core.errors",
+    "rankine.data",
+    "rankine.export",
+    "rankine.losses",
+    "rankine.metrics",
+    "rankine.model",
+    "rankine.penalties",
+    "rankine.plot",
+    "rankine.report",
+    "rankine.scoring",
+    "rankine.transforms",
+    "rankine.tune",
+]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The built site; building it is the first test of all."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pages(site):
+    return {
+        path.relative_to(site).as_posix(): path.read_text(encoding="utf-8")
+        for path in site.rglob("*.html")
+    }
+
+
+def public_names():
+    for name in rankine.__all__:
+        if not isinstance(getattr(rankine, name), (str, ModuleType)):
+            yield f"rankine.{name}"
+    yield from ("rankine.tune.run.tune", "rankine.report.run.report")
+    for package in PUBLIC_PACKAGES:
+        for name in importlib.import_module(package).__all__:
+            yield f"{package}.{name}"
+
+
+@pytest.mark.docs
+def test_every_public_name_is_in_the_reference(pages):
+    anchors = {
+        found for page in pages.values() for found in re.findall(r'id="(rankine\.[^"]+)"', page)
+    }
+    # A name that two packages export is described where it is first met.
+    described = {anchor.rpartition(".")[2] for anchor in anchors}
+    missing = [name for name in public_names() if name.rpartition(".")[2] not in described]
+    assert missing == []
+    assert {f"rankine.{name}.fit" for name in rankine.__all__ if "Rank" in name} <= anchors
+
+
+@pytest.mark.docs
+def test_every_command_and_option_is_in_the_reference(pages):
+    text = html.unescape(pages["cli.html"])
+    found = commands()
+    assert set(found) >= {"train", "evaluate", "serve", "letor", "tune"}
+    for name, command in found.items():
+        start = text.index(f'<h2 id="rankine-{name}"')
+        section = text[start : text.find("<h2 ", start + 1)]
+        for parameter in command.params:
+            for option in parameter.opts:
+                if option.startswith("--") and option != "--help":
+                    assert f"<code>{option}</code>" in section, f"{name} {option}"
+
+
+@pytest.mark.docs
+def test_pages_fetch_nothing_and_leave_no_formula_unset(pages):
+    for name, page in pages.items():
+        loaded = re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="([^"]+)"', page)
+        loaded += re.findall(
+            r'<link[^>]*rel="(?:stylesheet|icon|preconnect)"[^>]*href="([^"]+)"', page
+        )
+        assert not [url for url in loaded if url.startswith(("http", "//"))], name
+        assert "arithmatex" not in page, name
+        assert not re.search(r"<!-- (include|generated) ", page), name
+    assert any("<math" in page for page in pages.values())
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_chromium() is None, reason="no chromium: apt-get install chromium")
+def test_the_site_opens_from_the_file_system_and_searches(site):
+    browser = Browser()
+    try:
+        for width in (390, 1280):
+            browser.call(
+                "Emulation.setDeviceMetricsOverride",
+                width=width,
+                height=800,
+                deviceScaleFactor=1,
+                mobile=width < 500,
+            )
+            for page in (
+                "index.html",
+                "start.html",
+                "rankers/ranksvm.html",
+                "cli.html",
+                "api/data.html",
+            ):
+                browser.open((site / page).as_uri())
+                wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+                assert browser.evaluate(wide) <= 0, f"{page} is wider than {width} pixels"
+                assert browser.faults() == []
+                assert [url for url in browser.requests() if url.startswith("http")] == []
+        browser.evaluate(
+            "document.querySelector('#__search').checked = true;"
+            "document.querySelector('#__search').dispatchEvent(new Event('change'));"
+            "const box = document.querySelector('.md-search__input');"
+            "box.focus(); box.value = 'pegasos'"
+        )
+        browser.wait("typeof __index === 'object'")
+        browser.evaluate("box.dispatchEvent(new Event('keyup', {bubbles: true}))")
+        browser.wait("document.querySelectorAll('.md-search-result__item').length > 0")
+    finally:
+        browser.close()
