@@ -77,24 +77,29 @@ def label_lines(ax, *, room=0.3, apart=0.062):
         points = np.column_stack([curve.get_xdata(), curve.get_ydata()]).astype(float)
         inside = points[(points[:, 1] >= bottom) & (points[:, 1] <= top)]
         ends.append(to_share.transform(inside[-1] if len(inside) else points[0]))
-    heights = _apart(np.array([end[1] for end in ends]), apart)
+    heights = moved_apart(np.array([end[1] for end in ends]), apart)
     for curve, end, height in zip(curves, ends, heights, strict=True):
-        text = ax.annotate(
-            curve.get_label(),
-            xy=(end[0], end[1]),
-            xytext=(end[0] + 0.03, height),
-            xycoords="axes fraction",
-            textcoords="axes fraction",
-            va="center",
-            fontsize=8.5,
-            color=curve.get_color(),
-            arrowprops={"arrowstyle": "-", "color": curve.get_color(), "alpha": 0.4, "lw": 0.7},
-            annotation_clip=False,
-        )
-        text.set_in_layout(False)
+        point_to(ax, curve.get_label(), end, height, curve.get_color())
 
 
-def _apart(heights, least):
+def point_to(ax, name, place, height, colour):
+    """A name to the right of a place (shares of the axes), at some height, a thin line between."""
+    text = ax.annotate(
+        name,
+        xy=(place[0], place[1]),
+        xytext=(place[0] + 0.03, height),
+        xycoords="axes fraction",
+        textcoords="axes fraction",
+        va="center",
+        fontsize=8.5,
+        color=colour,
+        arrowprops={"arrowstyle": "-", "color": colour, "alpha": 0.4, "lw": 0.7},
+        annotation_clip=False,
+    )
+    text.set_in_layout(False)
+
+
+def moved_apart(heights, least):
     """The heights, moved as little as needed to be ``least`` apart and inside the axes."""
     order = np.argsort(heights, kind="stable")
     low = 0.02 + least * np.arange(len(heights))

@@ -107,7 +107,91 @@ def letor_like(queries: int = 75, size: int = 1000, features: int = 64, seed: in
     return ((boxes - low) / (high - low)).reshape(n, features).astype(np.float32), y, qid
 
 
+def mslr_like(queries: int = 10_000, features: int = 136, seed: int = 20260103):
+    """Dense lists of about 120 rows, five grades, skewed features, partly products of two.
+
+    A quarter of the features are counts of heavy tail; of the utility's standard deviation 1 is
+    linear and 0.6 comes from products of two features, so that a linear model cannot say it all.
+    """
+    rng = np.random.default_rng(seed)
+    counts = np.clip(rng.lognormal(np.log(105), 0.5, queries), 5, 900).astype(np.int64)
+    qid = np.repeat(np.arange(1, queries + 1), counts)
+    n = len(qid)
+    mix = rng.normal(0, 0.6, (12, features)).astype(np.float32)
+    X = rng.standard_normal((n, 12), dtype=np.float32) @ mix
+    X += rng.standard_normal((n, features), dtype=np.float32)
+    X += rng.normal(0, 0.7, (queries, features)).astype(np.float32)[qid - 1]
+    line = X @ (rng.normal(size=features) * (rng.random(features) < 0.35)).astype(np.float32)
+    both = rng.choice(features, (6, 2))
+    bent = sum(np.tanh(X[:, a] * X[:, b]) for a, b in both)
+    score = line / line.std() + 0.6 * bent / bent.std() + rng.normal(0, 1.2, n)
+    score += rng.normal(0, 0.5, queries)[qid - 1]
+    y = np.searchsorted(np.quantile(score, [0.52, 0.84, 0.973, 0.992]), score).astype(np.float64)
+    heavy = rng.choice(features, features // 4, replace=False)
+    X[:, heavy] = np.expm1(np.minimum(X[:, heavy], 4))
+    return X, y, qid
+
+
 CLICK_FEATURES = 2**20
+#: Values of each categorical field; the first six belong to the user.
+FIELDS = [2, 7, 24, 300, 5000, 200_000]
+FIELDS += [3, 8, 20, 50, 120, 400, 1000, 3000, 8000, 20_000, 50_000, 100_000, 300_000, 30]
+USER_FIELDS, NUMBERS = 6, 20
+
+
+def click_weights(seed: int = 20260104):
+    """Shoppers' weights of hashed categories (0.3 of them matter) and of numbers (half do)."""
+    truth = np.random.default_rng(seed)
+    hashed = truth.normal(0, 0.45, CLICK_FEATURES) * (truth.random(CLICK_FEATURES) < 0.3)
+    numbers = truth.normal(0, 0.5, NUMBERS) * (truth.random(NUMBERS) < 0.5)
+    return hashed, numbers
+
+
+def click_rows(rng, lists: int, alike: float = 0.0):
+    """Lists of 5 to 15 items: list number and columns of 20 hashed categories a row, 20 numbers.
+
+    With ``alike`` the items of a list resemble each other, as the answers to one search do: an
+    item has the list's own value of a category with this probability, and this share of the
+    variance of a number is the list's.
+    """
+    counts = rng.integers(5, 16, lists)
+    qid = np.repeat(np.arange(lists), counts)
+    n = len(qid)
+    columns = np.empty((n, len(FIELDS)), dtype=np.int64)
+    for field, size in enumerate(FIELDS):
+        draws = rng.random(lists)[qid] if field < USER_FIELDS else rng.random(n)
+        if alike and field >= USER_FIELDS:
+            draws = np.where(rng.random(n) < alike, rng.random(lists)[qid], draws)
+        value = np.minimum((size * draws**2.5).astype(np.int64), size - 1)
+        mixed = (value + 1) * (2 * field + 0x9E3779B1) * 0x2C1B3C6D & 0x7FFFFFFFFFFF
+        columns[:, field] = NUMBERS + (mixed ^ mixed >> 15) % (CLICK_FEATURES - NUMBERS)
+    columns.sort(axis=1)
+    while (twice := columns[:, 1:] == columns[:, :-1]).any():
+        columns[:, 1:][twice] = np.minimum(columns[:, 1:][twice] + 1, CLICK_FEATURES - 1)
+        columns.sort(axis=1)
+    numbers = rng.normal(0, 1, (n, NUMBERS))
+    if alike:
+        common = rng.normal(0, 1, (lists, NUMBERS))[qid]
+        numbers = np.sqrt(alike) * common + np.sqrt(1 - alike) * numbers
+    return qid, columns, np.rint(np.clip(numbers, -4, 4) * 100) / 100
+
+
+def purchases(qid, columns, numbers, utility):
+    """A data set in which the item of largest utility of each list is bought."""
+    from rankine import Dataset
+
+    n = len(qid)
+    first = np.flatnonzero(np.diff(qid, prepend=qid[0] - 1))
+    y = np.zeros(n)
+    y[np.lexsort((-utility, qid))[first]] = 1
+    data = np.concatenate([numbers, np.ones(columns.shape)], axis=1).astype(np.float32)
+    plain = np.tile(np.arange(NUMBERS), (n, 1))
+    indices = np.concatenate([plain, columns], axis=1).astype(np.int32)
+    width = indices.shape[1]
+    X = sparse.csr_matrix(
+        (data.ravel(), indices.ravel(), np.arange(n + 1) * width), shape=(n, CLICK_FEATURES)
+    )
+    return Dataset.from_arrays(X, y, qid)
 
 
 def click_lists(lists: int, seed: int = 20260104):
@@ -116,35 +200,8 @@ def click_lists(lists: int, seed: int = 20260104):
     Six categories belong to the user and are the same in the whole list; the item that maximises
     a linear utility plus Gumbel noise is bought. The weights do not depend on ``seed``.
     """
-    from rankine import Dataset
-
-    truth = np.random.default_rng(20260104)
-    w_hash = truth.normal(0, 0.45, CLICK_FEATURES) * (truth.random(CLICK_FEATURES) < 0.3)
-    w_num = truth.normal(0, 0.5, 20) * (truth.random(20) < 0.5)
-    sizes = [2, 7, 24, 300, 5000, 200_000]
-    sizes += [3, 8, 20, 50, 120, 400, 1000, 3000, 8000, 20_000, 50_000, 100_000, 300_000, 30]
+    w_hash, w_num = click_weights()
     rng = np.random.default_rng([20260104, seed])
-    counts = rng.integers(5, 16, lists)
-    qid = np.repeat(np.arange(lists), counts)
-    n = len(qid)
-    columns = np.empty((n, 20), dtype=np.int64)
-    for field, size in enumerate(sizes):
-        draws = rng.random(lists)[qid] if field < 6 else rng.random(n)
-        value = np.minimum((size * draws**2.5).astype(np.int64), size - 1)
-        mixed = (value + 1) * (2 * field + 0x9E3779B1) * 0x2C1B3C6D & 0x7FFFFFFFFFFF
-        columns[:, field] = 20 + (mixed ^ mixed >> 15) % (CLICK_FEATURES - 20)
-    columns.sort(axis=1)
-    while (twice := columns[:, 1:] == columns[:, :-1]).any():
-        columns[:, 1:][twice] = np.minimum(columns[:, 1:][twice] + 1, CLICK_FEATURES - 1)
-        columns.sort(axis=1)
-    numbers = np.rint(np.clip(rng.normal(0, 1, (n, 20)), -4, 4) * 100) / 100
-    utility = w_hash[columns].sum(1) + numbers @ w_num + rng.gumbel(0, 1, n)
-    order = np.lexsort((-utility, qid))
-    y = np.zeros(n)
-    y[order[np.cumsum(counts) - counts]] = 1
-    data = np.concatenate([numbers, np.ones(columns.shape)], axis=1).astype(np.float32)
-    indices = np.concatenate([np.tile(np.arange(20), (n, 1)), columns], axis=1).astype(np.int32)
-    X = sparse.csr_matrix(
-        (data.ravel(), indices.ravel(), np.arange(n + 1) * 40), shape=(n, CLICK_FEATURES)
-    )
-    return Dataset.from_arrays(X, y, qid)
+    qid, columns, numbers = click_rows(rng, lists)
+    utility = w_hash[columns].sum(1) + numbers @ w_num + rng.gumbel(0, 1, len(qid))
+    return purchases(qid, columns, numbers, utility)

@@ -1,0 +1,1 @@
+"""The experiments of Freno, Saveski, Jenatton and Archambeau, KDD 2015."""

@@ -1,0 +1,1 @@
+"""The experiments of Stevens, Bengio and Singer, in Empirical Inference, 2013."""
