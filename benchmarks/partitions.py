@@ -1,6 +1,6 @@
 """Training on partitions: what a round costs, and a set larger than the workers' memory.
 
-    python -m benchmarks.distributed [--rows 3000000] [--gigabytes 8] [--limit 1GB]
+    python -m benchmarks.partitions [--rows 3000000] [--gigabytes 8] [--limit 1GB]
 
 The first part holds the rows in the memory of two workers and measures, for RankSVM's risk and
 gradient: seconds a row costs (in a task, decoded and not), the time of a round against the sum of
@@ -256,12 +256,12 @@ def large(gigabytes, limit, folder=None, gap=1e-2):
 
 
 def quick():
-    save("distributed", {"costs": costs(200_000, [16, 64])})
+    save("partitions", {"costs": costs(200_000, [16, 64])})
 
 
 def full():
-    save("distributed", {"costs": costs(3_000_000, [64, 256, 640])})
-    save("distributed_large", {"large": large(8.0, "1GB")})
+    save("partitions", {"costs": costs(3_000_000, [64, 256, 640])})
+    save("partitions_large", {"large": large(8.0, "1GB")})
 
 
 def main():
@@ -274,14 +274,14 @@ def main():
     parser.add_argument("--json", help="write the second part's result to this file as well")
     options = parser.parse_args()
     if options.rows:
-        save("distributed", {"costs": costs(options.rows, options.partitions)})
+        save("partitions", {"costs": costs(options.rows, options.partitions)})
     if options.gigabytes:
         found = large(options.gigabytes, options.limit, options.folder)
         print(json.dumps(found, indent=1))
         if options.json:
             Path(options.json).write_text(json.dumps(found), encoding="utf-8")
         else:
-            save("distributed_large", {"large": found})
+            save("partitions_large", {"large": found})
 
 
 if __name__ == "__main__":
