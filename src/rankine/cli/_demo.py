@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["DemoResult", "run_demo", "show_demo"]
 
 _METRICS = ("ndcg@10", "map", "mrr")
+_TITLE = "A shop's search, ranked by what shoppers clicked and bought"
+#: Steps of the training at which its objective is recorded, for the report.
+_RECORDED = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 
 @dataclass(frozen=True)
@@ -76,14 +79,20 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     names.write_text("".join(f"{name}\n" for name in train.feature_names or ()), encoding="utf-8")
     files["features"] = str(names)
     clock = lap("log", clock)
-    ranker = rankine.SPDRanker(scale="standard", lam=1e-3, random_state=seed).fit(train)
+    ranker = rankine.SPDRanker(
+        scale="standard", lam=1e-3, random_state=seed, record_at=_RECORDED
+    ).fit(train)
     clock = lap("training", clock)
     model = ranker.to_model()
     files["model"] = str(target / "model.rankine")
     model.save(files["model"])
     scores = score_dataset(model, test)
     table = _measure(test, scores)
-    lap("evaluation", clock)
+    clock = lap("evaluation", clock)
+    files["report"] = str(target / "report.html")
+    page = rankine.report(model, test, title=_TITLE, command=f"rankine demo --seed {seed}")
+    page.save(files["report"])
+    lap("report", clock)
     return DemoResult(train, test, model, scores, table, files, seconds)
 
 
@@ -167,5 +176,6 @@ def _show_next(result: DemoResult) -> None:
         "--relative-to random\n"
         f"  rankine train {files['train']} {names} --ranker ranksvm --scale standard "
         f"--valid {files['test']} --out {Path(files['model']).with_name('ranksvm.rankine')}\n"
-        "  rankine --help"
+        "  rankine --help\n\n"
+        f"The report, a page to look at: {Path(files['report']).resolve()}"
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from rankine.cli._output import require_folder
 from rankine.cli._progress import training_progress
+from rankine.cli._report import save_report
 from rankine.core.errors import ParameterError
 
 __all__ = ["path_table", "walk_files"]
@@ -20,6 +21,7 @@ def walk_files(
     steps: dict[str, Any],
     out: str | None,
     plot: str | None,
+    report: str | None = None,
 ) -> dict[str, Any]:
     """Walk the path of a ranker on files; returns the steps and the best of them."""
     import rankine
@@ -27,6 +29,7 @@ def walk_files(
 
     require_folder("--out", out)
     require_folder("--plot", plot)
+    require_folder("--report", report)
     if plot is not None:
         check_plot_file(plot)
     if not hasattr(estimator, "path"):
@@ -55,6 +58,7 @@ def walk_files(
     if plot is not None:
         save_axes(path.plot(), plot)
         result["plot"] = plot
+    save_report(report, path)
     if out is not None:
         model = path.to_model(best)
         model.save(out)

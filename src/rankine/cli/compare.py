@@ -9,6 +9,8 @@ import typer
 from rankine.cli import _console
 from rankine.cli._data_options import Reading
 from rankine.cli._groups import spread
+from rankine.cli._output import require_folder
+from rankine.cli._report import ReportFile, save_report
 from rankine.cli.app import app
 
 _EPILOG = """
@@ -16,7 +18,7 @@ _EPILOG = """
 
   rankine compare old.rankine new.rankine test.txt --metric ndcg@10
 
-  rankine compare bm25.run model.rankine test.txt --metric map --metric ndcg@10 --markdown
+  rankine compare bm25.run model.rankine test.txt --metric map --metric ndcg@10 --report page.html
 
   rankine compare a.run b.run c.run qrels.txt --metric ndcg@10:gain=linear --json
 """
@@ -48,6 +50,7 @@ def compare(
     per_query: Annotated[
         bool, typer.Option("--per-query", help="Per-query values in the JSON output.")
     ] = False,
+    report: ReportFile = None,
     *,
     reading: Reading,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
@@ -57,6 +60,7 @@ def compare(
     """Compare models and runs query by query: intervals, tests, wins, what changed."""
     from rankine.cli._comparison import compare_files, show
 
+    require_folder("--report", report)
     options = reading.options()
     found = compare_files(
         inputs,
@@ -69,6 +73,7 @@ def compare(
         n_changed=changed,
         depth=depth,
     )
+    save_report(report, found)
     if json:
         plain = [comparison.to_dict(per_query=per_query) for comparison in found]
         _console.print_json({"data": inputs[-1], "comparisons": plain})

@@ -19,7 +19,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the log and the training.")] = 7,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
-    """Make a shop-search log, train, evaluate, explain one ranking, save the model."""
+    """Make a shop-search log, train, evaluate, explain one ranking, save model and report."""
     from rankine.cli._demo import run_demo, show_demo
 
     result = run_demo(out, queries, seed)

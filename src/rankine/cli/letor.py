@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
+from rankine.cli._output import require_folder
+from rankine.cli._report import ReportFile, save_report
 from rankine.cli.app import app
 
 _EPILOG = """
@@ -50,6 +52,7 @@ def letor(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of rankers that draw at random.")] = 0,
     missing: Annotated[str, typer.Option(help="error, or zero: NULL becomes 0.")] = "error",
+    report: ReportFile = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="LaTeX tables.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown tables.")] = False,
@@ -61,9 +64,10 @@ def letor(
     from rankine.evaluation.letor import run_letor
     from rankine.evaluation.letor_report import letor_dict, letor_notes, letor_tables
 
+    require_folder("--report", report)
     figures = None if baselines is None else read_baselines(baselines)
     rankers, grids = parse_rankers(ranker)
-    with fits_progress() as report:
+    with fits_progress() as tell:
         result = run_letor(
             folders,
             rankers,
@@ -71,11 +75,12 @@ def letor(
             script=script,
             grids=grids,
             random_state=seed,
-            report=report,
+            report=tell,
             missing=missing,
         )
     if figures is not None:
         result = add_baselines(result, figures)
+    save_report(report, result)
     if json:
         _console.print_json(letor_dict(result))
         return

@@ -9,6 +9,7 @@ import typer
 from rankine.cli import _console
 from rankine.cli._data_options import Reading
 from rankine.cli._groups import spread
+from rankine.cli._report import ReportFile
 from rankine.cli.app import app
 
 _EPILOG = """
@@ -53,6 +54,7 @@ def path(
     plot: Annotated[
         str | None, typer.Option(help="Draw quality against size (png, svg or pdf).")
     ] = None,
+    report: ReportFile = None,
     seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     *,
     reading: Reading,
@@ -78,6 +80,7 @@ def path(
         },
         out=out,
         plot=plot,
+        report=report,
     )
     if json:
         _console.print_json(result)

@@ -9,6 +9,7 @@ import typer
 from rankine.cli import _console
 from rankine.cli._data_options import ModelReading
 from rankine.cli._groups import spread
+from rankine.cli._output import require_folder
 from rankine.cli.app import app
 
 _EPILOG = """
@@ -51,6 +52,7 @@ def report(
     from rankine.cli._report import command_line
     from rankine.report.run import report as make_report
 
+    require_folder("--out", out)
     made = make_report(
         model,
         data,

@@ -9,6 +9,8 @@ import typer
 from rankine.cli import _console
 from rankine.cli._data_options import Reading
 from rankine.cli._groups import spread
+from rankine.cli._output import require_folder
+from rankine.cli._report import ReportFile, save_report
 from rankine.cli.app import app
 
 _EPILOG = """
@@ -88,6 +90,7 @@ def tune(
     plot: Annotated[
         str | None, typer.Option(help="Draw the metric against the trial (png, svg, pdf).")
     ] = None,
+    report: ReportFile = None,
     *,
     reading: Reading,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
@@ -95,6 +98,7 @@ def tune(
     """Find the parameters that rank held-out queries best, and train with them."""
     from rankine.cli._tuning import read_space, show_result, tune_files
 
+    require_folder("--report", report)
     options = reading.options()
     found = tune_files(
         data,
@@ -118,6 +122,7 @@ def tune(
         workers=workers,
         pruner=pruner,
     )
+    save_report(report, found)
     if json:
         _console.print_json({**found.to_dict(), "study": study, "model": out})
     else:

@@ -17,6 +17,7 @@ __all__ = ["Html", "join", "name_of", "tag", "text"]
 
 #: Elements that have no content and no end tag.
 _VOID = frozenset({"meta", "br", "link", "hr", "img"})
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 #: Longest piece of text from outside that is shown.
 MAX_TEXT = 120
 
@@ -37,7 +38,12 @@ def text(value: Any, limit: int = MAX_TEXT) -> Html:
     """
     if isinstance(value, Html):
         return value
-    return Html(html.escape(printable(str(value), limit), quote=True))
+    # A no-break space is a space, not a control character.
+    parts = (printable(part, limit) for part in str(value)[:limit].split(_NO_BREAK))
+    found = _NO_BREAK.join(parts)
+    if len(str(value)) > limit:
+        found = found[: limit - 1] + "…"
+    return Html(html.escape(found, quote=True))
 
 
 def name_of(value: Any, limit: int = MAX_TEXT) -> Html:

@@ -28,6 +28,7 @@ from rankine.rankers.monitor import Monitor
 from rankine.rankers.parts_fit import is_partitioned, prepare_parts, training_facts
 from rankine.rankers.plain import plain, plain_parameters
 from rankine.rankers.query_weight import resolve_query_weight
+from rankine.rankers.trace import training_story
 from rankine.transforms.scaling import Scaling, fit_scaling
 
 if TYPE_CHECKING:
@@ -290,6 +291,7 @@ class BaseRanker(BaseEstimator, ABC):
                 "n_iter": int(self.n_iter_),
                 "stop_reason": self.solution_.stop_reason,
                 "certificate": plain(dict(self.solution_.certificate)),
+                **training_story(self),
             },
         )
 

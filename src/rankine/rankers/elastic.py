@@ -368,6 +368,7 @@ class ElasticRanker(BaseRanker):
         certificate = {"progressive_loss": learner.mean_loss}
         if run.progressive.unfit is None:
             certificate[run.progressive.name] = run.progressive.value
+        unfit = {} if run.progressive.unfit is None else {"progressive": run.progressive.unfit}
         return Solution(
             coef if self.n_nonzero is None else learner.largest(self.n_nonzero),
             float("nan"),
@@ -375,5 +376,5 @@ class ElasticRanker(BaseRanker):
             learner.steps,
             run.trace,
             reason,
-            {} if run.progressive.unfit is None else {"progressive": run.progressive.unfit},
+            {"story": run.progressive.story(), **unfit},
         )

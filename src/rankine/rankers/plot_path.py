@@ -11,7 +11,7 @@ from rankine.core.errors import MissingExtraError
 if TYPE_CHECKING:
     from rankine.rankers.regularization_path import RegularizationPath
 
-__all__ = ["new_axes", "plot_path"]
+__all__ = ["new_axes", "path_curves", "plot_path"]
 
 _COLOURS = ("#1f5f99", "#d98324", "#3f8f4f", "#7b5aa6")
 
@@ -27,7 +27,7 @@ def plot_path(path: RegularizationPath, ax: Any = None) -> Any:
     values = path.values if path.measured else path.loss
     sizes = path.nonzeros
     shown = sizes > 0
-    for (name, curve), colour in zip(_curves(path), _COLOURS, strict=False):
+    for (name, curve), colour in zip(path_curves(path), _COLOURS, strict=False):
         here = curve.nonzeros > 0
         heights = (curve.values if path.measured else curve.loss)[here]
         ax.plot(
@@ -61,7 +61,7 @@ def plot_path(path: RegularizationPath, ax: Any = None) -> Any:
     return ax
 
 
-def _curves(path: RegularizationPath) -> list[tuple[str | None, RegularizationPath]]:
+def path_curves(path: RegularizationPath) -> list[tuple[str | None, RegularizationPath]]:
     """One curve, or one for each optimiser where there are several."""
     several = getattr(path, "curves", None)
     return [(None, path)] if several is None else list(several().items())

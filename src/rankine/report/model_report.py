@@ -34,6 +34,11 @@ __all__ = ["model_report"]
 #: Opponents that a query's list stands beside, the most telling first.
 _BESIDE = ("against", "shown", "feature", "random")
 
+_EFFECT = (
+    "A bar is the weight times how much its feature usually varies within a list: how far it "
+    "moves items, in units of the score."
+)
+
 
 def model_report(
     judged: Judged, *, title: str, n_queries: int = 3, seed: int = 0, command: str | None = None
@@ -41,7 +46,7 @@ def model_report(
     """All figures, then all sections."""
     heads = [headline(judged, metric, seed) for metric in judged.metrics]
     made = origin(judged.model, judged.data)
-    learned, summary = weights(judged), data_summary(judged)
+    learned, summary = weights(judged.model, judged.effect), data_summary(judged)
     story = training(judged.model)
     numbers: dict[str, Any] = {
         "title": title,
@@ -54,7 +59,7 @@ def model_report(
     }
     sections: list[Section | None] = [headline_section(judged, heads, made)]
     sections += _measured(judged, numbers, n_queries, seed)
-    sections.insert(-2 if judged.metric is not None else 1, weights_section(learned))
+    sections.insert(-2 if judged.metric is not None else 1, weights_section(learned, _EFFECT))
     sections += [training_section(story), data_section(summary), origin_section(made, command)]
     page = render(
         title,

@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankine._version import __version__
-from rankine.core.html import Html, join, tag
+from rankine.core.html import Html, join, name_of, tag
 
-__all__ = ["Report", "Section", "render"]
+if TYPE_CHECKING:
+    from rankine.evaluation.tables import Table
+
+__all__ = ["Report", "Section", "figures", "from_table", "note", "render", "table", "tile"]
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ def _style() -> str:
     return "\n".join(line.strip() for line in text.splitlines())
 
 
-def tile(what: str, value: str, more: Any = None) -> Html:
+def tile(what: Any, value: str, more: Any = None) -> Html:
     """A figure of the headline."""
     return tag(
         "div",
@@ -180,3 +183,10 @@ def table(header: Sequence[Any], rows: Sequence[Sequence[Any]], **options: Any) 
     caption = tag("caption", options["caption"]) if options.get("caption") else None
     made = tag("table", caption, tag("thead", head), tag("tbody", body))
     return tag("div", made, class_="scroll", tabindex="0" if len(header) > 6 else None)
+
+
+def from_table(found: Table) -> Html:
+    """A table of results as the terminal shows it."""
+    rows = [[name_of(cell, 200) for cell in row] for row in found.rows]
+    header = [name_of(cell, 60) for cell in found.header]
+    return table(header, rows, left=found.left, bold=found.bold, caption=found.title)

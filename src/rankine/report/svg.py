@@ -17,7 +17,7 @@ from rankine.report.scales import Scale, linear, logarithmic
 __all__ = ["Line", "bar", "figure", "histogram", "interval", "line_chart", "swatch"]
 
 WIDTH, HEIGHT = 400, 240
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 24, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 26, 44
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class _Frame:
             label = self.x_scale.label(tick) if x_labels is None else x_labels[k]
             x = self.x(tick)
             parts.append(tag("line", class_="mark", x1=x, x2=x, y1=bottom, y2=bottom + 4))
-            parts.append(tag("text", label, class_="tick mid", x=x, y=bottom + 17))
+            parts.append(tag("text", label, class_="tick mid", x=x, y=bottom + 18))
         parts.append(tag("line", class_="axis", x1=_LEFT, x2=right, y1=bottom, y2=bottom))
         middle = (_LEFT + right) / 2
         parts.append(tag("text", x_name, class_="name mid", x=middle, y=self.height - 5))
@@ -107,6 +107,8 @@ def line_chart(
     ys += [value for _, value in rules]
     ys += list(y_values)
     x_scale = logarithmic(xs) if log_x else linear(xs, pad=0.0)
+    if not log_x and all(float(v).is_integer() for v in xs):
+        x_scale = replace(x_scale, ticks=tuple(t for t in x_scale.ticks if t.is_integer()))
     if x_ticks:
         x_scale = replace(x_scale, ticks=tuple(x_ticks))
     frame = _Frame(x_scale, logarithmic(ys) if log_y else linear(ys))
@@ -223,14 +225,24 @@ def bar(value: float, largest: float, kind: str, tip: str) -> Html:
 
 
 def interval(
-    mean: float, low: float | None, high: float | None, scale: Scale, kind: str, tip: str
+    mean: float,
+    low: float | None,
+    high: float | None,
+    scale: Scale,
+    kind: str,
+    tip: str,
+    *,
+    zero: float | None = None,
 ) -> Html:
-    """A dot with its interval on a common scale, for a cell of a table."""
+    """A mark with its interval on a common scale, for a cell of a table; ``zero``: a rule there."""
 
     def place(value: float) -> float:
         return round(3 + 94 * scale(value), 2)
 
     parts: list[Any] = [tag("line", class_="grid", x1=0, x2=100, y1=5, y2=5)]
+    if zero is not None:
+        at = round(3 + 94 * zero, 2)
+        parts.append(tag("line", class_="zero", x1=at, x2=at, y1=0, y2=10))
     if low is not None and high is not None:
         a, b = place(low), place(high)
         parts.append(

@@ -71,6 +71,8 @@ class OnePassRun:
         self.learner.clock[...] = saved.arrays["clock"]
         self.learner.tally[...] = saved.arrays["tally"]
         self.progressive.sums[...] = saved.arrays["progressive"]
+        told = saved.facts.get("milestones", [])
+        self.progressive.milestones = [(int(lists), float(mean)) for lists, mean in told]
         self.learner.lists_seen = saved.step
         self.rows_seen = int(saved.facts["rows_seen"])
         self.trace = [dict(entry) for entry in saved.facts["trace"]]
@@ -180,5 +182,10 @@ class OnePassRun:
             "tally": self.learner.tally,
             "progressive": self.progressive.sums,
         }
-        facts = {**self.facts, "rows_seen": self.rows_seen, "trace": self.trace}
+        facts = {
+            **self.facts,
+            "rows_seen": self.rows_seen,
+            "trace": self.trace,
+            "milestones": [list(told) for told in self.progressive.milestones],
+        }
         self.checkpoints.save(Checkpoint("one_pass", self.learner.lists_seen, arrays, facts))

@@ -39,6 +39,8 @@ class Progressive:
         fair = fair_ties and named.ties == "file"
         self.metric = named.with_options(ties="expected") if fair else named
         self.sums = np.zeros(2)  # of values, of lists
+        #: (lists, mean so far) at 10, 15, 20, 30, 50, 70, 100, 150 ... lists, however cut.
+        self.milestones: list[tuple[int, float]] = []
         #: Why the metric cannot judge these labels; None while it can.
         self.unfit: str | None = None
 
@@ -69,8 +71,32 @@ class Progressive:
             return
         values = values[~np.isnan(values)]
         # cumsum adds one by one; sum would add in a tree whose shape depends on the block.
-        self.sums[0] = np.cumsum(np.concatenate([self.sums[:1], values]))[-1]
+        running = np.cumsum(np.concatenate([self.sums[:1], values]))
+        before = int(self.sums[1])
+        for lists in _milestones(before, before + len(values)):
+            self.milestones.append((lists, float(running[lists - before] / lists)))
+        self.sums[0] = running[-1]
         self.sums[1] += len(values)
+
+    def story(self) -> list[dict[str, float]]:
+        """The mean along the stream and at its end; nothing where labels do not suit the metric."""
+        if self.unfit is not None or self.sums[1] == 0:
+            return []
+        ends = [] if self._told_all() else [(int(self.sums[1]), self.value)]
+        return [{"lists": lists, self.name: mean} for lists, mean in [*self.milestones, *ends]]
+
+    def _told_all(self) -> bool:
+        return bool(self.milestones) and self.milestones[-1][0] == int(self.sums[1])
+
+
+def _milestones(before: int, now: int) -> list[int]:
+    """Round numbers of lists above ``before`` and up to ``now``."""
+    found = []
+    unit = 10
+    while unit <= now:
+        found += [unit * k // 10 for k in (10, 15, 20, 30, 50, 70)]
+        unit *= 10
+    return [lists for lists in found if before < lists <= now]
 
 
 def _chosen(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Item", "Ranked", "ranked_query"]
 
-#: Features shown of an item.
-TOP = 4
+#: Features shown of an item, and good items that are shown although they stand too deep.
+TOP, MISSED = 3, 3
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Ranked:
     left: Sequence[Item]
     right_name: str
     right: Sequence[Item]
+    left_name: str = "the model's order"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -81,7 +82,7 @@ def ranked_query(
             float(judged.scores[rows[i]]),
             *terms(i),
         )
-        for rank, i in enumerate(order[:depth].tolist(), 1)
+        for rank, i in _shown(order, data.y[rows], depth)
     ]
     right = [
         Item(
@@ -104,6 +105,16 @@ def ranked_query(
         name,
         right,
     )
+
+
+def _shown(
+    order: NDArray[np.int64], labels: NDArray[np.float64], depth: int
+) -> list[tuple[int, int]]:
+    """Rank and place of the first items, and of the best ones that were missed."""
+    ranked = list(enumerate(order.tolist(), 1))
+    top = labels.max()
+    missed = [(rank, i) for rank, i in ranked[depth:] if labels[i] == top and top > labels.min()]
+    return [*ranked[:depth], *missed[:MISSED]]
 
 
 def _query_text(judged: Judged, row: int) -> str:

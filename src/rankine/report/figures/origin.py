@@ -97,7 +97,7 @@ def training_command(model: LinearModel) -> str | None:
             continue
         if key in _OPTIONS:
             words += [_OPTIONS[key], shown(value)]
-        elif not isinstance(value, (list, dict)):
+        elif not isinstance(value, dict):
             words += ["--set", f"{key}={_exact(value)}"]
     words += _log_options(model)
     if model.base != 1:
@@ -106,7 +106,8 @@ def training_command(model: LinearModel) -> str | None:
 
 
 def _exact(value: Any) -> str:
-    return repr(value) if isinstance(value, float) else shown(value)
+    """As ``--set`` reads it back to the same value."""
+    return repr(value) if isinstance(value, (float, list)) else shown(value)
 
 
 def _log_options(model: LinearModel) -> list[str]:

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankine.core.specs import LogColumns
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
-    from rankine.report.judged import Judged
 
 __all__ = ["Group", "Weight", "Weights", "source_of", "weights"]
 
@@ -64,9 +64,8 @@ class Weights:
         return asdict(self)
 
 
-def weights(judged: Judged, top: int = TOP) -> Weights:
-    """Strongest features, groups and concentration."""
-    model, effect = judged.model, judged.effect
+def weights(model: LinearModel, effect: NDArray[np.float64], top: int = TOP) -> Weights:
+    """Strongest features, groups and concentration by effect (one per weight)."""
     names = model.weight_names
     strong = np.argsort(-np.abs(effect), kind="stable")
     chosen = {sign: [k for k in strong.tolist() if sign * model.values[k] > 0] for sign in (1, -1)}
@@ -85,7 +84,7 @@ def weights(judged: Judged, top: int = TOP) -> Weights:
         model.nnz,
         listed(chosen[1]),
         listed(chosen[-1]),
-        _groups(judged, total),
+        _groups(model, effect, total),
         [(k, float(along[k - 1])) for k in places],
         int((effect == 0).sum()),
         int(np.searchsorted(along, 0.5) + 1) if total > 0 else 0,
@@ -100,11 +99,10 @@ def _sizes(largest: int, points: int) -> list[int]:
     return sorted({*np.geomspace(1, largest, points).round().astype(int).tolist(), largest})
 
 
-def _groups(judged: Judged, total: float) -> list[Group]:
-    model = judged.model
+def _groups(model: LinearModel, effect: NDArray[np.float64], total: float) -> list[Group]:
     found: dict[str, list[float]] = {}
     for name, index, size in zip(
-        model.weight_names, model.indices.tolist(), np.abs(judged.effect).tolist(), strict=True
+        model.weight_names, model.indices.tolist(), np.abs(effect).tolist(), strict=True
     ):
         found.setdefault(source_of(model, name, index), []).append(size)
     if all(len(sizes) == 1 for sizes in found.values()):

@@ -54,7 +54,7 @@ def calibration_section(found: Calibration) -> Section:
     picture = line_chart(
         [fitted, measured],
         "difference of scores",
-        "right",
+        "in the right order",
         "Share of rightly ordered pairs against the difference of their scores",
         y_values=(0.5, 1.0),
     )

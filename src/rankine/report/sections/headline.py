@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rankine.report.figures.origin import Origin
     from rankine.report.judged import Judged
 
-__all__ = ["headline_section", "headline_tiles", "summary_words"]
+__all__ = ["VERDICTS", "headline_section", "headline_tiles", "summary_words"]
 
-_VERDICTS = {
+VERDICTS = {
     "better": ("good", "better"),
     "better, within the margin": ("good", "better, by little"),
     "worse": ("bad", "worse"),
@@ -185,7 +185,7 @@ def _row(system: System, pair: Pair | None, kind: str, scale: Any) -> Html:
     cell: Any = None
     verdict: Any = None
     if pair is not None:
-        tone, word = _VERDICTS.get(pair.verdict, ("", pair.verdict))
+        tone, word = VERDICTS.get(pair.verdict, ("", pair.verdict))
         verdict = tag("span", word, class_=tone or None)
         cell = [
             signed(pair.difference),

@@ -53,7 +53,7 @@ def _query(query: Ranked, title: str, *, unfolded: bool) -> Html:
         head,
         tag(
             "div",
-            tag("div", tag("h4", "The model's order"), _list(query.left, top, terms=True)),
+            tag("div", tag("h4", name_of(query.left_name, 60)), _list(query.left, top, terms=True)),
             tag("div", tag("h4", name_of(query.right_name, 60)), _list(query.right, top)),
             class_="sides",
         ),

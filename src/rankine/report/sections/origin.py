@@ -32,20 +32,18 @@ def origin_section(found: Origin, command: str | None) -> Section:
         tag("div", tag("h3", "Parameters"), facts(_parameters(found)), class_="card"),
     ]
     if found.command is not None:
-        words = (
-            "Train it again. The command holds what the model file remembers; add the reading "
-            "options that your files need."
-        )
-        parts.append(command_part(words, found.command))
+        words = "It holds what the model file remembers; add the reading options your files need."
+        parts.append(command_part("Train it again", found.command, words))
     if command is not None:
-        parts.append(command_part("Make this page again.", command))
+        parts.append(command_part("Make this page again", command))
     lead = "Everything needed to make the same model from the same data, to the last bit."
     return Section("origin", "How it was made", "How was it made?", lead, join(parts))
 
 
-def command_part(words: str, command: str) -> Html:
+def command_part(title: str, command: str, words: str | None = None) -> Html:
     """A command to copy."""
-    return tag("div", tag("h3", words), tag("pre", text(command, 4000)), class_="card")
+    told = tag("figcaption", words) if words else None
+    return tag("div", tag("h3", title), tag("pre", text(command, 4000)), told, class_="card")
 
 
 def facts(rows: Any) -> Html:
@@ -54,11 +52,12 @@ def facts(rows: Any) -> Html:
 
 
 def _parameters(found: Origin) -> list[tuple[str, Any]]:
-    rows = []
-    for key, value in found.parameters.items():
-        usual = key in found.defaults and found.defaults[key] == value
-        cell = [_value(value), tag("span", " (default)", class_="terms") if usual else None]
-        rows.append((key, cell))
+    given = found.parameters.items()
+    usual = [key for key, v in given if key in found.defaults and found.defaults[key] == v]
+    rows: list[tuple[str, Any]] = [(key, _value(value)) for key, value in given if key not in usual]
+    if usual:
+        words = ", ".join(f"{key} = {shown(found.parameters[key])}" for key in usual)
+        rows.append(("at their defaults", tag("span", name_of(words, 2000), class_="terms")))
     return rows or [("", "none recorded")]
 
 

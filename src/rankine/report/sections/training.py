@@ -23,6 +23,13 @@ _STEP_WORDS = {
     "lists": "lists seen",
     "step": "steps",
 }
+_ENDS = {
+    "max_iter": "after all the steps it was given",
+    "converged": "when the tolerance was met",
+    "passes": "at the end of the data",
+    "early_stopping": "early, when held-out queries stopped improving",
+    "callback": "when a callback asked to",
+}
 _MEANING = {
     "gap": "how far the objective can still be from the optimum, proven by a lower bound",
     "residual": "how far the equations of the optimum are from being met (relative)",
@@ -152,7 +159,7 @@ def _facts(found: Training) -> list[Html]:
     if found.n_iter is not None:
         rows.append(("steps or iterations", count(found.n_iter)))
     if found.stop_reason is not None:
-        rows.append(("ended", found.stop_reason.replace("_", " ")))
+        rows.append(("ended", _ENDS.get(found.stop_reason, found.stop_reason.replace("_", " "))))
     rows += [
         (name.replace("_", " "), number(value, 6)) for name, value in found.certificate.items()
     ]

@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["size_section", "weights_section"]
 
 
-def weights_section(found: Weights) -> Section:
-    """Bars of effects by sign and by column, and their concentration."""
+def weights_section(found: Weights, meaning: str) -> Section:
+    """Bars of effects by sign and by column, and their concentration; ``meaning`` of a bar."""
     lead = (
         f"{plural(found.nonzero, 'feature')} of {count(found.n_features)} "
-        f"{'has' if found.nonzero == 1 else 'have'} a weight. A bar is the weight times how much "
-        "its feature usually varies within a list: how far it moves items, in units of the score."
+        f"{'has' if found.nonzero == 1 else 'have'} a weight. {meaning}"
     )
     if found.nonzero == 0:
         body: Any = note("All weights are zero: every item has the same score.")
