@@ -10,12 +10,12 @@ One core; CPU seconds; compilation excluded.
 from __future__ import annotations
 
 import argparse
-import time
 
 import numpy as np
 from scipy import sparse
 
 from benchmarks.machine import save
+from benchmarks.timing import cpu_seconds, exponent
 from benchmarks.workloads import rcv1_like
 from rankine import DominationRanker
 from rankine.metrics import evaluate
@@ -31,17 +31,15 @@ def read(path):
 def fit(X, y, share, tol=1e-3):
     """CPU seconds of a whole fit, column storage included, and the ranker."""
     largest = DominationRanker(tol=1.0, n_threads=1).fit(X, y).l1_max_
-    begun = time.process_time()
-    ranker = DominationRanker(share * largest, tol=tol, n_threads=1).fit(X, y)
-    return time.process_time() - begun, ranker
+    ranker = DominationRanker(share * largest, tol=tol, n_threads=1)
+    return cpu_seconds(lambda: ranker.fit(X, y))
 
 
 def growth(X, y, share):
     """Seconds at doubling sizes, and the exponent fitted to them."""
     sizes = [size for size in (10_000, 20_000, 40_000, 80_000, 160_000, 320_000) if size < len(y)]
     found = {size: fit(X[:size], y[:size], share)[0] for size in (*sizes, len(y))}
-    slope = np.polyfit(np.log(list(found)), np.log(list(found.values())), 1)[0]
-    return found, float(slope)
+    return found, exponent(list(found), list(found.values()))
 
 
 def main() -> None:

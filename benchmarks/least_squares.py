@@ -9,23 +9,17 @@ X w + X^T v on the same data.
 from __future__ import annotations
 
 import argparse
-import time
 
 import numpy as np
 
 from benchmarks.machine import save
 from benchmarks.memory import peak_above_import
+from benchmarks.timing import cpu_seconds
 from benchmarks.workloads import rcv1_like
 from rankine import Dataset, LeastSquaresRanker
 from rankine.kernels.products import Products
 
 GAMMA = 1e-5
-
-
-def seconds(function):
-    begun = time.process_time()
-    result = function()
-    return time.process_time() - begun, result
 
 
 def main(argv=None):
@@ -38,7 +32,7 @@ def main(argv=None):
     products = Products(data.rows, data.n_features, 1)
     w, v = np.ones(data.n_features), np.ones(data.n_rows)
     unit = min(
-        seconds(lambda: (products.scores(w), products.transpose_times(v)))[0] for _ in range(4)
+        cpu_seconds(lambda: (products.scores(w), products.transpose_times(v)))[0] for _ in range(4)
     )
     results = {"rows": options.rows, "gamma": GAMMA, "unit_s": unit, "solvers": {}}
     path = [GAMMA * 10.0**k for k in range(5)]
@@ -50,7 +44,7 @@ def main(argv=None):
     for name, parameters in runs.items():
         ranker = LeastSquaresRanker(tol=1e-4, n_threads=1, **parameters)
         ranker.fit(Dataset.from_arrays(X[:2000], y[:2000]))  # compile
-        taken, ranker = seconds(lambda ranker=ranker: ranker.fit(data))
+        taken, ranker = cpu_seconds(lambda ranker=ranker: ranker.fit(data))
         results["solvers"][name] = {
             "s": taken,
             "units": taken / unit,
@@ -61,7 +55,7 @@ def main(argv=None):
     if options.rlscore:
         from rlscore.learner import CGRankRLS
 
-        taken, _ = seconds(lambda: CGRankRLS(X, y, regparam=GAMMA * options.rows))
+        taken, _ = cpu_seconds(lambda: CGRankRLS(X, y, regparam=GAMMA * options.rows))
         results["rlscore_s"] = taken
         results["ratio"] = results["solvers"]["cg"]["s"] / taken
         print("CGRankRLS", taken, "ratio", results["ratio"])

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from benchmarks.papers import table
+from benchmarks.real_data import letor_folders
 from rankine.evaluation.letor import settings
 from rankine.evaluation.resampling import bootstrap_means
 from rankine.evaluation.significance import holm, paired_tests
@@ -34,6 +36,31 @@ class Contestant(NamedTuple):
     grid: dict[str, list[Any]] | None = None  # the ranker's own by default
     random: bool = True  # whether the seed matters
     prepare: Any = None  # dataset -> dataset
+
+
+def over_folders(contestants, reference, seeds, folds):
+    """The result of all contestants on every LETOR folder there is."""
+    folders, absent = letor_folders()
+    tasks = {
+        folder.name: summarise(run(folder, contestants, seeds, folds), reference)
+        for folder in folders
+    }
+    return {
+        "seeds": seeds,
+        "repetitions": len(seeds),
+        "folds": folds,
+        "tasks": tasks,
+        "absent": [f"LETOR task {task}" for task in absent],
+    }
+
+
+def task_tables(tasks, reference):
+    """A heading and a table of comparisons for each task."""
+    parts = []
+    for task, found in tasks.items():
+        parts.append(f"**{task}**, {found['queries']} test queries")
+        parts.append(table(COMPARISON_HEADER, comparison_rows(found["methods"], reference)))
+    return parts
 
 
 def run(folder, contestants, seeds, n_folds=5):

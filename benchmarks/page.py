@@ -59,7 +59,7 @@ def provenance(name, results):
     return (
         f"<small>`python -m benchmarks {name}{flag}` ({size}{results['wall_seconds']:.0f} s); "
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB; {versions}; "
-        f"seeds {shown}; {results['repetitions']} repetitions; "
+        f"seeds {shown}; repetitions {results['repetitions']}; "
         f"`benchmarks/results/{name}.json`</small>"
     )
 

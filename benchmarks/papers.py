@@ -133,4 +133,4 @@ def table(header, rows, *, left=1, bold=()):
     """A Markdown table; cells are text."""
     from rankine.evaluation.tables import Table
 
-    return Table("", header, rows, left, frozenset(bold)).markdown()
+    return Table("", header, rows, left, frozenset(bold)).markdown().rstrip()

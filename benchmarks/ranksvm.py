@@ -15,13 +15,13 @@ import argparse
 import re
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.machine import save
 from benchmarks.memory import peak_above_import
+from benchmarks.timing import cpu_seconds, exponent
 from benchmarks.workloads import rcv1_like
 from rankine import Dataset, RankSVM
 from rankine.data.formats import writer_for
@@ -31,18 +31,14 @@ LAM = 1e-5
 SIZES = [1000 * 2**k for k in range(10)] + [781_265]
 
 
-def seconds(function):
-    begun = time.process_time()
-    result = function()
-    return time.process_time() - begun, result
-
-
 def unit_of_work(data):
     """CPU seconds of one product each way and one sort."""
     products = Products(data.rows, data.n_features, 1)
     w, v = np.ones(data.n_features), np.ones(data.n_rows)
     return min(
-        seconds(lambda: (products.scores(w), products.transpose_times(v), np.argsort(data.y)))[0]
+        cpu_seconds(lambda: (products.scores(w), products.transpose_times(v), np.argsort(data.y)))[
+            0
+        ]
         for _ in range(3)
     )
 
@@ -79,11 +75,11 @@ def measure(data, peer=None):
         return progress.values["objective"] <= target
 
     squared = RankSVM(lam=lam, loss="squared_hinge", tol=1e-9 if peer else 2e-5, n_threads=1)
-    entry["squared_s"], squared = seconds(
+    entry["squared_s"], squared = cpu_seconds(
         lambda: squared.fit(data, callbacks=[reached] if peer else [])
     )
     hinge = RankSVM(lam=LAM, tol=1e-3, n_threads=1)
-    entry["hinge_s"], hinge = seconds(lambda: hinge.fit(data))
+    entry["hinge_s"], hinge = cpu_seconds(lambda: hinge.fit(data))
     entry |= {
         "squared_objective": squared.solution_.objective * C * pairs,
         "squared_iterations": squared.n_iter_,
@@ -95,12 +91,6 @@ def measure(data, peer=None):
         if peer:
             entry[f"{name}_ratio"] = entry[f"{name}_s"] / entry["peer_s"]
     return entry
-
-
-def exponent(entries, name):
-    """Slope of log time against log rows."""
-    rows, times = (np.log([entry[key] for entry in entries]) for key in ("rows", name))
-    return float(np.polyfit(rows, times, 1)[0])
 
 
 def main(argv=None):
@@ -122,7 +112,8 @@ def main(argv=None):
     results = {"lam": LAM, "distinct": options.distinct, "sizes": entries}
     if len(entries) > 2:
         results["exponents"] = {
-            name: exponent(entries, f"{name}_s") for name in ("squared", "hinge")
+            name: exponent([e["rows"] for e in entries], [e[f"{name}_s"] for e in entries])
+            for name in ("squared", "hinge")
         }
     results["memory_over_data"] = {
         loss: peak_above_import("RankSVM", {"lam": LAM, "loss": loss}, max(options.sizes))

@@ -6,8 +6,6 @@ import numpy as np
 
 from benchmarks import letor_protocol as letor
 from benchmarks.letor_protocol import Contestant
-from benchmarks.papers import table
-from benchmarks.real_data import letor_folders
 from rankine import RankSVM, SPDRanker
 
 TITLE = "Figure 1: mean average precision on LETOR"
@@ -28,19 +26,7 @@ EXPECTED = {"ohsumed": 0.444, "mq2008": 0.470}
 
 
 def measure(seeds, folds):
-    """All contestants on all folders."""
-    folders, absent = letor_folders()
-    tasks = {
-        folder.name: letor.summarise(letor.run(folder, CONTESTANTS, seeds, folds), REFERENCE)
-        for folder in folders
-    }
-    return {
-        "seeds": seeds,
-        "repetitions": len(seeds),
-        "folds": folds,
-        "tasks": tasks,
-        "absent": [f"LETOR task {task}" for task in absent],
-    }
+    return letor.over_folders(CONTESTANTS, REFERENCE, seeds, folds)
 
 
 def words(results):
@@ -53,10 +39,7 @@ def words(results):
             "paper's form: nothing to tune, last iterate, no guard."
         )
     ]
-    for task, found in results["tasks"].items():
-        parts.append(f"**{task}**, {found['queries']} test queries")
-        rows = letor.comparison_rows(found["methods"], REFERENCE)
-        parts.append(table(letor.COMPARISON_HEADER, rows))
+    parts += letor.task_tables(results["tasks"], REFERENCE)
     parts.append(outcome(results["tasks"], results["folds"] == 5))
     return "\n\n".join(parts)
 

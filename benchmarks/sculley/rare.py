@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
 from benchmarks.papers import table
-from benchmarks.timing import cpu_seconds, exponent, median_and_range, spread
+from benchmarks.timing import cpu_seconds, median_and_range, spread
 from rankine import Dataset, RankSVM, SPDRanker
 from rankine.evaluation.resampling import bootstrap_means
 from rankine.evaluation.significance import paired_tests
@@ -93,6 +93,18 @@ def one_topic(train, test, *, tune_rows, seed, repetitions=1):
     return found
 
 
+def result(topics, seed, rows, test_rows):
+    """What is stored of a collection."""
+    return {
+        "seeds": [seed],
+        "repetitions": 1,
+        "rows": rows,
+        "test_rows": test_rows,
+        "topics": topics,
+        "summary": compared(topics),
+    }
+
+
 def compared(topics):
     """Mean areas over topics, and each ranking method's paired difference to the classifier."""
     areas = {n: np.array([t[n]["roc_area"] for t in topics.values()]) for n in METHODS}
@@ -146,8 +158,3 @@ def outcome(summary):
     if not below:
         return "Every ranking method's mean ROC area is at or above the classifier's."
     return "Mean ROC area below the classifier's: " + "; ".join(below) + "."
-
-
-def growth(sizes, spreads):
-    """The exponent of time in the number of rows."""
-    return exponent(sizes, [measured["median"] for measured in spreads])

@@ -8,8 +8,6 @@ import numpy as np
 
 from benchmarks import letor_protocol as letor
 from benchmarks.letor_protocol import Contestant
-from benchmarks.papers import table
-from benchmarks.real_data import letor_folders
 from rankine import SPDRanker
 
 TITLE = "Section 3.4: things that did not help"
@@ -44,19 +42,7 @@ CONTESTANTS = {
 
 
 def measure(seeds, folds):
-    """All variants on all folders."""
-    folders, absent = letor_folders()
-    tasks = {
-        folder.name: letor.summarise(letor.run(folder, CONTESTANTS, seeds, folds), REFERENCE)
-        for folder in folders
-    }
-    return {
-        "seeds": seeds,
-        "repetitions": len(seeds),
-        "folds": folds,
-        "tasks": tasks,
-        "absent": [f"LETOR task {task}" for task in absent],
-    }
+    return letor.over_folders(CONTESTANTS, REFERENCE, seeds, folds)
 
 
 def words(results):
@@ -67,10 +53,7 @@ def words(results):
             "lam are chosen together."
         )
     ]
-    for task, found in results["tasks"].items():
-        parts.append(f"**{task}**, {found['queries']} test queries")
-        rows = letor.comparison_rows(found["methods"], REFERENCE)
-        parts.append(table(letor.COMPARISON_HEADER, rows))
+    parts += letor.task_tables(results["tasks"], REFERENCE)
     helped = [
         f"{name} on {task} ({method['against_reference']['difference']:+.4f})"
         for task, found in results["tasks"].items()

@@ -29,14 +29,7 @@ def measure(topics, most, rows, tune_rows):
         found[names[t]] = rare.one_topic(
             (X[train], y[train]), (X[test], y[test]), tune_rows=tune_rows, seed=SEED
         )
-    return {
-        "seeds": [SEED],
-        "repetitions": 1,
-        "rows": len(train),
-        "test_rows": len(test),
-        "topics": found,
-        "summary": rare.compared(found),
-    }
+    return rare.result(found, SEED, len(train), len(test))
 
 
 def words(results):

@@ -29,14 +29,7 @@ def measure(topics, least, most):
         found[names[t]] = rare.one_topic(
             (X[:train], y[:train]), (X[train:], y[train:]), tune_rows=train, seed=SEED
         )
-    return {
-        "seeds": [SEED],
-        "repetitions": 1,
-        "rows": train,
-        "test_rows": X.shape[0] - train,
-        "topics": found,
-        "summary": rare.compared(found),
-    }
+    return rare.result(found, SEED, train, X.shape[0] - train)
 
 
 def words(results):

@@ -1,0 +1,48 @@
+"""Names of curves stand inside the axes and apart; figures say what they were drawn from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from benchmarks.drawing import _apart, axis, label_lines, line, panels, save_figure
+
+
+@pytest.mark.parametrize("heights", [[0.5, 0.5, 0.5], [0.0, 0.01, 1.0], [1.0, 0.99, 0.98, 0.97]])
+def test_names_are_moved_apart_and_stay_inside(heights):
+    placed = np.sort(_apart(np.array(heights), 0.06))
+    assert np.diff(placed).min() >= 0.06 - 1e-6
+    assert placed[0] >= 0.0
+    assert placed[-1] <= 1.0
+
+
+def test_names_keep_the_order_of_their_curves():
+    placed = _apart(np.array([0.52, 0.5, 0.9]), 0.06)
+    assert placed[1] < placed[0] < placed[2]
+
+
+def test_a_curve_that_leaves_the_axes_is_named_where_it_leaves(tmp_path):
+    figure, (ax,) = panels()
+    line(ax, [1, 10, 100], [1.0, 5.0, 1e9], "leaves", "black")
+    line(ax, [1, 10, 100], [{"median": 2.0, "low": 1.5, "high": 2.5}] * 3, "stays", "grey")
+    axis(ax, "x", "y", logx=True)
+    ax.set_ylim(0, 10)
+    label_lines(ax)
+    found = {text.get_text(): text.xy for text in ax.texts}
+    assert found["leaves"][0] < found["stays"][0]
+    save_figure(figure, tmp_path / "f.svg", "sha256:abc")
+    text = (tmp_path / "f.svg").read_text()
+    assert "sha256:abc" in text
+    assert "leaves" in text
+
+
+def test_the_same_figure_is_the_same_file(tmp_path):
+    texts = []
+    for _ in range(2):
+        figure, (ax,) = panels()
+        line(ax, [1, 2], [1.0, 2.0], "a", "black")
+        save_figure(figure, tmp_path / "f.svg", "sha256:abc")
+        texts.append((tmp_path / "f.svg").read_text())
+    assert texts[0] == texts[1]
