@@ -7,19 +7,19 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from benchmarks.drawing import _apart, axis, label_lines, line, panels, save_figure
+from benchmarks.drawing import axis, label_lines, line, moved_apart, panels, save_figure
 
 
 @pytest.mark.parametrize("heights", [[0.5, 0.5, 0.5], [0.0, 0.01, 1.0], [1.0, 0.99, 0.98, 0.97]])
 def test_names_are_moved_apart_and_stay_inside(heights):
-    placed = np.sort(_apart(np.array(heights), 0.06))
+    placed = np.sort(moved_apart(np.array(heights), 0.06))
     assert np.diff(placed).min() >= 0.06 - 1e-6
     assert placed[0] >= 0.0
     assert placed[-1] <= 1.0
 
 
 def test_names_keep_the_order_of_their_curves():
-    placed = _apart(np.array([0.52, 0.5, 0.9]), 0.06)
+    placed = moved_apart(np.array([0.52, 0.5, 0.9]), 0.06)
     assert placed[1] < placed[0] < placed[2]
 
 
