@@ -29,6 +29,7 @@ def cluster_errors(client: Any) -> Iterator[None]:
     """Turn what Dask raises into a ClusterError; errors of rankine pass as they are."""
     from concurrent.futures import CancelledError
 
+    from distributed.client import ClosedClientError
     from distributed.comm import CommClosedError
     from distributed.scheduler import KilledWorker
 
@@ -47,12 +48,7 @@ def cluster_errors(client: Any) -> Iterator[None]:
             f"a worker cannot import what it needs: {error}",
             fix="Install rankine[dask] of the same version on every worker",
         ) from error
-    except (CancelledError, CommClosedError, TimeoutError, OSError) as error:
-        raise _lost(client, error) from error
-    except RuntimeError as error:
-        # A client whose scheduler is gone refuses new work with a bare RuntimeError.
-        if getattr(client, "status", "running") == "running":
-            raise
+    except (CancelledError, ClosedClientError, CommClosedError, TimeoutError, OSError) as error:
         raise _lost(client, error) from error
 
 
