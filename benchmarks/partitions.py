@@ -83,10 +83,9 @@ class TimedRecipe(RiskRecipe):
 
 
 def timed(part, w):
-    begun, cpu = time.perf_counter(), time.thread_time()
+    cpu = time.thread_time()
     value, gradient = part.risk(w).parts
-    spent = [(time.perf_counter() - begun, time.thread_time() - cpu)]
-    return Answer((value, gradient, spent))
+    return Answer((value, gradient, time.thread_time() - cpu))
 
 
 def loopback_bytes():
@@ -108,15 +107,20 @@ def round_costs(client, data, repeats=7):
     team.total("timed_risk", w)
     found = []
     for _ in range(repeats):
-        before, begun = loopback_bytes(), time.perf_counter()
-        _, _, spent = team.total("timed_risk", w)
-        wall = time.perf_counter() - begun
+        before, started = loopback_bytes(), used(client)
+        with client.get_task_stream() as stream:
+            begun = time.perf_counter()
+            _, _, cpu = team.total("timed_risk", w)
+            wall = time.perf_counter() - begun
+        everything = used(client) - started
+        own = [seconds(task) for task in stream.data if "timed_risk" in task["key"]]
         found.append(
             {
                 "wall": wall,
-                "own": sum(one[0] for one in spent),
-                "cpu": sum(one[1] for one in spent),
-                "slowest_task": max(one[0] for one in spent),
+                "own": sum(own),
+                "cpu": cpu,
+                "cpu_of_all_processes": everything,
+                "slowest_task": max(own),
                 "bytes": loopback_bytes() - before,
             }
         )
@@ -125,9 +129,20 @@ def round_costs(client, data, repeats=7):
         **best,
         "tasks": data.n_partitions,
         "overhead": best["wall"] * WORKERS / best["own"] - 1.0,
+        "cpu_overhead": min(one["cpu_of_all_processes"] / one["cpu"] for one in found) - 1.0,
         "bytes": min(one["bytes"] for one in found),
         "seconds_a_task": best["own"] / data.n_partitions,
     }
+
+
+def seconds(task):
+    """What a task computed, as its worker measured it."""
+    return sum(s["stop"] - s["start"] for s in task["startstops"] if s["action"] == "compute")
+
+
+def used(client):
+    """CPU seconds of this process, which runs the scheduler, and of the workers."""
+    return time.process_time() + sum(client.run(time.process_time).values())
 
 
 def load_costs(data):
@@ -140,19 +155,22 @@ def load_costs(data):
 
 
 def costs(n_rows, partition_mb):
-    """Cost of a round whose rows are in memory, and of a whole training."""
-    with tempfile.TemporaryDirectory() as folder, connect(f"local:{WORKERS}") as client:
+    """Cost of a round and of a whole training; rows held in memory, and read every round."""
+    result = {"rows": n_rows, "features": WIDTH, "workers": WORKERS, "held": {}, "read": {}}
+    with tempfile.TemporaryDirectory() as folder:
         pattern = write_rows(folder, n_rows)
-        result = {"rows": n_rows, "features": WIDTH, "workers": WORKERS}
-        by_size = {}
-        for megabytes in partition_mb:
-            data = rd.scan(pattern, client=client, partition_bytes=megabytes * 2**20)
-            by_size[str(megabytes)] = round_costs(client, data)
-            print(megabytes, "MiB", json.dumps(by_size[str(megabytes)]))
-        result["rounds_of_tasks"] = by_size
-        result["seconds_a_row"] = min(one["cpu"] for one in by_size.values()) / n_rows
+        for how, cache in (("held", 2**32), ("read", 0)):
+            env = {"RANKINE_PARTITION_CACHE": str(cache)}
+            with connect(f"local:{WORKERS}", memory_limit="6GB", env=env) as client:
+                for megabytes in partition_mb:
+                    data = rd.scan(pattern, client=client, partition_bytes=megabytes * 2**20)
+                    found = round_costs(client, data)
+                    result[how][str(megabytes)] = found
+                    print(how, megabytes, "MiB", json.dumps(found), flush=True)
+                if how == "held":
+                    result["training"] = training(data)
+        result["seconds_a_row"] = min(one["cpu"] for one in result["held"].values()) / n_rows
         result["load_seconds_a_row"] = load_costs(rd.scan(pattern))
-        result["training"] = training(data)
     return result
 
 

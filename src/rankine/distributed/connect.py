@@ -34,12 +34,6 @@ def connect(address: str, *, timeout: float = PATIENCE, **local: Any) -> Iterato
         Seconds to wait for the scheduler.
     **local
         Further options of ``LocalCluster``, for ``local:N``.
-
-    Examples
-    --------
-    >>> with connect("local:1") as client:
-    ...     client.submit(sum, [1, 2]).result()
-    3
     """
     kind, _, count = address.partition(":")
     if kind == "local":

@@ -135,7 +135,7 @@ def scan(
     >>> data.save(folder + "/a.parquet")
     >>> parts = rankine.distributed.scan(folder + "/*.parquet")
     >>> rankine.RankSVM(lam=0.1).fit(parts).coef_.round(2).tolist()
-    [0.63, -0.63, -0.63, 0.63]
+    [0.5, -0.5, -0.5, 0.5]
     """
     if partition_bytes < 1 or timeout <= 0 or rounds < 1:
         raise ParameterError(

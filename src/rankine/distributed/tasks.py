@@ -6,6 +6,7 @@ save time: whoever is asked reads what it does not have, and answers the same bi
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections import OrderedDict
@@ -126,7 +127,9 @@ class PartitionCache:
 
 
 def memory_share() -> int:
-    """Bytes that this process may spend on partitions."""
+    """Bytes that this process may spend on partitions; ``RANKINE_PARTITION_CACHE`` overrules."""
+    if chosen := os.environ.get("RANKINE_PARTITION_CACHE"):
+        return int(chosen)
     limit = available_memory()
     distributed = sys.modules.get("distributed")
     if distributed is not None:
