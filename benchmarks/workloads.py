@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -68,9 +69,11 @@ def stored_rcv1_like(m: int):
     if not path.exists():
         X, binary, utility = rcv1_like(pool)
         STORE.mkdir(exist_ok=True)
+        part = path.with_name(f"{os.getpid()}.part.npz")  # two runs may generate it at once
         np.savez(
-            path, data=X.data, indices=X.indices, indptr=X.indptr, binary=binary, utility=utility
+            part, data=X.data, indices=X.indices, indptr=X.indptr, binary=binary, utility=utility
         )
+        part.replace(path)
     with np.load(path) as z:
         X = sparse.csr_matrix((z["data"], z["indices"], z["indptr"]), shape=(pool, RCV1_FEATURES))
         return X[:m], z["binary"][:m], z["utility"][:m]

@@ -166,9 +166,8 @@ def test_a_lost_scheduler_is_an_error_and_the_run_resumes(files, tmp_path, expec
 
 def test_tls_passes_through(parts, expected):
     pytest.importorskip("cryptography")
-    from distributed.security import Security
-
     from distributed import Client, LocalCluster
+    from distributed.security import Security
 
     security = Security.temporary()
     with (
