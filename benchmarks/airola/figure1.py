@@ -142,7 +142,13 @@ def exponents(entries):
             if value is not None:
                 what = "a call of" if kind == "oracle" else "training with"
                 said.append(f"{what} {name} {value:.2f}")
-    return "Exponents of time in rows, from 4,000 rows on: " + ", ".join(said) + "."
+    training = growth(entries, "fit", "tree", "seconds")
+    held = "" if training is None else f" At most 1.2 for training was asked: {_verdict(training)}."
+    return "Exponents of time in rows, from 4,000 rows on: " + ", ".join(said) + "." + held
+
+
+def _verdict(training):
+    return "held" if training <= 1.2 else "missed"
 
 
 def draw(results):

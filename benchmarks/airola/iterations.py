@@ -58,7 +58,8 @@ def words(results):
         f"exponent in 1 / (lam tol) is {slope:.2f}, and iterations never exceed {bound:.2g} / "
         "(lam tol). They do change with the rows, within a factor of "
         f"{max(e['iterations'] for e in by_rows) / min(e['iterations'] for e in by_rows):.1f} "
-        "here: the start from a sample, above 32,000 rows, saves most of them."),
+        "here. Above 32,000 rows, training starts from the solution on a sample, whose iterations "
+        "are not in this count."),
     ])  # fmt: skip
 
 

@@ -45,17 +45,27 @@ def words(results):
         ]
         for e in entries
     ]
-    laws = []
-    for name in KINDS:
-        slope, constant = law(entries, name)
-        laws.append(f"{name}: {slope:.2f} times the data plus {constant:.0f} MiB")
     return "\n\n".join([
         ("MiB of a process above the imported interpreter, the data (matrix, labels, queries) "
         "included."),
         table(("rows", "data", *KINDS), rows),
-        (f"Linear in the rows, as the paper says: {'; '.join(laws)}. The constant is compiled code "
-        "loaded by the first fit, and vectors as long as the features."),
+        outcome(entries),
     ])  # fmt: skip
+
+
+def outcome(entries):
+    """Whether memory grows as the data does."""
+    laws = {name: law(entries, name) for name in KINDS}
+    if len(entries) < 3 or min(slope for slope, _ in laws.values()) < 0.5:
+        return "At these sizes compiled code, loaded by the first fit, outweighs the data."
+    said = "; ".join(
+        f"{name}: {slope:.2f} times the data plus {constant:.0f} MiB"
+        for name, (slope, constant) in laws.items()
+    )
+    return (
+        f"Linear in the rows, as the paper says: {said}. The constant is compiled code loaded by "
+        "the first fit, and vectors as long as the features."
+    )
 
 
 def draw(results):
