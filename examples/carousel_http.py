@@ -95,7 +95,7 @@ def carousel(url: str, visitor: str, films: list[dict[str, Any]]) -> dict[str, A
         {"id": film["title"], "raw": {k: film[k] for k in ("genre", "stars", "age")}}
         for film in films
     ]
-    return ask(url, {"items": items, "context": {"visitor": visitor}, "k": 3, "explain": 1})
+    return ask(url, {"items": items, "context": {"visitor": visitor}, "k": 3, "explain": 2})
 
 
 def main() -> None:
@@ -133,8 +133,9 @@ def main() -> None:
         for visitor in VISITORS:
             answer = carousel(url, visitor, films)
             row = ", ".join(item["id"] for item in answer["ranking"])
-            reason = answer["ranking"][0]["explanation"]["contributions"][0]["name"]
-            print(f"  for a {visitor:9}: {row}  (first because of {reason})")
+            terms = answer["ranking"][0]["explanation"]["contributions"]
+            reason = " and ".join(term["name"] for term in terms)
+            print(f"  for a {visitor}: {row}\n      the first because of {reason}")
 
         # 3. Tuesday's model takes over between two requests; no request fails, none mixes models.
         tuesday = train(logs[1], before=monday.model)

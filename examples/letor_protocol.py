@@ -57,6 +57,7 @@ def main() -> None:
         folder = options.out / "collection"
         make_folds(folder, 50 if options.small else 300)
 
+    # part protocol
     # 2. The protocol: every setting of a small grid is trained on the training part, the best by
     #    validation MAP is kept, and it alone sees the test part, once.
     rankers = {
@@ -65,6 +66,7 @@ def main() -> None:
         "SPD": rankine.SPDRanker(n_iter=20_000),
     }
     result = run_letor([folder], rankers, metric="map", random_state=0)
+    # end protocol
 
     # 3. The tables, as Markdown.
     text = "\n\n".join(table.markdown() for table in letor_tables(result))

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from pathlib import Path, PurePosixPath
 
 __all__ = ["ROOT", "include"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _INCLUDE = re.compile(r"^<!-- include (\S+?)(?:#(\S+))? -->$", re.MULTILINE)
+_MARK = re.compile(r"^ *(?:<!--|#) (?:part|end) \S+(?: -->)?\n", re.MULTILINE)
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s]+)\)")
 _LANGUAGES = {".py": "python", "": "dockerfile", ".toml": "toml", ".svg": None, ".md": None}
 
@@ -29,6 +31,7 @@ def _text(name: str, part: str | None, page: str) -> str:
     text = path.read_text(encoding="utf-8")
     if part is not None:
         text = _part(text, part, name)
+    text = _MARK.sub("", text)
     language = _LANGUAGES[path.suffix]
     if language is not None:
         return f"```{language}\n{text.strip()}\n```"
@@ -39,13 +42,13 @@ def _text(name: str, part: str | None, page: str) -> str:
 
 def _part(text: str, part: str, name: str) -> str:
     bounds = re.search(
-        rf"^(?:<!--|#) part {part}(?: -->)?\n(.*?)^(?:<!--|#) end {part}(?: -->)?$",
+        rf"^ *(?:<!--|#) part {part}(?: -->)?\n(.*?)^ *(?:<!--|#) end {part}(?: -->)?$",
         text,
         re.MULTILINE | re.DOTALL,
     )
     if bounds is None:
         raise ValueError(f"{name} has no part {part!r}")
-    return bounds.group(1)
+    return textwrap.dedent(bounds.group(1))
 
 
 def _turned(target: str, name: str, page: str) -> str:

@@ -9,8 +9,16 @@ import typer
 from rankine.cli import _console
 from rankine.cli.app import app
 
+_EPILOG = """
+[bold]Examples[/bold]
 
-@app.command()
+  rankine demo
+
+  rankine demo --out shop --queries 5000 --seed 1
+"""
+
+
+@app.command(epilog=_EPILOG)
 def demo(
     out: Annotated[
         str, typer.Option("--out", "-o", help="Folder for the files it makes.")
