@@ -50,13 +50,15 @@ def _open_bar(text: str, total: int | None) -> tuple[Any, Any]:
     from rich.markup import escape
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
+        disable=not (console.is_terminal or console.is_jupyter),  # else it leaves an empty line
     )
     bar.start()
     return bar, bar.add_task(escape(text), total=total)

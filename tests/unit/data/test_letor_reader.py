@@ -285,6 +285,8 @@ def test_progress_is_shown_on_stderr_once_it_takes_long(tmp_path, capsys, monkey
     rankine.load(path, progress=True)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("rankine.data.progress._PATIENCE", 0.0)
+    rankine.load(path, progress=True, chunk_bytes=100)
+    assert capsys.readouterr().err == ""  # no terminal: neither a bar nor an empty line
     monkeypatch.setenv("FORCE_COLOR", "1")
     rankine.load(path, progress=True, chunk_bytes=100)
     shown = capsys.readouterr()
