@@ -15,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from rankine._version import __version__
 from rankine.core.errors import ClusterError
 from rankine.data.dataset import Dataset
@@ -36,6 +38,8 @@ __all__ = [
 #: Part of a worker's memory that may hold partitions: the rest is Python, Numba, Arrow, and the
 #: copies of the partition at work. Dask pauses a worker at 80 % of its limit.
 SHARE = 0.35
+#: Part of its memory limit at which a worker forgets everything rather than be paused at 80 %.
+PAUSE = 0.7
 #: Token of the rows as they are.
 RAW = "rows"
 #: Memory of a process before it holds any data.
@@ -78,10 +82,15 @@ class PartitionCache:
     ----------
     limit
         Gives the bytes that may be held.
+    pressed
+        Whether so many bytes more would bring the process near its limit, whoever holds the rest.
     """
 
-    def __init__(self, limit: Callable[[], int]) -> None:
+    def __init__(
+        self, limit: Callable[[], int], pressed: Callable[[int], bool] = lambda _: False
+    ) -> None:
         self._limit = limit
+        self._pressed = pressed
         self._held: OrderedDict[Any, tuple[int, Any]] = OrderedDict()
         self._lock = threading.Lock()
         self.loads = 0
@@ -97,6 +106,9 @@ class PartitionCache:
             _, raw = self._held.pop((*assignment.piece.key, RAW), (0, None))
             # Room first: the old and the new partition must not stand side by side.
             self._make_room(assignment.piece.nbytes)
+            if self._pressed(assignment.piece.nbytes):
+                self._held.clear()
+                pa.default_memory_pool().release_unused()
         data = self._load(assignment.piece) if raw is None else raw.data
         part = assignment.recipe.build(data, assignment.threads, assignment.piece.number)
         size = max(assignment.piece.nbytes, bytes_of(data))
@@ -130,15 +142,31 @@ def memory_share() -> int:
     """Bytes that this process may spend on partitions; ``RANKINE_PARTITION_CACHE`` overrules."""
     if chosen := os.environ.get("RANKINE_PARTITION_CACHE"):
         return int(chosen)
-    limit = available_memory()
+    return max(0, int(SHARE * (memory_limit() - BASELINE)))
+
+
+def memory_limit() -> int:
+    """Bytes that this process may use: a worker's limit, or the machine's memory."""
     distributed = sys.modules.get("distributed")
     if distributed is not None:
         with suppress(ValueError):  # not on a worker
-            limit = distributed.get_worker().memory_manager.memory_limit or limit
-    return max(0, int(SHARE * (limit - BASELINE)))
+            limit = distributed.get_worker().memory_manager.memory_limit
+            if limit:
+                return int(limit)
+    return available_memory()
 
 
-CACHE = PartitionCache(memory_share)
+def near_limit(size: int) -> bool:
+    """Whether ``size`` bytes more would pause this worker; only Dask's workers have a limit."""
+    if "distributed" not in sys.modules:
+        return False
+    import psutil
+
+    resident = int(psutil.Process().memory_info().rss)
+    return resident + size > PAUSE * memory_limit()
+
+
+CACHE = PartitionCache(memory_share, near_limit)
 
 
 def describe(assignment: Assignment) -> Assignment:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -145,23 +146,44 @@ def test_no_progress_is_an_error_in_time(parts):
         assert time.monotonic() - started < 30
 
 
-def test_a_lost_scheduler_is_an_error_and_the_run_resumes(files, tmp_path, expected):
-    from distributed import Client, LocalCluster
+def start(module, *arguments):
+    command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
+
+def test_a_killed_scheduler_is_an_error_and_the_run_resumes(files, tmp_path, expected):
+    from distributed import Client
+
+    where = tmp_path / "scheduler.json"
     how = {"partition_bytes": 20_000, "checkpoint": tmp_path / "kept"}
-    cluster = LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0")
-    with Client(cluster, set_as_default=False) as client:
-        data = rd.scan(files, client=client, timeout=20, **how)
+    scheduler = start(
+        "dask_scheduler", "--host", "127.0.0.1", "--port", "0",
+        "--dashboard-address", "127.0.0.1:0", "--scheduler-file", where,
+    )  # fmt: skip
+    while not where.exists():
+        time.sleep(0.1)
+    worker = start(
+        "dask_worker", "--scheduler-file", where, "--nthreads", "1", "--no-nanny", "--no-dashboard"
+    )
+    try:
+        with Client(scheduler_file=str(where), set_as_default=False) as client:
+            data = rd.scan(files, client=client, timeout=60, **how)
 
-        def lose(progress):
-            if progress.step == 3:
-                cluster.close()
+            def kill(progress):
+                if progress.step == 3:
+                    scheduler.kill()
 
-        with pytest.raises(ClusterError, match=r"scheduler|no task finished"):
-            clone(HINGE).fit(data, callbacks=[lose])
+            with pytest.raises(ClusterError, match="was lost"):
+                clone(HINGE).fit(data, callbacks=[kill])
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait()
     resumed = rd.scan(files, resume=True, **how)
-    ranker = clone(HINGE).fit(resumed)
+    seen = []
+    ranker = clone(HINGE).fit(resumed, callbacks=[lambda progress: seen.append(progress.step)])
     np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+    assert seen[0] == 1
 
 
 def test_tls_passes_through(parts, expected):

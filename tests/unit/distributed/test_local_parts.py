@@ -214,6 +214,18 @@ def test_a_worker_of_another_version_is_named(parts):
         ask(old, "contents", ())
 
 
+def test_a_process_near_its_limit_forgets_everything_first(parts):
+    tight = []
+    cache = PartitionCache(lambda: 10**9, lambda size: bool(tight))
+    work = [Assignment(piece, RawRecipe()) for piece in parts.pieces]
+    for one in work[:3]:
+        cache.get(one)
+    before = cache.nbytes
+    tight.append(True)
+    cache.get(work[3])
+    assert 0 < cache.nbytes < before
+
+
 def test_the_cache_holds_what_fits_and_reads_the_rest_again(parts):
     size = max(piece.nbytes for piece in parts.pieces) * 3
     cache = PartitionCache(lambda: size)
