@@ -37,20 +37,10 @@ def log_model():
     return LinearModel.from_weights(weights, transforms=[spec, ListRange()])
 
 
-class Server:
-    """``rankine serve`` with its address."""
+class Client:
+    """Speaks to the server at ``port`` of this machine."""
 
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", RUN, "serve", "--port", "0", "--json", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(self.process.stderr.read().decode())
-        self.facts = json.loads(line)
-        self.port = int(self.facts["url"].rsplit(":", 1)[1])
+    port: int
 
     def connect(self, timeout=10.0):
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
@@ -81,6 +71,22 @@ class Server:
             if line.startswith(f"rankine_{name} "):
                 return float(line.rsplit(" ", 1)[1])
         return 0.0
+
+
+class Server(Client):
+    """``rankine serve`` with its address."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", RUN, "serve", "--port", "0", "--json", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(self.process.stderr.read().decode())
+        self.facts = json.loads(line)
+        self.port = int(self.facts["url"].rsplit(":", 1)[1])
 
     def stop(self):
         if self.process.poll() is None:

@@ -1,9 +1,6 @@
 """Deadlines, sizes, the queue and the stop, against a server with short limits."""
 
-import contextlib
 import json
-import select
-import socket
 import threading
 import time
 
@@ -39,69 +36,6 @@ def hasty(tmp_path_factory):
     server = Server(str(folder), *flags)
     yield server
     server.stop()
-
-
-class Slow:
-    """A client that sends or reads a byte now and then, and notices when it is closed."""
-
-    def __init__(self, server, kind):
-        self.kind, self.begin, self.closed = kind, time.monotonic(), None
-        self.socket = socket.socket()
-        if kind == "read":
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        self.socket.connect(("127.0.0.1", server.port))
-        self.socket.setblocking(False)
-        if kind == "body":
-            self.socket.send(HEAD + b"Content-Length: 1000\r\n\r\n")
-        elif kind == "read":
-            many = encode_request("GET", "/openapi.json") * 600
-            self.send(many)
-
-    def send(self, data):
-        with contextlib.suppress(BlockingIOError):
-            self.socket.send(data)
-
-    def step(self):
-        try:
-            if self.kind in ("header", "body"):
-                self.send(b"x")
-            if self.kind == "read":
-                poll = select.poll()
-                poll.register(self.socket, select.POLLHUP | select.POLLERR)
-                gone = bool(poll.poll(0))
-            else:
-                gone = self.socket.recv(4096) == b""
-        except BlockingIOError:
-            gone = False
-        except OSError:
-            gone = True
-        if gone:
-            self.closed = time.monotonic() - self.begin
-            self.socket.close()
-        return gone
-
-
-def test_slow_clients_are_closed_and_hold_up_nobody(hasty):
-    slow = [Slow(hasty, ("header", "body", "silent", "read")[i % 4]) for i in range(200)]
-    waiting, times = list(slow), []
-    connection = hasty.connect()
-    while waiting and time.monotonic() - slow[0].begin < 12:
-        waiting = [one for one in waiting if not one.step()]
-        for _ in range(3):
-            begin = time.perf_counter()
-            connection.sendall(GOOD)
-            assert read_reply(connection)[0] == 200
-            times.append(time.perf_counter() - begin)
-        time.sleep(0.1)
-    assert not waiting
-    # The slow readers' requests are answered until nothing more fits; then their second begins.
-    deadline = {"header": 1.0, "body": 1.5, "silent": 2.0, "read": 3.0}
-    for one in slow:
-        assert one.closed <= deadline[one.kind] + 1.0 + 1.0, one.kind  # one for a busy machine
-        assert one.kind == "read" or one.closed >= deadline[one.kind] - 0.1
-    assert sorted(times)[len(times) // 2] < 0.25
-    for kind in ("header", "body", "idle", "send"):
-        assert hasty.metric(f'refused_total{{limit="{kind}_deadline"}}') > 0, kind
 
 
 def test_a_late_request_is_told_why(hasty):

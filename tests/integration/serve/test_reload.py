@@ -1,6 +1,5 @@
 """New model files under a running server: taken whole, or not at all."""
 
-import json
 import os
 import signal
 import threading
@@ -10,20 +9,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from integration.serve.serve_tools import NAMES, encode_request, make_model, read_reply, wait_for
-from rankine import LinearModel, ModelBundle, Scorer
+from integration.serve.serve_tools import make_model, wait_for
+from rankine import LinearModel, ModelBundle
 from rankine.core.errors import ModelError
 from rankine.model.probes import Probe, Probes
 from rankine.serve.metrics import Metrics
 from rankine.serve.registry import Registry
 from rankine.serve.reload import Reloader
 from rankine.serve.server import Settings, load_service
-
-ROWS = [
-    dict(zip(NAMES, row, strict=True))
-    for row in np.random.default_rng(9).normal(size=(10, 20)).round(6).tolist()
-]
-REQUEST = encode_request("POST", "/v1/rank", {"items": [{"features": row} for row in ROWS]})
 
 
 def replace_file(path, data):
@@ -164,53 +157,6 @@ def test_racing_operations_never_serve_anything_wrong(watched):
     for thread in threads:
         thread.join()
     assert not wrong
-
-
-@pytest.mark.reliability
-def test_reloads_under_load_fail_no_request_and_mix_no_reply(start, tmp_path):
-    models = [make_model(seed) for seed in range(4)]
-    path = tmp_path / "shop.rankine"
-    models[0].save(path)
-    expected = {}
-    for model in models:
-        ranking = Scorer(model).rank(ROWS)
-        expected[model.digest] = (ranking.indices.tolist(), ranking.scores.tolist())
-    server = start(str(tmp_path), "--reload-every", "0.05")
-    stop, replies, faults = threading.Event(), [], []
-
-    def ask():
-        with server.connect() as connection:
-            while not stop.is_set():
-                connection.sendall(REQUEST)
-                try:
-                    status, _, body = read_reply(connection)
-                except (OSError, EOFError) as error:
-                    faults.append(error)
-                    return
-                if status != 200:
-                    faults.append(status)
-                replies.append(body)
-
-    threads = [threading.Thread(target=ask) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for i in range(20):
-        data = models[(i + 1) % 4].to_bytes()
-        replace_file(path, data[:-5] if i % 4 == 3 else data)
-        os.kill(server.process.pid, signal.SIGHUP)
-        time.sleep(0.12)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not faults
-    digests = set()
-    for body in replies:
-        reply = json.loads(body)
-        digests.add(reply["digest"])
-        found = [[item[key] for item in reply["ranking"]] for key in ("index", "score")]
-        assert tuple(found) == expected[reply["digest"]]
-    assert len(digests) >= 3
-    assert server.metric('reloads_total{result="refused"}') >= 1
 
 
 def test_a_hang_up_retries_at_once(start, tmp_path):

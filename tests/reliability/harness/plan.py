@@ -78,6 +78,22 @@ KINDS: dict[str, Kind] = {
         "kill -9 while training with checkpoints, resumed five times",
         "kills", "train_kills:trial", (10, 40, 1000), 20, 120.0,
     ),
+    "serve-kills": Kind(
+        "kill -9 of a server under load and of the process that saves its model",
+        "kills", "serve_kills:trial", (5, 20, 1000), 10, 120.0,
+    ),
+    "http": Kind(
+        "fuzzed requests; 209 raw cases of broken framing; 500 names of files elsewhere",
+        "http", "http:trial", (10_000, 20_000, 1_000_000), 5_000,
+    ),
+    "reloads": Kind(
+        "model files replaced (1 in 4 by a damaged one) under a server that is being asked",
+        "reloads", "reloads:trial", (12, 40, 200), 40, 120.0, waits=True,
+    ),
+    "slow-clients": Kind(
+        "clients that drip a header, a body, nothing, or do not read",
+        "slow", "slow_clients:trial", (200, 200, 2_000), 200, 120.0, waits=True,
+    ),
     "tune-kills": Kind(
         "kill -9 of one tuner or two on one study",
         "kills", "tune_kills:trial", (5, 30, 1000), 10, 400.0, waits=True,
