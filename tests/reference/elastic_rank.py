@@ -106,3 +106,40 @@ class Eager:
             if t % self.every == 0:
                 short = soft(self.w, self.every * eta * self.l1)
                 self.w = np.where(np.abs(self.w) <= self.theta, short, self.w)
+
+
+def slow_run(data, objective, eager, *, loss="logistic", target=False, slack=1.0, batch=1, lw=None):
+    """Rank by the scores themselves: the data has no ties after the first list."""
+    name = objective.name
+    cut = None if objective.metric is None else objective.metric.cutoff
+    levels = objective.levels(data)
+    n = data.n_queries
+    lw = np.ones(n) if lw is None else lw
+    for first in range(0, n, batch):
+        total, squares, used = np.zeros(data.n_features), np.zeros(data.n_features), 0
+        for q in range(first, min(first + batch, n)):
+            rows = data.queries.rows_of(q)
+            level, scores = levels[rows], data.X[rows] @ eager.w
+            if len(set(level)) < 2:
+                continue
+            used += 1
+            keys = level if target else scores
+            ranks = np.empty(len(rows), int)
+            ranks[np.argsort(-keys, kind="stable")] = np.arange(1, len(rows) + 1)
+            extra = {} if name == "pairwise" else {"cutoff": cut}
+            _, slopes = list_gradient(
+                name,
+                scores,
+                level,
+                ranks,
+                loss=loss,
+                slack=slack,
+                weights=None if data.weight is None else data.weight[rows],
+                **extra,
+            )
+            parts = slopes[:, None] * data.X[rows] * lw[q]
+            total += parts.sum(0)
+            squares += (parts**2).sum(0)
+        if used:
+            eager.step(total / used, squares / used**2)
+    return eager.w

@@ -66,6 +66,18 @@ KINDS: dict[str, Kind] = {
     "checkpoints": Kind(
         "damaged checkpoints", "checkpoints", "checkpoints:trial", (2_000, 10_000, 100_000), 5_000,
     ),
+    "numbers": Kind(
+        "metrics, lazy updates and pair counts of small lists full of ties, against definitions",
+        "numbers", "numbers:trial", (500, 5_000, 100_000), 2_500,
+    ),
+    "determinism": Kind(
+        "training runs over threads, formats, chunk and block sizes, and resumes",
+        "determinism", "determinism:trial", (16, 64, 304), 16, 300.0,
+    ),
+    "memory": Kind(
+        "loading, saving and training with 0 to 96 MB of memory to spare",
+        "memory", "memory:trial", (28, 140, 140), 70, 120.0,
+    ),
     "io-faults": Kind(
         "each write, flush, fsync, rename and close of 9 savers failing, killing, or the last "
         "before a power cut; the disk full after every kilobyte",

@@ -110,7 +110,7 @@ def save_watched(save, path: Path, plan: Plan) -> None:
 def trial(job: Job) -> Outcome:
     """All savers; the number of cases is the number of places where something can fail."""
     outcome = Outcome()
-    for number, saver in enumerate(savers(job.folder)):
+    for number, saver in enumerate(savers()):
         job.beat(number)
         folder = job.folder / str(number)
         folder.mkdir()

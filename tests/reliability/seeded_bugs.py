@@ -1,0 +1,212 @@
+"""Bugs put into a copy of the package on purpose, and the trial that must notice each.
+
+A bug is an exact replacement of text that occurs once; when the source moves, a test says so.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Bug(NamedTuple):
+    """One seeded bug.
+
+    Attributes
+    ----------
+    file
+        Below ``src/rankine``.
+    old, new
+        What is replaced by what.
+    kind, count
+        The trial that must notice it, and in how many cases.
+    faults
+        What it must notice: any of these.
+    jit
+        Whether the kernels are compiled; plain Python starts sooner where few of them are used.
+    only
+        The savers or solvers to try; empty for all.
+    """
+
+    file: str
+    old: str
+    new: str
+    kind: str
+    count: int
+    faults: tuple[str, ...]
+    jit: bool = False
+    only: str = ""
+
+
+ATOMIC = "core/atomic.py"
+CONTAINER = "model/container.py"
+WEIGHTS = "model/weights.py"
+TOKENS = "data/readers/letor_tokens.py"
+RUN = "solvers/one_pass_run.py"
+BUGS: dict[str, Bug] = {
+    "the fsync removed": Bug(
+        ATOMIC, "            os.fsync(file.fileno())\n", "", "io-faults", 1, ("torn",), only="model",
+    ),
+    "renamed before the fsync": Bug(
+        ATOMIC,
+        "            os.fsync(file.fileno())\n        os.replace(temporary, target)",
+        "            os.replace(temporary, target)\n            os.fsync(file.fileno())",
+        "io-faults", 1, ("torn",), only="model",
+    ),
+    "the folder not flushed": Bug(
+        ATOMIC, "    _flush_folder(target.parent)\n", "", "io-faults", 1, ("lost",), only="model",
+    ),
+    "the temporary file left behind": Bug(
+        ATOMIC, "            temporary.unlink()", "            pass",
+        "io-faults", 1, ("litter",), only="model",
+    ),
+    "an error of the disk swallowed": Bug(
+        ATOMIC,
+        "            temporary.unlink()\n        raise\n",
+        "            temporary.unlink()\n        return\n",
+        "io-faults", 1, ("accepted", "crashes", "torn"), only="model",
+    ),
+    "the model written in place": Bug(
+        "model/store.py",
+        "    with atomic_file(path) as file:\n",
+        '    with Path(path).open("wb") as file:\n',
+        "save-kills", 20, ("torn",),
+    ),
+    "the digest not checked": Bug(
+        CONTAINER, "    if found.encode() != stored:\n", "    if not stored:\n",
+        "models", 2_000, ("accepted",),
+    ),
+    "a header in any form": Bug(
+        CONTAINER, "    if data[8 : 8 + length] != again:\n", "    if not again:\n",
+        "hostile-models", 2_000, ("accepted",),
+    ),
+    "bytes after the last tensor": Bug(
+        CONTAINER, "    if position != len(data):\n", "    if position > len(data):\n",
+        "hostile-models", 2_000, ("accepted",),
+    ),
+    "a tensor beyond the end": Bug(
+        CONTAINER,
+        "        if count > (len(data) - position) // dtype.itemsize:\n",
+        "        if count < 0:\n",
+        "hostile-models", 2_000, ("crashes", "misplaced", "accepted"),
+    ),
+    "a weight that is NaN": Bug(
+        WEIGHTS,
+        "    if not np.isfinite(weights).all():\n", "    if np.isposinf(weights).any():\n",
+        "hostile-models", 4_000, ("accepted",),
+    ),
+    "a position twice": Bug(
+        WEIGHTS, "(positions[1:] > positions[:-1])", "(positions[1:] >= positions[:-1])",
+        "hostile-models", 6_000, ("accepted",),
+    ),
+    "a name twice": Bug(
+        "model/names.py",
+        "        if (hashes[1:] == hashes[:-1]).any() and",
+        "        if (hashes[1:] < hashes[:-1]).any() and",
+        "hostile-models", 30_000, ("accepted",),
+    ),
+    "a probe beyond the features": Bug(
+        "model/store.py", "not 0 <= j < document.n_features", "not 0 <= j",
+        "hostile-models", 6_000, ("accepted",),
+    ),
+    "a checkpoint's digest not checked": Bug(
+        "solvers/checkpoint.py",
+        "    if digest != _digest(head, arrays):\n", "    if not digest:\n",
+        "checkpoints", 300, ("accepted",),
+    ),
+    "a feature twice in a row": Bug(
+        TOKENS, "                fault = Fault.DUPLICATE\n", "                fault = GOOD\n",
+        "text", 3_000, ("accepted",),
+    ),
+    "the comparison with the largest index flipped": Bug(
+        TOKENS, "        if column >= limit:\n", "        if column > limit:\n",
+        "text", 4_000, ("accepted", "crashes", "misplaced"),
+    ),
+    "index 0 in a file that counts from 1": Bug(
+        TOKENS, "        if column < 0:\n", "        if column < -1:\n",
+        "text", 3_000, ("accepted", "misplaced", "crashes"),
+    ),
+    "a lone carriage return": Bug(
+        TOKENS, "        if buf[pos + _1] != _LF:\n", "        if buf[pos + _1] == _CR:\n",
+        "text", 1_500, ("accepted", "misplaced"),
+    ),
+    "a number rounded the wrong way": Bug(
+        "kernels/numbers.py",
+        "        if more > low:\n            high += _1\n", "        if more > low:\n            high += _0\n",
+        "text", 3_000, ("misread",),
+    ),
+    "a line cut between two chunks": Bug(
+        "data/readers/letor_chunks.py",
+        "            store[: stop - last] = store[last:stop]\n            stop -= last\n",
+        "            store[: stop - last] = store[last:stop]\n            stop = 0\n",
+        "text", 500, ("misread", "accepted", "misplaced"),
+    ),
+    "a query that comes back": Bug(
+        "data/align.py", "        if again >= 0:\n", "        if again > len(ids):\n",
+        "text", 3_000, ("accepted",),
+    ),
+    "a skipped row not counted": Bug(
+        "data/readers/letor.py",
+        'self.notes["skipped_rows"] = self.notes.get("skipped_rows", 0) + 1',
+        'self.notes["skipped_rows"] = 1',
+        "text", 3_000, ("misread",),
+    ),
+    "bytes after compressed data": Bug(
+        "data/compression.py",
+        '            raise self._error(f"damaged {self._kind} data ({error})") from error\n',
+        '            return b""\n',
+        "compressed", 300, ("accepted", "misread", "crashes", "hangs"),
+    ),
+    "page checksums not verified": Bug(
+        "data/readers/parquet.py",
+        "page_checksum_verification=True", "page_checksum_verification=False",
+        "tables", 1_500, ("misread",),
+    ),
+    "the tie rule changed": Bug(
+        "kernels/ranking.py", "    return i < j\n", "    return i > j\n",
+        "numbers", 40, ("misread",),
+    ),
+    "a lazy update off by one": Bug(
+        "penalties/rda.py",
+        "    return beta, done * optimizer.l1, 1.0",
+        "    return beta, (done + 1.0) * optimizer.l1, 1.0",
+        "numbers", 120, ("misread",),
+    ),
+    "a pair at the margin counted": Bug(
+        "kernels/counting.py",
+        "        while j < m and p[a] - p[j] > -1.0:\n",
+        "        while j < m and p[a] - p[j] >= -1.0:\n",
+        "numbers", 200, ("misread",),
+    ),
+    "resumed one list too late": Bug(
+        RUN, "        self.learner.lists_seen = saved.step\n",
+        "        self.learner.lists_seen = saved.step + 1\n",
+        "determinism", 4, ("unequal",), only="elastic",
+    ),
+    "a resumed run forgets its clock": Bug(
+        RUN, '        self.learner.clock[...] = saved.arrays["clock"]\n', "",
+        "determinism", 4, ("unequal",), only="elastic",
+    ),
+    "sums cut by the number of threads": Bug(
+        "kernels/shards.py",
+        "    n_items = len(ends) - 1\n",
+        "    n_items, n_shards = len(ends) - 1, n_threads()\n",
+        "determinism", 8, ("unequal",), jit=True, only="least-squares-egdm",
+    ),
+    "two framings of one request": Bug(
+        "serve/http1.py", "(length is not None or minor == 0 or coding", "(minor == 0 or coding",
+        "http", 20, ("accepted",),
+    ),
+    "a key twice in a request": Bug(
+        "serve/reading.py",
+        '        raise Refusal(400, "json", "a key stands twice in one object of the body")\n',
+        "        pass\n",
+        "http", 1_500, ("accepted",),
+    ),
+}  # fmt: skip
+
+
+def plant(bug: Bug, source: str) -> str:
+    """The source with the bug in it; AssertionError when the text does not occur exactly once."""
+    found = source.count(bug.old)
+    assert found == 1, f"{bug.file}: {bug.old!r} occurs {found} times"
+    return source.replace(bug.old, bug.new)
