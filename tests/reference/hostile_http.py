@@ -66,6 +66,10 @@ def body(rng):
         ]
         return json.dumps({"model": "shop", "items": [{"features": f} for f in features]}).encode()
     value = rng.choice(BODIES)
+    if rng.random() < 0.05:
+        key = rng.choice(list(value))
+        again = json.dumps({key: value[key]})[1:-1]
+        return json.dumps(value)[:-1].encode() + b", " + again.encode() + b"}"
     if rng.random() < 0.5:
         return json.dumps(mutate_value(value, rng)).encode()
     return mutate_bytes(json.dumps(value).encode(), rng)

@@ -6,6 +6,7 @@ import importlib
 from typing import NamedTuple
 
 from reliability.harness.lanes import Task, Trial
+from reliability.seeded_bugs import BUGS
 
 SIZES = ("short", "standard", "soak")
 
@@ -71,8 +72,16 @@ KINDS: dict[str, Kind] = {
         "numbers", "numbers:trial", (500, 5_000, 100_000), 2_500,
     ),
     "determinism": Kind(
-        "training runs over threads, formats, chunk and block sizes, and resumes",
-        "determinism", "determinism:trial", (16, 64, 304), 16, 300.0,
+        "training runs over threads, formats, chunk and block sizes, partitions, and resumes",
+        "determinism", "determinism:trial", (22, 66, 308), 22, 300.0,
+    ),
+    "worker-kills": Kind(
+        "kill -9 of one of two Dask workers in mid-training",
+        "workers", "worker_kills:trial", (1, 3, 100), 10, 300.0, waits=True,
+    ),
+    "seeded-bugs": Kind(
+        "bugs planted in a copy of the package, each to be noticed by the trial it concerns",
+        "seeded", "seeded:trial", (6, len(BUGS), len(BUGS)), 1, 300.0,
     ),
     "memory": Kind(
         "loading, saving and training with 0 to 96 MB of memory to spare",

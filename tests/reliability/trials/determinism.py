@@ -136,3 +136,5 @@ def warm() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for solver in CHOSEN or SOLVERS:
             train(solver, random.Random(0), Path(folder), True)
+    if not CHOSEN:
+        cluster.warm()

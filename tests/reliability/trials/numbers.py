@@ -51,7 +51,7 @@ def metrics(rng) -> str:
     """Every metric on a few queries, ties in file order; empty when all agree."""
     queries = []
     for _ in range(rng.randint(1, 3)):
-        n = rng.randint(1, 8)
+        n = rng.randint(1, 8) if rng.random() < 0.97 else rng.randint(65, 90)
         labels = [rng.randint(0, 3) for _ in range(n)]
         queries.append((labels, [rng.choice([-1.5, 0.0, 0.25, 2.0]) for _ in range(n)]))
     y = [label for labels, _ in queries for label in labels]

@@ -132,7 +132,19 @@ def draw(rng):
         "missing": rng.choice(("error", "zero")),
     }
     way = rng.choice(("load",) * 7 + ("scan", "skip"))
+    if way == "scan" and rng.random() < 0.4:
+        data = shuffled(rng)
     return data, settings, way, rng.choice(_PACKING), rng.choice((1, 7, 64, 4096))
+
+
+def shuffled(rng):
+    """Good rows of a few queries in any order: a query may come back, or not."""
+    ids = rng.choice(([1, 2, 3], [3, 2, 1], [5, -7, 9223372036854775807], [0, 8, 4]))
+    lines = [b"%d qid:%d 1:%d\n" % (k % 2, ids[k // 2], k) for k in range(6)]
+    for _ in range(rng.randrange(3)):
+        a, b = rng.sample(range(6), 2)
+        lines[a], lines[b] = lines[b], lines[a]
+    return b"".join(lines)
 
 
 def trial(job: Job) -> Outcome:

@@ -1,0 +1,57 @@
+"""The page of figures says what the last runs found, and names tests that exist."""
+
+import ast
+import json
+
+import pytest
+
+from reliability import page
+from reliability.faults import FAULTS
+from reliability.harness.plan import KINDS
+from reliability.seeded_bugs import BUGS, plant
+from reliability.trials.seeded import PACKAGE
+
+
+def test_the_page_is_up_to_date():
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "run python -m reliability.page"
+
+
+def test_the_figures_have_no_fault_and_meet_their_targets():
+    run = json.loads((page.RESULTS / "standard.json").read_text(encoding="utf-8"))
+    assert not any(any(one["faults"].values()) for one in run["kinds"].values())
+    groups = {name: one["cases"] for name, one in run["groups"].items()}
+    wanted = {"inputs": 200_000, "models": 300_000, "kills": 150, "workers": 3, "determinism": 60}
+    assert all(groups[name] >= count for name, count in wanted.items())
+    assert groups["seeded"] >= 20
+    assert set(run["kinds"]) == set(KINDS)
+
+
+def test_every_fault_names_tests_that_exist():
+    assert sum(map(len, FAULTS.values())) == 48
+    functions: dict[str, set[str]] = {}
+    for faults in FAULTS.values():
+        for fault in faults:
+            assert fault.tests, fault
+            for test in fault.tests:
+                if test.startswith("trial:"):
+                    assert test.removeprefix("trial:") in KINDS, test
+                    continue
+                file, _, name = test.partition("::")
+                if file not in functions:
+                    tree = ast.parse((page.ROOT / file).read_text(encoding="utf-8"))
+                    functions[file] = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
+                assert name in functions[file], test
+
+
+@pytest.mark.parametrize("name", list(BUGS))
+def test_every_seeded_bug_still_finds_its_place(name):
+    bug = BUGS[name]
+    source = (PACKAGE / bug.file).read_text(encoding="utf-8")
+    changed = plant(bug, source)
+    assert changed != source
+    compile(changed, bug.file, "exec")
+    assert bug.kind in KINDS
+
+
+def test_there_are_enough_seeded_bugs():
+    assert len(BUGS) >= 20
