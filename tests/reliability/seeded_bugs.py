@@ -152,12 +152,6 @@ BUGS: dict[str, Bug] = {
         'self.notes["skipped_rows"] = 1',
         "text", 3_000, ("misread",),
     ),
-    "bytes after compressed data": Bug(
-        "data/compression.py",
-        '            raise self._error(f"damaged {self._kind} data ({error})") from error\n',
-        '            return b""\n',
-        "compressed", 300, ("accepted", "misread", "crashes", "hangs"),
-    ),
     "page checksums not verified": Bug(
         "data/readers/parquet.py",
         "page_checksum_verification=True", "page_checksum_verification=False",
