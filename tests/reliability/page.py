@@ -141,9 +141,11 @@ def page() -> str:
             "",
             f"## {titles[size]}",
             "",
-            (f"rankine {run['rankine']}, sources `{run['source']}`, {run['date']}, seed {run['seed']}, "
-            f"Python {run['python']}, {run['machine']}: {run['seconds']:,.0f} s, of which "
-            f"{run['cpu_seconds']:,.0f} s of CPU."),
+            (
+                f"rankine {run['rankine']}, sources `{run['source']}`, {run['date']}, seed {run['seed']}, "
+                f"Python {run['python']}, {run['machine']}: {run['seconds']:,.0f} s, of which "
+                f"{run['cpu_seconds']:,.0f} s of CPU."
+            ),
             "",
             *totals(run),
             "",

@@ -73,7 +73,7 @@ class Reader:
         self._options = options
         self._streaming = streaming
         self._state = np.zeros(len(State), dtype=np.int64)
-        self._columns = Columns(options, self._state)
+        self._columns = Columns(options, self._state, source.name)
         self._dtype = options.dtype or "float64"
         self._hards = np.zeros(64, dtype=np.int64)
         self._taken_missing = 0

@@ -31,8 +31,9 @@ class Columns:
     Room is reserved, not touched: the system gives memory only to the parts that are filled.
     """
 
-    def __init__(self, options: ReadOptions, state: NDArray[np.int64]) -> None:
+    def __init__(self, options: ReadOptions, state: NDArray[np.int64], file: str) -> None:
         self._options = options
+        self._file = file
         self._state = state
         self._arrays: dict[str, NDArray[Any]] = {}
         self._before: dict[str, int] = {}
@@ -97,13 +98,14 @@ class Columns:
         if length * old.itemsize > limit and (used * old.itemsize > limit // 2):
             raise LimitError(
                 f"the data need more than {limit / 2**30:.1f} GiB",
+                file=self._file,
                 fix="Stream them with rankine.scan, use dtype='float32', or raise max_memory",
             )
         try:
             new = np.empty(length, dtype=old.dtype)
         except MemoryError as error:
             raise LimitError(
-                "not enough memory", fix="Stream the data with rankine.scan"
+                "not enough memory", file=self._file, fix="Stream the data with rankine.scan"
             ) from error
         new[:used] = old[:used]
         self._arrays[name] = new
@@ -160,7 +162,9 @@ class Columns:
         dtype = self._arrays["values"].dtype
         if n_rows * n_features * dtype.itemsize > self._options.memory_limit:
             raise LimitError(
-                f"{n_rows} x {n_features} numbers do not fit in memory", fix="Pass dense=False"
+                f"{n_rows} x {n_features} numbers do not fit in memory",
+                file=self._file,
+                fix="Pass dense=False",
             )
         out = np.zeros((n_rows, n_features), dtype=dtype)
         cuts = np.unique(np.linspace(0, n_rows, _SLABS + 1).astype(np.int64))
