@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-full reliability soak lint format types contracts docs bench bench-full results clean setup
+.PHONY: demo test test-full reliability soak test-lowest lock lint format types contracts docs bench bench-full results clean setup
 
 setup: $(STAMP)
 
@@ -39,12 +39,31 @@ test: $(STAMP)
 test-full: $(STAMP)
 	@$(BIN)/python tests/run.py --full
 
+# The tests of what users import, with the oldest versions that pyproject.toml allows.
+test-lowest: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv venv --quiet --clear .venv-lowest
+	$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[all]' \
+	    'pytest>=8.3' 'pytest-timeout>=2.3' 'pytest-xdist>=3.6' 'hypothesis>=6.120' 'pandas>=2.2' 'polars>=1.20' 'duckdb>=1.1' 'ir-measures>=0.3.7'
+	RANKINE_CACHE_DIR=.venv-lowest/cache .venv-lowest/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider \
+	    -W ignore::DeprecationWarning -W ignore::FutureWarning \
+	    -m 'not packaging and not browser and not docs and not full and not reliability and not dask and not estimators' \
+	    tests/unit tests/contracts tests/properties
+
+# The exact versions, with hashes, that developers and continuous integration can install.
+lock: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 --extra dev \
+	    --custom-compile-command 'make lock' pyproject.toml -o requirements/dev.lock
+
 # Fuzzing, kills, faults and determinism in full; figures go to tests/reliability/results.
 reliability: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m reliability --workers $(WORKERS) --out tests/reliability/results/standard.json
+	PYTHONPATH=tests $(BIN)/python -m reliability.page
 
 soak: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m reliability --size soak --seed fresh --workers $(WORKERS) --out tests/reliability/results/soak.json
+	PYTHONPATH=tests $(BIN)/python -m reliability.page
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -6,35 +6,12 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
 import rankine
+from properties.strategies import datasets, names
 from rankine.data import Dataset
 
 FORMATS = ("txt", "parquet", "arrow", "arrows", "npz")
-names = st.text(
-    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), min_size=1
-)
-
-
-@st.composite
-def datasets(draw):
-    n_rows = draw(st.integers(1, 12))
-    n_features = draw(st.integers(1, 5))
-    width = draw(st.sampled_from((32, 64)))
-    values = st.floats(allow_nan=False, allow_infinity=False, width=width)
-    cells = draw(st.lists(st.one_of(st.just(0.0), values), min_size=n_rows * n_features,
-                          max_size=n_rows * n_features))  # fmt: skip
-    X = np.array(cells, dtype=f"f{width // 8}").reshape(n_rows, n_features)
-    X[X == 0] = 0  # text has no negative zero to speak of in absent features
-    matrix = sparse.csr_matrix(X) if draw(st.booleans()) else X
-    sizes = draw(st.lists(st.integers(1, 4), min_size=n_rows, max_size=n_rows))
-    ids = draw(
-        st.lists(st.integers(-(2**63), 2**63 - 1), min_size=n_rows, max_size=n_rows, unique=True)
-    )
-    qid = np.repeat(np.array(ids), sizes)[:n_rows]
-    y = draw(st.lists(st.floats(-1e300, 1e300), min_size=n_rows, max_size=n_rows))
-    return Dataset.from_arrays(matrix, np.array(y) + 0.0, qid)
 
 
 @settings(max_examples=30, deadline=None)

@@ -5,20 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties.strategies import lists
 from rankine.metrics import DEFINITIONS, evaluate, parse_metric
 
 pytestmark = pytest.mark.kernels
 
 METRICS = [f"{n}@3" if d.cutoff == "required" else n for n, d in DEFINITIONS.items()]
-
-lists = st.integers(2, 8).flatmap(
-    lambda n: st.tuples(
-        st.lists(st.integers(0, 3), min_size=n, max_size=n).filter(
-            lambda labels: 0 in labels and max(labels) > 0
-        ),
-        st.permutations(range(n)),
-    )
-)
 
 
 @settings(max_examples=40, deadline=None)
