@@ -13,7 +13,7 @@ from typing import Any
 
 from rankine.core.printable import printable
 
-__all__ = ["Html", "join", "name_of", "tag", "text"]
+__all__ = ["Html", "facts_table", "join", "name_of", "small_bar", "tag", "text"]
 
 #: Elements that have no content and no end tag.
 _VOID = frozenset({"meta", "br", "link", "hr", "img"})
@@ -86,3 +86,19 @@ def _attribute(key: str, value: Any) -> str:
         return ""
     name = key.rstrip("_").replace("_", "-")
     return f" {name}" if value is True else f' {name}="{text(value, 10_000)}"'
+
+
+def facts_table(caption: str, rows: Iterable[tuple[Any, Any]]) -> Html:
+    """Names and values as a small table for notebooks, which bring their own style."""
+    left = "text-align:left"
+    body = [
+        tag("tr", tag("th", name, style=left), tag("td", value, style=left)) for name, value in rows
+    ]
+    return tag("table", tag("caption", caption), tag("tbody", body))
+
+
+def small_bar(share: float, colour: str = "#4878a8") -> Html:
+    """A bar of up to 120 pixels for a cell of such a table."""
+    width = max(1.0, 120 * share)
+    style = f"display:inline-block;height:.7em;background:{colour};width:{width:.0f}px"
+    return tag("span", style=style)

@@ -175,6 +175,11 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
 
         return bundle_summary(self, top)
 
+    def _repr_html_(self) -> str:
+        from rankine.model.html import bundle_html
+
+        return bundle_html(self)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ModelBundle) and self.digest == other.digest
 

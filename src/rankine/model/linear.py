@@ -218,6 +218,11 @@ class LinearModel(Stored):
 
         return summary(self, top)
 
+    def _repr_html_(self) -> str:
+        from rankine.model.html import model_html
+
+        return model_html(self)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LinearModel) and self.digest == other.digest
 

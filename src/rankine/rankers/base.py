@@ -24,6 +24,7 @@ from rankine.core.errors import (
 from rankine.data.dataset import Dataset, check_weight, require_rows, row_scores
 from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
+from rankine.rankers.html import ShownAsHtml
 from rankine.rankers.monitor import Monitor
 from rankine.rankers.parts_fit import is_partitioned, prepare_parts, training_facts
 from rankine.rankers.plain import plain, plain_parameters
@@ -90,7 +91,7 @@ class Prepared:
     monitor: Monitor | None
 
 
-class BaseRanker(BaseEstimator, ABC):
+class BaseRanker(ShownAsHtml, BaseEstimator, ABC):
     """Base of all rankers.
 
     Sub-classes have ``__init__`` parameters ``metric``, ``scale``, ``early_stopping``,

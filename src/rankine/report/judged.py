@@ -121,8 +121,9 @@ class Judged:
 
     def feature_name(self, j: int) -> str:
         """Name of a feature, weighted or not."""
-        if self.model.feature_names is not None:
-            return self.model.feature_names[j]
+        names = self.model.feature_names or self.data.feature_names
+        if names is not None:
+            return names[j]
         at = int(np.searchsorted(self.model.indices, j))
         if self.model.names is not None and at < self.model.nnz and self.model.indices[at] == j:
             return self.model.weight_names[at]

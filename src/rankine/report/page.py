@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from rankine._version import __version__
-from rankine.core.html import Html, join, name_of, tag
+from rankine.core.html import Html, join, name_of, tag, text
 
 if TYPE_CHECKING:
     from rankine.evaluation.tables import Table
@@ -90,16 +90,18 @@ def render(
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="generator", content=f"rankine {__version__}"),
-        tag("title", title),
+        tag("title", text(title, 200)),
         tag("style", Html(style)),
     )
-    contents = tag("ol", [tag("li", tag("a", s.short, href=f"#{s.id}")) for s in sections])
+    contents = tag(
+        "ol", [tag("li", tag("a", text(s.short, 40), href=f"#{s.id}")) for s in sections]
+    )
     body = tag(
         "div",
         tag(
             "header",
             tag("p", kicker, class_="kicker"),
-            tag("h1", title),
+            tag("h1", name_of(title, 200)),
             tag("p", summary, class_="summary"),
             tag("div", tiles, class_="tiles") if tiles else None,
         ),
@@ -117,7 +119,7 @@ def render(
 def _section(section: Section) -> Html:
     return tag(
         "section",
-        tag("h2", section.title, id=f"{section.id}-title"),
+        tag("h2", text(section.title), id=f"{section.id}-title"),
         tag("p", section.lead, class_="lead") if section.lead else None,
         section.body,
         id=section.id,

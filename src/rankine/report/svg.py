@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rankine.core.html import Html, join, tag
+from rankine.core.html import Html, join, tag, text
 from rankine.report.scales import Scale, linear, logarithmic
 
 __all__ = ["Line", "bar", "figure", "histogram", "interval", "line_chart", "swatch"]
@@ -159,7 +159,7 @@ def _points(frame: _Frame, line: Line) -> Html:
         dots.append(
             tag(
                 "circle",
-                tag("title", tip),
+                tag("title", text(tip)),
                 class_=f"dot {line.kind}",
                 cx=frame.x(x),
                 cy=frame.y(y),
@@ -202,7 +202,7 @@ def histogram(
         parts.append(
             tag(
                 "rect",
-                tag("title", f"{where}: {height:,.0f}"),
+                tag("title", text(f"{where}: {height:,.0f}")),
                 class_=f"column {chosen}",
                 x=round(left + 0.7, 1),
                 width=round(max(right - left - 1.4, 0.8), 1),
@@ -265,7 +265,7 @@ def _strip(parts: Sequence[Any], tip: str) -> Html:
     """A strip that stretches to its cell."""
     return tag(
         "svg",
-        tag("title", tip),
+        tag("title", text(tip)),
         parts,
         class_="strip",
         viewBox="0 0 100 10",

@@ -22,7 +22,7 @@ __all__ = ["Headline", "headline", "resamples_for"]
 
 CONFIDENCE, MARGIN = 0.95, 0.01
 #: Draws of queries that a report affords for one metric.
-BUDGET = 100_000_000
+BUDGET = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Headline:
 
 def resamples_for(n_queries: int) -> int:
     """Bootstrap samples: 10,000, fewer for very many queries."""
-    return int(np.clip(BUDGET // max(n_queries, 1), 1000, 10_000))
+    return int(np.clip(BUDGET // max(n_queries, 1), 500, 10_000))
 
 
 def headline(judged: Judged, metric: Metric, seed: int = 0) -> Headline:

@@ -1,0 +1,69 @@
+"""Models and data that reports are tested on."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from scipy import sparse
+
+from rankine import Dataset, LeastSquaresRanker, LinearModel
+from rankine.data.shop import shop_log
+
+HOSTILE = [
+    "</script><script>window.hacked=1</script>",
+    '"><img src=x onerror=window.hacked=1>',
+    "'; DROP TABLE weights; --",
+    "\u202eright to left override\u202c",
+    "\u05e9\u05dc\u05d5\u05dd \u0639\u0631\u0628\u0649",
+    "x" * 5000,
+    "tab\there\nand a line\x1b[31m",
+    "{{ 7 * 7 }} ${7*7} $x_1$",
+]
+
+
+@cache
+def shop(n=60):
+    log = shop_log(n)
+    cut = 2 * n // 3
+    return log.take_queries(np.arange(cut)), log.take_queries(np.arange(cut, n))
+
+
+@cache
+def fitted():
+    return LeastSquaresRanker(scale="standard").fit(shop()[0])
+
+
+def random_data(n_queries, length, n_features, *, labels=3, seed=0, make_sparse=False):
+    rng = np.random.default_rng(seed)
+    n = n_queries * length
+    X = rng.normal(size=(n, n_features)) if not make_sparse else None
+    if make_sparse:
+        rows, at = np.repeat(np.arange(n), 12), rng.integers(0, n_features, 12 * n)
+        X = sparse.csr_array((rng.random(12 * n), (rows, at)), shape=(n, n_features))
+    y = rng.integers(0, labels, n)
+    return Dataset.from_arrays(X, y, np.repeat(np.arange(n_queries), length))
+
+
+def hostile():
+    """Every name that can come from outside is a weapon."""
+    data = random_data(6, 5, len(HOSTILE))
+    names = [f"{name} {k}" for k, name in enumerate(HOSTILE)]
+    data = Dataset.from_arrays(
+        data.X,
+        data.y,
+        np.array([f"{HOSTILE[q % 3]}{q}" for q in data.qid]),
+        docid=np.array([f"{HOSTILE[i % 5]}{i}" for i in range(data.n_rows)]),
+        feature_names=names,
+        columns={"query_text": np.array([HOSTILE[i % 2] for i in range(data.n_rows)])},
+    )
+    model = LinearModel.from_weights(
+        np.linspace(-1, 1, len(HOSTILE)) + 0.05,
+        names,
+        metric="ndcg@10",
+        parameters={"ranker": HOSTILE[0], HOSTILE[1]: HOSTILE[2]},
+        provenance={"rankine": HOSTILE[0], "training": {"sources": [HOSTILE[1]]},
+                    "stop_reason": HOSTILE[0], "certificate": {HOSTILE[1]: 1.0},
+                    "trace": {"step": [1, 2], HOSTILE[0]: [1.0, 2.0]}},
+    )  # fmt: skip
+    return model, data
