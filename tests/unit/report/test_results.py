@@ -43,9 +43,7 @@ def test_a_path():
 def tuned():
     pytest.importorskip("optuna")
     space = {"gamma": "1e-3..10:log", "scale": "none,standard"}
-    return rankine.tune(
-        shop()[0], ranker="least-squares", folds=2, trials=6, space=space, prune=False
-    )
+    return rankine.tune(shop()[0], ranker="least-squares", folds=2, trials=6, space=space)
 
 
 def test_a_search(tuned):
