@@ -87,6 +87,9 @@ CONTENTS = (
         STEVENS,
         (
             "stevens.table11",
+            "stevens.table12",
+            "stevens.sparsity",
+            "stevens.epoch_cost",
             "stevens.l1_time",
         ),
     ),

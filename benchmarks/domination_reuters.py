@@ -79,9 +79,11 @@ def domination(train, valid):
         path = ranker.path(
             *train, eval_set=valid, n_steps=STEPS, min_ratio=SMALLEST, max_nonzero=limit
         )
-        step = int(np.argmax(path.values))
-        if path.values[step] > best:
-            best = path.values[step]
+        # The empty model leaves the order of the file, which is no ranking of ours.
+        values = np.where(path.nonzeros > 0, path.values, -1.0)
+        step = int(np.argmax(values))
+        if values[step] > best:
+            best = values[step]
             coef = path.weights[[step]].toarray().ravel()
             chosen = coef, float(path.l1[step]), share * largest, largest
     return chosen

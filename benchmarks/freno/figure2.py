@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 
 from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
+from benchmarks.elastic import Blocks
 from benchmarks.papers import table
 from benchmarks.real_data import letor_folders
 from benchmarks.timing import cpu_seconds, spread
@@ -18,46 +19,60 @@ from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 
 TITLE = "Figure 2: NDCG@k on LETOR, one pass"
-QUICK = {"seeds": [0, 1], "folds": 1}
+QUICK = {"seeds": [0, 1], "folds": 5}
 FULL = {"seeds": list(range(10)), "folds": 5}
 CUTS = tuple(range(1, 11))
 METRICS = tuple(f"letor4:ndcg@{k}" for k in CUTS)
 DECIDES = "letor4:map"
 OURS = "ElasticRank, one pass"
+#: How often the setting chosen for one pass also reads the lists, to see what one pass lacks.
+PASSES = 20
+MORE = f"the same, {PASSES} passes"
 
 
 def one_fold(fold, seeds):
-    """NDCG@k on the test part for each seed, the setting chosen by validation MAP; CPU seconds."""
+    """NDCG@k on the test part after one pass and after more, for each seed; CPU seconds.
+
+    The setting is chosen by validation MAP after one pass.
+    """
     train, vali, test = (Scaling("query").apply(part) for part in fold[1:])
-    found, seconds = [], []
+    found, more, seconds = [], [], []
     for seed in seeds:
-        best = (-1.0, None)
+        best = (-1.0, None, None)
         for setting in settings(ElasticRanker(), None):
             ranker = ElasticRanker(random_state=seed, **setting)
             spent, _ = cpu_seconds(lambda r=ranker: r.fit(train))
             seconds.append(spent)
             value = float(evaluate(DECIDES, vali.y, ranker.predict(vali), vali.queries))
-            best = max(best, (value, ranker), key=lambda pair: pair[0])
-        scores = best[1].predict(test)
-        found.append([float(evaluate(m, test.y, scores, test.queries)) for m in METRICS])
+            best = max(best, (value, ranker, setting), key=lambda three: three[0])
+        found.append(judged(best[1], test))
+        longer = ElasticRanker(random_state=seed, shuffle_buffer=train.n_queries, **best[2])
+        more.append(judged(longer.fit_stream(Blocks([train], train.n_features), PASSES), test))
     print(fold.name, file=sys.stderr, flush=True)
-    return found, seconds
+    return found, more, seconds
+
+
+def judged(ranker, test):
+    """NDCG@k for every k."""
+    scores = ranker.predict(test)
+    return [float(evaluate(m, test.y, scores, test.queries)) for m in METRICS]
 
 
 def one_folder(folder, seeds, folds):
     """Mean over the folds, for each seed and k."""
     parts = [one_fold(fold, seeds) for fold in islice(folder.folds(), folds)]
-    values = np.mean([found for found, _ in parts], axis=0)
+    values, more = (np.mean([part[k] for part in parts], axis=0) for k in (0, 1))
     known = read_baselines(PUBLISHED)
     task = next((t for t in known if folder.name.lower().startswith(t)), None)
     published = known[task] if task and folds == folder.n_folds else {}
     return {
         "ours": [spread(values[:, k]) for k in range(len(CUTS))],
+        "more": [spread(more[:, k]) for k in range(len(CUTS))],
         "sd": values.std(axis=0, ddof=1),
         "published": {
             name: [float(row[f"ndcg@{k}"]) for k in CUTS] for name, row in published.items()
         },
-        "fit_seconds": spread([s for _, seconds in parts for s in seconds]),
+        "fit_seconds": spread([s for part in parts for s in part[2]]),
     }
 
 
@@ -82,9 +97,11 @@ def draw(results):
     for ax, (name, task) in zip(axes, tasks.items(), strict=False):
         for (method, values), colour in zip(task["published"].items(), COLOURS[1:], strict=False):
             line(ax, CUTS, values, method, colour, marker=None, style="--")
+        line(ax, CUTS, task["more"], f"{PASSES} passes", "black", marker=None, style=":")
         line(ax, CUTS, task["ours"], "one pass", COLOURS[0])
         axis(ax, "k", "NDCG@k (LETOR script)", title=name)
         label_lines(ax, room=0.24)
+        ax.set_xticks(CUTS)
     return figure
 
 
@@ -107,6 +124,7 @@ def words(results):
     shown = (1, 2, 3, 4, 5, 10)
     for name, task in results["tasks"].items():
         rows = [[OURS, *(_own(task, k) for k in shown)]]
+        rows.append([MORE, *(f"{task['more'][k - 1]['median']:.4f}" for k in shown)])
         rows += [
             [method, *(f"{values[k - 1]:.4f}" for k in shown)]
             for method, values in task["published"].items()
@@ -137,9 +155,13 @@ def _verdict(name, task):
     )
     if gap < 0:
         noise = float(np.mean(task["sd"][:5]))
+        gained = float(np.mean([m["median"] for m in task["more"][:5]]) - np.mean(ours))
+        paper = "ohsumed" in name.lower()
         said += (
-            " The paper has ElasticRank first on OHSUMED; here it is not: one pass meets each "
-            f"training query once, and its order alone moves these figures by {noise:.3f} "
-            "(standard deviation over seeds)."
+            (" The paper has ElasticRank first here; it is not." if paper else "")
+            + " One pass meets each training query once: the order of the queries alone moves "
+            f"these figures by {noise:.3f} (standard deviation over seeds), and {PASSES} passes "
+            f"with the same setting change them by {gained:+.4f}"
+            + (", so that passes are not what is missing." if gained <= noise / 2 else ".")
         )
     return said

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.elastic import Blocks
 from benchmarks.workloads import CLICK_FEATURES, click_rows, click_weights, purchases
 from rankine.data.concat import concat
 from rankine.transforms.scaling import Scaling
@@ -87,16 +88,10 @@ def numbers_between_0_and_1(qid, numbers):
     return (numbers - low) / np.where(high > low, high - low, 1.0)
 
 
-class Days:
+class Days(Blocks):
     """Blocks of lists in the order of time, as ``fit_stream`` reads them."""
 
     feature_names = None
-
-    def __init__(self, blocks, n_features):
-        self.blocks, self.n_features = blocks, n_features
-
-    def __iter__(self):
-        return iter(self.blocks)
 
     def twice(self):
         """The same days, read two times."""

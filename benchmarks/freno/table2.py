@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.drawing import COLOURS, axis, line, panels
+from benchmarks.elastic_clicks import kept
 from benchmarks.freno.log import Log
 from benchmarks.freno.methods import TESTED, TRAINED, judge, learn
 from benchmarks.papers import table
@@ -44,12 +45,12 @@ def scored(scorer, lists, candidates):
 
 def forms(coef, lists):
     """A scorer and its lists: whole sparse rows, and only the columns that the model needs."""
-    kept = np.flatnonzero(coef)
-    narrow = LinearModel.from_weights(coef[kept])
+    own = np.flatnonzero(coef)
+    narrow = LinearModel.from_weights(coef[own])
     found = {"whole rows": (Scorer(LinearModel.from_weights(coef)), lists)}
-    if len(kept) <= max(SIZES):
-        own = [np.ascontiguousarray(sparse.csc_matrix(x)[:, kept].toarray()) for x in lists]
-        found["the model's columns"] = (Scorer(narrow), own)
+    if len(own) <= max(SIZES):
+        rows = [np.ascontiguousarray(sparse.csc_matrix(x)[:, own].toarray()) for x in lists]
+        found["the model's columns"] = (Scorer(narrow), rows)
     return found
 
 
@@ -63,7 +64,7 @@ def measure(seeds, lists, candidates, repetitions):
     rows = {}
     calls = {}
     for size in (*SIZES, everything):
-        coef = ranker._learner.largest(size)  # noqa: SLF001 - what n_nonzero=size gives
+        coef = kept(ranker, size)
         rows[size] = {"quality": judge(test.X @ coef, test, ["recall@1", "recall@4"])}
         for form, (scorer, own) in forms(coef, some).items():
             calls[size, form] = (scorer, own)
