@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,16 @@ from rankine import Dataset, SPDRanker
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_bits
 from rankine.rankers.spd_parts import make_sampler
-from rankine.samplers.draw import draw_pair
+from rankine.samplers.draw import EXACT, StreamPairs, draw_pair
+from rankine.samplers.pair_index import build_pair_index
 
 TITLE = "Section 3.1: samples per second"
 QUICK = {"rows": 20_000, "lists": 20, "draws": 200_000, "repetitions": 3}
 FULL = {"rows": 781_265, "lists": 75, "draws": 2_000_000, "repetitions": 5}
 
 SEED = 1
+#: The sampler of ``fit_stream``: each query owns a range of steps.
+STREAM = "stream, query"
 SAMPLERS = {
     "query": {"sampling": "query"},
     "uniform": {"sampling": "uniform"},
@@ -27,6 +31,7 @@ SAMPLERS = {
     "rejection (no index)": {"sampling": "rejection"},
     "query, ties": {"sampling": "query", "ties": "zero"},
     "rejection, ties": {"sampling": "rejection", "ties": "zero"},
+    STREAM: {"sampling": "query"},
 }
 
 
@@ -53,19 +58,24 @@ def tasks(rows, lists):
     }
 
 
+def sampler_of(name, parameters, data, draws):
+    """The sampler over fresh data, so that its index is built each time."""
+    fresh = Dataset(data.X, data.y, data.qid)
+    weight = np.ones(fresh.n_queries)
+    if name != STREAM:
+        return make_sampler(SPDRanker(random_state=SEED, **parameters), fresh, weight)
+    index = build_pair_index(fresh, weight, by_pairs=False, ties=False)
+    lists = len(index.query_starts)
+    return StreamPairs(index, draws * np.arange(1, lists + 1) // lists, EXACT)
+
+
 def measure(rows, lists, draws, repetitions):
     found = {}
     for task, data in tasks(rows, lists).items():
-        _ = data.labels, data.queries.codes  # shared by all samplers; timed as "index" below
         found[task] = {}
         for name, parameters in SAMPLERS.items():
-            ranker = SPDRanker(random_state=SEED, **parameters)
             count = draws if "rejection" not in name else max(draws // 20, 1000)
-
-            def build(ranker=ranker, data=data):
-                fresh = Dataset(data.X, data.y, data.qid)
-                return make_sampler(ranker, fresh, np.ones(fresh.n_queries))
-
+            build = partial(sampler_of, name, parameters, data, count)
             indexing = spread(cpu_seconds(build)[0] for _ in range(3))
             sampler = build()
             drawing, total = repeated(
