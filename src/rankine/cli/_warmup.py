@@ -38,5 +38,7 @@ def warm_parts(rankers: list[str]) -> Iterator[tuple[str, Callable[[], object]]]
             for dtype in (np.float64, np.float32):
                 yield f"{name} {storage} {np.dtype(dtype).name}", fit(kind, matrix.astype(dtype))
     yield "serving", compile_kernels
+    flat = rankine.LinearModel.from_weights(np.ones(data.n_features))
+    yield "report", lambda: rankine.report(flat, data)
     for metric in ("ndcg@10", "map", "recall@5", "mrr", "pairwise_error"):
         yield f"metric {metric}", measure(metric)

@@ -23,8 +23,8 @@ from rankine.transforms.scaling import scale_lists
 
 __all__ = ["Judged", "Opponent", "judge"]
 
-#: Metrics shown besides the model's own, and instead of it where labels do not suit it.
-FURTHER = ("ndcg@10", "map", "mrr", "pairwise_error")
+#: Metrics shown besides the model's own, and the one for labels that do not suit it.
+FURTHER, FALLBACK = ("ndcg@10", "map", "mrr"), "pairwise-error"
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +148,8 @@ def judge(
     scores = row_scores(features, model.to_dense())
     wanted = [*(metrics or [model.metric or "ndcg@10"]), *FURTHER]
     chosen, refused = _measurable(wanted, data, scores)
+    if not chosen or wanted[0] in refused:
+        chosen = [*_measurable([FALLBACK], data, scores)[0], *chosen]
     opponents = [Opponent("model", name, scores)]
     if against is not None:
         opponents.append(Opponent("against", against_name, score_dataset(against, data)))

@@ -67,6 +67,8 @@ class Weights:
 def weights(model: LinearModel, effect: NDArray[np.float64], top: int = TOP) -> Weights:
     """Strongest features, groups and concentration by effect (one per weight)."""
     names = model.weight_names
+    if model.names is None:
+        names = tuple(f"feature {name}" for name in names)
     strong = np.argsort(-np.abs(effect), kind="stable")
     chosen = {sign: [k for k in strong.tolist() if sign * model.values[k] > 0] for sign in (1, -1)}
 
