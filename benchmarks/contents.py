@@ -88,6 +88,7 @@ CONTENTS = (
         (
             "stevens.table11",
             "stevens.table12",
+            "stevens.table13",
             "stevens.sparsity",
             "stevens.epoch_cost",
             "stevens.l1_time",

@@ -160,7 +160,6 @@ def _verdict(found):
     return (
         f"l1 against PAMIR: {gap:+.3f} average precision (paper -0.001), with {zeros:.1f} % of the "
         f"weights zero (paper 94.3 %).{why} Grades and count margins {helped} over l1 alone; in "
-        "the "
-        "paper they did not help. The levels are those of the generator and no target: the "
+        "the paper they did not help. The levels are those of the generator and no target: the "
         "paper's 2.3 million images are not public."
     )
