@@ -4,8 +4,8 @@
     python examples/letor_protocol.py --small    # seconds
 
 Researchers exchange judged queries as five folds of text files. This script writes such folds of a
-made-up collection, runs the protocol with three rankers, prints the tables that papers print, and
-asks whether the differences are real. Point it at OHSUMED or MQ2008 with ``--folder``.
+made-up collection, runs the protocol with three rankers and prints the tables that papers print.
+Point it at OHSUMED or MQ2008 with ``--folder``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def make_folds(folder: Path, queries: int, seed: int = 3) -> None:
 
 
 def main() -> None:
-    """Write folds, run the protocol, compare the two best methods."""
+    """Write folds, run the protocol, show what came out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="50 queries")
     parser.add_argument("--folder", type=Path, help="a LETOR folder instead of made-up data")

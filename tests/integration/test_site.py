@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PUBLIC_PACKAGES = [
     "rankine.core.errors",
     "rankine.data",
+    "rankine.distributed",
     "rankine.export",
     "rankine.losses",
     "rankine.metrics",
