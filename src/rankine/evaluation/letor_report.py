@@ -95,7 +95,8 @@ def _folds(task: TaskResult, metric: str) -> Table:
     rows = []
     for method in with_folds:
         cells = [f"{fold.values[shown]:.4f}" for fold in method.folds]
-        chosen = "" if method.published else "; ".join(_chosen(f.chosen) for f in method.folds)
+        searched = not method.published and any(f.chosen for f in method.folds)
+        chosen = "; ".join(_chosen(f.chosen) for f in method.folds) if searched else ""
         rows.append([method.name, *cells, f"{method.means[shown]:.4f}", chosen])
     title = f"{task.name}: {parse_metric(shown).title} of each fold (parameters by {metric})"
     return Table(title, ["", *names, "mean", "chosen on validation"], rows)

@@ -284,6 +284,7 @@ def test_command(folders):
     assert "MeanNDCG" in shown.stdout
     assert "Average rank" in shown.stdout
     assert "…" not in shown.stdout
+    assert "; ;" not in shown.stdout  # nothing was searched
     assert "SVMrank has no figures for packed" in shown.stderr
     plain = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     assert [m["name"] for m in plain["tasks"][0]["methods"]] == arguments[4::2]
