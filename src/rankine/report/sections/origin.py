@@ -36,7 +36,7 @@ def origin_section(found: Origin, command: str | None) -> Section:
         parts.append(command_part("Train it again", found.command, words))
     if command is not None:
         parts.append(command_part("Make this page again", command))
-    lead = "Everything needed to make the same model from the same data, to the last bit."
+    lead = "What the model file remembers of its making, and the commands that go with it."
     return Section("origin", "How it was made", "How was it made?", lead, join(parts))
 
 

@@ -154,13 +154,15 @@ def _validation(found: Training) -> list[Html]:
     return [figure("Validation", picture, words)]
 
 
+def _figure(value: float) -> str:
+    return count(value) if float(value).is_integer() and abs(value) < 1e15 else number(value, 6)
+
+
 def _facts(found: Training) -> list[Html]:
     rows: list[tuple[str, str]] = []
     if found.n_iter is not None:
         rows.append(("steps or iterations", count(found.n_iter)))
     if found.stop_reason is not None:
         rows.append(("ended", _ENDS.get(found.stop_reason, found.stop_reason.replace("_", " "))))
-    rows += [
-        (name.replace("_", " "), number(value, 6)) for name, value in found.certificate.items()
-    ]
+    rows += [(name.replace("_", " "), _figure(value)) for name, value in found.certificate.items()]
     return [part for name, value in rows for part in (tag("dt", name), tag("dd", value))]
