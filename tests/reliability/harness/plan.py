@@ -77,7 +77,7 @@ KINDS: dict[str, Kind] = {
     ),
     "worker-kills": Kind(
         "kill -9 of one of two Dask workers in mid-training",
-        "workers", "worker_kills:trial", (1, 3, 100), 10, 300.0, waits=True,
+        "workers", "worker_kills:trial", (0, 3, 100), 10, 300.0, waits=True,
     ),
     "seeded-bugs": Kind(
         "bugs planted in a copy of the package, each to be noticed by the trial it concerns",

@@ -7,7 +7,6 @@ or raise a MemoryError or an error of rankine's; it may neither die nor leave a 
 from __future__ import annotations
 
 import ctypes
-import gc
 import hashlib
 import os
 import resource
@@ -117,7 +116,6 @@ def climb(work, step, folder, wanted) -> int:
     code = 99
     try:
         signal.alarm(60)
-        gc.collect()
         spare = address_space() + step * 2**20
         resource.setrlimit(resource.RLIMIT_AS, (spare, spare))
         code = _SAME if work(folder) == wanted else _OTHER

@@ -13,8 +13,10 @@ import numpy as np
 import rankine
 from rankine import ElasticRanker
 from rankine.core.errors import CheckpointError
+from rankine.distributed.journal import Journal
 from reliability.harness.outcome import Job, Outcome
 from reliability.harness.victims import Victim
+from reliability.trials import cluster
 
 #: Kills of one run before it may finish.
 KILLS = 5
@@ -25,7 +27,10 @@ VARIANTS = (
     {"optimizer": "rda", "shuffle_buffer": 64, "adaptive": True, "eta0": 0.2},
     {"optimizer": "fobos", "objective": "pairwise"},
     {"optimizer": "tgd", "l2": 0.0, "batch_lists": 2, "shuffle_buffer": 50},
+    *({"parts": solver} for solver in cluster.SOLVERS),
 )
+#: Training on partitions writes what it knows every few seconds; here, all the time.
+JOURNAL_SECONDS = 0.01
 
 
 def write_lists(path, lists=400, seed=0):
@@ -40,13 +45,23 @@ def write_lists(path, lists=400, seed=0):
 
 
 def fit(path, options, folder=None, pause=0.0, **more):
-    """Train; a pause after every block leaves time to be killed in."""
+    """Train; a pause after every block or iteration leaves time to be killed in."""
+    if "parts" in options:
+        return fit_parts(path, options["parts"], folder, pause, **more)
     scan = rankine.scan(path, n_features=6, block_rows=150)
     kept = {} if folder is None else {"checkpoint": folder, "every": 29, **more}
     ranker = ElasticRanker(random_state=3, **options)
     return ranker.fit_stream(
         scan, passes=PASSES, callbacks=[lambda _: time.sleep(pause) and None], **kept
     )
+
+
+def fit_parts(path, solver, folder, pause, resume=False):
+    """Train on partitions, with a journal of their answers."""
+    Journal.__init__.__kwdefaults__["seconds"] = JOURNAL_SECONDS
+    kept = {} if folder is None else {"checkpoint": folder, "resume": resume}
+    parts = cluster.partitions(path.parent, **kept)
+    return cluster.make(solver).fit(parts, callbacks=[lambda _: time.sleep(pause) and None])
 
 
 def resume_or_start(path, options, folder, pause):
@@ -68,7 +83,7 @@ def trial(job: Job) -> Outcome:
     left, variant = 0, 0
     for case, rng in job.cases(outcome):
         if left == 0:
-            variant, left = rng.randrange(len(VARIANTS)), KILLS
+            variant, left = case // KILLS % len(VARIANTS), KILLS
             shutil.rmtree(folder, ignore_errors=True)
         options = VARIANTS[variant]
         victim = Victim(lambda say, options=options: _work(say, path, options, folder, 0.01))
