@@ -31,6 +31,7 @@ def parse(arguments=None):
     parser.add_argument("--seed", default=str(SEED), help="a number, or 'fresh'")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, help="file for the figures; default: standard output")
+    parser.add_argument("--update", action="store_true", help="keep --out's figures of other kinds")
     parser.add_argument("--list", action="store_true", help="list the kinds and stop")
     return parser.parse_args(arguments)
 
@@ -58,6 +59,8 @@ def main(arguments=None) -> int:
         count = options.count or KINDS[name].counts[SIZES.index(options.size)]
         tasks += tasks_of(name, seed, options.first, count)
     report = Report(options.size, seed, options.workers)
+    if options.update and options.out and options.out.exists():
+        report.keep(json.loads(options.out.read_text()), chosen)
     began, said = time.monotonic(), [0.0]
 
     def told(result, left):

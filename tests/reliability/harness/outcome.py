@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,11 @@ FAULTS = {
     "slow": "a client waited longer than promised",
 }
 _KEPT = 10
+
+
+def peak_mb() -> float:
+    """Megabytes that this process has held at most; a forked one begins with its parent's."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 @dataclass

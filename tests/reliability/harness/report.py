@@ -28,6 +28,16 @@ class Report:
             "workers": workers,
         }
         self._kinds: dict[str, tuple[Outcome, float]] = {}
+        self._earlier = 0.0
+
+    def keep(self, before: dict, chosen: list[str]) -> None:
+        """Take over the figures of an earlier run for the kinds that are not tried again."""
+        if (before["size"], before["seed"]) != (self._about["size"], self._about["seed"]):
+            raise SystemExit("the figures to update are of another size or seed")
+        self._earlier = before["seconds"]
+        for kind, one in before["kinds"].items():
+            if kind not in chosen:
+                self._kinds[kind] = (Outcome.from_plain(one), one["cpu_seconds"])
 
     def add(self, kind: str, outcome: Outcome, cpu_seconds: float) -> None:
         """Take a batch in."""
@@ -57,7 +67,7 @@ class Report:
                 group[fault] += count
         return {
             **self._about,
-            "seconds": round(time.monotonic() - self._began, 1),
+            "seconds": round(self._earlier + time.monotonic() - self._began, 1),
             "cpu_seconds": round(sum(one["cpu_seconds"] for one in kinds.values()), 1),
             "groups": groups,
             "kinds": kinds,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import resource
 import sys
 import time
 
@@ -22,7 +21,7 @@ from rankine.core.errors import ModelError
 from rankine.core.specs import ListRange, LogColumns, OneHot
 from rankine.model import LinearModel, ModelBundle
 from rankine.model.store import decode_any, load_any
-from reliability.harness.outcome import Job, Outcome
+from reliability.harness.outcome import Job, Outcome, peak_mb
 
 DIGEST_AT = 8 + len(b'{"__metadata__":{"digest":"')
 #: Events of Python's audit hook that reading bytes must not cause.
@@ -220,6 +219,7 @@ def _trial(job: Job, change, judge) -> Outcome:
     outcome = Outcome()
     files = good_files()
     _warm(files)
+    before = peak_mb()
     events.clear()
     if job.first == 0:
         for data in FOUND:
@@ -234,7 +234,7 @@ def _trial(job: Job, change, judge) -> Outcome:
             _by_file(outcome, job, data, job.name(case))
     outcome.require(not events, "accepted", f"audit events {sorted(set(events))}")
     outcome.peak("audit_events", len(events))
-    outcome.peak("peak_mb", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    outcome.peak("memory_growth_mb", peak_mb() - before)
     return outcome
 
 

@@ -7,7 +7,6 @@ what pyarrow itself makes of the same bytes.
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ import rankine
 from rankine.core.errors import DataError
 from rankine.data import Dataset
 from reference.byte_mutants import mutate
-from reliability.harness.outcome import Job, Outcome
+from reliability.harness.outcome import Job, Outcome, peak_mb
 
 LAYOUTS = (
     ("parquet", {"layout": "columns", "row_group_rows": 20}),
@@ -27,8 +26,8 @@ LAYOUTS = (
     ("npz", {"layout": "sparse"}),
     ("deflate.npz", {"layout": "columns", "compression": "deflate"}),
 )
-#: Reading a file of a few kilobytes may take this much memory at most.
-PEAK_MB = 600
+#: Reading files of a few kilobytes may take this much memory at most.
+GROWTH_MB = 400
 
 
 def seed_data() -> Dataset:
@@ -94,13 +93,15 @@ def trial(job: Job) -> Outcome:
     good = numbers(seed_data())
     seeds = write_seeds(job.folder)
     contents = {path: path.read_bytes() for path in seeds}
+    before = peak_mb()
     for case, rng in job.cases(outcome):
         seed = rng.choice(seeds)
         path = job.folder / f"mutant{seed.suffix}"
         path.write_bytes(mutate(contents[seed], rng))
         _read(outcome, path, good, f"{job.name(case)} {seed.name}")
-    outcome.peak("peak_mb", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    outcome.require(outcome.facts["peak_mb"] < PEAK_MB, "crashes", "memory followed a number")
+    outcome.peak("memory_growth_mb", peak_mb() - before)
+    grown = outcome.facts["memory_growth_mb"]
+    outcome.require(grown < GROWTH_MB, "crashes", f"memory followed a number: {grown:.0f} MB")
     return outcome
 
 

@@ -78,6 +78,7 @@ def trial(job: Job) -> Outcome:
     """Each case is one kill."""
     outcome = Outcome()
     path = write_lists(job.folder / "lists.txt")
+    cluster.partitions(job.folder)  # written before anybody is killed
     folder = job.folder / "kept"
     whole: dict[int, str] = {}
     left, variant = 0, 0
