@@ -44,7 +44,7 @@ test-lowest: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv venv --quiet --clear .venv-lowest
 	$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[all]' \
-	    'pytest>=8.3' 'pytest-timeout>=2.3' 'pytest-xdist>=3.6' 'hypothesis>=6.120' 'pandas>=2.2' 'polars>=1.20' 'duckdb>=1.1' 'ir-measures>=0.3.7'
+	    'pytest>=8.3' 'pytest-timeout>=2.3' 'pytest-xdist>=3.6' 'hypothesis>=6.120' 'pandas>=2.2' 'polars>=1.20' 'duckdb>=1.1' 'ir-measures>=0.3.7' 'onnxruntime>=1.20'
 	RANKINE_CACHE_DIR=.venv-lowest/cache .venv-lowest/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider \
 	    -W ignore::DeprecationWarning -W ignore::FutureWarning \
 	    -m 'not packaging and not browser and not docs and not full and not reliability and not dask and not estimators' \

@@ -200,12 +200,14 @@ def test_extension_types_are_refused(tmp_path):
     refused(path, SchemaError, column="c", features=["a"], query="c")
 
 
+#: Before version 21 pyarrow could not write views of strings to Parquet.
+STRINGS = [pa.string(), pa.large_string()]
+STRINGS += [pa.string_view()] if int(pa.__version__.partition(".")[0]) >= 21 else []
+
+
 @pytest.mark.parametrize(
     "qid",
-    [
-        pa.array(["a", "a", "a", "b", "b", "b"], kind)
-        for kind in (pa.string(), pa.large_string(), pa.string_view())
-    ]
+    [pa.array(["a", "a", "a", "b", "b", "b"], kind) for kind in STRINGS]
     + [pa.array(["a", "a", "a", "b", "b", "b"]).dictionary_encode()],
 )
 def test_string_query_ids(put, qid):
