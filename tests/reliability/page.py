@@ -51,6 +51,8 @@ GROUPS = {
 def bound(cases: int) -> str:
     """What 0 faults in so many cases mean: a rate below 3/N, at 95 %."""
     rate = 3 / cases
+    if rate >= 0.2:
+        return "too few to say"
     return f"< {100 * rate:.2g} %" if rate > 1e-4 else f"< {1e6 * rate:.2g} per million"
 
 
@@ -157,7 +159,7 @@ def page() -> str:
         "well formed is read as what the file now says (*no checksum* above; for Arrow, equal to what",
         "pyarrow reads). Parquet pages and npz members are written with checksums, which are verified.",
         "",
-        "Peers were measured with the same kinds of trials on the same machine in November 2026:",
+        "Peers were measured with the same kinds of trials on a machine of the same size in November 2026:",
         "scikit-learn 1.9.1, XGBoost 3.2.0, LightGBM 4.7.0, safetensors 0.8.0, Vowpal Wabbit 9.11.9,",
         "Optuna 5.0.0, joblib 1.6.0, uvicorn 0.54.0, granian 2.8.7, FastAPI 0.162.4. Their runs were",
         "smaller, and a peer's laxity is sometimes its documented choice.",
