@@ -11,8 +11,8 @@ bands and brackets go from the lowest to the highest of the repetitions, lines a
 Parameters are chosen on training or validation data, never on test data. Where a published figure
 is not reached, the section says so and why.
 
-`make bench` runs everything at quick sizes, `make bench-full` at the sizes shown here, and
-`python -m benchmarks.page` writes this page.
+`make bench` runs everything at quick sizes, `make bench-full` at full ones, and `make results`
+writes this page.
 """
 
 SCULLEY = """

@@ -21,17 +21,31 @@ PAGE = papers.ROOT / "docs" / "results.md"
 
 def text():
     """The whole page."""
-    parts = [INTRODUCTION.strip()]
+    parts = [INTRODUCTION.strip(), quick_ones()]
     for heading, introduction, listed in CONTENTS:
         parts += [f"## {heading}", introduction.strip()]
         parts += [section(name) for name in listed]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def quick_ones():
+    """Which results on the page are only smoke runs, in words."""
+    quick = [name for name in listed() if papers.read(name)["size"] == "quick"]
+    if not quick:
+        return ""
+    return (
+        "**Not yet measured at full size**, and marked below: "
+        + ", ".join(f"`{name}`" for name in quick)
+        + ". Their numbers show that the command works; they do not speak about the paper."
+    )
+
+
 def section(name):
     """One result: its words, its figure, and how it was measured."""
     module, results = papers.module_of(name), papers.read(name)
     parts = [f"### {module.TITLE}"]
+    if results["size"] == "quick":
+        parts.append(f"*Quick size, a trial of the command; `{name}` was not run in full yet.*")
     if hasattr(module, "draw"):
         parts.append(f"![{module.TITLE}](assets/results/{name}.svg)")
     parts.append(module.words(results).strip())

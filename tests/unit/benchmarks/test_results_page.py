@@ -47,3 +47,10 @@ def test_a_stored_result_is_read_back_rounded(tmp_path, monkeypatch):
 def test_a_changed_result_changes_the_digest_of_its_figure():
     assert papers.digest({"a": 1}) != papers.digest({"a": 2})
     assert papers.digest({"a": 1, "b": 2}) == papers.digest({"b": 2, "a": 1})
+
+
+def test_results_of_quick_size_are_named_on_the_page():
+    text = page.text()
+    for name in page.listed():
+        quick = papers.read(name)["size"] == "quick"
+        assert (f"`{name}` was not run in full yet" in text) == quick
