@@ -36,7 +36,7 @@ def quick_ones():
     return (
         "**Not yet measured at full size**, and marked below: "
         + ", ".join(f"`{name}`" for name in quick)
-        + ". Their numbers show that the command works; they do not speak about the paper."
+        + ". These are smaller than the papers' sizes; read them as trials."
     )
 
 
