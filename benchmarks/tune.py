@@ -106,17 +106,23 @@ def run(problem, sampler, seed, trials):
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0, help="for development: not 0 to 19")
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--problems", nargs="*", default=["toy", "elastic"])
     options = parser.parse_args(argv)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore")
-    results = {"seeds": options.seeds, "trials": options.trials}
+    results = {
+        "seeds": options.seeds,
+        "first_seed": options.first_seed,
+        "trials": options.trials,
+    }
     for name in options.problems:
         found = {}
         for sampler in SAMPLERS:
             runs = [
-                run(globals()[name], sampler, seed, options.trials) for seed in range(options.seeds)
+                run(globals()[name], sampler, options.first_seed + k, options.trials)
+                for k in range(options.seeds)
             ]
             found[sampler] = np.array(runs)
         results[name] = report(name, found)
