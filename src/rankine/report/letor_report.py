@@ -107,6 +107,13 @@ def _coloured(methods: Any) -> list[tuple[MethodResult, str]]:
     return [*((m, "random") for m in methods if m.published), *colours[::-1]]
 
 
+def _with_key(key: list[tuple[str, Any]], method: MethodResult, kind: str) -> list[tuple[str, Any]]:
+    """The key with one more line drawn: own methods by name, first; published ones as one."""
+    if not method.published:
+        return [(kind, name_of(method.name, 40)), *key]
+    return key or [(kind, "published")]
+
+
 def _depths(task: TaskResult) -> Html | None:
     depths = [k for k in range(1, 11) if any(f"ndcg@{k}" in m.means for m in task.methods)]
     lines: list[Line] = []
@@ -117,13 +124,9 @@ def _depths(task: TaskResult) -> Html | None:
             continue
         y = [method.means[f"ndcg@{k}"] for k in known]
         lines.append(Line(method.name, kind, [float(k) for k in known], y))
-        if not method.published:
-            key.insert(0, (kind, name_of(method.name, 40)))
+        key = _with_key(key, method, kind)
     if not lines:
         return None
-    published = any(m.published for m in task.methods)
-    if published:
-        key.append(("random", "published"))
     words = (
         "Quality of the first k documents. Read: the higher the line, the better. LETOR's scripts "
         "give 0 to lists that are shorter than k, so that lines may fall at the end."
@@ -147,8 +150,7 @@ def _folds(task: TaskResult, metric: str) -> Html | None:
             continue
         x = [float(k) for k in range(1, len(values) + 1)]
         lines.append(Line(method.name, kind, x, values))
-        if not method.published:
-            key.insert(0, (kind, name_of(method.name, 40)))
+        key = _with_key(key, method, kind)
     if not lines:
         return None
     title = parse_metric(metric).title
