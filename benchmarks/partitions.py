@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 import rankine.distributed as rd
 from benchmarks.machine import save
-from rankine import RankSVM
+from rankine import LeastSquaresRanker, RankSVM
 from rankine.distributed.answer import Answer
 from rankine.distributed.connect import connect
 from rankine.distributed.measure import RawRecipe
@@ -235,29 +235,33 @@ class Watcher(threading.Thread):
                 self.largest = max(self.largest, int(size.split()[1]) * 1024)
 
 
-def large(gigabytes, limit, folder=None, gap=1e-2):
-    """Train on files larger than the memory of the workers."""
+def large(gigabytes, limit, folder=None):
+    """Train on files larger than the memory of the workers; files of the folder are used again."""
     n_rows = int(gigabytes * 1e9 / (4 * WIDTH + 12)) // LIST * LIST
-    with (
-        tempfile.TemporaryDirectory(dir=folder) as room,
-        connect(f"local:{WORKERS}", memory_limit=limit) as client,
-    ):
-        begun = time.perf_counter()
-        pattern = write_rows(room, n_rows)
-        size = sum(path.stat().st_size for path in Path(room).glob("*.parquet"))
-        print(f"{n_rows:,} rows, {size / 1e9:.2f} GB, in {time.perf_counter() - begun:.0f} s")
+    with tempfile.TemporaryDirectory(dir=folder) as room:
+        kept = Path(room if folder is None else folder)
+        if not list(kept.glob("*.parquet")):
+            write_rows(kept, n_rows)
+        return train_large(kept, limit)
+
+
+def train_large(folder, limit):
+    """Least squares on all files of a folder: few rounds, each of which reads everything."""
+    size = sum(path.stat().st_size for path in folder.glob("*.parquet"))
+    with connect(f"local:{WORKERS}", memory_limit=limit) as client:
+        pattern = f"{folder}/*.parquet"
         watcher = Watcher(client)
         watcher.start()
         data = rd.scan(pattern, client=client, timeout=1800)
         rounds = count_rounds(data.runner)
         begun = time.perf_counter()
-        ranker = RankSVM(lam=LAM, loss="squared_hinge", tol=gap)
+        ranker = LeastSquaresRanker(LAM, tol=1e-3)
         ranker.fit(data, callbacks=[lambda p: print(p.step, dict(p.values), flush=True)])
         seconds = time.perf_counter() - begun
         watcher.done = True
         watcher.join()
     return {
-        "rows": n_rows,
+        "rows": int(ranker.training_["rows"]),
         "bytes": size,
         "partitions": data.n_partitions,
         "limit": limit,

@@ -37,7 +37,7 @@ __all__ = [
 
 #: Part of a worker's memory that may hold partitions: the rest is Python, Numba, Arrow, and the
 #: copies of the partition at work. Dask pauses a worker at 80 % of its limit.
-SHARE = 0.35
+SHARE = 0.25
 #: Part of its memory limit at which a worker forgets everything rather than be paused at 80 %.
 PAUSE = 0.7
 #: Token of the rows as they are.
