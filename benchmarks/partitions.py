@@ -100,6 +100,8 @@ def loopback_bytes():
 
 def round_costs(client, data, repeats=7):
     """Best round of several: wall and own seconds, bytes."""
+    from distributed import get_task_stream
+
     parts = [float(x) for x in data.team(RawRecipe()).total("pair_totals")]
     totals = PairTotals(parts[0], parts[1], int(parts[2]))
     team = data.team(TimedRecipe("hinge", "query", "tree", totals, Scaling("none")))
@@ -108,7 +110,7 @@ def round_costs(client, data, repeats=7):
     found = []
     for _ in range(repeats):
         before, started = loopback_bytes(), used(client)
-        with client.get_task_stream() as stream:
+        with client.as_current(), get_task_stream(client=client) as stream:
             begun = time.perf_counter()
             _, _, cpu = team.total("timed_risk", w)
             wall = time.perf_counter() - begun
