@@ -9,6 +9,7 @@ from pathlib import Path
 
 from reliability.faults import FAULTS
 from reliability.harness.outcome import FAULTS as COUNTED
+from reliability.harness.plan import KINDS
 from reliability.seeded_bugs import BUGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +71,11 @@ def read_results() -> dict[str, dict]:
         if path.exists():
             found[size] = json.loads(path.read_text(encoding="utf-8"))
     return found
+
+
+def some_kinds(run: dict) -> str:
+    """A word where not all kinds were tried."""
+    return "" if len(run["kinds"]) == len(KINDS) else " Only these kinds were tried so often yet:"
 
 
 def totals(run: dict) -> list[str]:
@@ -146,7 +152,7 @@ def page() -> str:
             (
                 f"rankine {run['rankine']}, sources `{run['source']}`, {run['date']}, seed {run['seed']}, "
                 f"Python {run['python']}, {run['machine']}: {run['seconds']:,.0f} s, of which "
-                f"{run['cpu_seconds']:,.0f} s of CPU."
+                f"{run['cpu_seconds']:,.0f} s of CPU.{some_kinds(run)}"
             ),
             "",
             *totals(run),
