@@ -48,6 +48,12 @@ section 8 asks three questions; table 1 answers the first, figure 3 the others. 
 not public: ours is generated.
 """
 
+INSTEAD = """
+rankine's rankers beside what a user would pick instead, on the same rows in one run. Peers are
+taken from the Python that `RANKINE_PEERS_PYTHON` names. Where trees win on quality, the section
+says so, and by how much.
+"""
+
 CONTENTS = (
     (
         "Sculley: stochastic pairwise descent",
@@ -104,6 +110,15 @@ CONTENTS = (
             "freno.deltas",
             "freno.after_training",
             "freno.table2",
+        ),
+    ),
+    (
+        "Against what a user would pick instead",
+        INSTEAD,
+        (
+            "instead.mslr_like",
+            "instead.letor_like",
+            "instead.letor_fold",
         ),
     ),
 )

@@ -1,0 +1,164 @@
+"""Runs every learner in processes of its own, chooses its setting on validation rows, compares.
+
+A learner has a process that forks for each setting; NDCG@10 on the validation rows chooses one; the
+chosen setting is trained again until it was measured ``repetitions`` times, and its scores of the
+test rows count. Peers come from the Python that RANKINE_PEERS_PYTHON names (this one by default). A
+peer that is not there, fails or runs out of time is named in the table with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.instead.learners import LEARNERS
+from benchmarks.instead.ours import NAMES
+from benchmarks.instead.rows import PARTS
+from benchmarks.instead.worker import read
+from benchmarks.timing import spread
+from rankine import Dataset
+from rankine.metrics import evaluate
+
+METRIC = "ndcg@10"
+PYTHON = "RANKINE_PEERS_PYTHON"
+TREES = ("XGBoost trees", "LightGBM lambdarank")
+FIGURES = ("cpu_seconds", "peak_mb", "model_bytes", "us_per_candidate")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+ONE_THREAD = dict.fromkeys(THREADS, "1")
+WORKER = Path(__file__).parent / "worker.py"
+
+
+def peers_python():
+    """The Python that has the peers."""
+    return os.environ.get(PYTHON, sys.executable)
+
+
+def versions():
+    """Package -> version or None, in the peers' Python."""
+    packages = sorted({package for _, package in LEARNERS.values()})
+    code = (
+        "import importlib, json, sys\n"
+        "found = {}\n"
+        "for name in sys.argv[1:]:\n"
+        "    try:\n"
+        "        module = importlib.import_module(name)\n"
+        "        found[name] = str(getattr(module, '__version__', 'of unknown version'))\n"
+        "    except ImportError:\n"
+        "        found[name] = None\n"
+        "print(json.dumps(found))\n"
+    )
+    out = subprocess.run(
+        [peers_python(), "-c", code, *packages], check=True, capture_output=True, text=True
+    )
+    return json.loads(out.stdout)
+
+
+class Refusal(Exception):  # noqa: N818 - an answer, not a fault of this program
+    """Why a learner has no figures."""
+
+
+def run(folder, name, settings, limit, first):
+    """For each setting the figures of its training, or ``{"reason": ...}``."""
+    python = sys.executable if name in NAMES else peers_python()
+    ids = [f"run{first + k}" for k in range(len(settings))]
+    job = {"name": name, "settings": settings, "ids": ids, "limit": limit}
+    path = os.pathsep.join(entry for entry in sys.path if entry) if name in NAMES else ""
+    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": path}
+    environment["RANKINE_WORKER_FOLDER"] = str(folder)
+    command = [python, str(WORKER), str(folder), json.dumps(job)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    if done.returncode != 0:
+        raise Refusal(f"failed: {said[-1][:160]}")
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    reasons = [line.removeprefix("REASON ") for line in said if line.startswith("REASON ")]
+    for one in found:
+        if one.get("reason") == "failed":
+            one["reason"] = f"failed: {reasons.pop(0)}"
+    return found
+
+
+def quality(folder, identity, part, truth):
+    """NDCG@10 of stored scores, query by query; queries that it cannot judge are left out."""
+    scores = np.load(folder / f"{identity}.{part}.npy")
+    return np.asarray(
+        evaluate(METRIC, truth[part].y, scores, truth[part].queries, per_query=True), dtype=float
+    )
+
+
+def one_learner(folder, name, settings, truth, repetitions, limit):
+    """Chosen setting and its figures; NDCG@10 of every test query."""
+    found = run(folder, name, settings, limit, 0)
+    good = [(one, setting) for one, setting in zip(found, settings, strict=True) if "id" in one]
+    if not good:
+        raise Refusal(found[0]["reason"])
+    values = [float(np.nanmean(quality(folder, one["id"], "vali", truth))) for one, _ in good]
+    first, setting = good[int(np.argmax(values))]
+    by_query = quality(folder, first["id"], "test", truth)
+    again = [setting] * (repetitions - 1)
+    runs = [first, *(run(folder, name, again, limit, len(settings)) if again else [])]
+    if any("reason" in one for one in runs):
+        raise Refusal(next(one["reason"] for one in runs if "reason" in one))
+    print(f"{name} {setting} {max(values):.4f}", file=sys.stderr, flush=True)
+    return by_query, {
+        "setting": {key: value for key, value in setting.items() if key != "seed"},
+        "settings_tried": len(settings),
+        "settings_refused": [one["reason"] for one in found if "reason" in one],
+        "validation": max(values),
+        "test": float(np.nanmean(by_query)),
+        **{figure: spread(one[figure] for one in runs) for figure in FIGURES},
+    }
+
+
+def differences(learners, values):
+    """Mean difference of each learner to ours that validation prefers, with its standard error."""
+    ours = [name for name in learners if name in NAMES]
+    reference = max(ours, key=lambda name: learners[name]["validation"])
+    for name, found in learners.items():
+        gap = values[name] - values[reference]
+        gap = gap[~np.isnan(gap)]
+        found["against_ours"] = {
+            "mean": float(gap.mean()),
+            "standard_error": float(gap.std(ddof=1) / np.sqrt(len(gap))),
+        }
+    return reference
+
+
+def compare(write_rows, grids, *, seeds, repetitions, limit, most):
+    """Every learner on the rows that ``write_rows(folder)`` writes; ``most`` settings each."""
+    known = versions()
+    learners, values, refused, absent = {}, {}, {}, []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sizes = write_rows(folder)
+        truth = {part: Dataset.from_arrays(*read(folder, part)) for part in PARTS[1:]}
+        for learner, settings in grids.items():
+            package = LEARNERS[learner][1] if learner in LEARNERS else None
+            if package is not None and known[package] is None:
+                absent.append(f"{learner} (no {package} in the Python that {PYTHON} names)")
+                continue
+            seeded = [{**setting, "seed": seeds[0]} for setting in settings[:most]]
+            try:
+                values[learner], learners[learner] = one_learner(
+                    folder, learner, seeded, truth, repetitions, limit
+                )
+            except Refusal as reason:
+                refused[learner] = str(reason)
+                print(learner, reason, file=sys.stderr, flush=True)
+    return {
+        "seeds": seeds,
+        "repetitions": repetitions,
+        "limit_seconds": limit,
+        "rows": sizes,
+        "versions": {package: version for package, version in known.items() if version},
+        "ours": differences(learners, values),
+        "learners": learners,
+        "refused": refused,
+        "absent": absent,
+    }

@@ -1,0 +1,47 @@
+"""Settings that the validation rows choose from: a few of each learner's most telling parameter.
+
+The first two are what the quick size tries. Trees on a million hashed columns have one: they take
+long.
+"""
+
+from __future__ import annotations
+
+
+def grid(name, values, **fixed):
+    """Settings of one parameter."""
+    return [{**fixed, name: value} for value in values]
+
+
+TREE_RATES = (0.1, 0.3)
+PASSES = [{"passes": passes, "rate": rate} for rate in (0.5, 0.1) for passes in (1, 10)]
+OURS = {
+    "rankine RankSVM": grid("lam", (1e-3, 1e-1, 1e-5), loss="squared_hinge"),
+    "rankine SPD": grid("lam", (1e-3, 1e-2, 1e-4), n_iter=500_000),
+    "rankine least squares": grid("gamma", (1e-3, 1e-1, 1e-5)),
+    "rankine ElasticRank": grid("eta0", (0.03, 0.1, 0.3), l1=0.0, l2=0.0),
+    "rankine domination": grid("l1", (10.0, 100.0, 1.0)),
+}
+DENSE = {
+    **OURS,
+    "scikit-learn SGD on pairs": grid("alpha", (1e-3, 1e-4, 1e-2), pairs=500_000),
+    "XGBoost trees": grid("eta", TREE_RATES, max_depth=6),
+    "XGBoost gblinear": grid("eta", (0.1, 0.5)),
+    "LightGBM lambdarank": grid("learning_rate", TREE_RATES, num_leaves=31),
+    "Vowpal Wabbit": PASSES,
+    "RLScore": grid("regparam", (1e2, 1.0, 1e4)),
+    "dlib": grid("C", (10.0, 1000.0)),
+}
+SPARSE = {
+    "rankine RankSVM": grid("lam", (1e-4, 1e-3, 1e-5), loss="squared_hinge"),
+    "rankine SPD": grid("lam", (1e-5, 1e-4, 1e-3), n_iter=500_000),
+    "rankine least squares": grid("gamma", (1e-4, 1e-3, 1e-2)),
+    "rankine ElasticRank": grid("eta0", (0.1, 0.2, 0.4), adaptive=True, l1=0.0, l2=0.0),
+    "rankine domination": grid("l1", (10.0, 100.0, 1.0)),
+    "scikit-learn SGD on pairs": grid("alpha", (1e-6, 1e-5, 1e-4), pairs=500_000),
+    "XGBoost trees": grid("eta", TREE_RATES[1:], max_depth=6),
+    "XGBoost gblinear": grid("eta", (0.1, 0.5)),
+    "LightGBM lambdarank": grid("learning_rate", TREE_RATES[:1], num_leaves=31),
+    "Vowpal Wabbit": PASSES,
+    "RLScore": grid("regparam", (1.0, 1e2)),
+    "dlib": grid("C", (10.0, 1000.0)),
+}

@@ -1,0 +1,208 @@
+"""The peers: how each is trained on rows that were read, and how it scores.
+
+A learner takes (X, y, qid, setting) and gives (score, size): a function of rows, and the bytes of
+the stored model. Runs in whatever Python has the peer, so nothing of rankine is imported here. One
+thread everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+ROUNDS = 100
+
+
+def group_sizes(qid):
+    """Rows of each query, in order; rows of a query stand together."""
+    return np.diff(np.flatnonzero(np.r_[True, qid[1:] != qid[:-1], True]))
+
+
+def sampled_pairs(y, qid, count, seed):
+    """Rows (higher, lower) of pairs: a query, then one of its pairs of different labels."""
+    rng = np.random.default_rng(seed)
+    sizes = group_sizes(qid)
+    starts = np.r_[0, np.cumsum(sizes)]
+    found, held = [], 0
+    while held < count:
+        query = rng.integers(0, len(sizes), 2_000_000)
+        a, b = (
+            starts[query] + (rng.random(len(query)) * sizes[query]).astype(np.int64) for _ in "ab"
+        )
+        kept = y[a] > y[b]
+        found.append(np.stack([a[kept], b[kept]]))
+        held += int(kept.sum())
+    return np.concatenate(found, axis=1)[:, :count]
+
+
+def sgd_on_pairs(X, y, qid, setting):
+    """scikit-learn's SGDClassifier on differences of sampled pairs."""
+    from sklearn.linear_model import SGDClassifier
+
+    high, low = sampled_pairs(y, qid, setting["pairs"], setting["seed"])
+    difference = X[high] - X[low]
+    sign = np.where(np.arange(len(high)) % 2, 1.0, -1.0)
+    if sparse.issparse(difference):
+        difference = sparse.diags(sign) @ difference
+    else:
+        difference = sign[:, None] * difference
+    model = SGDClassifier(
+        loss="hinge", fit_intercept=False, alpha=setting["alpha"], random_state=setting["seed"]
+    ).fit(difference, sign)
+    return model.decision_function, len(pickle.dumps(model))
+
+
+def booster(X, y, qid, setting):
+    """An XGBoost model of rank:ndcg, trees unless the setting says otherwise."""
+    import xgboost as xgb
+
+    common = {"objective": "rank:ndcg", "nthread": 1, "verbosity": 0}
+    own = {key: value for key, value in setting.items() if key != "rounds"}
+    data = xgb.DMatrix(X, y, group=group_sizes(qid), nthread=1)
+    return xgb.train({**common, **own}, data, setting.get("rounds", ROUNDS))
+
+
+def xgboost(X, y, qid, setting):
+    """XGBoost's trees."""
+    model = booster(X, y, qid, setting)
+    model.set_param({"nthread": 1})
+    return model.inplace_predict, len(model.save_raw("ubj"))
+
+
+def xgboost_linear(X, y, qid, setting):
+    """XGBoost's gblinear, which cannot predict in place."""
+    import xgboost as xgb
+
+    model = booster(X, y, qid, {"booster": "gblinear", **setting})
+    return lambda rows: model.predict(xgb.DMatrix(rows, nthread=1)), len(model.save_raw("ubj"))
+
+
+def lightgbm(X, y, qid, setting):
+    """LightGBM's lambdarank."""
+    import lightgbm as lgb
+
+    common = {"objective": "lambdarank", "num_threads": 1, "verbosity": -1}
+    own = {key: value for key, value in setting.items() if key != "rounds"}
+    data = lgb.Dataset(X, y, group=group_sizes(qid), free_raw_data=True)
+    model = lgb.train({**common, **own}, data, setting.get("rounds", ROUNDS))
+    return lambda rows: model.predict(rows, num_threads=1), len(model.model_to_string())
+
+
+def rlscore(X, y, qid, setting):
+    """RLScore's query-wise RankRLS; by conjugate gradients where the rows are sparse."""
+    from rlscore.learner import CGRankRLS, QueryRankRLS
+
+    regularizer = setting["regparam"]
+    if sparse.issparse(X):
+        learner = CGRankRLS(X.astype(np.float64), y, regparam=regularizer, qids=qid)
+    else:
+        learner = QueryRankRLS(X.astype(np.float64), y, qid, regparam=regularizer)
+    weights = learner.predictor.W
+    return learner.predict, np.asarray(weights, dtype=np.float64).nbytes
+
+
+def dlib_pairs(X, y, qid):
+    """dlib's queries: relevant (label above the smallest) against the others."""
+    import dlib
+
+    def row(i):
+        if sparse.issparse(X):
+            a, b = X.indptr[i], X.indptr[i + 1]
+            pairs = zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True)
+            return dlib.sparse_vector([dlib.pair(j, v) for j, v in pairs])
+        return dlib.vector(X[i].tolist())
+
+    wide = sparse.issparse(X)
+    queries = dlib.sparse_ranking_pairs() if wide else dlib.ranking_pairs()
+    starts = np.r_[0, np.cumsum(group_sizes(qid))]
+    for a, b in zip(starts[:-1], starts[1:], strict=True):
+        relevant = y[a:b] > y[a:b].min()
+        if relevant.any():
+            pair = dlib.sparse_ranking_pair() if wide else dlib.ranking_pair()
+            for i in range(a, b):
+                (pair.relevant if relevant[i - a] else pair.nonrelevant).append(row(i))
+            queries.append(pair)
+    return queries
+
+
+def dlib(X, y, qid, setting):
+    """dlib's svm_rank_trainer."""
+    import dlib as library
+
+    queries = dlib_pairs(X, y, qid)
+    wide = sparse.issparse(X)
+    trainer = library.svm_rank_trainer_sparse() if wide else library.svm_rank_trainer()
+    trainer.c = setting["C"]
+    model = trainer.train(queries)
+    weights = np.zeros(X.shape[1])
+    learned = np.array(list(model.weights))
+    weights[: len(learned)] = learned
+    return lambda rows: rows @ weights, len(pickle.dumps(model))
+
+
+class TextRows:
+    """Rows in Vowpal Wabbit's text, written before the clock starts."""
+
+    def __init__(self, X, y, folder, name):
+        self.path = Path(folder) / name
+        rows = sparse.csr_matrix(X)
+        with self.path.open("w", encoding="ascii") as file:
+            for i, label in enumerate(y):
+                a, b = rows.indptr[i], rows.indptr[i + 1]
+                values = zip(rows.indices[a:b].tolist(), rows.data[a:b].tolist(), strict=True)
+                file.write(f"{label:g} | " + " ".join(f"{j}:{v:.6g}" for j, v in values) + "\n")
+
+
+def vowpal_wabbit(X, y, qid, setting):
+    """Vowpal Wabbit: pointwise, logistic where labels are binary, squared otherwise."""
+    from vowpalwabbit import Workspace
+
+    folder = tempfile.mkdtemp(dir=os.environ.get("RANKINE_WORKER_FOLDER"))
+    binary = len(np.unique(y)) == 2
+    loss = "logistic" if binary else "squared"
+    labels = np.where(y > y.min(), 1.0, -1.0) if binary else y
+    text = TextRows(X, labels, folder, "train.vw")
+    model = Path(folder) / "model.vw"
+    options = f"-b 20 --loss_function {loss} -l {setting['rate']} --quiet"
+    if setting["passes"] > 1:
+        options += f" --passes {setting['passes']} --cache_file {folder}/cache -k --holdout_off"
+
+    def train():
+        Workspace(f"-d {text.path} {options} -f {model}").finish()
+
+    def score(rows):
+        path = TextRows(rows, np.ones(rows.shape[0]), folder, "rows.vw").path
+        out = Path(folder) / "scores.txt"
+        command = f"-t -i {model} -d {path} -r {out} --quiet --loss_function {loss}"
+        Workspace(command).finish()
+        return np.loadtxt(out)
+
+    return Prepared(train, score, model)
+
+
+class Prepared:
+    """A learner whose input had to be written first: only ``train`` is on the clock."""
+
+    def __init__(self, train, score, model):
+        self.train, self.score, self.model = train, score, model
+
+    def result(self):
+        """What other learners return."""
+        return self.score, self.model.stat().st_size
+
+
+#: Learner -> function, and the package it comes from.
+LEARNERS = {
+    "scikit-learn SGD on pairs": (sgd_on_pairs, "sklearn"),
+    "XGBoost trees": (xgboost, "xgboost"),
+    "XGBoost gblinear": (xgboost_linear, "xgboost"),
+    "LightGBM lambdarank": (lightgbm, "lightgbm"),
+    "Vowpal Wabbit": (vowpal_wabbit, "vowpalwabbit"),
+    "RLScore": (rlscore, "rlscore"),
+    "dlib": (dlib, "dlib"),
+}
