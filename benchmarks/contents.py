@@ -119,6 +119,7 @@ CONTENTS = (
             "instead.mslr_like",
             "instead.letor_like",
             "instead.letor_fold",
+            "instead.click_log",
         ),
     ),
 )

@@ -105,7 +105,7 @@ def verdict(learners, reference):
         lead = (
             f"**Trees win on quality here**: {tree} is ahead by"
             if gap["mean"] > 0 and apart
-            else f"Trees lose on quality here: {tree} is ahead by"
+            else f"Trees lose on quality here: {tree} is at"
             if apart
             else f"Trees and linear rankers cannot be told apart on these queries: {tree} is at"
         )
