@@ -68,6 +68,11 @@ def test_train_predict_evaluate_agree_with_the_library(files, model):
     assert json.loads(shown)["metrics"]["ndcg@5"]["value"] == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_trained_model_names_its_data(files, model):
+    story = rankine.LinearModel.load(model).provenance["training"]
+    assert story["fingerprint"] == rankine.load(files / "train.txt").fingerprint
+
+
 def test_same_seed_writes_the_same_bytes(files, model, tmp_path):
     def trained(name, seed):
         out = tmp_path / name

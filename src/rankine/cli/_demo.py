@@ -83,6 +83,7 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
         scale="standard", lam=1e-3, random_state=seed, record_at=_RECORDED
     ).fit(train)
     clock = lap("training", clock)
+    ranker.training_ |= {"fingerprint": train.fingerprint}
     model = ranker.to_model()
     files["model"] = str(target / "model.rankine")
     model.save(files["model"])

@@ -60,6 +60,7 @@ def train_files(
                     held = rankine.load(run.valid, **{**options, "n_features": data.n_features})
                 extra = {} if start is None else {"coef_init": start.to_dense()}
                 estimator.fit(data, eval_set=held, callbacks=callbacks, **extra)
+                estimator.training_ |= {"fingerprint": data.fingerprint}
     model: LinearModel = replace(estimator.to_model(), base=options.get("base", 1))
     model.save(run.out)
     result = _result(estimator, model, run.out)

@@ -301,6 +301,7 @@ def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any
     parts: Parts = objective.parts
     for trial in kept:
         ranker = objective.space.ranker(trial.params).fit(parts.whole)
+        ranker.training_ |= {"fingerprint": parts.whole.fingerprint}
         if objective.limits.kept(objective.limits.costs(ranker.coef_, parts.whole)):
             return trial, ranker
     reasons = [t.user_attrs["reason"] for t in trials if "reason" in t.user_attrs]
