@@ -144,7 +144,9 @@ def _answer(results):
         f"little. {top} against the other losses, points of R@1 over random, mean +- standard "
         f"error over the logs: {said}. "
         + (
-            "This is the paper's order: listwise, pairwise, pointwise. "
+            "By the means this is the paper's order, listwise, pairwise, pointwise; the brackets "
+            "say which of the differences the logs tell apart. The shape of the generator was "
+            "settled while looking at the log of seed 1, the others were not looked at before. "
             if order
             else "The paper's order (listwise, pairwise, pointwise) is not reproduced on these "
             "logs: what is bought follows a softmax of a linear utility and every list is scaled "

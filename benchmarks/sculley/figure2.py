@@ -11,6 +11,7 @@ from benchmarks.real_data import letor_folders
 from benchmarks.timing import spread
 from benchmarks.workloads import letor_like
 from rankine import Dataset, RankSVM, SPDRanker
+from rankine.core.errors import DivergenceError
 from rankine.evaluation.letor_folds import Fold
 from rankine.losses import Hinge
 from rankine.metrics import evaluate
@@ -63,11 +64,18 @@ def best(rankers, fold):
 
 
 def recorded(fold, steps, seed, parameters):
-    """Objectives on both parts at half decades of steps."""
+    """Objectives on both parts at half decades of steps, as long as the weights are finite."""
     at = [int(s) for s in 10 ** np.arange(2, np.log10(steps) + 0.25, 0.5)]
-    ranker = SPDRanker(n_iter=at[-1], average=False, record_at=at, random_state=seed, **parameters)
-    ranker.fit(fold.train, eval_set=fold.test)
-    return ranker.record_
+    while True:
+        ranker = SPDRanker(
+            n_iter=at[-1], average=False, record_at=at, random_state=seed, **parameters
+        )
+        try:
+            ranker.fit(fold.train, eval_set=fold.test)
+        except DivergenceError:
+            at.pop()
+        else:
+            return ranker.record_
 
 
 def apart(fold, steps, seed, parameters):
@@ -108,13 +116,14 @@ def one_task(fold, steps, longest, seeds):
     lam = 2 * exact.lam_  # SPD's penalty has the factor 1/2
     pa = [SPDRanker("passive-aggressive", C=10.0**-k, random_state=0) for k in range(6)]
     C = best(pa, fold).C
-    curves = {}
+    curves, diverged = {}, {}
     for name, own in LEARNERS.items():
         parameters = {**own, "lam": lam, "C": C}
         lengths = [longest, *([steps] * (len(seeds) - 1))]
-        curves[name] = joined(
-            [recorded(fold, n, s, parameters) for n, s in zip(lengths, seeds, strict=True)]
-        )
+        runs = [recorded(fold, n, s, parameters) for n, s in zip(lengths, seeds, strict=True)]
+        curves[name] = joined(runs)
+        ends = zip(runs, lengths, strict=True)
+        diverged[name] = sum(2 * run[-1]["step"] < length for run, length in ends)
         print(name, file=sys.stderr, flush=True)
     for name, own in APART.items():
         runs = [apart(fold, min(steps, 10**6), s, {**own, "lam": lam}) for s in seeds]
@@ -126,6 +135,7 @@ def one_task(fold, steps, longest, seeds):
         "optimum_gap": exact.solution_.certificate["gap"],
         "optimum_on_test": objective(exact.coef_, fold.test, lam),
         "curves": curves,
+        "diverged": diverged,
     }
 
 
@@ -186,6 +196,11 @@ def outcome(found):
         late = [excess(found, n, last) for n in (name, "Pegasos")]
         worse = "worse" if late[0] > late[1] else "no worse"
         said.append(f"{name} is {better} than Pegasos at 10^3 and {worse} at {last:,}")
+    said += [
+        f"the weights of {name} stopped being finite in {count} of its runs, whose curves end there"
+        for name, count in found["diverged"].items()
+        if count
+    ]
     return "; ".join(said) + "."
 
 
