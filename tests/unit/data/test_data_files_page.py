@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import rankine
 from rankine.data.options import ReadOptions
 
 pytestmark = pytest.mark.docs
@@ -26,22 +25,3 @@ def test_every_option_named_exists_with_the_default_told():
     assert options["max_line_bytes"] == 16 * 2**20
     for name in re.findall(r"`(max_\w+|require_\w+)`", text):
         assert name in options
-
-
-def test_its_python_examples_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    import gzip
-
-    rows = b"2 qid:1 1:0.5 # a\n0 qid:1 2:1 # b\n"
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "day-1.txt").write_bytes(rows)
-    (tmp_path / "train.txt.gz").write_bytes(gzip.compress(rows))
-    (tmp_path / "train.txt").write_bytes(b"1 1:1\n" * (120 + 87 + 95))
-    (tmp_path / "train.txt.query").write_text("120\n182\n")
-    blocks = re.findall(r"```py(?:thon)?\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 2
-    scope = {"rankine": rankine}
-    for block in blocks:
-        exec(block, scope)  # noqa: S102 (our own page)
-    assert scope["data"].n_rows == 2
-    assert [block.n_features for block in scope["stream"]] == [136]
