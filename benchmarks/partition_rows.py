@@ -1,0 +1,94 @@
+"""What a row of a partition costs in every question that solvers ask, and what a task costs.
+
+    python -m benchmarks.partition_rows [--rows 200000] [--tasks 2000]
+
+CPU seconds of one thread on one partition in this process, best of several; the CPU seconds that
+client and scheduler, which share this process, spend on a task that does nothing.
+``docs/scaling.md`` is derived from these figures and from those of ``benchmarks.partitions``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import replace
+
+import rankine.distributed as rd
+from benchmarks.machine import save
+from benchmarks.partitions import WORKERS, true_weights, write_rows
+from benchmarks.timing import cpu_seconds, repeated
+from rankine.distributed.connect import connect
+from rankine.distributed.pair_parts import RiskRecipe, SquaresRecipe
+from rankine.solvers.pair_laplacian import PairLaplacian
+from rankine.solvers.pair_queries import PairQueries
+from rankine.transforms.scaling import Scaling
+
+
+def best(work, repeats=7):
+    """Least CPU seconds of several calls."""
+    return repeated(work, repeats)[0]["low"]
+
+
+def row_costs(n_rows):
+    """Microseconds a row for reading, indexing and every product."""
+    with tempfile.TemporaryDirectory() as folder:
+        (piece,) = rd.scan(write_rows(folder, n_rows), partition_bytes=2**40).pieces
+        found = {"read and decode": best(piece.load, 3)}
+        data = piece.load()
+    queries = PairQueries.build(data)
+    found["index of the pairs"] = best(lambda: PairQueries.build(replace(data)))
+    w, plain = 0.5 * true_weights(), Scaling("none")
+    hinge, squared = (
+        RiskRecipe(loss, "query", "tree", queries.totals, plain).build(data, 1, 0)
+        for loss in ("hinge", "squared_hinge")
+    )
+    totals = PairLaplacian(queries, "all", 1).totals
+    squares = SquaresRecipe("query", "all", totals, plain).build(data, 1, 0)
+    found["risk and gradient, hinge"] = best(lambda: hinge.risk(w))
+    found["risk and gradient, squared hinge"] = best(lambda: squared.curved_risk(w))
+    found["curvature product, squared hinge"] = best(lambda: squared.curvature_times(w, w))
+    found["least-squares product"] = best(lambda: squares.normal_times(w))
+    return {name: 1e6 * seconds / data.n_rows for name, seconds in found.items()}
+
+
+def nothing(number):
+    """A task that does nothing."""
+    return number
+
+
+def task_cost(n_tasks):
+    """CPU milliseconds of client and scheduler for a task that does nothing."""
+
+    def ask(count):
+        return client.gather(client.map(nothing, range(count), pure=False))
+
+    with connect(f"local:{WORKERS}") as client:
+        ask(100)
+        return 1e3 * cpu_seconds(lambda: ask(n_tasks))[0] / n_tasks
+
+
+def measure(n_rows, n_tasks):
+    found = {"rows": n_rows, "microseconds_a_row": row_costs(n_rows)}
+    found["cpu_milliseconds_a_task"] = task_cost(n_tasks)
+    print(found)
+    save("partition_rows", found)
+
+
+def quick():
+    measure(20_000, 200)
+
+
+def full():
+    measure(200_000, 2000)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--tasks", type=int, default=2000)
+    options = parser.parse_args()
+    measure(options.rows, options.tasks)
+
+
+if __name__ == "__main__":
+    main()
