@@ -23,6 +23,9 @@ from rankine.tune.watch import Watch, judge
 
 __all__ = ["Limits", "Objective"]
 
+#: Costs of nothing, for their logarithms: half a weight, a picosecond (in milliseconds).
+_LEAST = {"weights": 0.5, "latency": 1e-9}
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -58,7 +61,7 @@ class Limits:
         """Logarithm of cost over limit: at most 0 where the limit is kept."""
         limits = {"weights": self.max_weights, "latency": self.max_latency}
         return {
-            name: float(np.log(max(cost, 0.5) / float(limits[name] or 1.0)))
+            name: float(np.log(max(cost, _LEAST[name]) / float(limits[name] or 1.0)))
             for name, cost in costs.items()
         }
 

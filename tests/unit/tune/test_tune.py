@@ -19,6 +19,7 @@ from rankine.core.errors import (
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.search_space import Choice, Number
 from rankine.solvers.base import Solution
+from rankine.tune.objective import Limits
 from rankine.tune.parts import data_digest, make_parts
 
 
@@ -197,8 +198,12 @@ def test_limits_on_weights_are_kept():
 
 def test_a_limit_on_latency_is_kept():
     assert tune(max_latency=1e3, trials=2).best_value > 0.2
+    assert Limits(max_latency=0.009).kept({"latency": 4e-5})
+    assert not Limits(max_latency=4e-5).kept({"latency": 0.009})
+    assert Limits(max_weights=1).kept({"weights": 0.0})
+    assert not Limits(max_weights=1).kept({"weights": 2.0})
     with pytest.raises(ParameterError, match="max_latency"):
-        tune(max_latency=1e-9, trials=2)
+        tune(max_latency=1e-8, trials=2)
 
 
 def test_parts():
