@@ -42,7 +42,8 @@ def make_probes(
 ) -> Probes | None:
     """Four made-up rows over at most 16 of the weights, scored in plain Python.
 
-    None for a model without weights, and for transforms that this arithmetic does not know.
+    None for a model without weights or with weights near the largest number, and for transforms
+    that this arithmetic does not know.
     """
     if not indices or any(not isinstance(spec, ListRange) for spec in transforms):
         return None
@@ -51,9 +52,11 @@ def make_probes(
     width = range(len(kept))
     rows = [[((7 * i + 5 * k + i * k) % 17 - 8) / 4 for k in width] for i in range(_ROWS)]
     scaled = [_by_range(rows, k) if transforms else [row[k] for row in rows] for k in width]
-    scores = [math.fsum(values[p] * scaled[k][i] for k, p in enumerate(kept)) for i in range(_ROWS)]
-    if not all(map(math.isfinite, scores)):
+    terms = [[values[p] * scaled[k][i] for k, p in enumerate(kept)] for i in range(_ROWS)]
+    # Weights so large that a sum overflows cannot be tested by one.
+    if not math.isfinite(sum(abs(term) for row in terms for term in row)):
         return None
+    scores = [math.fsum(row) for row in terms]
     positions = tuple(int(indices[p]) for p in kept)
     return Probes(tuple(Probe(positions, tuple(row)) for row in rows), tuple(scores))
 

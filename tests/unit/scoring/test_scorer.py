@@ -276,3 +276,10 @@ def test_a_compact_model_scores_the_required_columns_alone():
     np.testing.assert_allclose(
         small.score(np.ascontiguousarray(X[:, model.indices])), Scorer(model).score(X), atol=1e-12
     )
+
+
+def test_weights_near_the_largest_number_make_a_model_without_stored_rows():
+    for weights in ([1.7e308, -1.7e308], [1.7e308] * 3, [1e308, 1.0, -1e308]):
+        model = LinearModel.from_weights(np.array(weights))
+        assert model.probes is None
+        assert LinearModel.from_bytes(model.to_bytes()).digest == model.digest
