@@ -111,13 +111,7 @@ def test_the_site_opens_from_the_file_system_and_searches(site):
     browser = Browser()
     try:
         for width in (390, 1280):
-            browser.call(
-                "Emulation.setDeviceMetricsOverride",
-                width=width,
-                height=800,
-                deviceScaleFactor=1,
-                mobile=width < 500,
-            )
+            browser.resize(width)
             for page in (
                 "index.html",
                 "start.html",

@@ -10,25 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from rankine.cli import _console
 from rankine.cli._output import require_folder
-from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from rankine.tune.result import TuningResult
 
-__all__ = ["read_space", "show_result", "tune_files"]
-
-
-def read_space(pairs: list[str]) -> dict[str, str]:
-    """``["lam=1e-6..1e-2:log"]`` as a mapping."""
-    space = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name.strip() or not text.strip():
-            raise ParameterError(
-                f"--space {pair!r} is not name=range", fix="Write --space lam=1e-6..1e-2:log"
-            )
-        space[name.strip()] = text.strip()
-    return space
+__all__ = ["show_result", "tune_files"]
 
 
 def tune_files(
@@ -38,24 +24,20 @@ def tune_files(
     *,
     out: str | None,
     plot: str | None,
-    max_latency: str | None,
-    settings: list[str],
+    study: str | None,
     **search: Any,
 ) -> TuningResult:
     """Read the files once, search, write the model and the plot."""
     import rankine
-    from rankine.cli._settings import parse_settings
-    from rankine.rankers.latency import parse_latency
     from rankine.rankers.plot_file import check_plot_file, save_axes
     from rankine.tune.extra import import_optuna
 
     import_optuna()
     require_folder("--out", out)
     require_folder("--plot", plot)
-    require_folder("--study", search["study"])
+    require_folder("--study", study)
     if plot is not None:
         check_plot_file(plot)
-    latency = None if max_latency is None else parse_latency(max_latency)
     data = rankine.load(paths, **options)
     held = None
     if valid is not None:
@@ -64,8 +46,7 @@ def tune_files(
         found: TuningResult = rankine.tune(
             data,
             valid=held,
-            parameters=parse_settings(settings),
-            max_latency=latency,
+            study=study,
             progress=report,
             **search,
         )

@@ -44,13 +44,7 @@ def browser():
 
 
 def show(browser, page, width, scheme="light"):
-    browser.call(
-        "Emulation.setDeviceMetricsOverride",
-        width=width,
-        height=800,
-        deviceScaleFactor=1,
-        mobile=width < 500,
-    )
+    browser.resize(width)
     feature = {"name": "prefers-color-scheme", "value": scheme}
     browser.call("Emulation.setEmulatedMedia", media="", features=[feature])
     browser.open(page.as_uri())

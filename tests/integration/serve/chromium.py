@@ -126,6 +126,16 @@ class Browser:
                 return found["result"]
             self.events.append(found)
 
+    def resize(self, width, height=800, scale=1):
+        """A window of that size; a narrow one is a phone's."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=scale,
+            mobile=width < 500,
+        )
+
     def evaluate(self, script):
         found = self.call(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True

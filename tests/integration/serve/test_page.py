@@ -136,13 +136,7 @@ def test_the_policy_lets_nothing_else_run(server, browser):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_in_light_and_dark(server, browser, scheme, tmp_path):
-    browser.call(
-        "Emulation.setDeviceMetricsOverride",
-        width=375,
-        height=740,
-        deviceScaleFactor=2,
-        mobile=True,
-    )
+    browser.resize(375, 740, scale=2)
     media = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.call("Emulation.setEmulatedMedia", features=media)
     try:

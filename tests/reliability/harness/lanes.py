@@ -14,15 +14,14 @@ import mmap
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import time
-import traceback
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reliability.harness.forked import fork
 from reliability.harness.outcome import Job, Outcome
 
 Trial = Callable[[Job], Outcome]
@@ -103,13 +102,8 @@ def _start(task: Task) -> Child:
     folder = Path(tempfile.mkdtemp(prefix=f"reliability-{task.kind}-"))
     pulse = mmap.mmap(-1, 8)
     pulse[:8] = task.first.to_bytes(8, "little")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid:
-        return Child(task, pid, folder, pulse)
-    code = 1
-    try:
+
+    def live() -> None:
         os.setsid()  # what the child starts can be ended with it
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
         os.dup2(log, 1)
@@ -123,13 +117,8 @@ def _start(task: Task) -> Child:
         where.mkdir()
         outcome = task.trial(Job(task.kind, task.seed, task.first, task.count, where, beat))
         (folder / "result.json").write_text(json.dumps(outcome.plain()))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+
+    return Child(task, fork(live), folder, pulse)
 
 
 def _look(child: Child) -> tuple[Result, Task | None] | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 import time
-import traceback
 from collections.abc import Callable
+
+from reliability.harness.forked import fork
 
 
 class Victim:
@@ -16,21 +16,12 @@ class Victim:
 
     def __init__(self, work: Callable[[Callable[[bytes], None]], None]) -> None:
         self._ear, mouth = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.pid = os.fork()
-        if self.pid == 0:
+
+        def live() -> None:
             os.close(self._ear)
-            code = 1
-            try:
-                work(lambda text: os.write(mouth, text) and None)
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
+            work(lambda text: os.write(mouth, text) and None)
+
+        self.pid = fork(live)
         os.close(mouth)
         self.status: int | None = None
 

@@ -58,7 +58,7 @@ def put(request, tmp_path):
     return write
 
 
-def refused(path, kind, line=None, column=None, match=None, **options):
+def assert_refused(path, kind, line=None, column=None, match=None, **options):
     with pytest.raises(kind, match=match) as caught:
         rankine.load(path, **options)
     error = caught.value
@@ -85,7 +85,7 @@ NULLS = {
 @pytest.mark.parametrize("column", list(NULLS))
 def test_a_null_is_named_with_row_and_column(put, column):
     path = put(table(**{column: NULLS[column]}))
-    error = refused(path, SchemaError, line=5, column=column, match="null")
+    error = assert_refused(path, SchemaError, line=5, column=column, match="null")
     assert "row 1 of it" in error.reason
 
 
@@ -96,21 +96,21 @@ def test_nulls_of_features_are_zero_when_asked(put):
     assert data.notes["missing_values"] == 1
     for column in ("label", "qid", "weight", "position", "docid"):
         bad = put(table(**{column: NULLS[column]}))
-        refused(bad, SchemaError, line=5, column=column, missing="zero")
+        assert_refused(bad, SchemaError, line=5, column=column, missing="zero")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("column", ["label", "a", "weight"])
 def test_values_that_are_not_finite(put, column, value):
     wrong = np.array([1, 1, 1, 1, 1, value], dtype=F32)
-    refused(put(table(**{column: wrong})), SchemaError, line=6, column=column)
+    assert_refused(put(table(**{column: wrong})), SchemaError, line=6, column=column)
 
 
 def test_nan_is_zero_when_asked_but_infinity_is_not(put):
     data = rankine.load(put(table(a=np.array([np.nan] * 6, F32))), missing="zero")
     assert data.X[:, 0].tolist() == [0] * 6
     assert data.notes["missing_values"] == 6
-    refused(put(table(a=np.array([np.inf] * 6, F32))), SchemaError, line=1, missing="zero")
+    assert_refused(put(table(a=np.array([np.inf] * 6, F32))), SchemaError, line=1, missing="zero")
 
 
 def test_bad_rows_are_skipped_and_counted_when_asked(put):
@@ -127,13 +127,13 @@ def test_bad_rows_are_skipped_and_counted_when_asked(put):
 
 
 def test_missing_columns_are_listed(put):
-    error = refused(put(table()), SchemaError, column="clicks", label="clicks")
+    error = assert_refused(put(table()), SchemaError, column="clicks", label="clicks")
     assert "'label', 'qid', 'a', 'b'" in error.reason
     assert "label=" in error.fix
-    refused(put(table()), SchemaError, column="session", query="session")
-    refused(put(table()), SchemaError, column="id", docid="id")
-    refused(put(table()), SchemaError, column="brand", columns=["brand"])
-    refused(put(table()), SchemaError, column="c", features=["a", "c"])
+    assert_refused(put(table()), SchemaError, column="session", query="session")
+    assert_refused(put(table()), SchemaError, column="id", docid="id")
+    assert_refused(put(table()), SchemaError, column="brand", columns=["brand"])
+    assert_refused(put(table()), SchemaError, column="c", features=["a", "c"])
 
 
 def test_columns_by_other_names(put):
@@ -171,7 +171,7 @@ WRONG_FEATURES = {
 
 @pytest.mark.parametrize("kind", list(WRONG_FEATURES))
 def test_features_of_a_wrong_type(put, kind):
-    error = refused(put(table(c=WRONG_FEATURES[kind])), SchemaError, column="c")
+    error = assert_refused(put(table(c=WRONG_FEATURES[kind])), SchemaError, column="c")
     assert "features=" in error.fix
     assert rankine.load(put(table(c=WRONG_FEATURES[kind])), features=["a", "b"]).n_features == 2
 
@@ -179,25 +179,25 @@ def test_features_of_a_wrong_type(put, kind):
 @pytest.mark.parametrize("role", ["label", "weight"])
 @pytest.mark.parametrize("kind", ["text", "decimal", "list", "time"])
 def test_numbers_of_a_wrong_type(put, role, kind):
-    refused(put(table(**{role: WRONG_FEATURES[kind]})), SchemaError, column=role)
+    assert_refused(put(table(**{role: WRONG_FEATURES[kind]})), SchemaError, column=role)
 
 
 @pytest.mark.parametrize("role", ["qid", "docid"])
 @pytest.mark.parametrize("kind", ["decimal", "list", "time", "binary", "null"])
 def test_ids_of_a_wrong_type(put, role, kind):
-    refused(put(table(**{role: WRONG_FEATURES[kind]})), SchemaError, column=role)
+    assert_refused(put(table(**{role: WRONG_FEATURES[kind]})), SchemaError, column=role)
 
 
 def test_float_query_ids_are_refused(put):
-    refused(put(table(qid=pa.array([1.0] * 6))), SchemaError, column="qid", match="double")
+    assert_refused(put(table(qid=pa.array([1.0] * 6))), SchemaError, column="qid", match="double")
 
 
 def test_extension_types_are_refused(tmp_path):
     path = str(tmp_path / "data.parquet")
     pq.write_table(table(c=pa.array([b"0" * 16] * 6, pa.uuid())), path)
-    refused(path, SchemaError, column="c")
-    refused(path, SchemaError, column="c", features=["a"], columns=["c"])
-    refused(path, SchemaError, column="c", features=["a"], query="c")
+    assert_refused(path, SchemaError, column="c")
+    assert_refused(path, SchemaError, column="c", features=["a"], columns=["c"])
+    assert_refused(path, SchemaError, column="c", features=["a"], query="c")
 
 
 #: Before version 21 pyarrow could not write views of strings to Parquet.
@@ -228,7 +228,7 @@ def test_query_ids_at_the_edges(put):
     edge = [-(2**63), -(2**63), 2**63 - 1, 2**63 - 1, 0, 0]
     assert rankine.load(put(table(qid=pa.array(edge)))).qid.tolist() == edge
     beyond = pa.array([0, 0, 0, 0, 0, 2**63], pa.uint64())
-    refused(put(table(qid=beyond)), SchemaError, line=6, column="qid", match="2\\^63")
+    assert_refused(put(table(qid=beyond)), SchemaError, line=6, column="qid", match="2\\^63")
 
 
 def test_dictionary_encoded_integers(put):
@@ -241,15 +241,15 @@ def test_integers_that_a_float_cannot_hold(put):
     assert rankine.load(put(table(a=exact))).X[0, 0] == 2**53
     for value in (2**53 + 1, -(2**53) - 1, 2**63 - 1):
         bad = pa.array([0, 0, 0, value, 0, 0])
-        refused(put(table(a=bad)), SchemaError, line=4, column="a", match="digits")
-        refused(put(table(label=bad)), SchemaError, line=4, column="label", match="digits")
-    refused(put(table(a=pa.array([2**24 + 1] * 6))), SchemaError, line=1, dtype="float32")
+        assert_refused(put(table(a=bad)), SchemaError, line=4, column="a", match="digits")
+        assert_refused(put(table(label=bad)), SchemaError, line=4, column="label", match="digits")
+    assert_refused(put(table(a=pa.array([2**24 + 1] * 6))), SchemaError, line=1, dtype="float32")
 
 
 def test_floats_too_large_for_float32(put):
     wide = put(table(a=pa.array([1.0, 1, 1, 1, 1e39, 1])))
     assert rankine.load(wide).X[4, 0] == 1e39
-    refused(wide, SchemaError, line=5, column="a", match="too large", dtype="float32")
+    assert_refused(wide, SchemaError, line=5, column="a", match="too large", dtype="float32")
 
 
 @pytest.mark.parametrize(
@@ -274,9 +274,9 @@ def test_stored_types_decide_the_matrix(put, kinds, expected):
 
 
 def test_negative_weights_and_low_positions(put):
-    refused(put(table(weight=[1.0, 1, 1, 1, 1, -1])), SchemaError, line=6, column="weight")
-    refused(put(table(position=[1, 2, 3, 0, 1, 2])), SchemaError, line=4, column="position")
-    refused(put(table(position=pa.array([1.0] * 6))), SchemaError, column="position")
+    assert_refused(put(table(weight=[1.0, 1, 1, 1, 1, -1])), SchemaError, line=6, column="weight")
+    assert_refused(put(table(position=[1, 2, 3, 0, 1, 2])), SchemaError, line=4, column="position")
+    assert_refused(put(table(position=pa.array([1.0] * 6))), SchemaError, column="position")
 
 
 def test_further_columns_of_every_kind(put):
@@ -300,7 +300,7 @@ def test_further_columns_of_every_kind(put):
 @pytest.mark.parametrize("kind", ["decimal", "list", "struct", "binary", "null"])
 def test_further_columns_of_a_wrong_type(put, kind):
     path = put(table(c=WRONG_FEATURES[kind]))
-    refused(path, SchemaError, column="c", columns=["c"])
+    assert_refused(path, SchemaError, column="c", columns=["c"])
 
 
 def test_nulls_in_further_columns(put):
@@ -313,7 +313,7 @@ def test_nulls_in_further_columns(put):
         )
     )
     for name in ("brand", "kind", "price", "new"):
-        refused(path, SchemaError, line=2, column=name, columns=[name], features=["a"])
+        assert_refused(path, SchemaError, line=2, column=name, columns=[name], features=["a"])
     data = rankine.load(
         path, columns=["brand", "kind", "price", "new"], features=["a"], missing="zero"
     )
@@ -339,13 +339,13 @@ def test_sparse_columns_by_other_names(put):
 
 
 def test_base_is_declared(put):
-    refused(
+    assert_refused(
         put(sparse_table(indices=[[0, 3], [2], [], [1], [4], [2, 4]])),
         SchemaError, line=1, column="indices", match="below the declared base 1",
     )  # fmt: skip
     data = rankine.load(put(sparse_table()), base=0)
     assert data.X.shape == (6, 5)
-    refused(
+    assert_refused(
         put(sparse_table(indices=[[-1, 3], [2], [], [1], [4], [2, 4]])),
         SchemaError, line=1, base=0,
     )  # fmt: skip
@@ -370,44 +370,44 @@ def test_duplicate_indices_are_refused(put):
             indices=[[1, 3], [2], [], [1], [4], row],
             values=[[1.0, 2.0], [3.0], [], [4.0], [5.0], [6.0, 7.0, 8.0]],
         ))  # fmt: skip
-        refused(path, SchemaError, line=6, column="indices", match="twice")
+        assert_refused(path, SchemaError, line=6, column="indices", match="twice")
 
 
 def test_indices_beyond_the_width(put):
     path = put(sparse_table())
-    refused(path, LimitError, line=5, column="indices", n_features=3)
+    assert_refused(path, LimitError, line=5, column="indices", n_features=3)
     assert rankine.load(path, n_features=9).X.shape == (6, 9)
-    refused(path, LimitError, line=5, max_features=3)
+    assert_refused(path, LimitError, line=5, max_features=3)
     for kind, value in ((pa.int64(), 2**31), (pa.int64(), 2**62), (pa.uint32(), 2**32 - 1)):
         lists = pa.array([[1], [2], [], [1], [4], [value]], pa.list_(kind))
         values = [[1.0], [2.0], [], [3.0], [4.0], [5.0]]
-        refused(put(sparse_table(lists, values)), LimitError, line=6, column="indices")
+        assert_refused(put(sparse_table(lists, values)), LimitError, line=6, column="indices")
 
 
 def test_lists_of_unequal_length(put):
     path = put(sparse_table(values=[[1.0, 2.0], [3.0], [], [4.0], [5.0, 5.5], [6.0, 7.0]]))
-    refused(path, SchemaError, line=5, column="values", match="2 values for 1 indices")
+    assert_refused(path, SchemaError, line=5, column="values", match="2 values for 1 indices")
     data = rankine.load(path, on_bad_row="skip")
     assert data.n_rows == 5
     assert data.X.toarray()[4].tolist() == [0, 6, 0, 7]
 
 
 def test_null_lists_and_null_items(put):
-    refused(put(sparse_table(
+    assert_refused(put(sparse_table(
         indices=[[1, 3], [2], None, [1], [4], [2, 4]],
         values=[[1.0, 2.0], [3.0], None, [4.0], [5.0], [6.0, 7.0]])),
         SchemaError, line=3, column="indices", match="null list")  # fmt: skip
-    refused(put(sparse_table(indices=[[1, 3], [2], [], [1], [4], [2, None]])),
+    assert_refused(put(sparse_table(indices=[[1, 3], [2], [], [1], [4], [2, None]])),
         SchemaError, line=6, column="indices", match="null index")  # fmt: skip
     nulls = put(sparse_table(values=[[1.0, 2.0], [3.0], [], [4.0], [5.0], [6.0, None]]))
-    refused(nulls, SchemaError, line=6, column="values", match="null")
+    assert_refused(nulls, SchemaError, line=6, column="values", match="null")
     assert rankine.load(nulls, missing="zero").X.toarray()[5].tolist() == [0, 6, 0, 0]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_sparse_values_that_are_not_finite(put, value):
     path = put(sparse_table(values=[[1.0, 2.0], [3.0], [], [4.0], [5.0], [6.0, value]]))
-    refused(path, SchemaError, line=6, column="values")
+    assert_refused(path, SchemaError, line=6, column="values")
 
 
 def test_sparse_types(put):
@@ -419,8 +419,8 @@ def test_sparse_types(put):
     assert data.X.dtype == np.float64
     assert data.X.indices.dtype == np.int32
     text = pa.array([["1"], ["2"], [], ["1"], ["4"], ["2"]], pa.list_(pa.string()))
-    refused(put(sparse_table(indices=text)), SchemaError, column="indices")
-    refused(put(sparse_table(values=text)), SchemaError, column="values")
+    assert_refused(put(sparse_table(indices=text)), SchemaError, column="indices")
+    assert_refused(put(sparse_table(values=text)), SchemaError, column="values")
 
 
 def test_no_rows_and_no_features(put):
@@ -437,18 +437,18 @@ def test_forced_storage(put):
     assert rankine.load(put(sparse_table()), dense=True).X.shape == (6, 4)
     assert rankine.load(put(table()), dense=False).X.nnz == 10
     wide = put(sparse_table(), size=2)
-    refused(wide, LimitError, dense=True, n_features=2**30, max_memory=2**20)
+    assert_refused(wide, LimitError, dense=True, n_features=2**30, max_memory=2**20)
 
 
 def test_widths_and_names(put):
-    refused(put(table()), SchemaError, match="n_features=3", n_features=3)
-    refused(put(table()), LimitError, match="max_features", max_features=1)
+    assert_refused(put(table()), SchemaError, match="n_features=3", n_features=3)
+    assert_refused(put(table()), LimitError, match="max_features", max_features=1)
     data = rankine.load(put(table()), feature_names=["x", "y"])
     assert data.feature_names == ("x", "y")
     with pytest.raises(ParameterError, match="twice"):
         rankine.load(put(table()), features=["a", "a"])
     two = pa.table([pa.array([1.0]), pa.array([2.0])], names=["a", "a"])
-    refused(put(two), SchemaError, match="two columns")
+    assert_refused(put(two), SchemaError, match="two columns")
 
 
 # -------------------------------------------------------------------- streams
@@ -523,12 +523,12 @@ def test_damaged_notes_are_refused(put):
     for raw in (b"{", b"[]", b'{"n_features": "x"}', b'{"n_features": -1}', b'{"other": 1}',
                 b'{"n_features": 2, "base": 1, "feature_names": ["a"]}'):  # fmt: skip
         noted = table().replace_schema_metadata({b"rankine": raw})
-        refused(put(noted), SchemaError, match="damaged")
+        assert_refused(put(noted), SchemaError, match="damaged")
 
 
 def test_a_base_other_than_the_noted_one(tmp_path):
     path = str(tmp_path / "data.parquet")
     data = rankine.Dataset.from_arrays(np.eye(3), [1, 2, 3])
     data.save(path, layout="sparse", base=0)
-    refused(path, SchemaError, match="count from 0")
+    assert_refused(path, SchemaError, match="count from 0")
     assert rankine.load(path, base=0).fingerprint == data.fingerprint

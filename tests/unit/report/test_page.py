@@ -44,7 +44,7 @@ class Page(HTMLParser):
         assert self.open.pop() == name
 
 
-def check(report):
+def assert_sound(report):
     """What holds for every page."""
     page = Page(report.html)
     names = {name for name, _ in page.elements}
@@ -70,7 +70,7 @@ def check(report):
 
 def test_the_page_of_a_model(tmp_path):
     report = rankine.report(fitted(), shop()[1], against=LinearModel.from_weights(np.ones(14)))
-    page = check(report)
+    page = assert_sound(report)
     for section in ("quality", "depth", "queries", "weights", "size", "gaps", "training", "data",
                     "origin"):  # fmt: skip
         assert section in page.ids
@@ -90,7 +90,7 @@ def test_the_page_of_a_model(tmp_path):
 def test_hostile_names_are_inert_and_short():
     model, data = hostile()
     report = rankine.report(model, data, title=HOSTILE[0], command=HOSTILE[1])
-    check(report)
+    assert_sound(report)
     assert "\u202e" not in report.html
     assert "\x1b" not in report.html
     assert "<script" not in report.html
@@ -122,14 +122,17 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_every_kind_of_model_and_data(case):
     model, data = CASES[case]
-    check(rankine.report(model, data))
+    report = rankine.report(model, data)
+    assert_sound(report)
+    assert report.figures["data"]["rows"] == data.n_rows
+    assert report.figures["origin"]["digest"] == model.digest
 
 
 def test_data_without_a_relevant_item():
     data = random_data(4, 5, 3)
     nothing = Dataset.from_arrays(data.X, np.zeros(20), data.qid)
     report = rankine.report(LinearModel.from_weights([1.0, 2.0, 3.0]), nothing)
-    check(report)
+    assert_sound(report)
     assert report.figures["data"]["without_pairs"] == 4
 
 
@@ -137,7 +140,7 @@ def test_labels_that_the_metric_refuses_fall_back_to_pairs():
     data = random_data(5, 6, 2)
     real = Dataset.from_arrays(data.X, data.X[:, 0] - 0.3, data.qid)
     report = rankine.report(LinearModel.from_weights([1.0, 0.1]), real)
-    check(report)
+    assert_sound(report)
     assert "ndcg@10" in report.figures["refused"]
     assert report.figures["headline"][0]["metric"] == "pairwise-error"
     assert "cannot be measured here" in report.html
@@ -152,7 +155,7 @@ def test_positions_weights_and_reader_notes_are_told():
     )
     told = replace(full, notes={"rows_skipped": 17}, sources=("a.txt", "b.txt"))
     report = rankine.report(LinearModel.from_weights([1.0, 0.5, -1.0]), told)
-    check(report)
+    assert_sound(report)
     assert "rows skipped</bdi>: 17" in report.html
     assert [s["name"] for s in report.figures["headline"][0]["systems"]][1] == "order as shown"
 
@@ -199,7 +202,7 @@ def test_a_model_of_a_raw_log(tmp_path):
     )
     made.model.save(tmp_path / "log.rankine")
     report = rankine.report(tmp_path / "log.rankine", log)
-    check(report)
+    assert_sound(report)
     groups = {group["column"] for group in report.figures["weights"]["groups"]}
     assert groups == {"price", "shop", "brand"}
     kinds = report.figures["headline"][0]["kinds"]
@@ -211,7 +214,7 @@ def test_a_model_of_a_raw_log(tmp_path):
 def test_one_topic_of_a_bundle():
     bundle = ModelBundle.from_weights({"earn": [1.0, 0.0], "grain": [0.0, 2.0]})
     data = random_data(5, 6, 2)
-    check(rankine.report(bundle, data, topic="grain"))
+    assert_sound(rankine.report(bundle, data, topic="grain"))
     with pytest.raises(ParameterError, match="bundle of 2 models"):
         rankine.report(bundle, data)
 

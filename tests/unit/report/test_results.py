@@ -9,7 +9,7 @@ import rankine
 from rankine import LeastSquaresRanker
 from rankine.evaluation.letor import TABLE, FoldResult, LetorResult, MethodResult, TaskResult
 from unit.report.report_cases import HOSTILE, fitted, shop
-from unit.report.test_page import check
+from unit.report.test_page import assert_sound
 
 
 def test_a_comparison():
@@ -17,20 +17,20 @@ def test_a_comparison():
     systems = {"model": fitted(), HOSTILE[0]: test.X[:, 0], "shown": -test.position.astype(float)}
     found = [rankine.compare(systems, test, m, n_resamples=200) for m in ("ndcg@10", "map")]
     report = rankine.report(found)
-    check(report)
+    assert_sound(report)
     plain = report.figures["comparisons"][0]
     assert plain == found[0].to_dict()
     for pair in found[0].pairs:
         assert f"{abs(pair.difference):.4f}" in report.html
     assert f"{found[1].systems[0].mean:.4f}" in report.html
-    check(rankine.report(found[0]))
+    assert_sound(rankine.report(found[0]))
 
 
 def test_a_path():
     train, test = shop()
     path = rankine.DominationRanker(scale="standard").path(train, eval_set=test, n_steps=5)
     report = rankine.report(path)
-    check(report)
+    assert_sound(report)
     assert report.figures["steps"] == path.records()
     best = path.best()
     assert f"{path.values[best]:.4f}" in report.html
@@ -48,7 +48,7 @@ def tuned():
 
 def test_a_search(tuned):
     report = rankine.report(tuned)
-    page = check(report)
+    page = assert_sound(report)
     assert {"trials", "parameters", "table", "weights", "origin"} <= set(page.ids)
     assert report.figures["best_value"] == tuned.best_value
     assert f"{tuned.best_value:.4f}" in report.html
@@ -73,7 +73,7 @@ def test_the_letor_protocol():
     ]
     result = LetorResult("map", tasks)
     report = rankine.report(result)
-    check(report)
+    assert_sound(report)
     for task in tasks:
         assert f"{task.methods[0].means['map']:.4f}" in report.html
     assert report.figures["tasks"][1]["methods"][0]["means"] == dict(tasks[1].methods[0].means)
