@@ -11,7 +11,6 @@ PROGRAMS = {
     "RANKINE_SOFIA_ML": "sofia-ml",
     "RANKINE_SVM_RANK": "SVMrank's svm_rank_learn",
     "RANKINE_LIBLINEAR_RANKSVM": "liblinear-ranksvm's train",
-    "RANKINE_DLIB": "a dlib svm_rank_trainer program",
     "RANKINE_VW": "Vowpal Wabbit's vw",
 }
 

@@ -7,23 +7,27 @@ import re
 import subprocess
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.airola.utilities import LAM, SEED, TOL, generated
+from benchmarks.instead.comparison import PYTHON, versions
+from benchmarks.instead.comparison import run as run_learner
+from benchmarks.instead.rows import write
 from benchmarks.papers import table
 from benchmarks.peers import absent_programs, program
-from benchmarks.timing import cpu_seconds, exponent
+from benchmarks.timing import exponent, median_and_range, ratio, repeated, spread
 from rankine import Dataset, RankSVM
 from rankine.data.formats import writer_for
 from rankine.metrics import evaluate
 
 TITLE = "Beside other programs"
-QUICK = {"largest": 4_000, "test": 1_000, "patience": 5.0}
-FULL = {"largest": 256_000, "test": 20_000, "patience": 60.0}
+QUICK = {"largest": 4_000, "test": 1_000, "patience": 5.0, "repetitions": 1}
+FULL = {"largest": 256_000, "test": 20_000, "patience": 60.0, "repetitions": 3}
 
-SVM_RANK, LIBLINEAR, DLIB = "RANKINE_SVM_RANK", "RANKINE_LIBLINEAR_RANKSVM", "RANKINE_DLIB"
+SVM_RANK, LIBLINEAR = "RANKINE_SVM_RANK", "RANKINE_LIBLINEAR_RANKSVM"
 
 
 def child_seconds(command):
@@ -58,21 +62,13 @@ def liblinear(path, text, folder, m):
     return taken, dict(enumerate(map(float, body.split())))
 
 
-def dlib(path, text, folder, m):
-    """A program called as: program DATA MODEL LAM TOL; it writes one weight a line."""
-    model = Path(folder, "model")
-    taken, _ = child_seconds([path, str(text), str(model), repr(LAM), repr(TOL)])
-    return taken, dict(enumerate(map(float, model.read_text(encoding="utf-8").split())))
-
-
 PEERS = {
     "SVMrank": (SVM_RANK, svm_rank),
     "liblinear-ranksvm": (LIBLINEAR, liblinear),
-    "dlib": (DLIB, dlib),
 }
 
 
-def ours(text, task, **parameters):
+def ours(text, task, repetitions, **parameters):
     """The same from the same file: reading, training and test error."""
 
     def fit():
@@ -81,7 +77,7 @@ def ours(text, task, **parameters):
         data = load(text, n_features=task.X.shape[1])
         return RankSVM(lam=LAM, tol=TOL, n_threads=1, **parameters).fit(data)
 
-    seconds, ranker = cpu_seconds(fit)
+    seconds, ranker = repeated(fit, repetitions, warm=False)
     return {"seconds": seconds, "test_error": error(task, ranker.coef_)}
 
 
@@ -90,9 +86,39 @@ def error(task, coef):
     return float(evaluate("pairwise-error", task.y_test, task.X_test @ coef))
 
 
-def measure(largest, test, patience):
+def two_grades(task, m, patience, repetitions):
+    """dlib knows relevant and other rows alone: utilities above the smallest against the rest.
+
+    dlib minimises |w|^2 / 2 + C R(w) to a gap of epsilon in the mean over pairs R; from memory.
+    """
+    y, y_test = (np.where(v > task.y.min(), 1.0, 0.0) for v in (task.y, task.y_test))
+    task = task._replace(y=y, y_test=y_test)
+    fit = partial(RankSVM(lam=LAM, tol=TOL, n_threads=1).fit, task.X[:m], y[:m])
+    seconds, ranker = repeated(fit, repetitions)
+    found = {"rankine, hinge": {"seconds": seconds, "test_error": error(task, ranker.coef_)}}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part, rows in (("train", slice(m)), ("vali", slice(1))):
+            write(folder, part, task.X[rows], y[rows], np.zeros(len(y[rows]), dtype=np.int64))
+        write(folder, "test", task.X_test, y_test, np.zeros(len(y_test), dtype=np.int64))
+        setting = {"C": 1 / (2 * LAM), "epsilon": TOL}
+        runs = run_learner(folder, "dlib", [setting] * repetitions, 4 * patience, 0)
+        reasons = [run["reason"] for run in runs if "reason" in run]
+        if reasons:
+            found["dlib"] = {"reason": reasons[0]}
+        else:
+            scores = np.load(folder / f"{runs[0]['id']}.test.npy")
+            found["dlib"] = {
+                "seconds": spread(run["cpu_seconds"] for run in runs),
+                "test_error": float(evaluate("pairwise-error", y_test, scores)),
+            }
+    return found
+
+
+def measure(largest, test, patience, repetitions):
     task = generated(largest, test)
     found, slow = [], set()
+    dlib = versions()["dlib"]
     for m in [1000 * 2**k for k in range(20) if 1000 * 2**k <= largest]:
         data = Dataset.from_arrays(task.X[:m], task.y[:m])
         entry = {"rows": m, "methods": {}}
@@ -100,29 +126,46 @@ def measure(largest, test, patience):
             text = Path(folder, "data.svm")
             writer_for(text).write_blocks([data], text)
             if m == 1000:
-                ours(text, task), ours(text, task, loss="squared_hinge")  # compile
-            entry["methods"]["rankine, hinge"] = ours(text, task)
-            entry["methods"]["rankine, squared hinge"] = ours(text, task, loss="squared_hinge")
+                ours(text, task, 1), ours(text, task, 1, loss="squared_hinge")  # compile
+            for loss in ("hinge", "squared_hinge"):
+                name = f"rankine, {loss.replace('_', ' ')}"
+                entry["methods"][name] = ours(text, task, repetitions, loss=loss)
             for name, (variable, run) in PEERS.items():
                 path = program(variable)
                 if path is None or name in slow:
                     continue
                 begun = time.monotonic()
-                seconds, weights = run(path, text, folder, m)
+                runs = [run(path, text, folder, m) for _ in range(repetitions)]
+                elapsed, weights = (time.monotonic() - begun) / repetitions, runs[0][1]
                 coef = np.zeros(task.X.shape[1])
                 kept = {j: v for j, v in weights.items() if j < len(coef)}
                 coef[list(kept)] = list(kept.values())
+                seconds = spread(taken for taken, _ in runs)
                 entry["methods"][name] = {"seconds": seconds, "test_error": error(task, coef)}
-                if 4 * (time.monotonic() - begun) > patience:
+                if 4 * elapsed > patience:
                     slow.add(name)
+        if dlib and "dlib" not in slow:
+            begun = time.monotonic()
+            entry["two_grades"] = two_grades(task, m, patience, repetitions)
+            slower = 4 * (time.monotonic() - begun) / repetitions > patience
+            if slower or "reason" in entry["two_grades"]["dlib"]:
+                slow.add("dlib")
         found.append(entry)
         print(entry, flush=True)
     return {
         "seeds": [SEED],
-        "repetitions": 1,
+        "repetitions": repetitions,
         "sizes": found,
-        "absent": absent_programs(*(variable for variable, _ in PEERS.values())),
+        "absent": [
+            *absent_programs(*(variable for variable, _ in PEERS.values())),
+            *([] if dlib else [f"dlib (no dlib in the Python that {PYTHON} names)"]),
+        ],
     }
+
+
+def cell(measured):
+    """Seconds and test error as text."""
+    return f"{median_and_range(measured['seconds'], '.3g')}; {measured['test_error']:.4f}"
 
 
 def words(results):
@@ -134,11 +177,12 @@ def words(results):
         cells = []
         for name in names:
             own = e["methods"].get(name)
-            cells.append(f"{own['seconds']:.2f} ({own['test_error']:.4f})" if own else "")
+            cells.append(cell(own) if own else "")
         rows.append([f"{e['rows']:,}", *cells])
     said = [
         (
-            f"CPU seconds in all, reading the text included, and test error; lam = {LAM:g}, tol = "
+            f"CPU seconds in all, reading the text included, median (lowest to highest); then test "
+            f"error; lam = {LAM:g}, tol = "
             f"{TOL:g} on the mean over pairs. liblinear-ranksvm minimises the squared hinge and "
             "counts tied pairs in its C, so that it is regularised more strongly where labels "
             "are tied."
@@ -150,13 +194,42 @@ def words(results):
         last = kept[-1]["methods"]
         own = "rankine, squared hinge" if name == "liblinear-ranksvm" else "rankine, hinge"
         grown = kept[2:] if len(kept) > 3 else kept
-        slope = exponent([e["rows"] for e in grown], [e["methods"][name]["seconds"] for e in grown])
+        slope = exponent(
+            [e["rows"] for e in grown], [e["methods"][name]["seconds"]["median"] for e in grown]
+        )
         ratios.append(
-            f"{name} takes {last[name]['seconds'] / last[own]['seconds']:.1f} times as long as "
-            f"rankine at {kept[-1]['rows']:,} rows (exponent {slope:.2f})"
+            f"{name} takes {ratio(last[name]['seconds'], last[own]['seconds']):.1f} times as "
+            f"long as rankine at {kept[-1]['rows']:,} rows (exponent {slope:.2f})"
         )
     parts = [*said, table(("rows", *names), rows)]
-    return "\n\n".join([*parts, "; ".join(ratios) + "."] if ratios else parts)
+    if ratios:
+        parts.append("; ".join(ratios) + ".")
+    return "\n\n".join([*parts, *words_of_two_grades(entries)])
+
+
+def words_of_two_grades(entries):
+    """dlib's part, where it was there."""
+    kept = [e for e in entries if "two_grades" in e]
+    if not kept:
+        return []
+    rows = []
+    for e in kept:
+        cells = []
+        for name in ("rankine, hinge", "dlib"):
+            own = e["two_grades"][name]
+            cells.append(own["reason"] if "reason" in own else cell(own))
+        rows.append([f"{e['rows']:,}", *cells])
+    last = [e for e in kept if "reason" not in e["two_grades"]["dlib"]][-1]
+    ours, dlib = (last["two_grades"][name]["seconds"] for name in ("rankine, hinge", "dlib"))
+    return [
+        (
+            "dlib's trainer knows relevant rows and others, no utilities: here every utility "
+            "above the smallest is relevant, for both. CPU seconds of training from rows in "
+            "memory, and test error."
+        ),
+        table(("rows", "rankine, hinge", "dlib"), rows),
+        f"dlib takes {ratio(dlib, ours):.1f} times as long as rankine at {last['rows']:,} rows.",
+    ]
 
 
 def draw(results):
@@ -167,7 +240,7 @@ def draw(results):
     for colour, name in zip(COLOURS, names, strict=False):
         kept = [e for e in results["sizes"] if name in e["methods"]]
         if kept:
-            values = [e["methods"][name]["seconds"] for e in kept]
+            values = [e["methods"][name]["seconds"]["median"] for e in kept]
             line(ax, [e["rows"] for e in kept], values, name, colour)
     axis(ax, "rows", "CPU s, reading included", logx=True, logy=True)
     label_lines(ax)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -131,18 +133,32 @@ def dlib_pairs(X, y, qid):
 
 
 def dlib(X, y, qid, setting):
-    """dlib's svm_rank_trainer."""
+    """dlib's svm_rank_trainer, from rows in its own containers."""
     import dlib as library
 
     queries = dlib_pairs(X, y, qid)
-    wide = sparse.issparse(X)
-    trainer = library.svm_rank_trainer_sparse() if wide else library.svm_rank_trainer()
+    trainer = (
+        library.svm_rank_trainer_sparse() if sparse.issparse(X) else library.svm_rank_trainer()
+    )
     trainer.c = setting["C"]
-    model = trainer.train(queries)
-    weights = np.zeros(X.shape[1])
-    learned = np.array(list(model.weights))
-    weights[: len(learned)] = learned
-    return lambda rows: rows @ weights, len(pickle.dumps(model))
+    if "epsilon" in setting:
+        trainer.epsilon = setting["epsilon"]
+    model = None
+
+    def train():
+        nonlocal model
+        model = trainer.train(queries)
+
+    def result():
+        weights = np.zeros(X.shape[1])
+        if sparse.issparse(X):
+            for one in model.weights:
+                weights[one.first] = one.second
+        else:
+            weights[:] = list(model.weights)
+        return lambda rows: rows @ weights, len(pickle.dumps(model))
+
+    return Prepared(train, result)
 
 
 class TextRows:
@@ -182,18 +198,15 @@ def vowpal_wabbit(X, y, qid, setting):
         Workspace(command).finish()
         return np.loadtxt(out)
 
-    return Prepared(train, score, model)
+    return Prepared(train, lambda: (score, model.stat().st_size))
 
 
-class Prepared:
-    """A learner whose input had to be written first: only ``train`` is on the clock."""
+class Prepared(NamedTuple):
+    """A learner whose input had to be made first: only ``train`` is on the clock."""
 
-    def __init__(self, train, score, model):
-        self.train, self.score, self.model = train, score, model
-
-    def result(self):
-        """What other learners return."""
-        return self.score, self.model.stat().st_size
+    train: Callable[[], None]
+    #: What other learners return, after training.
+    result: Callable[[], tuple]
 
 
 #: Learner -> function, and the package it comes from.

@@ -148,6 +148,14 @@ def outcome(found):
     stopped = [f"{found['gammas'][k]:g}" for k in range(len(conditions)) if k not in both]
     if stopped:
         said.append(f"GDM does not converge in time at gamma = {', '.join(stopped)}")
+    late = [f"{found['gammas'][k]:g}" for k in range(len(conditions))
+            if methods["eGDM"]["converged"][k]["low"] < 1]  # fmt: skip
+    if late:
+        said.append(
+            f"eGDM does not converge in time at gamma = {', '.join(late)}: its momentum is so "
+            "close to 1 there that the error first grows for about sqrt(condition) steps before it "
+            "falls, and the best point so far (an error of 0.5 is that of the start) is returned"
+        )
     cg = [
         middle[k] / max(methods["CG"]["iterations"][k]["median"], 1) for k in range(len(conditions))
     ]
