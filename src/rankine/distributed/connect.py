@@ -18,6 +18,9 @@ PATIENCE = 10.0
 WORKER_PATIENCE = 60.0
 #: Deaths of workers after which a local cluster gives a task up.
 ALLOWED_FAILURES = 10
+#: Milliseconds between looks for workers that are gone for good, and how long one must be gone.
+RENEWAL = 1000
+GONE = "3s"
 
 
 @contextmanager
@@ -67,7 +70,10 @@ def _local(count: int, options: dict[str, Any]) -> Iterator[Any]:
     distributed = require_dask()
     import dask
 
-    settings = {"distributed.scheduler.allowed-failures": ALLOWED_FAILURES}
+    settings = {
+        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
+        "distributed.deploy.lost-worker-timeout": GONE,
+    }
     chosen = {
         "threads_per_worker": 1,
         "dashboard_address": "127.0.0.1:0",
@@ -78,8 +84,27 @@ def _local(count: int, options: dict[str, Any]) -> Iterator[Any]:
         dask.config.set(settings),
         distributed.LocalCluster(n_workers=count, processes=True, **chosen) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
+        _renewed(cluster),
     ):
         yield client
+
+
+@contextmanager
+def _renewed(cluster: Any) -> Iterator[None]:
+    """Keep a local cluster at its number of workers.
+
+    A nanny starts its worker again when that dies, but gives up for good when it dies while it is
+    being started; the cluster then goes on with one worker fewer, in the end with none.
+    """
+    from tornado.ioloop import PeriodicCallback
+
+    # Asking for the number that is planned already makes the cluster replace what it has lost.
+    renewal = PeriodicCallback(lambda: cluster.scale(len(cluster.plan)), RENEWAL)
+    cluster.loop.add_callback(renewal.start)
+    try:
+        yield
+    finally:
+        cluster.loop.add_callback(renewal.stop)
 
 
 def _require_workers(client: Any, address: str) -> None:

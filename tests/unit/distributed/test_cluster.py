@@ -112,6 +112,21 @@ class Assassin:
         return Part()
 
 
+def test_a_worker_that_is_gone_for_good_is_replaced(parts, expected):
+    """A nanny gives up when its worker is killed while it starts; the last one must not be lost."""
+    with connect("local:1", memory_limit="1GB") as client:
+        (nanny,) = client.cluster.workers.values()
+        lost = set(client.scheduler_info()["workers"])
+
+        def give_up(progress):
+            if progress.step == 2:
+                client.sync(nanny.close)
+
+        ranker = clone(HINGE).fit(parts.on(client, timeout=100), callbacks=[give_up])
+        assert not lost & set(client.scheduler_info()["workers"])
+    np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+
+
 def test_workers_that_join_and_leave_change_nothing(parts, client, expected):
     def scale(progress):
         if progress.step == 2:
