@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import rankine
+from corpus.found_tables import FOUND, damaged
 from rankine.core.errors import DataError
 from rankine.data import Dataset
 from reference.byte_mutants import mutate
@@ -93,6 +94,11 @@ def trial(job: Job) -> Outcome:
     good = numbers(seed_data())
     seeds = write_seeds(job.folder)
     contents = {path: path.read_bytes() for path in seeds}
+    for suffix, *change in FOUND:
+        seed = job.folder / f"seed.{suffix}"
+        path = job.folder / f"found{seed.suffix}"
+        path.write_bytes(damaged(contents[seed], *change))
+        _read(outcome, path, good, f"{seed.name} {change}", read_is_a_fault=True)
     before = peak_mb()
     for case, rng in job.cases(outcome):
         seed = rng.choice(seeds)
@@ -105,7 +111,9 @@ def trial(job: Job) -> Outcome:
     return outcome
 
 
-def _read(outcome: Outcome, path: Path, good: tuple, story: str) -> None:
+def _read(
+    outcome: Outcome, path: Path, good: tuple, story: str, *, read_is_a_fault: bool = False
+) -> None:
     try:
         found = numbers(rankine.load(path, max_memory=2**30))
     except DataError as error:
@@ -115,7 +123,9 @@ def _read(outcome: Outcome, path: Path, good: tuple, story: str) -> None:
     except Exception as error:
         outcome.fail("crashes", f"{story}: {error!r}")
     else:
-        if found == good:
+        if read_is_a_fault:
+            outcome.fail("accepted", story)
+        elif found == good:
             outcome.counts["same"] += 1
         elif path.suffix.startswith(".arrow") and found == arrow_numbers(path):
             outcome.counts["no checksum"] += 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rankine.data.options import ReadOptions
 
-__all__ = ["GuardedStream", "check_file"]
+__all__ = ["GuardedStream", "check_file", "first_message"]
 
 #: Expansion is not judged below this size: small data may be very repetitive.
 RATIO_FREE = 64 * 2**20
@@ -143,6 +143,16 @@ def check_file(raw: pa.NativeFile, options: ReadOptions, file: str) -> None:
             file,
             what,
         )
+
+
+def first_message(raw: pa.NativeFile) -> bytes:
+    """The message after the magic bytes of an IPC file, which holds its schema."""
+    start = 8
+    prefix = 8 if raw.read_at(4, start) == _END_MARK[:4] else 4
+    length = int.from_bytes(raw.read_at(4, start + prefix - 4), "little", signed=True)
+    if not 0 < length <= raw.size() - start - prefix:
+        raise ValueError(f"a first message of {length} bytes")
+    return bytes(raw.read_at(prefix + length, start))
 
 
 def _read_body(raw: pa.NativeFile, start: int, place: int, count: int) -> bytes:

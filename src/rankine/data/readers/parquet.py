@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,6 +128,8 @@ class ParquetRows:
         self._raw = raw
         self.name = name
         self._options = options
+        #: Row groups, as the footer says.
+        self.groups: list[RowGroup] = read_footer(raw, name)
         with arrow_errors(name, "the Parquet footer", FileKindError):
             limits = {"thrift_string_size_limit": 2**26, "thrift_container_size_limit": 2**20}
             schema = pq.ParquetFile(raw, **limits).schema_arrow
@@ -143,11 +144,6 @@ class ParquetRows:
                 page_checksum_verification=True,
                 **limits,
             )
-
-    @cached_property
-    def groups(self) -> list[RowGroup]:
-        """Row groups, as the footer says."""
-        return read_footer(self._raw, self.name)
 
     def bounded_groups(self) -> list[RowGroup]:
         """Row groups with the smallest and largest values of their columns."""

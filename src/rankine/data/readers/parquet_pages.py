@@ -28,8 +28,10 @@ _HEADER_BYTES = 2048
 _MAX_HEADER_BYTES = 2**22
 _WIDE = frozenset((2, 5))  # physical types of eight bytes: INT64, DOUBLE
 _CHUNK = {1: INT, 3: [TEXT], 5: INT, 7: INT, 9: INT, 11: INT}
-_FOOTER = {3: INT, 4: [{1: [{3: _CHUNK}], 3: INT}]}
-_WITH_BOUNDS = {3: INT, 4: [{1: [{3: {**_CHUNK, 12: {5: BYTES, 6: BYTES}}}], 3: INT}]}
+_SCHEMA = [{4: TEXT, 5: INT}]
+_FOOTER = {2: _SCHEMA, 3: INT, 4: [{1: [{3: _CHUNK}], 3: INT}]}
+_BOUNDED_CHUNK = {**_CHUNK, 12: {5: BYTES, 6: BYTES}}
+_WITH_BOUNDS = {2: _SCHEMA, 3: INT, 4: [{1: [{3: _BOUNDED_CHUNK}], 3: INT}]}
 _PAGE = {2: INT, 3: INT, 5: {1: INT}, 8: {1: INT}}
 
 
@@ -84,11 +86,44 @@ def read_footer(raw: pa.NativeFile, file: str, *, bounds: bool = False) -> list[
         counted = sum(group.n_rows for group in groups)
         if found[3] != counted:
             raise ValueError(f"{found[3]} rows in all, but {counted} in its row groups")
+        _check_names(_leaves(found[2]), groups)
     except (KeyError, IndexError, ValueError) as error:
         raise FileKindError(
             f"the Parquet footer is damaged: {error}", fix="Fetch or write it again", file=file
         ) from error
     return groups
+
+
+def _leaves(schema: list[dict[int, Any]]) -> list[tuple[str, ...]]:
+    """Paths of the columns of a schema, which is stored depth first, its root at the start."""
+    paths: list[tuple[str, ...]] = []
+    above: list[tuple[tuple[str, ...], int]] = [((), schema[0].get(5, 0))]
+    for element in schema[1:]:
+        while above and above[-1][1] == 0:
+            above.pop()
+        path, left = above[-1]
+        above[-1] = (path, left - 1)
+        path = (*path, element[4])
+        if element.get(5, 0) > 0:
+            above.append((path, element[5]))
+        else:
+            paths.append(path)
+    return paths
+
+
+def _check_names(paths: list[tuple[str, ...]], groups: list[RowGroup]) -> None:
+    """A footer has no checksum, but names every column in its schema and in each row group."""
+    for number, group in enumerate(groups):
+        held = [chunk.path for chunk in group.chunks]
+        if held != paths:
+            twins = zip(paths, held, strict=False)
+            first = next((f"{'.'.join(b)!r}, {'.'.join(a)!r} in" for a, b in twins if a != b), None)
+            what = (
+                f"{first} the schema"
+                if first
+                else f"{len(held)} columns, {len(paths)} in the schema"
+            )
+            raise ValueError(f"row group {number} holds {what}")
 
 
 def _chunk(fields: dict[int, Any]) -> Chunk:
