@@ -72,3 +72,31 @@ def test_row_groups_end_with_queries(tmp_path):
         assert statistics.min == last + 1
         last = statistics.max
     assert last == 39
+
+
+def test_names_inside_lists_and_structs_agree_with_pyarrow(tmp_path):
+    path = tmp_path / "x.parquet"
+    table = pa.table(
+        {
+            "label": [0.0, 1.0],
+            "pair": [{"a": 1, "b": {"c": [1.5], "d": "x"}}] * 2,
+            "list": [[[1, 2], [3]], []],
+            "map": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64())),
+            "last": [1, 2],
+        }
+    )
+    pq.write_table(table, path, row_group_size=1)
+    schema = pq.ParquetFile(path).schema
+    paths = [schema.column(k).path for k in range(len(schema))]
+    for group in read_footer(pa.OSFile(str(path)), "x"):
+        assert [".".join(chunk.path) for chunk in group.chunks] == paths
+
+
+def test_a_column_renamed_in_one_place_is_refused(path):
+    whole = path.read_bytes()
+    names = [at for at in range(len(whole)) if whole.startswith(b"label", at)]
+    assert len(names) == 4  # the schema and three row groups; Arrow's own copy is in base64
+    for at in names:
+        path.write_bytes(whole[:at] + b"lebal" + whole[at + 5 :])
+        with pytest.raises(FileKindError, match=r"row group \d holds '(label|lebal)', '(le|la)"):
+            rankine.load(path)

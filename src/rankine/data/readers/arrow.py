@@ -13,7 +13,7 @@ from rankine.data.progress import Meter
 from rankine.data.readers.arrow_errors import arrow_errors, open_seekable
 from rankine.data.readers.column_plan import plan_columns
 from rankine.data.readers.columns import batch_to_dataset, validate
-from rankine.data.readers.ipc_guard import GuardedStream, check_file, first_message
+from rankine.data.readers.ipc_guard import GuardedStream, check_file
 from rankine.data.readers.list_rows import highest_index
 from rankine.data.readers.row_faults import Place
 
@@ -70,10 +70,16 @@ def _open(source: Source, options: ReadOptions) -> Iterator[_Opened]:
     with ExitStack() as stack:
         if source.head().startswith(FILE_MAGIC):
             raw = stack.enter_context(open_seekable(source, "an Arrow file"))
-            check_file(raw, options, source.name)
+            first = check_file(raw, options, source.name)
             with arrow_errors(source.name, "the Arrow schema", FileKindError):
                 file = pa.ipc.open_file(raw)
-            _check_schemas(raw, file.schema, source.name)
+            # The format has no checksum, but holds its schema before the batches and after.
+            if not first.equals(file.schema, check_metadata=True):
+                raise FileKindError(
+                    "the schema at its start and the one at its end differ: the file is damaged",
+                    fix="Fetch or write it again",
+                    file=source.name,
+                )
             batches = (file.get_batch(k) for k in range(file.num_record_batches))
             yield _Opened(file.schema, batches, raw.tell)
         else:
@@ -82,18 +88,6 @@ def _open(source: Source, options: ReadOptions) -> Iterator[_Opened]:
             with arrow_errors(source.name, "the Arrow schema", FileKindError):
                 stream = pa.ipc.open_stream(pa.PythonFile(guarded, "r"))
             yield _Opened(stream.schema, stream, lambda: guarded.consumed)
-
-
-def _check_schemas(raw: pa.NativeFile, schema: pa.Schema, name: str) -> None:
-    """An IPC file has no checksum, but holds its schema twice: before the batches and after."""
-    with arrow_errors(name, "the Arrow schema", FileKindError):
-        first = pa.ipc.read_schema(pa.py_buffer(first_message(raw)))
-    if not first.equals(schema, check_metadata=True):
-        raise FileKindError(
-            "the schema at its start and the one at its end differ: the file is damaged",
-            fix="Fetch or write it again",
-            file=name,
-        )
 
 
 def _parts(

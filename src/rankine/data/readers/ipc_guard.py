@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rankine.data.options import ReadOptions
 
-__all__ = ["GuardedStream", "check_file", "first_message"]
+__all__ = ["GuardedStream", "check_file"]
 
 #: Expansion is not judged below this size: small data may be very repetitive.
 RATIO_FREE = 64 * 2**20
@@ -64,6 +64,7 @@ class GuardedStream(io.RawIOBase):
         self._options = options
         self._pending = memoryview(b"")
         self._number = 0
+        self._nodes = -1
         with arrow_errors(file, "the Arrow stream"):
             self._messages = pa.ipc.MessageReader.open_stream(pa.PythonFile(self._source, "r"))
 
@@ -103,7 +104,10 @@ class GuardedStream(io.RawIOBase):
                 self._options,
                 self._file,
                 what,
+                self._nodes,
             )
+            if message.type == "schema":
+                self._nodes = _nodes(pa.ipc.read_schema(message))
             self._pending = memoryview(message.serialize()).cast("B")
         self._number += 1
         return True
@@ -117,8 +121,11 @@ class GuardedStream(io.RawIOBase):
             )
 
 
-def check_file(raw: pa.NativeFile, options: ReadOptions, file: str) -> None:
-    """Check every message that the index of an IPC file names; this is what Arrow will decode."""
+def check_file(raw: pa.NativeFile, options: ReadOptions, file: str) -> pa.Schema:
+    """Check every message that the index of an IPC file names; this is what Arrow will decode.
+
+    Returns the schema at the start of the file; the index has another copy, which must be equal.
+    """
     size = raw.size()
     try:
         length = struct.unpack("<i", raw.read_at(4, size - 10))[0]
@@ -130,10 +137,12 @@ def check_file(raw: pa.NativeFile, options: ReadOptions, file: str) -> None:
         raise FileKindError(
             f"not a complete Arrow file: {error}", fix="Fetch or write it again", file=file
         ) from error
+    with arrow_errors(file, "the Arrow schema", FileKindError):
+        schema = pa.ipc.read_schema(pa.py_buffer(_first_message(raw)))
     for number, (place, head, body) in enumerate(blocks):
         what = f"record batch {number} of the index"
         if min(place, body) < 0 or head < 8 or place + head + body > size:
-            raise _damaged(what, file)
+            raise _damaged(f"{what} lies outside the file", file)
         prefix = 8 if raw.read_at(4, place) == _END_MARK[:4] else 4
         check_message(
             raw.read_at(head - prefix, place + prefix),
@@ -142,10 +151,21 @@ def check_file(raw: pa.NativeFile, options: ReadOptions, file: str) -> None:
             options,
             file,
             what,
+            _nodes(schema),
         )
+    return schema
 
 
-def first_message(raw: pa.NativeFile) -> bytes:
+def _nodes(fields: pa.Schema | pa.DataType) -> int:
+    """Columns of a record batch, those inside lists and structs included."""
+    if isinstance(fields, pa.BaseExtensionType):
+        return _nodes(fields.storage_type)
+    if isinstance(fields, pa.Schema):
+        return sum(1 + _nodes(field.type) for field in fields)
+    return sum(1 + _nodes(fields.field(k).type) for k in range(fields.num_fields))
+
+
+def _first_message(raw: pa.NativeFile) -> bytes:
     """The message after the magic bytes of an IPC file, which holds its schema."""
     start = 8
     prefix = 8 if raw.read_at(4, start) == _END_MARK[:4] else 4
@@ -166,12 +186,15 @@ def check_message(
     options: ReadOptions,
     file: str,
     what: str,
+    nodes: int,
 ) -> None:
-    """Refuse a message whose ``held`` bytes of body would expand too far."""
+    """Refuse a batch of other columns than the schema's, or that would expand too far."""
     try:
-        expanded = _expanded_bytes(metadata, held, read)
+        message = Table.root(metadata)
+        _check_columns(message, nodes)
+        expanded = _expanded_bytes(message, held, read)
     except (struct.error, IndexError, ValueError, OSError) as error:
-        raise _damaged(what, file) from error
+        raise _damaged(f"{what} is damaged: {error}", file) from error
     limit = min(max(RATIO_FREE, options.max_ratio * held), options.memory_limit // 2)
     if expanded > limit:
         raise LimitError(
@@ -181,13 +204,21 @@ def check_message(
         )
 
 
-def _damaged(what: str, file: str) -> SchemaError:
-    return SchemaError(f"{what} is damaged", fix="Write the file again", file=file)
+def _damaged(reason: str, file: str) -> SchemaError:
+    return SchemaError(reason, fix="Write the file again", file=file)
 
 
-def _expanded_bytes(metadata: bytes, held: int, read: Callable[[int, int], bytes]) -> int:
+def _check_columns(message: Table, nodes: int) -> None:
+    """Arrow would pass over the columns that a schema has lost."""
+    batch = message.child(2)
+    if message.number(1, "B") == _BATCH and batch is not None:
+        held = len(batch.structs(1, "qq"))
+        if held != nodes:
+            raise ValueError(f"{held} columns where the schema has {nodes}")
+
+
+def _expanded_bytes(message: Table, held: int, read: Callable[[int, int], bytes]) -> int:
     """Sum of the lengths that the compressed buffers of a batch state."""
-    message = Table.root(metadata)
     kind = message.number(1, "B")
     batch = message.child(2)
     if batch is not None and kind == _DICTIONARY:
