@@ -5,7 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+from rankine.core.terminal import live_console
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rankine.data.options import ReadOptions
     from rankine.data.sources import Source
 
@@ -34,7 +38,11 @@ class Meter:
         if self._bar is None:
             if time.monotonic() - self._started < _PATIENCE:
                 return
-            self._bar, self._task = _open_bar(f"{self._verb} {self._name}", self._size)
+            console = live_console()
+            if console is None:
+                self._wanted = False
+                return
+            self._bar, self._task = _open_bar(console, f"{self._verb} {self._name}", self._size)
         self._bar.update(self._task, completed=consumed)
 
     def __enter__(self) -> Self:
@@ -45,12 +53,10 @@ class Meter:
             self._bar.stop()
 
 
-def _open_bar(text: str, total: int | None) -> tuple[Any, Any]:
-    from rich.console import Console
+def _open_bar(console: Console, text: str, total: int | None) -> tuple[Any, Any]:
     from rich.markup import escape
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -58,7 +64,6 @@ def _open_bar(text: str, total: int | None) -> tuple[Any, Any]:
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=not (console.is_terminal or console.is_jupyter),  # else it leaves an empty line
     )
     bar.start()
     return bar, bar.add_task(escape(text), total=total)

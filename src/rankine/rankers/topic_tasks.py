@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rankine.core.errors import NoPairsError
+from rankine.core.terminal import live_console
 from rankine.data.dataset import row_scores
 from rankine.rankers.domination_task import task_levels
 from rankine.rankers.topic_data import Collection, HeldOut
@@ -190,12 +191,12 @@ class progress_bar:  # noqa: N801 - used as a with-statement
         self.bar: Any = None
 
     def __enter__(self) -> list[Callback]:
-        if not self.wanted:
+        console = live_console() if self.wanted else None
+        if console is None:
             return []
-        from rich.console import Console
         from rich.progress import Progress as RichProgress
 
-        self.bar = RichProgress(console=Console(stderr=True), transient=True)
+        self.bar = RichProgress(console=console, transient=True)
         self.bar.start()
         task = self.bar.add_task("topics", total=self.total)
 
