@@ -75,9 +75,10 @@ bench: $(STAMP)
 bench-full: $(STAMP)
 	$(BIN)/python -m benchmarks --full
 
-# docs/results.md and its figures, from the stored results
+# docs/results.md with its pictures, and the figures in other pages, from the stored results
 results: $(STAMP)
 	$(BIN)/python -m benchmarks.page
+	$(BIN)/python -m tools.docs.figures
 
 clean:
 	rm -rf $(VENV) dist build site demo-output .mypy_cache .ruff_cache .pytest_cache

@@ -1,22 +1,27 @@
-r"""Figures from ``benchmarks/results``, written into the pages while they are built.
+r"""Figures from ``benchmarks/results`` in the pages: ``python -m tools.docs.figures`` writes them.
 
-``{= FILE: path / to / value | FORMAT =}`` becomes the value; a path that is not there stops the
-build, so that no page can go on showing a figure that nobody measured. In a table the bar is
-written ``\|``.
+The value stands between ``<!--= FILE: path / to / value | FORMAT -->`` and ``<!-- -->``; a path
+that is not there is an error, and a test compares every value with its file, so that no page can
+go on showing a figure that nobody measured. In a table the bar is written ``\|``. Tables stand
+between ``<!-- figures NAME -->`` and ``<!-- end NAME -->``.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from tools.docs.includes import ROOT
 
-__all__ = ["figure", "fill_in", "latency", "rankers_compared"]
+__all__ = ["figure", "fill_in", "pages"]
 
-_FIGURE = re.compile(r"\{= *(\S+?): *(.+?) *(?:\\?\| *(\S+) *)?=\}")
+_FIGURE = re.compile(r"(<!--= *(\S+?): *(.+?) *(?:\\?\| *(\S+) *)?-->).*?(<!-- -->)")
+_TABLE = re.compile(r"^(<!-- figures (\S+) -->\n).*?^(<!-- end \2 -->)$", re.MULTILINE | re.DOTALL)
 _TASKS = {
     "graded lists": "graded lists, 64 dense features",
     "click lists": "lists with one purchase, 2^20 hashed features",
@@ -51,10 +56,21 @@ def figure(name: str, path: str) -> Any:
 
 
 def fill_in(markdown: str) -> str:
-    """Replace every figure of a page."""
-    return _FIGURE.sub(
-        lambda found: format(figure(found.group(1), found.group(2)), found.group(3) or ""), markdown
-    )
+    """Write every figure of a page anew."""
+
+    def value(found: re.Match[str]) -> str:
+        opening, name, path, form, closing = found.groups()
+        return f"{opening}{format(figure(name, path), form or '')}{closing}"
+
+    def table(found: re.Match[str]) -> str:
+        return f"{found.group(1)}\n{TABLES[found.group(2)]().strip()}\n\n{found.group(3)}"
+
+    return _TABLE.sub(table, _FIGURE.sub(value, markdown))
+
+
+def pages() -> list[Path]:
+    """Every page that may hold figures."""
+    return sorted((ROOT / "docs").rglob("*.md"))
 
 
 def rankers_compared() -> str:
@@ -90,3 +106,25 @@ def latency() -> str:
     ]
     lines += [f"| {int(size):,} | {time:.2g} |" for size, time in fetched.items()]
     return "\n".join(lines)
+
+
+#: Name of a table -> what makes it.
+TABLES: dict[str, Callable[[], str]] = {
+    "rankers-compared": rankers_compared,
+    "latency": latency,
+}
+
+
+def main() -> int:
+    """Write the figures of all pages."""
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        filled = fill_in(text)
+        if filled != text:
+            path.write_text(filled, encoding="utf-8")
+            print(f"written: {path}")  # noqa: T201 - what a script says
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

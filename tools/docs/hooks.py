@@ -12,7 +12,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tools.docs.cli_reference import cli_reference
 from tools.docs.decisions import decisions
-from tools.docs.figures import fill_in, latency, rankers_compared
 from tools.docs.includes import ROOT, include
 from tools.docs.mathml import formulas_to_mathml
 
@@ -20,8 +19,6 @@ from tools.docs.mathml import formulas_to_mathml
 GENERATED: dict[str, Callable[[], str]] = {
     "cli-reference": cli_reference,
     "decisions": decisions,
-    "latency": latency,
-    "rankers-compared": rankers_compared,
 }
 _GENERATED = re.compile(r"^<!-- generated (\S+) -->$", re.MULTILINE)
 _PICTURE = re.compile(r'<p><img alt="([^"]*)" src="([^":]*pictures/[^":]+\.svg)"\s*/?></p>')
@@ -30,7 +27,7 @@ _PICTURE = re.compile(r'<p><img alt="([^"]*)" src="([^":]*pictures/[^":]+\.svg)"
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Fill in what is written elsewhere or made from the code."""
     source = page.file.src_uri
-    whole = fill_in(include(markdown, source))
+    whole = include(markdown, source)
     return _GENERATED.sub(lambda found: GENERATED[found.group(1)](), whole)
 
 
