@@ -70,5 +70,5 @@ def words(results):
         f"(The paper's exact peer, SVM-perf-roc: {exact[0]:.4f}, {exact[1]:.2f} s.)",
         f"Over {len(results['topics'])} rare topics of the same rows:",
         rare.summary_table(results["summary"]),
-        rare.outcome(results["summary"]),
+        rare.outcome(results),
     ])  # fmt: skip

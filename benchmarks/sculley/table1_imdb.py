@@ -40,5 +40,5 @@ def words(results):
         f"{results['test_rows']:,} others for testing; cross-validation on "
         f"{size['tune_rows']:,} training plots."),
         rare.summary_table(results["summary"]),
-        rare.outcome(results["summary"]),
+        rare.outcome(results),
     ])  # fmt: skip

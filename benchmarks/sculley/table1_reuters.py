@@ -40,5 +40,5 @@ def words(results):
         f"{results['test_rows']:,} documents of the standard test part; parameters by three-fold "
         "cross-validation on the training part."),
         rare.summary_table(results["summary"]),
-        rare.outcome(results["summary"]),
+        rare.outcome(results),
     ])  # fmt: skip
