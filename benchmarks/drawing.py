@@ -79,15 +79,15 @@ def label_lines(ax, *, room=0.3, apart=0.062):
         ends.append(to_share.transform(inside[-1] if len(inside) else points[0]))
     heights = moved_apart(np.array([end[1] for end in ends]), apart)
     for curve, end, height in zip(curves, ends, heights, strict=True):
-        point_to(ax, curve.get_label(), end, height, curve.get_color())
+        point_to(ax, curve.get_label(), end, (end[0] + 0.03, height), curve.get_color())
 
 
-def point_to(ax, name, place, height, colour):
-    """A name to the right of a place (shares of the axes), at some height, a thin line between."""
+def point_to(ax, name, place, start, colour):
+    """A name that starts somewhere (shares of the axes), and a thin line to its place."""
     text = ax.annotate(
         name,
-        xy=(place[0], place[1]),
-        xytext=(place[0] + 0.03, height),
+        xy=tuple(place),
+        xytext=tuple(start),
         xycoords="axes fraction",
         textcoords="axes fraction",
         va="center",
@@ -113,6 +113,41 @@ def moved_apart(heights, least):
     result = np.empty_like(heights)
     result[order] = placed
     return result
+
+
+#: Size of a letter and of a point as shares of a panel's width and height.
+LETTER, POINT = (0.0165, 0.05), (0.022, 0.03)
+#: Distances of a name from its point that are tried, nearest first, and the ways to go.
+DISTANCES = (0.03, 0.06, 0.1, 0.14, 0.19, 0.25, 0.32, 0.4, 0.5)
+WAYS = ((1, 0), (1, 1), (1, -1), (-1, 0), (-1, 1), (-1, -1), (0, 1), (0, -1), (2, 1), (2, -1))
+
+
+def free_places(names, places):
+    """Where each name can start so that it covers no point and no other name.
+
+    Names are placed one after the other, each as near to its point as it can be.
+    """
+    taken = [(x - POINT[0], y - POINT[1], x + POINT[0], y + POINT[1]) for x, y in places]
+    found = {}
+    for k in sorted(range(len(names)), key=lambda k: places[k][::-1], reverse=True):
+        width = LETTER[0] * len(names[k])
+        boxes = (_box(places[k], distance, way, width) for distance in DISTANCES for way in WAYS)
+        inside = [b for b in boxes if b[0] > 0.0 and b[1] > 0.0 and b[3] < 1.0 and b[2] < 1.05]
+        box = next((b for b in inside if not any(_overlap(b, t) for t in taken)), inside[0])
+        taken.append(box)
+        found[k] = (box[0], (box[1] + box[3]) / 2)
+    return [found[k] for k in range(len(names))]
+
+
+def _box(place, distance, way, width):
+    """Left, bottom, right and top of a name at a distance from its point."""
+    x, y = place[0] + distance * way[0], place[1] + distance * way[1]
+    left = x if way[0] > 0 else x - width if way[0] < 0 else x - width / 2
+    return left, y - LETTER[1] / 2, left + width, y + LETTER[1] / 2
+
+
+def _overlap(a, b):
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def save_figure(figure, path, source):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from benchmarks.drawing import COLOURS, axis, moved_apart, panels, point_to
+from benchmarks.drawing import COLOURS, axis, free_places, panels, point_to
 from benchmarks.instead.comparison import TREES
 from benchmarks.papers import table
 from benchmarks.timing import median_and_range
@@ -158,13 +156,13 @@ def draw(results):
 
 
 def _name_points(ax, points, colours):
-    """Names beside their points, moved apart where they would overlap."""
+    """Names beside their points, where they cover neither a point nor another name."""
     left, right = ax.get_xlim()
-    ax.set_xlim(left / 1.2, right * (right / left) ** 0.55)
+    ax.set_xlim(left / 1.2, right * (right / left) ** 0.3)
     ax.margins(y=0.12)
     ax.set_ylim(ax.get_ylim())
     to_share = ax.transScale + ax.transLimits
-    places = np.array([to_share.transform((x, y)) for _, x, y in points])
-    heights = moved_apart(places[:, 1], 0.06)
-    for (name, _, _), (x, y), height in zip(points, places, heights, strict=True):
-        point_to(ax, name, (x, y), height, colours[name])
+    places = [tuple(to_share.transform((x, y))) for _, x, y in points]
+    names = [name for name, _, _ in points]
+    for name, place, at in zip(names, places, free_places(names, places), strict=True):
+        point_to(ax, name, place, at, colours[name])

@@ -7,7 +7,16 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from benchmarks.drawing import axis, label_lines, line, moved_apart, panels, save_figure
+from benchmarks.drawing import (
+    LETTER,
+    axis,
+    free_places,
+    label_lines,
+    line,
+    moved_apart,
+    panels,
+    save_figure,
+)
 
 
 @pytest.mark.parametrize("heights", [[0.5, 0.5, 0.5], [0.0, 0.01, 1.0], [1.0, 0.99, 0.98, 0.97]])
@@ -46,3 +55,20 @@ def test_the_same_figure_is_the_same_file(tmp_path):
         save_figure(figure, tmp_path / "f.svg", "sha256:abc")
         texts.append((tmp_path / "f.svg").read_text())
     assert texts[0] == texts[1]
+
+
+def test_names_cover_neither_points_nor_each_other():
+    rng = np.random.default_rng(0)
+    names = [f"learner number {k}" for k in range(12)]
+    places = [tuple(p) for p in rng.uniform([0.05, 0.1], [0.6, 0.9], (12, 2))]
+    starts = free_places(names, places)
+    boxes = [
+        (x, y - LETTER[1] / 2, x + LETTER[0] * len(name), y + LETTER[1] / 2)
+        for name, (x, y) in zip(names, starts, strict=True)
+    ]
+    for k, (left, bottom, right, top) in enumerate(boxes):
+        for x, y in places:
+            assert not (left < x < right and bottom < y < top)
+        for other in boxes[:k]:
+            apart = left >= other[2] or other[0] >= right or bottom >= other[3] or other[1] >= top
+            assert apart
