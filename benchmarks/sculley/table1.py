@@ -71,4 +71,5 @@ def words(results):
         f"Over {len(results['topics'])} rare topics of the same rows:",
         rare.summary_table(results["summary"]),
         rare.outcome(results),
+        rare.REMARK,
     ])  # fmt: skip
