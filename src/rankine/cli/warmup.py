@@ -31,7 +31,7 @@ def warmup(
     import time
 
     from rankine.cli._warmup import warm_parts
-    from rankine.kernels.compile import cache_folder
+    from rankine.kernels.compile import user_cache
     from rankine.rankers.registry import RANKERS
 
     started = time.perf_counter()
@@ -42,7 +42,7 @@ def warmup(
         seconds[name] = round(time.perf_counter() - begun, 2)
         _console.say(f"{name}: {seconds[name]:.2f} s")
     result: dict[str, Any] = {
-        "cache": cache_folder(),
+        "cache": str(user_cache()),
         "parts": seconds,
         "seconds": round(time.perf_counter() - started, 2),
     }
