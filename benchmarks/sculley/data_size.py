@@ -22,6 +22,8 @@ FULL = {
 SEED = 1
 LEARNERS = ("pegasos", "sgd-svm", "passive-aggressive", "romma", "hybrid")
 STEPS = 100_000
+#: Below so many rows the few positives are soon separated, and RankSVM has hardly anything to do.
+MANY = 100_000
 
 
 def one_fit(X, y, learner):
@@ -55,10 +57,6 @@ def measure(sizes, rows, repetitions):
         found.append(entry)
         print(entry, flush=True)
     return {"seeds": [SEED], "repetitions": repetitions, "sizes": found}
-
-
-#: Below so many rows the few positives are soon separated, and RankSVM has hardly anything to do.
-MANY = 100_000
 
 
 def growth(entries, pick):

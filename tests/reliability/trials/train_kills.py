@@ -87,9 +87,13 @@ def trial(job: Job) -> Outcome:
             variant, left = case // KILLS % len(VARIANTS), KILLS
             shutil.rmtree(folder, ignore_errors=True)
         options = VARIANTS[variant]
-        while not _killed(path, options, folder, rng.uniform(0.0, 0.25)):
+        ended = _kill(path, options, folder, rng.uniform(0.0, 0.25))
+        while ended == 0:
             shutil.rmtree(folder)  # it was quicker than the killer: once more, from nothing
-        outcome.counts["killed at work"] += 1
+            ended = _kill(path, options, folder, rng.uniform(0.0, 0.25))
+        story = f"{job.name(case)}: {options} ended with {ended}"
+        outcome.require(ended is None, "lost", story)
+        outcome.counts["killed at work"] += ended is None
         left -= 1
         last = case == job.first + job.count - 1
         if left and not last:
@@ -110,12 +114,12 @@ def trial(job: Job) -> Outcome:
     return outcome
 
 
-def _killed(path, options, folder, seconds) -> bool:
-    """Train for so long, then kill; False when the training was done before."""
+def _kill(path, options, folder, seconds) -> int | None:
+    """Train for so long, then kill; how the training ended where it had ended by itself."""
     victim = Victim(lambda say: _work(say, path, options, folder, 0.01))
     victim.hear()
     time.sleep(seconds)
-    return victim.kill()
+    return None if victim.kill() else victim.status
 
 
 def _work(say, path, options, folder, pause):

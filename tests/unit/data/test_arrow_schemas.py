@@ -52,6 +52,10 @@ def test_nested_and_dictionary_columns_count_as_arrow_counts_them(tmp_path):
         "map": pa.array([[("k", 1)]] * rows, pa.map_(pa.string(), pa.int64())),
         "fixed": pa.array([[1, 2]] * rows, pa.list_(pa.int64(), 2)),
         "nothing": pa.nulls(rows),
+        "large": pa.array([[1]] * rows, pa.large_list(pa.int64())),
+        "either": pa.UnionArray.from_sparse(
+            pa.array([0] * rows, pa.int8()), [pa.array([1] * rows), pa.array(["x"] * rows)]
+        ),
     }
     table = pa.table(content)
     for suffix, kind in (("arrow", pa.ipc.new_file), ("arrows", pa.ipc.new_stream)):
