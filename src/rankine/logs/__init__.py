@@ -1,0 +1,1 @@
+"""Raw logs: what users saw, clicked and bought."""
