@@ -20,7 +20,7 @@ from rankine.data.dataset import Dataset
 from rankine.data.expressions import parse_expression
 from rankine.data.open import scan
 
-__all__ = ["ClickLog", "encode", "read_clicks"]
+__all__ = ["ClickLog", "coec", "encode", "read_clicks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +138,55 @@ def read_clicks(
         None if search is None else encode(found[search], search)[0],
         {name: np.asarray(found[name]) for name in columns},
     )
+
+
+def coec(
+    log: ClickLog, propensity: Sequence[float] = (), *, shrinkage: float | None = None
+) -> NDArray[np.float64]:
+    """Clicks over expected clicks of each row's search-item pair: a label without position bias.
+
+    A pair with C clicks and E expected ones has the label ``(C + a) / (E + a)``: 1 is average, and
+    a pair that was hardly shown stays near it. E sums the chance of a click at the positions where
+    the pair was shown: the log's click rate there, or ``propensity`` times one common rate (better
+    where good items stand high, since the click rate at a position also says what stands there).
+
+    Parameters
+    ----------
+    log
+        With positions and items.
+    propensity
+        By position, from ``estimate_propensity``; its last value holds for all beyond it.
+    shrinkage
+        a, in expected clicks. None: by moments, where pairs differ from the average with variance
+        1/a, ``1/a = (sum (C - E)^2 - sum E) / sum E^2``.
+
+    Examples
+    --------
+    >>> log = read_clicks({"session": [1, 1, 2, 2], "position": [1, 2, 1, 2],
+    ...                    "item": ["a", "b", "b", "a"], "clicked": [1, 0, 1, 1]}, item="item")
+    >>> coec(log, shrinkage=1.0).round(3).tolist()
+    [1.2, 0.8, 0.8, 1.2]
+    """
+    clicks = np.bincount(log.pair, weights=log.clicked)
+    expected = np.bincount(log.pair, weights=expected_clicks(log, propensity))
+    if shrinkage is None:
+        extra = float(((clicks - expected) ** 2 - expected).sum() / (expected**2).sum())
+        shrinkage = 1 / max(extra, 1e-6)
+    if not shrinkage > 0:
+        raise ParameterError(f"shrinkage={shrinkage} is not positive", fix="Use 1.0, or leave out")
+    return ((clicks + shrinkage) / (expected + shrinkage))[log.pair]
+
+
+def expected_clicks(log: ClickLog, propensity: Sequence[float] = ()) -> NDArray[np.float64]:
+    """Chance of a click on an average item at the position of each row; sums to the clicks."""
+    place = log.shown() - 1
+    if not log.clicked.any():
+        raise SchemaError("the log has no click", fix="Check the label formula")
+    if len(propensity) == 0:
+        clicked = np.bincount(place, weights=log.clicked)
+        return (clicked / np.maximum(np.bincount(place), 1))[place]
+    look = np.asarray(propensity, dtype=np.float64)[np.minimum(place, len(propensity) - 1)]
+    return look * (log.clicked.sum() / look.sum())
 
 
 def encode(values: Any, name: str = "") -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -11,7 +11,7 @@ the function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -366,9 +366,7 @@ def _user(users: Any) -> User:
     return _USERS[users]()
 
 
-def _catalogue(
-    rng: np.random.Generator, n_searches: int, n_items: int, n_features: int
-) -> Dataset:
+def _catalogue(rng: np.random.Generator, n_searches: int, n_items: int, n_features: int) -> Dataset:
     X = rng.standard_normal((n_searches * n_items, n_features))
     return Dataset.from_arrays(X, np.zeros(len(X)), np.repeat(np.arange(n_searches), n_items))
 
