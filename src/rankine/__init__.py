@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rankine.data.open import load, scan
     from rankine.evaluation.compare import compare
     from rankine.evaluation.cross_validation import cross_validate
+    from rankine.logs.propensity import estimate_propensity
     from rankine.model import LinearModel, ModelBundle
     from rankine.rankers.domination import DominationRanker
     from rankine.rankers.domination_path import domination_path
@@ -43,6 +44,7 @@ _PUBLIC = {
     "compare": "rankine.evaluation.compare",
     "cross_validate": "rankine.evaluation.cross_validation",
     "domination_path": "rankine.rankers.domination_path",
+    "estimate_propensity": "rankine.logs.propensity",
     "fit_topics": "rankine.rankers.topics",
     "load": "rankine.data.open",
     "metrics": "rankine.metrics",
@@ -67,6 +69,7 @@ __all__ = [
     "compare",
     "cross_validate",
     "domination_path",
+    "estimate_propensity",
     "fit_topics",
     "load",
     "metrics",

@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import OverlapError, ParameterError, SchemaError
 from rankine.evaluation.tables import Table
-from rankine.logs.clicks import ClickLog, encode, expected_clicks, read_clicks
+from rankine.logs.clicks import ClickLog, encode, expected_clicks, read_clicks, sum_by
 
 __all__ = ["Counterfactual", "Estimate", "counterfactual", "value_estimates"]
 
@@ -200,8 +200,8 @@ def counterfactual(
         at = propensity if model == "position_based" else ()
         predicted, direct = _predict(clicks, at, old, new, counts)
         fault = sums.weight * (clicks.value - predicted)
-        robust = direct + np.bincount(clicks.lists, weights=fault)
-    before = np.bincount(clicks.lists, weights=clicks.value * (k is None or old < k))
+        robust = direct + sum_by(clicks.lists, fault)
+    before = sum_by(clicks.lists, clicks.value * (k is None or old < k))
     return _summary(
         replace(sums, robust=robust, before=before), max_weight, min_effective, min_overlap,
         confidence,
@@ -258,7 +258,7 @@ def value_estimates(
     w, clipped = _clip(w, max_weight, np.arange(len(w)))
 
     def per_list(values: Floats) -> Floats:
-        return np.bincount(owner, weights=values)
+        return sum_by(owner, values)
 
     hope = per_list(e) if expected is None else np.asarray(expected, dtype=np.float64)
     robust = None
@@ -392,17 +392,17 @@ def _counted(
     """
     was, would = cells
     size = int(max(was.max(), would.max())) + 1
-    before = np.bincount(was, weights=at_old, minlength=size)
-    after = np.bincount(would, weights=at_new, minlength=size)
+    before = sum_by(was, at_old, size)
+    after = sum_by(would, at_new, size)
     known = before > 0
     whole = np.divide(after, before, out=np.zeros(size), where=known)
     cut, clipped = _clip(whole, max_weight, was)
     kept = np.divide(cut, whole, out=np.zeros(size), where=whole > 0)
-    mean = np.bincount(was, weights=log.value, minlength=size)
+    mean = sum_by(was, log.value, size)
     mean = np.divide(mean, before, out=np.zeros(size), where=known)
     seen = at_new * kept[would]
     share = seen * mean[would] + cut[was] * (log.value - at_old * mean[was])
-    won, held, hope = (np.bincount(log.lists, weights=each) for each in (share, seen, at_new))
+    won, held, hope = (sum_by(log.lists, each) for each in (share, seen, at_new))
     return _Sums(cut[was], won, held, hope, won, None, clipped)
 
 
@@ -420,9 +420,7 @@ def _logged(
         raise SchemaError("logged probabilities lie in (0, 1]", fix="Check the column")
     every = np.arange(log.n_rows)
     weight, clipped = _clip(counts * (new == old) / chance, max_weight, every)
-    won, held, hope = (
-        np.bincount(log.lists, weights=each) for each in (weight * log.value, weight, counts)
-    )
+    won, held, hope = (sum_by(log.lists, each) for each in (weight * log.value, weight, counts))
     return _Sums(weight, won, held, hope, won, None, clipped)
 
 
@@ -444,14 +442,14 @@ def _predict(
     clicks over expected clicks of the pair, both from the lists of the other half.
     """
     mean = expected_clicks(log, propensity)
-    by_place = np.bincount(old, weights=mean) / np.maximum(np.bincount(old), 1)
+    by_place = sum_by(old, mean) / np.maximum(np.bincount(old), 1)
     half = log.lists % 2
     key = 2 * log.pair + half
     size = 2 * (int(log.pair.max()) + 1)
     worth = log.value.sum() / max(float(mean.sum()), 1e-300)
-    clicks = np.bincount(key, weights=log.value, minlength=size) / worth
-    expected = np.bincount(key, weights=mean, minlength=size)
+    clicks = sum_by(key, log.value, size) / worth
+    expected = sum_by(key, mean, size)
     other = key ^ 1
     relevance = worth * (clicks[other] + 1) / (expected[other] + 1)
     after = counted * by_place[np.minimum(new, len(by_place) - 1)] * relevance
-    return mean * relevance, np.bincount(log.lists, weights=after)
+    return mean * relevance, sum_by(log.lists, after)

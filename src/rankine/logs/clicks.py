@@ -20,7 +20,7 @@ from rankine.data.dataset import Dataset
 from rankine.data.expressions import parse_expression
 from rankine.data.open import scan
 
-__all__ = ["ClickLog", "coec", "encode", "read_clicks"]
+__all__ = ["ClickLog", "coec", "encode", "read_clicks", "sum_by"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +167,8 @@ def coec(
     >>> coec(log, shrinkage=1.0).round(3).tolist()
     [1.2, 0.8, 0.8, 1.2]
     """
-    clicks = np.bincount(log.pair, weights=log.clicked)
-    expected = np.bincount(log.pair, weights=expected_clicks(log, propensity))
+    clicks = sum_by(log.pair, log.clicked)
+    expected = sum_by(log.pair, expected_clicks(log, propensity))
     if shrinkage is None:
         extra = float(((clicks - expected) ** 2 - expected).sum() / (expected**2).sum())
         shrinkage = 1 / max(extra, 1e-6)
@@ -183,7 +183,7 @@ def expected_clicks(log: ClickLog, propensity: Sequence[float] = ()) -> NDArray[
     if not log.clicked.any():
         raise SchemaError("the log has no click", fix="Check the label formula")
     if len(propensity) == 0:
-        clicked = np.bincount(place, weights=log.clicked)
+        clicked = sum_by(place, log.clicked)
         return (clicked / np.maximum(np.bincount(place), 1))[place]
     look = np.asarray(propensity, dtype=np.float64)[np.minimum(place, len(propensity) - 1)]
     return look * (log.clicked.sum() / look.sum())
@@ -210,6 +210,12 @@ def encode(values: Any, name: str = "") -> tuple[NDArray[np.int64], NDArray[Any]
     found = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     codes = found.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, found.dictionary.to_numpy(zero_copy_only=False)
+
+
+def sum_by(number: NDArray[np.int64], values: NDArray[Any], size: int = 0) -> NDArray[np.float64]:
+    """Sums of the values that share a number, by number from 0 to ``size`` - 1 at least."""
+    found: Any = np.bincount(number, weights=values, minlength=size)
+    return found
 
 
 def check_positions(values: Any) -> NDArray[np.int64]:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError, OverlapError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset
-from rankine.logs.clicks import ClickLog, check_positions, encode, read_clicks
+from rankine.logs.clicks import ClickLog, check_positions, encode, read_clicks, sum_by
 
 __all__ = ["Propensity", "estimate_propensity", "inverse_propensity", "position_weights"]
 
@@ -296,8 +296,8 @@ class _Cells:
         key = self.group * self.n_positions + self.place
         size = self.n_groups * self.n_positions
         times = 1.0 if weight is None else weight[self.unit]
-        shown = np.bincount(key, weights=times * self.shown, minlength=size)
-        clicked = np.bincount(key, weights=times * self.clicked, minlength=size)
+        shown = sum_by(key, times * self.shown, size)
+        clicked = sum_by(key, times * self.clicked, size)
         kept = np.flatnonzero(shown)
         return kept // self.n_positions, kept % self.n_positions, shown[kept], clicked[kept]
 
@@ -326,8 +326,8 @@ def _estimate(
     cells = _count(log, group, place, count)
     cells, solve = _prepare(cells, method, table)
     raw = solve(None, None)
-    seen = np.bincount(cells.place, weights=cells.shown, minlength=count)
-    clicks = np.bincount(cells.place, weights=cells.clicked, minlength=count)
+    seen = sum_by(cells.place, cells.shown, count)
+    clicks = sum_by(cells.place, cells.clicked, count)
     values = _relative(raw, clicks, falling)
     draws = np.empty((n_resamples, count))
     for b in range(n_resamples):
@@ -388,7 +388,7 @@ def _count(log: ClickLog, group: Ints, place: Ints, count: int) -> _Cells:
     n_groups = int(group.max()) + 1
     key, values = encode((unit * n_groups + group) * count + place)
     shown = np.bincount(key).astype(np.float64)
-    clicked = np.bincount(key, weights=log.clicked)
+    clicked = sum_by(key, log.clicked)
     values = values.astype(np.int64)
     return _Cells(
         values // count // n_groups, values // count % n_groups, values % count, shown, clicked,
@@ -428,7 +428,7 @@ def _connecting(cells: _Cells) -> _Cells:
     """The cells of groups that were clicked, and shown at two positions or more."""
     group, _, _, clicked = cells.by_group(None)
     places = np.bincount(group, minlength=cells.n_groups)
-    clicks = np.bincount(group, weights=clicked, minlength=cells.n_groups)
+    clicks = sum_by(group, clicked, cells.n_groups)
     kept = np.flatnonzero(((places > 1) & (clicks > 0))[cells.group])
     if len(kept) == 0:
         raise OverlapError(
@@ -443,7 +443,7 @@ def _connecting(cells: _Cells) -> _Cells:
 
 
 def _refuse_without_clicks(cells: _Cells) -> None:
-    clicks = np.bincount(cells.place, weights=cells.clicked, minlength=cells.n_positions)
+    clicks = sum_by(cells.place, cells.clicked, cells.n_positions)
     if not clicks.all():
         raise OverlapError(
             f"position {int(np.argmin(clicks)) + 1} has 0 clicks",
@@ -475,7 +475,7 @@ def _refuse_unconnected(cells: _Cells, what: str) -> None:
             "method='em'",
         )
     if connected_components(edges, connection="strong")[0] > 1:
-        heard = np.bincount(place, weights=clicked, minlength=cells.n_positions)
+        heard = sum_by(place, clicked, cells.n_positions)
         raise OverlapError(
             f"clicks are too few to connect the positions (position {int(np.argmin(heard)) + 1} "
             f"has {int(heard.min())} on a {what} that was shown elsewhere too)",
@@ -490,8 +490,8 @@ def _listed(positions: list[int]) -> str:
 
 def _click_rates(cells: _Cells, weight: Floats | None) -> Floats:
     times = 1.0 if weight is None else weight[cells.unit]
-    shown = np.bincount(cells.place, weights=times * cells.shown, minlength=cells.n_positions)
-    clicked = np.bincount(cells.place, weights=times * cells.clicked, minlength=cells.n_positions)
+    shown = sum_by(cells.place, times * cells.shown, cells.n_positions)
+    clicked = sum_by(cells.place, times * cells.clicked, cells.n_positions)
     return clicked / np.maximum(shown, 1)
 
 
@@ -501,14 +501,14 @@ def _harvest(cells: _Cells, weight: Floats | None, start: Floats | None) -> Floa
 
     group, place, shown, clicked = cells.by_group(weight)
     count = cells.n_positions
-    heard = np.bincount(place, weights=clicked, minlength=count)
-    total = np.bincount(group, weights=clicked, minlength=cells.n_groups)
+    heard = sum_by(place, clicked, count)
+    total = sum_by(group, clicked, cells.n_groups)
     log_theta = np.log(_click_rates(cells, None) if start is None else start)
     log_theta -= log_theta[0]
 
     def value(log_theta: Floats) -> tuple[float, Floats]:
         expected = shown * np.exp(log_theta[place])
-        sums = np.bincount(group, weights=expected, minlength=cells.n_groups)
+        sums = sum_by(group, expected, cells.n_groups)
         live = total > 0
         loss = total[live] @ np.log(sums[live]) - heard @ log_theta
         return float(loss), expected / sums[group]
@@ -516,12 +516,12 @@ def _harvest(cells: _Cells, weight: Floats | None, start: Floats | None) -> Floa
     loss, share = value(log_theta)
     for _ in range(100):
         flow = total[group] * share
-        gradient = (np.bincount(place, weights=flow, minlength=count) - heard)[1:]
+        gradient = (sum_by(place, flow, count) - heard)[1:]
         if np.abs(gradient).max(initial=0.0) <= 1e-9 * total.sum():
             return np.exp(log_theta)
         shares = sparse.csr_array((share, (group, place)), shape=(cells.n_groups, count))
         flows = sparse.csr_array((flow, (group, place)), shape=(cells.n_groups, count))
-        curve = np.diag(np.bincount(place, weights=flow, minlength=count))
+        curve = np.diag(sum_by(place, flow, count))
         curve = (curve - (shares.T @ flows).toarray())[1:, 1:]
         curve[np.diag_indices_from(curve)] += 1e-12 * total.sum()
         step = np.r_[0.0, np.clip(np.linalg.solve(curve, -gradient), -5, 5)]
@@ -580,8 +580,8 @@ def _regression_em(
     loss, theta, gamma, chance = value(x)
     for _ in range(200):
         pull = missed * chance / (1 - chance) - clicked
-        by_group = np.bincount(group, weights=pull, minlength=groups) * (1 - gamma)
-        by_place = np.bincount(place, weights=pull, minlength=count) * (1 - theta)
+        by_group = sum_by(group, pull, groups) * (1 - gamma)
+        by_place = sum_by(place, pull, count) * (1 - theta)
         parts = [by_place[1:], by_group @ design, *([by_group] if n_items else [])]
         gradient = np.concatenate(parts) + ridge * x
         heat = sparse.csr_array(
@@ -632,7 +632,7 @@ def _arrow_solve(
 
 def _lifted(matrix: Floats) -> Floats:
     """A matrix whose flat directions stay solvable."""
-    return matrix + 1e-10 * np.trace(matrix) / len(matrix) * np.eye(len(matrix))
+    return matrix + np.diag(np.full(len(matrix), 1e-10 * float(np.trace(matrix)) / len(matrix)))
 
 
 def _from_plain(plain: Any) -> Propensity:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from rankine.core.callable_package import make_callable
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset, row_scores
+from rankine.logs.clicks import sum_by
 
 __all__ = [
     "Cascade",
@@ -63,7 +64,7 @@ class PositionBased(NamedTuple):
     def chances(self, length: int) -> NDArray[np.float64]:
         """P(look at k) for k = 1 .. length."""
         if not self.examination:
-            return np.arange(1, length + 1) ** -float(self.eta)
+            return np.arange(1.0, length + 1) ** np.float64(-self.eta)
         given = np.asarray(self.examination, dtype=np.float64)
         return given[np.minimum(np.arange(length), len(given) - 1)]
 
@@ -183,7 +184,7 @@ class SimulatedLog:
     def propensity(self) -> NDArray[np.float64]:
         """Share of impressions looked at, by position, relative to the first: what happened."""
         shown = np.bincount(self.position)[1:]
-        looked = np.bincount(self.position, weights=self.examined)[1:]
+        looked = sum_by(self.position, self.examined)[1:]
         rate = looked / np.maximum(shown, 1)
         return rate / rate[0]
 

@@ -14,7 +14,7 @@ from rankine.plot.models import (
     training,
     weights,
 )
-from rankine.plot.results import comparison, path, trials
+from rankine.plot.results import comparison, path, propensity, trials
 
 __all__ = [
     "calibration",
@@ -25,6 +25,7 @@ __all__ = [
     "metric_at_k",
     "path",
     "per_query",
+    "propensity",
     "quality",
     "size",
     "training",

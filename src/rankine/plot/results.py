@@ -6,7 +6,7 @@ from typing import Any
 
 from rankine.plot.axes import COLOURS, finish, plain, start
 
-__all__ = ["comparison", "path", "trials"]
+__all__ = ["comparison", "path", "propensity", "trials"]
 
 
 def comparison(result: Any, *, ax: Any = None) -> Any:
@@ -28,6 +28,20 @@ def path(result: Any, *, ax: Any = None) -> Any:
     from rankine.rankers.plot_path import plot_path
 
     return plot_path(result, ax)
+
+
+def propensity(result: Any, *, ax: Any = None) -> Any:
+    """Chance of being looked at by position, with its interval, and by context where asked."""
+    ax = start(ax)
+    colours = [COLOURS[name] for name in ("model", "against", "shown", "feature", "random")]
+    shown = {"all": result, **result.contexts}
+    for place, (name, part) in enumerate(shown.items()):
+        colour = colours[place % len(colours)]
+        positions = range(1, len(part) + 1)
+        ax.fill_between(positions, part.low, part.high, color=colour, alpha=0.2, linewidth=0)
+        ax.plot(positions, part.values, marker="o", markersize=4, color=colour, label=plain(name))
+    ax.set_ylim(bottom=0)
+    return finish(ax, "position", "looked at, relative to the first", key=len(shown) > 1)
 
 
 def trials(result: Any, *, ax: Any = None) -> Any:
