@@ -401,7 +401,10 @@ def _counted(
     mean = sum_by(was, log.value, size)
     mean = np.divide(mean, before, out=np.zeros(size), where=known)
     seen = at_new * kept[would]
-    share = seen * mean[would] + cut[was] * (log.value - at_old * mean[was])
+    times = np.bincount(was, minlength=size)
+    # a mean of n rows takes one of n freedoms from their residuals
+    freed = np.sqrt(times / np.maximum(times - 1, 1))
+    share = seen * mean[would] + (cut * freed)[was] * (log.value - at_old * mean[was])
     won, held, hope = (sum_by(log.lists, each) for each in (share, seen, at_new))
     return _Sums(cut[was], won, held, hope, won, None, clipped)
 

@@ -349,16 +349,11 @@ def _points(log: ClickLog, team: Ints, teams: int, credit: str) -> Floats:
 def _preferences(
     names: Sequence[str], points: Floats, confidence: float, n_resamples: int, seed: int
 ) -> tuple[Preference, ...]:
-    from scipy.stats import binomtest
-
     places = list(combinations(range(len(names)), 2))
     gaps = np.column_stack([points[:, b] - points[:, a] for a, b in places])
     means = bootstrap_means(gaps, n_resamples, seed)
     wins, losses = (gaps > 0).sum(axis=0), (gaps < 0).sum(axis=0)
-    exact = [
-        float(binomtest(int(w), int(w + l)).pvalue) if w + l else 1.0
-        for w, l in zip(wins, losses, strict=True)
-    ]
+    exact = [sign_test(int(w), int(l)) for w, l in zip(wins, losses, strict=True)]
     found = []
     for c, ((a, b), adjusted) in enumerate(zip(places, holm(exact), strict=True)):
         decided = int(wins[c] + losses[c])
@@ -382,6 +377,13 @@ def _preferences(
             )
         )
     return tuple(found)
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """Two-sided p-value of as many wins as losses: twice the smaller binomial tail."""
+    from scipy.stats import binom
+
+    return float(min(1.0, 2 * binom.cdf(min(wins, losses), wins + losses, 0.5)))
 
 
 def bootstrap_p(means: Floats) -> float:

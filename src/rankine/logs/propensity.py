@@ -620,7 +620,7 @@ def _arrow_solve(
     """Solve with a dense block and, where each group has its own parameter, a diagonal one."""
     inner = len(dense)
     if len(ridge) == 0:
-        return np.linalg.solve(_lifted(dense), gradient)
+        return np.asarray(np.linalg.solve(_lifted(dense), gradient), dtype=np.float64)
     from scipy import sparse
 
     edge = sparse.vstack([cross, sparse.csr_array((own[:, None] * design).T)]).tocsr()

@@ -1,0 +1,202 @@
+"""What the click tools find where the truth is known.
+
+    python -m benchmarks.clicks [--share 0.1] [--only propensity,coverage,interleaving]
+
+- propensity: mean error by position of each method, for four kinds of users;
+- coverage: how often 95 % intervals of counterfactual estimates hold the true value;
+- interleaving: how often equal rankers are told apart at the level 5 %, and the power for others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+
+from benchmarks.machine import results_path, save
+from rankine import Dataset, estimate_propensity
+from rankine.evaluation.counterfactual import counterfactual
+from rankine.evaluation.interleave import interleave, power
+from rankine.evaluation.resampling import bootstrap_means
+from rankine.logs.simulate import Cascade, DependentClick, PositionBased, TrustBias, simulate
+
+USERS = {
+    "position based": PositionBased(1.0),
+    "position based, mild": PositionBased(0.5),
+    "cascade": Cascade(),
+    "dependent click": DependentClick(),
+    "trust bias": TrustBias(),
+}
+FEATURES = [f"x{j + 1}" for j in range(10)]
+PAIRS = {"item": "item", "search": "search"}
+
+
+def propensity(share):
+    """Mean and largest error of the chance of being looked at, for positions 2 to 10."""
+    sessions = int(200_000 * share)
+    found = {}
+    for users, model in USERS.items():
+        options = {"users": model, "random_state": 0}
+        moving = simulate(sessions, exploration=0.5, **options)
+        rankers = {"a": lambda X: X[:, 0], "b": lambda X: X[:, 1], "c": lambda X: X[:, 2]}
+        several = simulate(sessions, rankers=rankers, **options)
+        fixed = simulate(sessions, n_searches=5000, **options)
+        shuffled = simulate(sessions, rankers="random", **options)
+        tasks = {
+            "harvest, noisy order": (moving, PAIRS),
+            "harvest, three rankers": (several, PAIRS),
+            "regression-EM, fixed order": (
+                fixed.to_table(features=True), {"method": "em", "features": FEATURES}
+            ),
+            "randomised lists": (shuffled, {"method": "randomised"}),
+        }  # fmt: skip
+        truths = [moving, several, fixed, shuffled]
+        found[users] = {"sessions": sessions}
+        for (name, (log, how)), truth in zip(tasks.items(), truths, strict=True):
+            estimate = estimate_propensity(log, n_resamples=0, **how)
+            gap = np.abs(estimate.values - truth.propensity)[1:]
+            found[users][name] = {
+                "mean_error": float(gap.mean()),
+                "largest_error": float(gap.max()),
+                "estimate": estimate.values.round(4).tolist(),
+                "truth": truth.propensity.round(4).tolist(),
+                "groups": estimate.pairs,
+            }
+            print(users, name, round(float(gap.mean()), 4), flush=True)
+    return found
+
+
+def coverage(share):
+    """Share of 95 % intervals that hold the value of a new ranker."""
+    searches, items, sessions, times = 40, 6, 2000, max(20, int(1000 * share))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(searches * items, 3))
+    catalogue = Dataset.from_arrays(X, np.zeros(len(X)), np.repeat(np.arange(searches), items))
+    taste, old, new = X @ [1, -1, 0.5], X @ [1, 0, 0], X @ [1, -1, 0]
+    user = PositionBased(1.0)
+    standard = (taste - taste.mean()) / taste.std()
+    attraction = (1 / (1 + np.exp(1.5 - 1.5 * standard))).reshape(searches, items)
+    order = np.argsort(-new.reshape(searches, items), axis=1)
+    truth = (np.take_along_axis(attraction, order, 1) * user.chances(items)).sum(axis=1).mean()
+    models = {
+        "position_based": {"propensity": user.chances(items)},
+        "independent": {"model": "independent"},
+    }
+    found = {}
+    for name, how in models.items():
+        hits: dict = {}
+        for seed in range(times):
+            log = simulate(
+                sessions, users=user, rankers=old, catalogue=catalogue, taste=taste,
+                exploration=1.0, list_length=items, random_state=seed,
+            )  # fmt: skip
+            result = counterfactual(log, new[log.row], **how, **PAIRS)
+            for e in result.estimates:
+                hits.setdefault(e.name, []).append((e.low <= truth <= e.high, e.value))
+        found[name] = {
+            kind: {
+                "coverage": float(np.mean([hit for hit, _ in values])),
+                "bias": float(np.mean([value for _, value in values]) - truth),
+                "spread": float(np.std([value for _, value in values])),
+            }
+            for kind, values in hits.items()
+        }
+        print(name, found[name], flush=True)
+    return {"simulations": times, "sessions": sessions, "truth": float(truth), **found}
+
+
+def shared_gaps(sessions, seed, advantage):
+    """Points of team b minus those of a in team-draft lists of two noisy rankers.
+
+    Both see the taste through noise of their own, new in every session; ``advantage`` takes some
+    of the noise away from b.
+    """
+    rng = np.random.default_rng(seed)
+    items, length = 10, 10
+    taste = rng.normal(size=sessions * items)
+    noise = rng.normal(size=(2, sessions * items)) * [[1.0], [1.0 - advantage]]
+    data = Dataset.from_arrays(
+        taste.reshape(-1, 1), np.zeros(len(taste)), np.repeat(np.arange(sessions), items)
+    )
+    rows, _, team = interleave(taste + noise, data.queries, length, random_state=seed)
+    attraction = 1 / (1 + np.exp(1.5 - 1.5 * taste[rows])).reshape(sessions, length)
+    _, clicked = PositionBased(1.0).read(attraction, rng)
+    return (clicked * np.where(team.reshape(sessions, length) == 1, 1, -1)).sum(axis=1)
+
+
+def p_values(gaps, seed):
+    """Exact and bootstrap p-values, as ``analyse_interleaving`` makes them."""
+    from rankine.evaluation.interleave import bootstrap_p, sign_test
+
+    means = bootstrap_means(gaps[:, None].astype(float), 1000, seed)
+    return sign_test(int((gaps > 0).sum()), int((gaps < 0).sum())), bootstrap_p(means[:, 0])
+
+
+def interleaving(share):
+    """Rejections at the level 5 % of equal rankers, and of one that is better."""
+    sessions, times = 200, max(100, int(10_000 * share))
+    batch = 100
+    exact, bootstrap = [], []
+    for first in range(0, times, batch):
+        gaps = shared_gaps(sessions * batch, 1000 + first, 0.0).reshape(batch, sessions)
+        for b, each in enumerate(gaps):
+            one, two = p_values(each, first + b)
+            exact.append(one <= 0.05)
+            bootstrap.append(two <= 0.05)
+    found = {
+        "simulations": times,
+        "sessions": sessions,
+        "exact": float(np.mean(exact)),
+        "bootstrap": float(np.mean(bootstrap)),
+    }
+    print(found, flush=True)
+    gaps = shared_gaps(200_000, 7, 0.5)
+    decided = float((gaps != 0).mean())
+    preference = float((gaps > 0).sum() / (gaps != 0).sum())
+    found["better"] = {"preference": preference, "decided": decided, "curve": []}
+    for n in (50, 100, 200, 400, 800, 1600):
+        runs = gaps[: n * min(200, len(gaps) // n)].reshape(-1, n)
+        pairs = [p_values(each, seed) for seed, each in enumerate(runs)]
+        rejected = np.mean(np.array(pairs) <= 0.05, axis=0)
+        planned = float(power(n, preference, decided=decided))
+        found["better"]["curve"].append(
+            {
+                "sessions": n,
+                "planned": planned,
+                "exact": float(rejected[0]),
+                "bootstrap": float(rejected[1]),
+            }
+        )
+        print(found["better"]["curve"][-1], flush=True)
+    return found
+
+
+PARTS = {"propensity": propensity, "coverage": coverage, "interleaving": interleaving}
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--share", type=float, default=1.0, help="share of the full size")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, comma-separated")
+    options = parser.parse_args(arguments)
+    path = results_path("clicks")
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    results.pop("machine", None)
+    for part in options.only.split(","):
+        results[part] = PARTS[part](options.share)
+        save("clicks", results)
+
+
+def quick():
+    """A twentieth of the sessions and simulations."""
+    main(["--share", "0.05"])
+
+
+def full():
+    """All of them."""
+    main([])
+
+
+if __name__ == "__main__":
+    main()
