@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-full reliability soak test-lowest lock lint format types contracts docs bench bench-full results clean setup
+.PHONY: wheel demo test test-full reliability soak test-lowest lock lint format types contracts docs bench bench-full results clean setup
 
 setup: $(STAMP)
 
@@ -49,6 +49,12 @@ test-lowest: $(STAMP)
 	    -W ignore::DeprecationWarning -W ignore::FutureWarning \
 	    -m 'not packaging and not browser and not docs and not full and not reliability and not dask and not estimators' \
 	    tests/unit tests/contracts tests/properties
+
+# A wheel for this platform with compiled kernels inside: nothing compiles on first use.
+wheel: $(STAMP)
+	rm -rf build/kernels
+	$(BIN)/rankine warmup --into build/kernels
+	RANKINE_KERNELS=build/kernels $(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 # The exact versions, with hashes, that developers and continuous integration can install.
 lock: $(STAMP)
