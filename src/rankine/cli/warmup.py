@@ -118,7 +118,7 @@ def _work() -> Iterator[tuple[str, Callable[[str], object]]]:
     from rankine.rankers.registry import ranker_class
     from rankine.serve.warm import compile_kernels
 
-    data = shop_log(12, seed=1, list_length=8)
+    data = shop_log(12, random_state=1, list_length=8)
 
     def fit(name: str) -> None:
         system, storage = name.rsplit(" ", 1)
