@@ -237,7 +237,7 @@ def _columns(
         return _of_blocks(list(log), {query: "qid", position: "position"}, rest)
     if isinstance(log, Dataset):
         log = [log]
-    elif hasattr(log, "to_table"):
+    elif hasattr(log, "catalogue"):
         log = log.to_table()
     if isinstance(log, Mapping):
         return {name: _named(log, list(log), name) for name in wanted}
@@ -255,13 +255,13 @@ def _is_path(parts: Sequence[Any]) -> bool:
 def _of_blocks(
     blocks: Sequence[Dataset], own: Mapping[str | None, str], rest: Sequence[str]
 ) -> dict[str, Any]:
-    """Columns of datasets: ``own`` are fields by their name, the others stand in ``columns``."""
+    """Columns of datasets: ``own`` names fields, unless there is a column of that name."""
     if not blocks:
         raise EmptyDataError("the log has no rows", fix="Check the path")
     found: dict[str, Any] = {}
     for name, field in own.items():
         if name is not None:
-            parts = [getattr(block, field) for block in blocks]
+            parts = [block.columns.get(name, getattr(block, field)) for block in blocks]
             if any(part is None for part in parts):
                 raise SchemaError(f"the data has no {field}", fix=f"Give it one ({field}=)")
             found[name] = np.concatenate(parts)

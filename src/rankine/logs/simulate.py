@@ -303,7 +303,7 @@ def simulate(
     >>> bool(log.clicked[log.session == 0].sum() <= 1)
     True
     """
-    _check(n_sessions, list_length, drift, purchase, exploration)
+    _check(n_sessions, list_length, drift, purchase, exploration, random_state)
     user = _user(users)
     make, mind, work = (np.random.default_rng([random_state, part]) for part in range(3))
     items = _catalogue(make, n_searches, n_items, n_features) if catalogue is None else catalogue
@@ -341,8 +341,15 @@ def simulate(
 
 
 def _check(
-    n_sessions: int, list_length: int, drift: float, purchase: float, exploration: float
+    n_sessions: int,
+    list_length: int,
+    drift: float,
+    purchase: float,
+    exploration: float,
+    random_state: Any,
 ) -> None:
+    if not isinstance(random_state, (int, np.integer)) or random_state < 0:
+        raise ParameterError(f"random_state={random_state!r} is no seed", fix="Use 0, say")
     if n_sessions < 1 or list_length < 1:
         raise ParameterError(
             f"n_sessions={n_sessions}, list_length={list_length} are not both positive",

@@ -121,6 +121,7 @@ def test_popular_searches_and_datasets():
         {"drift": 2.0},
         {"exploration": -1.0},
         {"list_length": 0},
+        {"random_state": None},
     ],
 )
 def test_bad_parameters(bad):
