@@ -19,6 +19,7 @@ from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset
 from rankine.data.expressions import parse_expression
 from rankine.data.open import scan
+from rankine.transforms.clicks import check_positions
 
 __all__ = ["ClickLog", "coec", "encode", "read_clicks", "sum_by"]
 
@@ -216,14 +217,6 @@ def sum_by(number: NDArray[np.int64], values: NDArray[Any], size: int = 0) -> ND
     """Sums of the values that share a number, by number from 0 to ``size`` - 1 at least."""
     found: Any = np.bincount(number, weights=values, minlength=size)
     return found
-
-
-def check_positions(values: Any) -> NDArray[np.int64]:
-    """Positions as integers from 1."""
-    positions = np.asarray(values)
-    if positions.dtype.kind not in "iu" or (positions < 1).any():
-        raise SchemaError("positions must be integers from 1", fix="Count positions from 1")
-    return positions.astype(np.int64)
 
 
 def _columns(

@@ -15,9 +15,6 @@ em
     Neither: gamma is a logistic function of the features, or one number per item, and theta and
     gamma maximise the likelihood of all clicks (the regression-EM of Wang et al. 2018; Fisher
     scoring climbs the same likelihood faster).
-
-A click then weighs 1 / theta_k, and the weighted loss is unbiased (Joachims, Swaminathan and
-Schnabel 2017).
 """
 
 from __future__ import annotations
@@ -32,10 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError, OverlapError, ParameterError, SchemaError
-from rankine.data.dataset import Dataset
-from rankine.logs.clicks import ClickLog, check_positions, encode, read_clicks, sum_by
+from rankine.logs.clicks import ClickLog, encode, read_clicks, sum_by
 
-__all__ = ["Propensity", "estimate_propensity", "inverse_propensity", "position_weights"]
+__all__ = ["Propensity", "estimate_propensity"]
 
 _METHODS = ("randomised", "harvest", "em")
 Floats = NDArray[np.float64]
@@ -237,31 +233,6 @@ def estimate_propensity(
         except (OverlapError, SchemaError) as error:
             raise type(error)(f"{context} = {name}: {error.reason}", fix=error.fix) from error
     return replace(whole, contexts=parts)
-
-
-def inverse_propensity(propensity: Sequence[float], max_weight: float) -> tuple[float, ...]:
-    """Weight of a click at position 1, 2, ...: 1 / propensity, at most ``max_weight``."""
-    values = np.asarray(propensity, dtype=np.float64)
-    if values.ndim != 1 or len(values) == 0 or not ((values > 0) & (values <= 1)).all():
-        raise ParameterError(
-            "propensity must be probabilities in (0, 1], one per position from 1",
-            fix="Pass for example [1.0, 0.6, 0.4], or estimate_propensity(...)",
-        )
-    if not (np.isfinite(max_weight) and max_weight >= 1):
-        raise ParameterError(f"max_weight={max_weight!r} is not >= 1", fix="Use 10.0")
-    return tuple(np.minimum(1.0 / values, max_weight).tolist())
-
-
-def position_weights(data: Dataset, inverse: Sequence[float]) -> NDArray[np.float64]:
-    """Weight of each row: that of its position where its label is positive, else 1."""
-    if data.position is None:
-        raise SchemaError(
-            "propensities need the position that each row was shown at",
-            fix="Give a position column (position='position')",
-        )
-    table = np.asarray(inverse)
-    place = np.minimum(check_positions(data.position), len(table)) - 1
-    return np.where(data.y > 0, table[place], 1.0)
 
 
 def _method(method: str | None, item: str | None) -> str:

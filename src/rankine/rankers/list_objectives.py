@@ -17,9 +17,9 @@ from rankine.kernels.gains import (
     ReciprocalRankGain,
     UnitGain,
 )
-from rankine.logs.propensity import inverse_propensity, position_weights
 from rankine.losses import Hinge, Logistic
 from rankine.losses.lambda_weighted import LambdaWeighted, Pointwise, PointwiseSquared
+from rankine.transforms.clicks import inverse_propensity, position_weights
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset

@@ -11,16 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import rankine
-from rankine import Dataset, ElasticRanker
+from rankine import ElasticRanker
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import OverlapError, ParameterError, SchemaError
 from rankine.logs.clicks import coec, read_clicks
-from rankine.logs.propensity import (
-    Propensity,
-    estimate_propensity,
-    inverse_propensity,
-    position_weights,
-)
+from rankine.logs.propensity import Propensity, estimate_propensity
 from rankine.logs.simulate import PositionBased, simulate
 
 PAIRS = {"item": "item", "search": "search", "n_resamples": 0}
@@ -217,29 +212,6 @@ def test_weighted_clicks_find_what_unweighted_ones_miss():
     fair = ElasticRanker(propensity=propensity, **fit).fit(log.to_dataset()).coef_
     assert biased[0] / biased[1] > 0.4
     assert abs(fair[0] / fair[1]) < 0.15
-
-
-def test_weights_are_clipped_and_only_for_clicks():
-    table = inverse_propensity([1.0, 0.5, 0.01], 10.0)
-    assert table == (1.0, 2.0, 10.0)
-    data = Dataset.from_arrays(np.zeros((4, 1)), [1, 0, 1, 1], position=np.array([2, 2, 3, 9]))
-    np.testing.assert_array_equal(position_weights(data, table), [2, 1, 10, 10])
-
-
-def test_given_weights_multiply():
-    data = simulate(200, random_state=0).to_dataset()
-    weight = np.random.default_rng(0).uniform(0.5, 2, data.n_rows)
-    options = {"objective": "pairwise", "random_state": 0}
-    by_hand = replace(data, weight=weight * position_weights(data, (1.0, 2.0, 3.0)))
-    one = ElasticRanker(**options).fit(by_hand)
-    two = ElasticRanker(propensity=[1, 1 / 2, 1 / 3], **options).fit(replace(data, weight=weight))
-    np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-12)
-
-
-@pytest.mark.parametrize("bad", [[], [0.0], [1.5], [[0.5]], [np.nan]])
-def test_bad_propensities(bad):
-    with pytest.raises(ParameterError, match="propensity"):
-        inverse_propensity(bad, 10.0)
 
 
 def test_missing_positions():
