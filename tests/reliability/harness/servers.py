@@ -13,7 +13,7 @@ from rankine import LinearModel, ModelBundle
 from rankine.core.specs import ListRange
 from rankine.serve.limits import Limits
 from rankine.serve.server import Settings, serve
-from rankine.serve.warm import compile_kernels
+from rankine.scoring.scorer import compile_kernels
 from reliability.harness.victims import Victim
 
 

@@ -129,7 +129,7 @@ def test_unknown_names_are_an_error_or_a_counted_zero():
         Scorer(model).score(rows)
     lenient = Scorer(model, unknown="zero")
     assert lenient.score(rows).tolist() == [0.5, 0.0]
-    assert lenient.unknown_count == 3
+    assert lenient.notes.unknown_features == 3
     with pytest.raises(ParameterError):
         Scorer(model, unknown="ignore")
 
