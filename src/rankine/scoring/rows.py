@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from math import fsum, inf, isfinite
 from operator import itemgetter, mul
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -16,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankine.core.errors import FeatureMismatchError, SchemaError
 from rankine.core.printable import printable
 from rankine.model.rows import name_positions, unknown_feature
+from rankine.scoring.kernels import exact_scores
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
@@ -173,21 +176,34 @@ class NamedRows:
 
     def score(self, rows: Sequence[Mapping[str, Any]], notes: Notes) -> NDArray[np.float64]:
         """Scores of dictionaries: ``math.fsum`` of the products, whatever the order of the keys."""
-        weight_of, scores = self._weights.__getitem__, np.empty(len(rows))
-        layout: tuple[str, ...] = ()
-        weights: list[float] = []
+        alike = self._score_alike(rows)
+        if alike is not None:
+            return alike
+        scores = np.empty(len(rows))
         for i, row in enumerate(rows):
-            try:
-                if (names := tuple(row)) != layout:  # rows of a list usually have the same keys
-                    weights, layout = list(map(weight_of, names)), names
-                scores[i] = fsum(map(mul, weights, row.values()))
-            except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
-                indices, values = self._row(row, i, notes)
-                scores[i] = _sum(map(mul, map(self._by_index.__getitem__, indices), values))
+            indices, values = self._row(row, i, notes)
+            scores[i] = _sum(map(mul, map(self._by_index.__getitem__, indices), values))
             if not isfinite(scores[i]):
-                self._row(row, i, notes)  # names the feature, unless the products are too large
                 refuse_scores(self._model, rows, scores[: i + 1])
         return scores
+
+    def _score_alike(self, rows: Sequence[Mapping[str, Any]]) -> NDArray[np.float64] | None:
+        """Scores of rows with the same known keys in the same order, as most lists have them.
+
+        None where they differ, or where anything is not a finite number.
+        """
+        names = tuple(rows[0])
+        try:
+            weights = np.array([self._weights[name] for name in names])
+            if not all(map(names.__eq__, map(tuple, rows))):
+                return None
+            values = np.empty((len(rows), len(names)))
+            numbers: Iterable[float] = chain.from_iterable(map(dict.values, rows))  # type: ignore[arg-type]
+            struct.pack_into(f"{values.size}d", values.data, 0, *numbers)
+        except (KeyError, TypeError, OverflowError, struct.error):
+            return None
+        scores = np.empty(len(rows))
+        return scores if exact_scores(values, weights, scores) else None
 
     def to_csr(self, rows: Any, notes: Notes) -> Parts:
         """Rows over the model's features, from dictionaries, columns or a data frame."""

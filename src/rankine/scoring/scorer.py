@@ -336,4 +336,5 @@ def compile_kernels() -> None:
         raw = LinearModel.from_weights(weights, transforms=(log, *transforms))
         for small in (False, True):
             Scorer(model, small=small).rank(rows)
+            Scorer(model, small=small).rank([{"1": 1.0}])
             Scorer(raw, small=small).rank([{"number": 1.0, "text": "a"}])

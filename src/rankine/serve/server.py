@@ -83,7 +83,7 @@ class GracefulServer(uvicorn.Server):
         self._captured_signals.clear()
 
 
-async def _no_application(*_: Any) -> None:
+async def _no_application(scope: Any, receive: Any, send: Any) -> None:
     """uvicorn wants an application; here each connection asks the service itself."""
 
 

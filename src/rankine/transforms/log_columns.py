@@ -117,26 +117,28 @@ class LogEncoder:
 
 
 def numeric_values(values: Any, name: str) -> NDArray[np.float64]:
-    """A numeric column as float64, NaN where a value is missing; text is refused."""
-    try:
-        return np.asarray(values, dtype=np.float64)  # None becomes NaN
-    except (TypeError, ValueError, OverflowError) as error:
-        row, shown = _not_a_number(values)
-        raise SchemaError(
-            f"row {row}: {shown} in numeric column {name!r} is not a number",
-            fix="Name it as categorical, or store numbers",
-            column=name,
-        ) from error
-
-
-def _not_a_number(values: Any) -> tuple[int, str]:
-    """The first value that is no number, and its row."""
+    """A numeric column as float64, NaN where a value is missing; anything else is refused."""
+    numbers = _floats(values)
+    if numbers is not None and numbers.ndim == 1:
+        return numbers
     for row, value in enumerate(values):
-        try:
-            np.float64(value) if value is not None else None
-        except (TypeError, ValueError, OverflowError):
-            return row, printable(repr(value), 40)
-    return 0, "a list"
+        number = _floats(value)
+        if number is None or number.ndim:
+            shown = printable(repr(value), 40)
+            raise SchemaError(
+                f"row {row}: {shown} in numeric column {name!r} is not a number",
+                fix="Name it as categorical, or store numbers",
+                column=name,
+            )
+    raise SchemaError(f"column {name!r} is not a list of numbers", fix="Pass one value per row")
+
+
+def _floats(values: Any) -> NDArray[np.float64] | None:
+    """Numbers as float64, None as NaN; None where there is anything else."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 @jit
