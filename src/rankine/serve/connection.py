@@ -41,7 +41,8 @@ SWEEP_SECONDS = 0.2
 _LINGER_SECONDS = 1.0
 #: Idle connections are kept this long after the stop: a request already under way is answered.
 _STOP_GRACE_SECONDS = 0.3
-_INBOX_BYTES = 64 * 1024
+_INBOX_BYTES = 256 * 1024
+_SLICE_BYTES = 1024
 _SEND_BYTES = 256 * 1024
 _MAX_TARGET = 4096
 _MAX_CHUNKS = 4096
@@ -114,54 +115,86 @@ class RequestReader:
         self.ready: deque[Request] = deque()
         self.stage = "idle"
         self.wants_continue = False
-        #: Bytes of bodies in memory.
-        self.held = 0
         self._parser: Any = httptools.HttpRequestParser(self)
         self._error: BadRequest | None = None
-        self._completed = 0
-        self._unfinished = 0
+        self._unparsed = bytearray()
+        self._bodies = self._completed = self._unfinished = 0
         self._begin()
 
     def _begin(self) -> None:
         self._target = b""
         self._fields: dict[bytes, bytes] = {}
-        self._count = self._header_bytes = self._chunks = self._body_bytes = 0
+        self._count = self._header_bytes = self._chunks = self._body_bytes = self._length = 0
         self._body: list[bytes] = []
+
+    @property
+    def held(self) -> int:
+        """Bytes in memory."""
+        return self._bodies + len(self._unparsed)
+
+    @property
+    def backlog(self) -> bool:
+        """Whether there is more than is being worked on."""
+        return bool(self.ready or self._unparsed)
 
     @property
     def pending(self) -> bool:
         """Whether there is anything left to answer or to wait for."""
-        return bool(self.ready) or self._error is not None or self.stage != "idle"
+        return self.backlog or self._error is not None or self.stage != "idle"
 
     def feed(self, data: bytes | memoryview) -> None:
         """Add bytes; nothing is read after a fault."""
         if self._error is not None:
             return
+        if self.backlog:
+            self._unparsed += data
+        else:
+            self._unparsed += data[self._parse(data) :]
+
+    def next(self) -> Request | None:
+        """The next complete request, or None while bytes are missing; raises ``BadRequest``."""
+        if self._unparsed and not self.ready:
+            del self._unparsed[: self._parse(bytes(self._unparsed))]
+        if self.ready:
+            request = self.ready.popleft()
+            self._bodies -= len(request.body)
+            return request
+        if self._error is not None:
+            raise self._error
+        return None
+
+    def _parse(self, data: bytes | memoryview) -> int:
+        """Parse until a request is ready; how many bytes were taken.
+
+        In slices, since the parser cannot be stopped: a flood of pipelined requests shall not be
+        read at once. A body of known length is one slice.
+        """
+        at = 0
+        while at < len(data) and not self.ready and self._error is None:
+            left = self._length - self._body_bytes if self.stage == "body" else 0
+            part = data[at : at + (left if left > 0 else _SLICE_BYTES)]
+            self._parse_slice(part)
+            at += len(part)
+        if self._error is not None:
+            at = len(data)
+        return at
+
+    def _parse_slice(self, data: bytes | memoryview) -> None:
         completed = self._completed
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._error = BadRequest(400, "this server speaks HTTP/1.1 alone")
+            self._error = BadRequest(400, "the connection cannot change its protocol")
         except httptools.HttpParserCallbackError as error:
             if not isinstance(error.__context__, BadRequest):
                 raise
             self._error = error.__context__
         except httptools.HttpParserError as error:
-            self._error = BadRequest(400, f"not an HTTP/1.1 request: {error}")
+            self._error = BadRequest(400, f"the request is not valid: {error}")
         if self.stage == "header" and self._completed == completed:
             self._unfinished += len(data)
             if self._unfinished > self.limits.header_bytes and self._error is None:
                 self._error = self._header_too_large()
-
-    def next(self) -> Request | None:
-        """The next complete request, or None while bytes are missing; raises ``BadRequest``."""
-        if self.ready:
-            request = self.ready.popleft()
-            self.held -= len(request.body)
-            return request
-        if self._error is not None:
-            raise self._error
-        return None
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
@@ -197,7 +230,7 @@ class RequestReader:
         fields, limits = self._fields, self.limits
         version, method = self._parser.get_http_version(), self._parser.get_method()
         if version not in ("1.0", "1.1"):
-            raise BadRequest(400, "the request line is not 'METHOD /path HTTP/1.1'")
+            raise BadRequest(400, "the request line names no version that is understood")
         if not _TARGET.fullmatch(self._target):
             raise BadRequest(400, "the path does not start with '/', or holds other than ASCII")
         if version == "1.1" and not fields.get(b"host"):
@@ -209,6 +242,7 @@ class RequestReader:
             raise BadRequest(400, f"{method.decode()} takes no body")
         if size > limits.body_bytes:
             raise self._body_too_large()
+        self._length = size
         expect = fields.get(b"expect")
         if expect is not None and (expect.lower() != b"100-continue" or version == "1.0"):
             raise BadRequest(417, "only 'Expect: 100-continue' is understood")
@@ -225,7 +259,7 @@ class RequestReader:
         self._body_bytes += len(part)
         if self._body_bytes > self.limits.body_bytes:
             raise self._body_too_large()
-        self.held += len(part)
+        self._bodies += len(part)
         self._body.append(part)
 
     def on_message_complete(self) -> None:
@@ -374,7 +408,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.state is State.READING:
             self._advance()
         self._account()
-        if self.reader.ready and not self._read_paused:  # one after the other
+        if self.reader.backlog and not self._read_paused:  # one after the other
             self._read_paused = True
             self.transport.pause_reading()
 

@@ -148,7 +148,7 @@ def test_liberties_that_change_nothing_are_taken(data, plain):
 @pytest.mark.parametrize(
     ("data", "status"),
     [
-        (b"GET /" + b"a" * 5000, 414),
+        (b"GET /" + b"a" * 5000, 431),
         (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 3000 + b"\r\n\r\n", 431),
         (b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 20 + b"\r\n", 431),
         (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n", 413),
@@ -160,20 +160,35 @@ def test_limits_have_their_status(data, status):
     assert read(data) == [status]
 
 
+def test_a_long_path_has_its_own_status():
+    assert read(b"GET /" + b"a" * 5000, limits=Limits()) == [414]
+
+
 def test_many_tiny_chunks_are_refused():
     head = CHUNKED.partition(b"\r\n\r\n")[0]
     wide = Limits(body_bytes=1 << 20)
     assert read(head + b"\r\n\r\n" + b"1\r\nx\r\n" * 5000, limits=wide) == [400]
 
 
-def test_bodies_in_memory_are_counted_until_they_are_taken():
+def test_bytes_in_memory_are_counted_until_they_are_taken():
     reader = RequestReader(LIMITS)
     reader.feed(POST + POST[:-1])
     assert (reader.held, len(reader.ready), reader.stage) == (7, 1, "body")
     reader.feed(POST[-1:] + GET[:9])
-    assert (reader.held, len(reader.ready), reader.stage) == (8, 2, "header")
+    assert reader.held == 7 + 1 + 9
     assert [reader.next().body for _ in range(2)] == [b"body"] * 2
-    assert (reader.held, reader.next(), reader.pending) == (0, None, True)
+    assert (reader.held, reader.next(), reader.stage, reader.pending) == (0, None, "header", True)
+
+
+def test_a_flood_of_requests_is_not_parsed_at_once():
+    reader = RequestReader(LIMITS)
+    reader.feed(GET * 1000)
+    assert len(reader.ready) < 50
+    assert reader.held > 900 * len(GET)
+    count = 0
+    while reader.next():
+        count += 1
+    assert (count, reader.held, reader.pending) == (1000, 0, False)
 
 
 def test_requests_before_a_fault_are_answered_first():
