@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain
 from math import fsum, inf, isfinite
 from operator import itemgetter, mul
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -176,9 +176,12 @@ class NamedRows:
 
     def score(self, rows: Sequence[Mapping[str, Any]], notes: Notes) -> NDArray[np.float64]:
         """Scores of dictionaries: ``math.fsum`` of the products, whatever the order of the keys."""
-        alike = self._score_alike(rows)
+        alike = self._alike(rows)
         if alike is not None:
-            return alike
+            weights = np.array([self._weights[name] for name in alike[0]])
+            scores = np.empty(len(rows))
+            if exact_scores(alike[1], weights, scores):
+                return scores
         scores = np.empty(len(rows))
         for i, row in enumerate(rows):
             indices, values = self._row(row, i, notes)
@@ -187,23 +190,25 @@ class NamedRows:
                 refuse_scores(self._model, rows, scores[: i + 1])
         return scores
 
-    def _score_alike(self, rows: Sequence[Mapping[str, Any]]) -> NDArray[np.float64] | None:
-        """Scores of rows with the same known keys in the same order, as most lists have them.
+    def _alike(
+        self, rows: Sequence[Mapping[str, Any]]
+    ) -> tuple[tuple[str, ...], NDArray[np.float64]] | None:
+        """Names and numbers of rows with the same keys in the same order, as most lists have them.
 
-        None where they differ, or where anything is not a finite number.
+        None where they differ, or where there is an unknown name or anything but numbers.
         """
         names = tuple(rows[0])
+        if not self._positions.keys() >= set(names):
+            return None
+        values = np.empty((len(rows), len(names)))
         try:
-            weights = np.array([self._weights[name] for name in names])
             if not all(map(names.__eq__, map(tuple, rows))):
                 return None
-            values = np.empty((len(rows), len(names)))
-            numbers: Iterable[float] = chain.from_iterable(map(dict.values, rows))  # type: ignore[arg-type]
+            numbers = chain.from_iterable(map(dict.values, cast("Any", rows)))
             struct.pack_into(f"{values.size}d", values.data, 0, *numbers)
-        except (KeyError, TypeError, OverflowError, struct.error):
+        except (TypeError, OverflowError, struct.error):
             return None
-        scores = np.empty(len(rows))
-        return scores if exact_scores(values, weights, scores) else None
+        return names, values
 
     def to_csr(self, rows: Any, notes: Notes) -> Parts:
         """Rows over the model's features, from dictionaries, columns or a data frame."""
@@ -213,6 +218,9 @@ class NamedRows:
         if not self.accepts(rows):
             columns, n_rows = _columns(rows)
             rows = [{name: values[i] for name, values in columns.items()} for i in range(n_rows)]
+        alike = self._alike(rows) if rows else None
+        if alike is not None and np.isfinite(alike[1]).all():
+            return self._matrix_to_csr(*alike)
         starts, indices, data = [0], [], []
         for i, row in enumerate(rows):
             found, values = self._row(row, i, notes)
@@ -224,6 +232,14 @@ class NamedRows:
             np.array(indices, dtype=np.int64),
             np.array(data, dtype=np.float64),
         )
+
+    def _matrix_to_csr(self, names: tuple[str, ...], values: NDArray[np.float64]) -> Parts:
+        places = np.array([self._positions[name] for name in names], dtype=np.int64)
+        chosen = np.flatnonzero(places >= 0)
+        chosen = chosen[np.argsort(places[chosen])]
+        n_rows, width = len(values), len(chosen)
+        indices = np.tile(self._model.indices[places[chosen]], n_rows)
+        return Parts(np.arange(n_rows + 1) * width, indices, values[:, chosen].ravel())
 
     # ------------------------------------------------------------------ named features
     @cached_property

@@ -141,15 +141,17 @@ def test_exact_scores_are_fsum():
         assert out.tolist() == expected
 
 
-def test_rows_alike_and_rows_shuffled_have_the_same_scores():
+@pytest.mark.parametrize("transforms", [(), (ListRange(),)])
+def test_rows_alike_and_rows_shuffled_have_the_same_scores(transforms):
     rng = random.Random(2)
     names = [f"f{j}" for j in range(12)]
     weights = [rng.choice([0.0, rng.gauss(0, 1), 1e16, -1e16]) for _ in names]
-    scorer = Scorer(LinearModel.from_weights(weights, names))
+    model = LinearModel.from_weights(weights, names, transforms=transforms)
+    scorer = Scorer(model)
     rows = [{name: rng.choice([rng.gauss(0, 1), 3, True]) for name in names} for _ in range(20)]
     shuffled = [dict(rng.sample(list(row.items()), len(row))) for row in rows]
     assert scorer.score(rows).tolist() == scorer.score(shuffled).tolist()
-    lenient = Scorer(LinearModel.from_weights(weights, names), unknown="zero")
+    lenient = Scorer(model, unknown="zero")
     assert lenient.score([{**row, "x": 1} for row in rows]).tolist() == scorer.score(rows).tolist()
     assert lenient.notes.unknown_features == 20
 
