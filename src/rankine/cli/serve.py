@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli.app import app
+from rankine.cli.main import app
 
 _EPILOG = """
 [bold]Examples[/bold]
