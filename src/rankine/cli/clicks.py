@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import split_list
-from rankine.cli._output import require_folder
-from rankine.cli._tables import show_tables
-from rankine.cli.app import app
+from rankine.cli._console import require_folder, show_tables
+from rankine.cli._options import AsJson, Seed, split_list
+from rankine.cli.main import app
 
 if TYPE_CHECKING:
     from rankine.evaluation.tables import Table
@@ -56,12 +55,12 @@ def propensity(
     max_position: Annotated[int, typer.Option(help="Positions beyond count as this one.")] = 50,
     min_rows: Annotated[int, typer.Option(help="Rows that a position needs.")] = 100,
     resamples: Annotated[int, typer.Option(help="Bootstrap samples; 0 gives no interval.")] = 200,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    seed: Seed = 0,
     plot: Annotated[str | None, typer.Option(help="Picture: .png, .svg or .pdf.")] = None,
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="JSON file for rankine train --propensity.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Chance of being looked at by position, relative to the first, with intervals."""
     from rankine.logs.propensity import estimate_propensity

@@ -7,11 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import ModelReading
-from rankine.cli._groups import spread
-from rankine.cli._output import require_folder
-from rankine.cli._tables import show_tables
-from rankine.cli.app import app
+from rankine.cli._console import require_folder, show_tables
+from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ModelReading, Seed, spread
+from rankine.cli.main import app
 
 interleave = typer.Typer(help="Test models against each other in shared lists.")
 app.add_typer(interleave, name="interleave", no_args_is_help=True)
@@ -49,10 +47,10 @@ def plan(
     decided: Annotated[float, typer.Option(help="Share of lists without a tie.")] = 1.0,
     power: Annotated[float, typer.Option(help="Wanted chance to notice it.")] = 0.8,
     level: Annotated[float, typer.Option(help="Of the test.")] = 0.05,
-    seed: Annotated[int, typer.Option(help="Of the draft.")] = 0,
+    seed: Seed = 0,
     *,
     reading: ModelReading,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Draft shared lists with the team of each item, and say how many sessions a test needs."""
     from rankine.evaluation.interleave import sessions_needed
@@ -131,10 +129,10 @@ def analyse(
     credit: Annotated[str, typer.Option(help="clicks, any, first or last.")] = "clicks",
     confidence: Annotated[float, typer.Option(help="Of intervals and verdict.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap samples.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="LaTeX tables.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown tables.")] = False,
+    seed: Seed = 0,
+    json: AsJson = False,
+    latex: AsLatex = False,
+    markdown: AsMarkdown = False,
 ) -> None:
     """Which model users prefer: wins, ties and losses, exact and bootstrap p-values."""
     from rankine.evaluation.interleave import analyse_interleaving
