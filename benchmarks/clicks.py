@@ -1,25 +1,33 @@
 """What the click tools find where the truth is known.
 
-    python -m benchmarks.clicks [--share 0.1] [--only propensity,coverage,interleaving]
+    python -m benchmarks.clicks [--share 0.1] [--only propensity,learning]
 
 - propensity: mean error by position of each method, for four kinds of users;
 - coverage: how often 95 % intervals of counterfactual estimates hold the true value;
-- interleaving: how often equal rankers are told apart at the level 5 %, and the power for others.
+- interleaving: how often equal rankers are told apart at the level 5 %, and the power for others;
+- learning: NDCG@10 of true grades on new searches, by what was learnt from clicks; LightGBM's
+  position option and XGBoost's lambdarank_unbiased stand beside it where they are installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from benchmarks.machine import results_path, save
-from rankine import Dataset, estimate_propensity
+from rankine import Dataset, LeastSquaresRanker, RankSVM, estimate_propensity
 from rankine.evaluation.counterfactual import counterfactual
 from rankine.evaluation.interleave import interleave, power
 from rankine.evaluation.resampling import bootstrap_means
+from rankine.logs.clicks import coec, read_clicks
 from rankine.logs.simulate import Cascade, DependentClick, PositionBased, TrustBias, simulate
+from rankine.metrics import evaluate
+from rankine.transforms.clicks import ClickCorrection
 
 USERS = {
     "position based": PositionBased(1.0),
@@ -172,7 +180,106 @@ def interleaving(share):
     return found
 
 
-PARTS = {"propensity": propensity, "coverage": coverage, "interleaving": interleaving}
+def learning_world(users, taste, sessions, seed=1):
+    """A log of 400 searches and 200 other searches with true grades."""
+    rng = np.random.default_rng(seed)
+    X, qid = rng.normal(size=(12_000, 10)), np.repeat(np.arange(600), 20)
+    weights = rng.normal(size=10)
+    worth = X @ weights
+    if taste == "curved":
+        steps, bumps = np.where(X[:, 0] > 0.5, 1.5, 0.0), 1.5 * np.abs(X[:, 1]) - np.abs(X[:, 2])
+        worth = steps + bumps + X[:, 3] * X[:, 4] + X[:, 5]
+    old = X @ (weights / np.linalg.norm(weights) + 0.4 * rng.normal(size=10))
+    shown = slice(0, 8000)
+    log = simulate(
+        sessions,
+        users=users,
+        catalogue=Dataset.from_arrays(X[shown], np.zeros(8000), qid[shown]),
+        taste=worth[shown],
+        rankers=old[shown],
+        exploration=0.5,
+        random_state=seed,
+    )
+    grades = np.searchsorted(np.quantile(worth, [0.5, 0.7, 0.85, 0.95]), worth[8000:], "right")
+    return log, Dataset.from_arrays(X[8000:], grades.astype(float), qid[8000:])
+
+
+def learnt(log):
+    """Name -> a function of features: what rankine learns from the clicks."""
+    data = log.to_dataset()
+    looks = estimate_propensity(log, n_resamples=0, **PAIRS)
+    weighted = ClickCorrection.make(looks)
+    offset = ClickCorrection.make(None, position_offset=10)
+    labels = coec(read_clicks(log, **PAIRS), looks)
+    svm = partial(RankSVM, loss="squared_hinge", scale="standard")
+    rankers = {
+        "clicks as they are": svm().fit(data).coef_,
+        "inverse propensity": svm().fit(weighted.apply(data)).coef_,
+        "position offset": offset.strip(LeastSquaresRanker().fit(offset.apply(data)).coef_)[0],
+        "clicks over expected clicks": LeastSquaresRanker().fit(replace(data, y=labels)).coef_,
+    }
+    return {name: partial(linear_scores, coef) for name, coef in rankers.items()}
+
+
+def linear_scores(coef, X):
+    return X @ coef
+
+
+def peers(log):
+    """Name -> a function of features, by two settings of each peer."""
+    import lightgbm
+    import xgboost
+
+    data = log.to_dataset()
+    sizes = data.queries.sizes
+    found = {}
+    for trees, rate, leaves in ((100, 0.1, 31), (200, 0.05, 15)):
+        rows = lightgbm.Dataset(data.X, data.y, group=sizes, position=data.position)
+        how = {"objective": "lambdarank", "learning_rate": rate, "num_leaves": leaves}
+        quiet = {"verbose": -1, "num_threads": 1, "seed": 0}
+        found[f"LightGBM position, {trees} trees"] = lightgbm.train(
+            how | quiet, rows, trees
+        ).predict
+    for trees, depth in ((100, 6), (200, 4)):
+        rows = xgboost.DMatrix(data.X, data.y, nthread=1)
+        rows.set_group(sizes)
+        how = {"objective": "rank:ndcg", "lambdarank_unbiased": True, "max_depth": depth}
+        how |= {"lambdarank_pair_method": "topk", "eta": 0.1, "nthread": 1, "seed": 0}
+        model = xgboost.train(how, rows, trees)
+        found[f"XGBoost unbiased, {trees} trees"] = partial(xgboost_scores, model)
+    return found
+
+
+def xgboost_scores(model, X):
+    import xgboost
+
+    return model.predict(xgboost.DMatrix(X))
+
+
+def learning(share):
+    """NDCG@10 of true grades; peers by the better of their settings on the test searches."""
+    sessions = int(10_000 * share)
+    found = {"sessions": sessions}
+    with_peers = importlib.util.find_spec("lightgbm") and importlib.util.find_spec("xgboost")
+    for taste in ("linear", "curved"):
+        for users in ("position based", "cascade", "dependent click", "trust bias"):
+            log, test = learning_world(USERS[users], taste, sessions)
+            rankers = learnt(log) | (peers(log) if with_peers else {})
+            values = {
+                name: float(evaluate("ndcg@10", test.y, scores(test.X), test.qid))
+                for name, scores in rankers.items()
+            }
+            found.setdefault(taste, {})[users] = values
+            print(taste, users, values, flush=True)
+    return found
+
+
+PARTS = {
+    "propensity": propensity,
+    "coverage": coverage,
+    "interleaving": interleaving,
+    "learning": learning,
+}
 
 
 def main(arguments=None):
