@@ -8,7 +8,7 @@ from rankine.cli._tables import show_tables
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
-    from rankine.evaluation.comparison import Comparison
+    from rankine.evaluation.compare import Comparison
 
 __all__ = ["compare_files", "show"]
 

@@ -60,9 +60,14 @@ def letor(
     """Train, tune on validation, test once, on every fold; print the tables papers print."""
     from rankine.cli._letor import fits_progress, parse_rankers
     from rankine.cli._tables import show_tables
-    from rankine.evaluation.baselines import add_baselines, read_baselines
     from rankine.evaluation.letor import run_letor
-    from rankine.evaluation.letor_report import letor_dict, letor_notes, letor_tables
+    from rankine.evaluation.letor_tables import (
+        add_baselines,
+        letor_dict,
+        letor_notes,
+        letor_tables,
+        read_baselines,
+    )
 
     require_folder("--report", report)
     figures = None if baselines is None else read_baselines(baselines)

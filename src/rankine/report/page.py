@@ -1,9 +1,10 @@
-"""Sections into one self-contained page, and the object that holds it."""
+"""What all pages share: numbers as people read them, tables, tiles, and the page itself."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,71 @@ from rankine.core.html import Html, join, name_of, tag, text
 if TYPE_CHECKING:
     from rankine.evaluation.tables import Table
 
-__all__ = ["Report", "Section", "figures", "from_table", "note", "render", "table", "tile"]
+__all__ = [
+    "MINUS",
+    "NONE",
+    "Report",
+    "Section",
+    "count",
+    "figures",
+    "from_table",
+    "note",
+    "number",
+    "percent",
+    "plural",
+    "render",
+    "shown",
+    "signed",
+    "table",
+    "tile",
+]
+
+MINUS, NONE = "\N{MINUS SIGN}", "\N{EN DASH}"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A metric or weight: fixed digits near 1, significant digits elsewhere; a dash for none."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    if value == 0 or 0.001 <= abs(value) < 1000:
+        return f"{value:.{digits}f}" if abs(value) < 10 else f"{value:.{max(digits - 2, 0)}f}"
+    return f"{value:.3g}"
+
+
+def signed(value: float | None, digits: int = 4) -> str:
+    """The same with its sign, a true minus."""
+    found = number(None if value is None else abs(value), digits)
+    if value is None or found == NONE:
+        return found
+    return (MINUS if value < 0 else "+") + found
+
+
+def count(value: float) -> str:
+    """A whole number with separators."""
+    return f"{int(value):,}"
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share of 1."""
+    return (
+        NONE
+        if share is None or not math.isfinite(share)
+        else f"{100 * share:.{digits}f}\N{NO-BREAK SPACE}%"
+    )
+
+
+def plural(n: int, word: str, words: str | None = None) -> str:
+    """``1 query``, ``2 queries``."""
+    return f"{count(n)} {word if n == 1 else (words or word + 's')}"
+
+
+def shown(value: Any) -> str:
+    """A parameter as it is written on the command line."""
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
 
 
 @dataclass(frozen=True)

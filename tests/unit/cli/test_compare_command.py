@@ -8,7 +8,7 @@ import rankine
 from rankine.cli.app import app
 from rankine.cli.main import find_commands
 from rankine.core.errors import ParameterError
-from rankine.evaluation.trec_files import write_qrels, write_run
+from rankine.evaluation.trec import write_qrels, write_run
 
 pytestmark = pytest.mark.cli
 

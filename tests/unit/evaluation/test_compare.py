@@ -6,7 +6,7 @@ import pytest
 
 import rankine
 from rankine.core.errors import DataError, ParameterError, SchemaError
-from rankine.evaluation.trec_files import Qrels, Run, write_qrels, write_run
+from rankine.evaluation.trec import Qrels, Run, write_qrels, write_run
 from rankine.metrics import evaluate
 
 

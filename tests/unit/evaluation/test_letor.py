@@ -13,11 +13,24 @@ from rankine.core.errors import (
     ParseError,
     SchemaError,
 )
-from rankine.evaluation.average_ranks import absent_tasks, average_ranks
-from rankine.evaluation.baselines import add_baselines, letor_tasks, read_baselines
-from rankine.evaluation.letor import TABLE, MethodResult, TaskResult, run_letor, script_metric
-from rankine.evaluation.letor_folds import LetorFolder
-from rankine.evaluation.letor_report import letor_dict, letor_notes, letor_tables
+from rankine.evaluation.letor import (
+    TABLE,
+    LetorFolder,
+    MethodResult,
+    TaskResult,
+    run_letor,
+    script_metric,
+)
+from rankine.evaluation.letor_tables import (
+    absent_tasks,
+    add_baselines,
+    average_ranks,
+    letor_dict,
+    letor_notes,
+    letor_tables,
+    letor_tasks,
+    read_baselines,
+)
 from rankine.metrics import evaluate
 
 N_QUERIES = 6
