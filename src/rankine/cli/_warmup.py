@@ -18,7 +18,7 @@ def warm_parts(rankers: list[str]) -> Iterator[tuple[str, Callable[[], object]]]
 
     import rankine
     from rankine.data.shop import shop_log
-    from rankine.metrics import evaluate
+    from rankine.metrics import evaluate_on
     from rankine.rankers.registry import ranker_class
     from rankine.serve.warm import compile_kernels
 
@@ -30,7 +30,7 @@ def warm_parts(rankers: list[str]) -> Iterator[tuple[str, Callable[[], object]]]
         return lambda: kind(random_state=0).fit(X, data.y, qid=data.qid)
 
     def measure(metric: str) -> Callable[[], object]:
-        return lambda: evaluate(metric, data.y, data.X[:, 0], data.qid)
+        return lambda: evaluate_on(data, scores=data.X[:, 0], metric=metric)
 
     for name in rankers:
         kind = ranker_class(name)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rankine.core.html import Html, join, name_of, tag
-from rankine.metrics import count_without_value
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import count_without_value, data_columns
 from rankine.report.page import Section, count, figures, percent, plural
 from rankine.report.svg import figure, histogram
 

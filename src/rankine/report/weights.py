@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from rankine.core.html import Html, join, name_of, tag
 from rankine.core.specs import LogColumns
 from rankine.data.dataset import row_scores
-from rankine.metrics import Metric, evaluate
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import Metric, evaluate_on
 from rankine.report.page import (
     MINUS,
     Section,
@@ -192,7 +191,6 @@ def size_curve(judged: Judged, metric: Metric) -> SizeCurve | None:
         return None
     steps = np.geomspace(1, model.nnz, CUTS).round().astype(int)
     strong = np.lexsort((-np.abs(model.values), -np.abs(judged.effect)))
-    columns = data_columns(data)
     sizes = sorted({*steps.tolist(), model.nnz})
     values = []
     for size in sizes:
@@ -200,7 +198,7 @@ def size_curve(judged: Judged, metric: Metric) -> SizeCurve | None:
         coef = np.zeros(model.n_features)
         coef[model.indices[kept]] = model.values[kept]
         scores = judged.scores if size == model.nnz else row_scores(judged.features, coef)
-        values.append(float(evaluate(metric, data.y, scores, data.queries, columns=columns)))
+        values.append(evaluate_on(data, scores=scores, metric=metric))
     near = [
         size
         for size, value in zip(sizes, values, strict=True)

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.data.dataset import Dataset, row_scores
-from rankine.metrics import Metric, evaluate
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import Metric, evaluate_on
 from rankine.rankers.checks import check_count, check_positive
 from rankine.rankers.latency import scoring_latency
 from rankine.transforms.scaling import Scaling, fit_scaling
@@ -29,7 +28,7 @@ from rankine.tune.thompson import SO_FAR
 if TYPE_CHECKING:
     from rankine.solvers.base import Progress
 
-__all__ = ["CostLimits", "Objective", "Watch", "judge"]
+__all__ = ["CostLimits", "Objective", "Watch"]
 
 FIRST = 4
 #: Steps of an Optuna trial per fold: more than a run has judged reports.
@@ -69,7 +68,8 @@ class Watch:
         count = self._reports
         if count < FIRST or count & (count - 1):
             return False
-        value = judge(self.metric, self.held, self._scores(progress.coef()))
+        scores = self._scores(progress.coef())
+        value = evaluate_on(self.held, scores=scores, metric=self.metric)
         self.hopeless = self._tell(float(np.mean([*self.means, value])))
         return self.hopeless
 
@@ -89,12 +89,6 @@ class Watch:
         if self.scaling.transforms:
             return row_scores(self.scaling.apply(self.held).X, coef)
         return row_scores(self.held.X, self.scaling.fold(coef))
-
-
-def judge(metric: Metric, held: Dataset, scores: NDArray[np.float64]) -> float:
-    """Mean of the metric over the held-out queries."""
-    columns = data_columns(held)
-    return float(evaluate(metric, held.y, scores, held.queries, columns=columns))
 
 
 #: Costs of nothing, for their logarithms: half a weight, a picosecond (in milliseconds).
@@ -172,7 +166,7 @@ class Objective:
             ranker.fit(train, callbacks=() if watch is None else (watch,))
             sizes.append(int(np.count_nonzero(ranker.coef_)))
             if watch is None or not watch.hopeless:
-                means.append(judge(self.metric, held, ranker.predict(held)))
+                means.append(evaluate_on(held, model=ranker, metric=self.metric))
                 for name, cost in self.limits.costs(ranker.coef_, held).items():
                     costs[name] = max(cost, costs.get(name, 0.0))
                 if watch is not None and k < last:

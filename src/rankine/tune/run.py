@@ -15,11 +15,11 @@ import numpy as np
 
 from rankine.core.errors import DivergenceError, ParameterError, RankineError
 from rankine.data.dataset import Dataset
-from rankine.metrics import Metric, parse_metric
+from rankine.metrics import Metric, evaluate_on, parse_metric
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.tune import import_optuna
 from rankine.tune.folds import data_digest, make_folds
-from rankine.tune.objective import CostLimits, Objective, judge
+from rankine.tune.objective import CostLimits, Objective
 from rankine.tune.pruning import make_pruner
 from rankine.tune.result import TuningResult, importances, is_feasible, records
 from rankine.tune.spaces import Space
@@ -278,7 +278,7 @@ def _result(study: Any, objective: Objective, metric: Metric) -> TuningResult:
     best, ranker = _refit(trials, objective, metric)
     test: float | None = None
     if objective.folds.test is not None:
-        test = judge(metric, objective.folds.test, ranker.predict(objective.folds.test))
+        test = evaluate_on(objective.folds.test, model=ranker, metric=metric)
     return TuningResult(
         best.params,
         float(best.value),

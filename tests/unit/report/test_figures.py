@@ -12,8 +12,7 @@ import pytest
 import rankine
 from rankine import Dataset, LinearModel
 from rankine.core.specs import LogColumns, OneHot
-from rankine.metrics import evaluate, parse_metric, random_expectation
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import data_columns, evaluate, parse_metric, random_expectation
 from rankine.report.calibration import calibration
 from rankine.report.data import column_ranges, data_summary
 from rankine.report.headline import headline, resamples_for
