@@ -40,7 +40,9 @@ __all__ = [
     "letor_notes",
     "letor_tables",
     "letor_tasks",
+    "rank_tables",
     "read_baselines",
+    "task_tables",
 ]
 
 
@@ -92,6 +94,9 @@ def absent_tasks(tasks: Sequence[TaskResult]) -> dict[str, list[str]]:
         if (missing := [t.name for t in tasks if name not in {m.name for m in t.methods}])
     }
 
+
+_NDCG = [name for name in TABLE if "ndcg" in name]
+_OTHERS = [name for name in TABLE if "ndcg" not in name]
 
 #: The table that comes with the package.
 PUBLISHED = "published"
@@ -200,18 +205,21 @@ def _check(values: Any, where: str, file: str) -> None:
                 )
 
 
-_NDCG = [name for name in TABLE if "ndcg" in name]
-_OTHERS = [name for name in TABLE if "ndcg" not in name]
-
-
 def letor_tables(result: LetorResult) -> list[Table]:
-    """Per task NDCG, then precision and MAP, then folds; over tasks the average ranks."""
-    tables = []
-    for task in result.tasks:
-        tables += [_figures(task, _NDCG), _figures(task, _OTHERS), _folds(task, result.metric)]
-    if len(result.tasks) > 1 and (ranks := _ranks(result)):
-        tables.append(_rank_table(ranks))
-    return tables
+    """The tables of every task, then the average ranks over tasks."""
+    tables = [table for task in result.tasks for table in task_tables(task, result.metric)]
+    return [*tables, *rank_tables(result)]
+
+
+def task_tables(task: TaskResult, metric: str) -> list[Table]:
+    """NDCG, then precision and MAP, then folds; ``metric`` chose the parameters."""
+    return [_figures(task, _NDCG), _figures(task, _OTHERS), _folds(task, metric)]
+
+
+def rank_tables(result: LetorResult) -> list[Table]:
+    """The average ranks over tasks, where there are several."""
+    ranks = _ranks(result) if len(result.tasks) > 1 else []
+    return [_rank_table(ranks)] if ranks else []
 
 
 def letor_notes(result: LetorResult) -> list[str]:

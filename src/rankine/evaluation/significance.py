@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.random import random_below, random_bits, stream_seed
+from rankine.kernels.random import BOOTSTRAP, SIGN_FLIPS, random_below, random_bits, stream_seed
 from rankine.kernels.shards import map_shards
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "randomisation_test",
 ]
 
-_BOOTSTRAP, _FLIPS = 1, 2
 _SHARDS = 16
 
 
@@ -39,7 +38,7 @@ def bootstrap_means(
     """
     rows = np.ascontiguousarray(values, dtype=np.float64)
     out = np.empty((n_resamples, rows.shape[1]))
-    stream = stream_seed(seed, _BOOTSTRAP)
+    stream = stream_seed(seed, BOOTSTRAP)
     _over_resamples(lambda a, b: _draw_means(rows, stream, a, b, out), n_resamples)
     return out
 
@@ -56,7 +55,7 @@ def flipped_sums(
 ) -> NDArray[np.float64]:
     """Sums of differences whose signs are flipped at random."""
     out = np.empty(n_resamples)
-    stream = stream_seed(seed, _FLIPS)
+    stream = stream_seed(seed, SIGN_FLIPS)
     _over_resamples(lambda a, b: _flip_sums(difference, stream, a, b, out), n_resamples)
     return out
 

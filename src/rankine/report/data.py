@@ -12,7 +12,7 @@ from scipy import sparse
 
 from rankine.core.html import Html, join, name_of, tag
 from rankine.metrics import count_without_value, data_columns
-from rankine.report.page import Section, count, figures, percent, plural
+from rankine.report.page import Section, card, count, facts, figures, percent, plural
 from rankine.report.svg import figure, histogram
 
 if TYPE_CHECKING:
@@ -169,8 +169,9 @@ def data_section(found: DataSummary) -> Section:
         f"{count(low)} to {count(high)} items, half of them {count(middle)} or fewer."
     )
     pictures = figures(_labels(found.labels), _lengths(found.lengths))
-    card = tag("div", tag("dl", _facts(found)), class_="card")
-    return Section("data", "Data", "What was it judged on?", lead, join([pictures, card]))
+    return Section(
+        "data", "Data", "What was it judged on?", lead, join([pictures, card(facts(_facts(found)))])
+    )
 
 
 def _labels(found: Histogram) -> Html:
@@ -205,7 +206,7 @@ def _lengths(found: Histogram) -> Html:
     return figure("List lengths", picture, words)
 
 
-def _facts(found: DataSummary) -> list[Html]:
+def _facts(found: DataSummary) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = [
         ("features", f"{count(found.n_features)}, {found.storage}, {count(found.values)} values"),
         ("pairs", f"{count(found.pairs)} pairs of items with different labels"),
@@ -237,7 +238,7 @@ def _facts(found: DataSummary) -> list[Html]:
     if found.sources:
         rows.append(("files", _listed(found.sources)))
     rows.append(("fingerprint", tag("code", found.fingerprint)))
-    return [part for name, value in rows for part in (tag("dt", name), tag("dd", value))]
+    return rows
 
 
 def _rule(without: int | None, rule: str | None) -> str:

@@ -16,14 +16,14 @@ from rankine.report.page import MINUS, count, number, signed
 if TYPE_CHECKING:
     from rankine.report.judged import Judged, Opponent
 
-__all__ = ["Item", "Ranked", "lists_part", "ranked_query"]
+__all__ = ["ListItem", "Ranked", "lists_part", "ranked_query"]
 
 #: Features shown of an item, and good items that are shown although they stand too deep.
 TOP, MISSED = 3, 3
 
 
 @dataclass(frozen=True)
-class Item:
+class ListItem:
     """One item of a list.
 
     ``terms`` are the features that lift (+) or lower (-) it most against the average of its list:
@@ -49,9 +49,9 @@ class Ranked:
     other_value: float | None
     length: int
     labels: Sequence[float]
-    left: Sequence[Item]
+    left: Sequence[ListItem]
     right_name: str
-    right: Sequence[Item]
+    right: Sequence[ListItem]
     left_name: str = "the model's order"
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def ranked_query(
     other = rank_order(np.ascontiguousarray(by, dtype=np.float64), np.empty(0))
     terms = _terms(judged, rows)
     left = [
-        Item(
+        ListItem(
             rank,
             _doc(judged, int(rows[i])),
             float(data.y[rows[i]]),
@@ -86,7 +86,7 @@ def ranked_query(
         for rank, i in _shown(order, data.y[rows], depth)
     ]
     right = [
-        Item(
+        ListItem(
             rank,
             _doc(judged, int(rows[i])),
             float(data.y[rows[i]]),
@@ -200,7 +200,7 @@ def _query(query: Ranked, title: str, *, unfolded: bool) -> Html:
     )
 
 
-def _list(items: Sequence[Item], top: float, *, terms: bool = False) -> Html:
+def _list(items: Sequence[ListItem], top: float, *, terms: bool = False) -> Html:
     scored = any(item.score is not None for item in items)
     header = ["", "item", "label", *(["score"] if scored else [])]
     rows = []
@@ -223,7 +223,7 @@ def _label(label: float, top: float) -> Html:
     return tag("span", f"{label:g}", class_=kind)
 
 
-def _lists_terms(item: Item) -> Html | None:
+def _lists_terms(item: ListItem) -> Html | None:
     if not item.terms:
         return None
     shown = [

@@ -15,13 +15,13 @@ from rankine.core.errors import ParameterError
 from rankine.core.html import Html, join, name_of, tag, text
 from rankine.core.specs import LogColumns, encode_transforms
 from rankine.rankers.registry import RANKERS, ranker_class
-from rankine.report.page import Section, count, shown
+from rankine.report.page import Section, card, count, facts, shown
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.model import LinearModel
 
-__all__ = ["Origin", "command_part", "facts", "origin", "origin_section", "training_command"]
+__all__ = ["Origin", "command_section", "origin", "origin_section", "training_command"]
 
 #: Parameters that have an option of their own on the command line.
 _OPTIONS = {"metric": "--metric", "scale": "--scale", "random_state": "--seed"}
@@ -147,27 +147,32 @@ def origin_section(found: Origin, command: str | None) -> Section:
     rows.append(("model digest", tag("code", found.digest)))
     rows.append(("this page", ", ".join(f"{k} {v}" for k, v in found.versions.items())))
     parts = [
-        tag("div", tag("h3", "Where it comes from"), facts(rows), class_="card"),
-        tag("div", tag("h3", "Parameters"), facts(_parameters(found)), class_="card"),
+        card(tag("h3", "Where it comes from"), facts(rows)),
+        card(tag("h3", "Parameters"), facts(_parameters(found))),
     ]
     if found.command is not None:
         words = "It holds what the model file remembers; add the reading options your files need."
-        parts.append(command_part("Train it again", found.command, words))
+        parts.append(_command("Train it again", found.command, words))
     if command is not None:
-        parts.append(command_part("Make this page again", command))
+        parts.append(_command("Make this page again", command))
     lead = "What the model file remembers of its making, and the commands that go with it."
     return Section("origin", "How it was made", "How was it made?", lead, join(parts))
 
 
-def command_part(title: str, command: str, words: str | None = None) -> Html:
+def command_section(
+    command: str | None, *, lead: str = "", notes: Sequence[Html] = ()
+) -> list[Section]:
+    """How a page without a model of its own was made; nothing where nothing is known."""
+    if command is None and not notes:
+        return []
+    again = None if command is None else _command("Make this page again", command)
+    return [Section("origin", "How it was made", "How was it made?", lead, join([*notes, again]))]
+
+
+def _command(title: str, command: str, words: str | None = None) -> Html:
     """A command to copy."""
     told = tag("figcaption", words) if words else None
-    return tag("div", tag("h3", title), tag("pre", text(command, 4000)), told, class_="card")
-
-
-def facts(rows: Any) -> Html:
-    """A list of names and values."""
-    return tag("dl", [part for k, v in rows for part in (tag("dt", text(k)), tag("dd", v))])
+    return card(tag("h3", title), tag("pre", text(command, 4000)), told)
 
 
 def _parameters(found: Origin) -> list[tuple[str, Any]]:

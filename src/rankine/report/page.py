@@ -6,7 +6,7 @@ import base64
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -23,7 +23,9 @@ __all__ = [
     "NONE",
     "Report",
     "Section",
+    "card",
     "count",
+    "facts",
     "figures",
     "from_table",
     "note",
@@ -220,6 +222,16 @@ def tile(what: Any, value: str, more: Any = None) -> Html:
 def note(*words: Any) -> Html:
     """A remark that the reader should not miss."""
     return tag("div", tag("p", *words), class_="note")
+
+
+def card(*parts: Any) -> Html:
+    """A sheet of its own."""
+    return tag("div", *parts, class_="card")
+
+
+def facts(rows: Iterable[tuple[Any, Any]]) -> Html:
+    """A list of names and values."""
+    return tag("dl", [part for k, v in rows for part in (tag("dt", text(k)), tag("dd", v))])
 
 
 def figures(*parts: Html | None) -> Html:

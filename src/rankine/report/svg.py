@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rankine.core.html import Html, join, tag, text
 
 __all__ = [
+    "Bar",
     "Line",
     "Scale",
-    "bar",
+    "bars",
     "figure",
     "histogram",
     "interval",
@@ -293,12 +294,47 @@ def histogram(
     return _picture(about, parts)
 
 
-def bar(value: float, largest: float, kind: str, tip: str) -> Html:
+def _bar(value: float, largest: float, kind: str, tip: str) -> Html:
     """A horizontal bar from the left, for a cell of a table."""
     share = 0.0 if largest <= 0 else abs(value) / largest
     width = round(max(100 * share, 0.6 if value else 0.0), 2)
     fill = tag("rect", class_=f"column {kind}", x=0, y=1, width=width, height=8, rx=1)
     return _strip([fill], tip)
+
+
+class Bar(NamedTuple):
+    """A row of ``bars``: what it is called, how long it is, its tip, the cells beside it."""
+
+    name: Any
+    value: float
+    tip: str
+    cells: Sequence[Any]
+
+
+def bars(
+    title: str,
+    rows: Sequence[Bar],
+    words: Any,
+    *,
+    header: Sequence[str] = (),
+    kind: str = "model",
+    largest: float | None = None,
+) -> Html:
+    """A figure that is a table with a bar in every row; ``largest`` is a full bar's length."""
+    full = max(abs(row.value) for row in rows) if largest is None else largest
+    body = [
+        tag(
+            "tr",
+            tag("th", row.name, scope="row"),
+            tag("td", _bar(row.value, full, kind, row.tip), class_="wide"),
+            [tag("td", cell, class_="n") for cell in row.cells],
+        )
+        for row in rows
+    ]
+    kinds = [None, "wide", *["n"] * (len(header) - 2)]
+    cells = [tag("th", h, class_=kinds[c], scope="col") for c, h in enumerate(header)]
+    head = tag("thead", tag("tr", cells)) if cells else None
+    return figure(title, tag("table", head, tag("tbody", body)), words)
 
 
 def interval(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.html import Html, join, tag
-from rankine.report.page import Section, count, figures, number
+from rankine.core.html import Html, join
+from rankine.report.page import Section, card, count, facts, figures, number
 from rankine.report.svg import Line, figure, line_chart
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ def training_section(found: Training) -> Section | None:
         *_progressive(found),
         *_validation(found),
     ]
-    facts = _facts(found)
-    if not pictures and not facts:
+    known = _facts(found)
+    if not pictures and not known:
         return None
     lead = (
         "What was recorded while the model was trained."
@@ -121,8 +121,8 @@ def training_section(found: Training) -> Section | None:
         "one with --valid, or with --set record_at."
     )
     body = [figures(*pictures)] if pictures else []
-    if facts:
-        body.append(tag("div", tag("dl", facts), class_="card"))
+    if known:
+        body.append(card(facts(known)))
     return Section("training", "Training", "How did training go?", lead, join(body))
 
 
@@ -224,11 +224,11 @@ def _figure(value: float) -> str:
     return count(value) if float(value).is_integer() and abs(value) < 1e15 else number(value, 6)
 
 
-def _facts(found: Training) -> list[Html]:
+def _facts(found: Training) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if found.n_iter is not None:
         rows.append(("steps or iterations", count(found.n_iter)))
     if found.stop_reason is not None:
         rows.append(("ended", _ENDS.get(found.stop_reason, found.stop_reason.replace("_", " "))))
     rows += [(name.replace("_", " "), _figure(value)) for name, value in found.certificate.items()]
-    return [part for name, value in rows for part in (tag("dt", name), tag("dd", value))]
+    return rows

@@ -24,7 +24,7 @@ from rankine.report.page import (
     plural,
     signed,
 )
-from rankine.report.svg import Line, bar, figure, line_chart
+from rankine.report.svg import Bar, Line, bars, figure, line_chart
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
@@ -223,7 +223,7 @@ def weights_section(found: Weights, meaning: str) -> Section:
     ]
     more: list[Html | None] = []
     if found.groups:
-        more.append(_weights_groups(found.groups))
+        more.append(_by_column(found.groups))
     if len(found.concentration) > 2:
         more.append(_concentration(found))
     remark = None
@@ -241,12 +241,11 @@ def _weights(title: str, shown: Sequence[Weight], largest: float, kind: str) -> 
     if not shown:
         return None
     rows = [
-        tag(
-            "tr",
-            tag("th", name_of(w.name, 60), scope="row"),
-            tag("td", bar(w.effect, largest, kind, f"{w.name}: {w.effect:+.4g}"), class_="wide"),
-            tag("td", signed(w.effect, 3), class_="n"),
-            tag("td", number(w.weight, 3).replace("-", MINUS), class_="n"),
+        Bar(
+            name_of(w.name, 60),
+            w.effect,
+            f"{w.name}: {w.effect:+.4g}",
+            (signed(w.effect, 3), number(w.weight, 3).replace("-", MINUS)),
         )
         for w in shown
     ]
@@ -255,28 +254,17 @@ def _weights(title: str, shown: Sequence[Weight], largest: float, kind: str) -> 
         f"The {len(shown)} strongest features of this sign. {more} of such a feature puts an item "
         "higher. Read: a bar twice as long moves items twice as far."
     )
-    return _bars(title, ("feature", "", "effect", "weight"), rows, words)
+    header = ("feature", "", "effect", "weight")
+    return bars(title, rows, words, header=header, kind=kind, largest=largest)
 
 
-def _bars(title: str, header: Sequence[str], rows: Sequence[Html], words: str) -> Html:
-    kinds = [None, "wide", *["n"] * (len(header) - 2)]
-    head = tag("tr", [tag("th", h, class_=kinds[c], scope="col") for c, h in enumerate(header)])
-    made = tag("table", tag("thead", head), tag("tbody", rows))
-    return figure(title, made, words)
-
-
-def _weights_groups(groups: Sequence[Group]) -> Html:
-    largest = max(group.effect for group in groups)
+def _by_column(groups: Sequence[Group]) -> Html:
     rows = [
-        tag(
-            "tr",
-            tag(
-                "th", name_of(g.column, 60), tag("small", plural(g.weights, "weight")), scope="row"
-            ),
-            tag(
-                "td", bar(g.effect, largest, "model", f"{g.column}: {g.effect:.4g}"), class_="wide"
-            ),
-            tag("td", percent(g.share), class_="n"),
+        Bar(
+            [name_of(g.column, 60), tag("small", plural(g.weights, "weight"))],
+            g.effect,
+            f"{g.column}: {g.effect:.4g}",
+            (percent(g.share),),
         )
         for g in groups
     ]
@@ -284,7 +272,7 @@ def _weights_groups(groups: Sequence[Group]) -> Html:
         "Features that come from one column, together. Read: the longer the bar, the more the "
         "column as a whole decides; shares are of all effects' sizes."
     )
-    return _bars("By source column", ("column", "", "share"), rows, words)
+    return bars("By source column", rows, words, header=("column", "", "share"))
 
 
 def _concentration(found: Weights) -> Html:
