@@ -281,7 +281,7 @@ def system_strip(system: System, scale: Scale, kind: str) -> Html | None:
     tip = f"{system.name}: {number(system.mean)}"
     if not math.isfinite(system.low):
         return interval(system.mean, None, None, scale, kind, tip)
-    tip += f", 95 % interval {number(system.low)} to {number(system.high)}"
+    tip += f", interval {number(system.low)} to {number(system.high)}"
     return interval(system.mean, system.low, system.high, scale, kind, tip)
 
 
