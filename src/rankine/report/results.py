@@ -274,7 +274,7 @@ def _method_lines(
 
 # ---------------------------------------------------------------------- paths
 def path_curves(path: RegularizationPath) -> list[tuple[str | None, RegularizationPath]]:
-    """One curve, or one for each optimiser where there are several."""
+    """One curve, or one for each solver where there are several."""
     several = getattr(path, "curves", None)
     return [(None, path)] if several is None else list(several().items())
 
@@ -341,12 +341,12 @@ def _sizes(path: RegularizationPath, name: str, best: int) -> Html | None:
 
 def _steps(path: RegularizationPath, name: str, best: int) -> Html:
     records = path.records()
-    solver = next((word for word in ("solver", "optimizer") if word in records[0]), None)
-    header = [*([solver] if solver else []), "l1", "weights", name, "seconds"]
+    one_pass = "solver" in records[0]
+    header = [*(["solver"] if one_pass else []), "l1", "weights", name, "seconds"]
     quality = path.metric if path.measured else "loss"
     rows = [
         [
-            *([record[solver]] if solver else []),
+            *([record["solver"]] if one_pass else []),
             f"{record['l1']:.4g}",
             count(record["nonzeros"]),
             number(record[quality]),
