@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._output import require_folder
+from rankine.cli._output import require_folder, text_output
 from rankine.cli._report import ReportFile, save_report
 from rankine.cli.app import app
+from rankine.core.errors import ParameterError
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -47,30 +50,48 @@ def letor(
         typer.Option(help="letor3, letor4 or mslr; default letor4, mslr for labels above 2."),
     ] = None,
     baselines: Annotated[
-        str | None,
-        typer.Option(help="Table of published figures (TOML or CSV); 'published': rankine's own."),
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|FOLDER=FILE",
+            help="Table of published figures (TOML or CSV), 'published' for rankine's own; "
+            "FOLDER= says which folder they belong to. Repeatable.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that fit at the same time; default: all cores.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of rankers that draw at random.")] = 0,
     missing: Annotated[str, typer.Option(help="error, or zero: NULL becomes 0.")] = "error",
+    per_query: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the values of every test query as CSV."),
+    ] = None,
     report: ReportFile = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="LaTeX tables.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown tables.")] = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Means as task,method,metric,value, as --baselines reads.")
+    ] = False,
 ) -> None:
     """Train, tune on validation, test once, on every fold; print the tables papers print."""
-    from rankine.cli._letor import fits_progress, parse_rankers
+    from rankine.cli._letor import fits_progress, parse_baselines, parse_rankers
     from rankine.cli._tables import show_tables
     from rankine.evaluation.letor import run_letor
     from rankine.evaluation.letor_tables import (
         add_baselines,
+        letor_csv,
         letor_dict,
         letor_notes,
         letor_tables,
-        read_baselines,
+        per_query_csv,
     )
 
+    if json + latex + markdown + csv > 1:
+        raise ParameterError("the output has several forms", fix="Give one of --json, --csv ...")
     require_folder("--report", report)
-    figures = None if baselines is None else read_baselines(baselines)
+    require_folder("--per-query", per_query)
+    figures = parse_baselines(baselines or [])
     rankers, grids = parse_rankers(ranker)
     with fits_progress() as tell:
         result = run_letor(
@@ -80,15 +101,23 @@ def letor(
             script=script,
             grids=grids,
             random_state=seed,
+            workers=workers if workers is not None else os.cpu_count() or 1,
             report=tell,
             missing=missing,
         )
-    if figures is not None:
-        result = add_baselines(result, figures)
+    for folder, table in figures:
+        result = add_baselines(result, table, folder)
+    if per_query is not None:
+        with text_output(per_query) as write:
+            for line in per_query_csv(result):
+                write(line)
     save_report(report, result)
     if json:
         _console.print_json(letor_dict(result))
         return
-    show_tables(letor_tables(result), latex=latex, markdown=markdown)
+    if csv:
+        sys.stdout.writelines(letor_csv(result))
+    else:
+        show_tables(letor_tables(result), latex=latex, markdown=markdown)
     for note in letor_notes(result):
         _console.say(note)

@@ -134,22 +134,8 @@ class Comparison:
         )
 
     def _pairs(self) -> Table:
-        rows = [
-            (
-                f"{p.b} - {p.a}",
-                f"{p.difference:+.4f}",
-                f"[{p.low:+.4f}, {p.high:+.4f}]",
-                f"{p.wins}/{p.ties}/{p.losses}",
-                p.verdict,
-            )
-            for p in self.pairs
-        ]
-        return Table(
-            f"Paired differences (equivalence: interval within {self.margin:g})",
-            ("pair", "mean", f"{self.confidence:.0%} interval", "wins/ties/losses", "verdict"),
-            rows,
-            bold=frozenset((r, 4) for r, pair in enumerate(self.pairs) if pair.significant),
-        )
+        title = f"Paired differences (equivalence: interval within {self.margin:g})"
+        return pairs_table(title, self.pairs, self.confidence)
 
     def _tests(self) -> Table:
         rows = [
@@ -198,6 +184,23 @@ class Comparison:
         from rich.console import Group
 
         return Group(*(part for table in self.tables() for part in (table, "")))
+
+
+def pairs_table(title: str, pairs: Sequence[Pair], confidence: float) -> Table:
+    """Differences of pairs of systems; proven ones stand out."""
+    rows = [
+        (
+            f"{p.b} - {p.a}",
+            f"{p.difference:+.4f}",
+            f"[{p.low:+.4f}, {p.high:+.4f}]",
+            f"{p.wins}/{p.ties}/{p.losses}",
+            p.verdict,
+        )
+        for p in pairs
+    ]
+    header = ("pair", "mean", f"{confidence:.0%} interval", "wins/ties/losses", "verdict")
+    proven = frozenset((r, 4) for r, pair in enumerate(pairs) if pair.significant)
+    return Table(title, header, rows, bold=proven)
 
 
 def _p_value(p: float) -> str:

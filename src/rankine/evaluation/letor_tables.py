@@ -15,17 +15,20 @@ asks whether the average ranks could come from methods that do not differ (Demsa
 from __future__ import annotations
 
 import csv
+import io
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rankine.core.errors import ParseError, SchemaError
+from rankine.core.errors import ParameterError, ParseError, SchemaError
+from rankine.evaluation.compare import Pair, compare_values, pairs_table
 from rankine.evaluation.letor import TABLE, FoldResult, LetorResult, MethodResult, TaskResult
 from rankine.evaluation.tables import Table
 from rankine.metrics import parse_metric
@@ -36,12 +39,15 @@ __all__ = [
     "absent_tasks",
     "add_baselines",
     "average_ranks",
+    "letor_csv",
     "letor_dict",
     "letor_notes",
     "letor_tables",
     "letor_tasks",
+    "per_query_csv",
     "rank_tables",
     "read_baselines",
+    "task_pairs",
     "task_tables",
 ]
 
@@ -101,6 +107,9 @@ _OTHERS = [name for name in TABLE if "ndcg" not in name]
 #: The table that comes with the package.
 PUBLISHED = "published"
 _FOLDS = "-folds"
+_COLUMNS = ("task", "method", "metric", "value")
+#: Of the comparisons between methods.
+CONFIDENCE, MARGIN = 0.95, 0.01
 
 Figures = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
@@ -127,10 +136,30 @@ def letor_tasks() -> list[str]:
     return list(_shipped()["letor_tasks"])
 
 
-def add_baselines(result: LetorResult, figures: Figures) -> LetorResult:
-    """The result with published methods added to the tasks they have figures for."""
+def add_baselines(result: LetorResult, figures: Figures, folder: str | None = None) -> LetorResult:
+    """The result with published methods added to the tasks they have figures for.
+
+    Figures belong to the folders whose names start with their task's name; ``folder`` names the
+    one folder they belong to, whatever the table calls its only task. A note says when no folder
+    matched.
+    """
+    if folder is not None:
+        if len(figures) != 1 or folder not in {task.name for task in result.tasks}:
+            raise ParameterError(
+                f"{folder!r} is no folder of this run"
+                if len(figures) == 1
+                else f"the figures for {folder!r} hold {len(figures)} tasks",
+                fix="Write FOLDER=FILE with the name of a folder and a file of one task",
+            )
+        figures = {folder.lower(): next(iter(figures.values()))}
     tasks = [_with_figures(task, figures) for task in result.tasks]
-    return replace(result, tasks=tasks)
+    notes = list(result.notes)
+    if all(len(a.methods) == len(b.methods) for a, b in zip(tasks, result.tasks, strict=True)):
+        notes.append(
+            f"no folder's name starts with a task of the published figures "
+            f"({', '.join(sorted(figures))}): name the folder with --baselines FOLDER=FILE"
+        )
+    return replace(result, tasks=tasks, notes=notes)
 
 
 def _with_figures(task: TaskResult, figures: Figures) -> TaskResult:
@@ -172,10 +201,9 @@ def _toml(text: str, file: str) -> dict[str, Any]:
 
 def _csv(text: str, file: str) -> dict[str, Any]:
     rows = csv.DictReader(text.splitlines())
-    wanted = ["task", "method", "metric", "value"]
-    if rows.fieldnames != wanted:
+    if tuple(rows.fieldnames or ()) != _COLUMNS:
         raise SchemaError(
-            f"columns {rows.fieldnames} instead of {wanted}",
+            f"columns {rows.fieldnames} instead of {list(_COLUMNS)}",
             file=file,
             fix="Start the file with the line: task,method,metric,value",
         )
@@ -212,8 +240,75 @@ def letor_tables(result: LetorResult) -> list[Table]:
 
 
 def task_tables(task: TaskResult, metric: str) -> list[Table]:
-    """NDCG, then precision and MAP, then folds; ``metric`` chose the parameters."""
-    return [_figures(task, _NDCG), _figures(task, _OTHERS), _folds(task, metric)]
+    """NDCG, precision and MAP, folds, differences; ``metric`` chose the parameters."""
+    tables = [_figures(task, _NDCG), _figures(task, _OTHERS), _folds(task, metric)]
+    pairs = task_pairs(task, metric)
+    if pairs:
+        title = (
+            f"{task.name}: differences in {parse_metric(_shown(metric)).title}, query by query "
+            f"over all test parts (Holm's correction, equivalence within {MARGIN:g})"
+        )
+        tables.append(pairs_table(title, pairs, CONFIDENCE))
+    return tables
+
+
+def task_pairs(task: TaskResult, metric: str) -> list[Pair]:
+    """Every pair of one's own methods, compared on the test queries of all folds.
+
+    By ``metric`` where the tables have it, else by MAP, under the rules of the task's script. No
+    model has seen the queries it is judged on; queries without a value are left out.
+    """
+    own = [m for m in task.methods if m.folds and all(fold.per_query for fold in m.folds)]
+    if len(own) < 2:
+        return []
+    name = _shown(metric)
+    columns = [np.concatenate([fold.per_query[name] for fold in m.folds]) for m in own]
+    values = np.column_stack(columns)
+    kept = values[~np.isnan(values).any(axis=1)]
+    if len(kept) < 2:
+        return []
+    places = list(combinations(range(len(own)), 2))
+    names = [m.name for m in own]
+    by = parse_metric(name)
+    return compare_values(names, kept, by, places, CONFIDENCE, MARGIN, 10_000, 0)[1]
+
+
+def letor_csv(result: LetorResult) -> Iterator[str]:
+    """Lines ``task,method,metric,value`` of the means: a table that ``read_baselines`` reads."""
+    rows = [
+        (task.name, method.name, metric, repr(value))
+        for task in result.tasks
+        for method in task.methods
+        for metric, value in method.means.items()
+    ]
+    return _csv_lines([_COLUMNS, *rows])
+
+
+def per_query_csv(result: LetorResult) -> Iterator[str]:
+    """Lines ``task,fold,query,method`` and a column per metric, for every test query."""
+    yield from _csv_lines([("task", "fold", "query", "method", *TABLE)])
+    for task in result.tasks:
+        for method in task.methods:
+            for fold in method.folds:
+                for k, query in enumerate(fold.ids):
+                    found = (float(fold.per_query[metric][k]) for metric in TABLE)
+                    cells = ("" if math.isnan(v) else repr(v) for v in found)
+                    yield from _csv_lines([(task.name, fold.fold, query, method.name, *cells)])
+
+
+def _csv_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for row in rows:
+        writer.writerow(row)
+        yield out.getvalue()
+        out.seek(0)
+        out.truncate()
+
+
+def _shown(metric: str) -> str:
+    """The metric that chose, where the tables have it."""
+    return metric if metric in TABLE else "map"
 
 
 def rank_tables(result: LetorResult) -> list[Table]:
@@ -243,6 +338,7 @@ def letor_dict(result: LetorResult) -> dict[str, Any]:
                 "name": task.name,
                 "script": task.script,
                 "methods": [_plain_method(method) for method in task.methods],
+                "pairs": [asdict(pair) for pair in task_pairs(task, result.metric)],
             }
             for task in result.tasks
         ],
@@ -252,8 +348,10 @@ def letor_dict(result: LetorResult) -> dict[str, Any]:
 
 
 def _plain_method(method: MethodResult) -> dict[str, Any]:
-    plain = asdict(method)
+    bare = [replace(fold, ids=(), per_query={}) for fold in method.folds]
+    plain = asdict(replace(method, folds=bare))
     for fold in plain["folds"]:
+        del fold["ids"], fold["per_query"]
         if math.isnan(fold["validation"]):
             fold["validation"] = None
     return plain
@@ -280,7 +378,7 @@ def _figures(task: TaskResult, metrics: Sequence[str]) -> Table:
 
 
 def _folds(task: TaskResult, metric: str) -> Table:
-    shown = metric if metric in TABLE else "map"
+    shown = _shown(metric)
     with_folds = [
         m for m in task.methods if m.folds and all(shown in fold.values for fold in m.folds)
     ]
