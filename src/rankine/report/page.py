@@ -6,6 +6,7 @@ import base64
 import hashlib
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -39,6 +40,8 @@ __all__ = [
     "tile",
 ]
 
+#: Columns of a table up to which its rows become small lists on a phone.
+STACKED = 6
 MINUS, NONE = "\N{MINUS SIGN}", "\N{EN DASH}"
 
 
@@ -243,10 +246,13 @@ def figures(*parts: Html | None) -> Html:
 def table(header: Sequence[Any], rows: Sequence[Sequence[Any]], **options: Any) -> Html:
     """A table whose first column names its rows; cells may be elements already.
 
+    On a phone the cells of a narrow table stand below each other, a wide one can be pushed.
     ``left`` columns are text, the others numbers; ``bold`` holds (row, column) of best cells.
     """
     left = int(options.get("left", 1))
     bold = options.get("bold", frozenset())
+    narrow = len(header) <= STACKED
+    names = [_bare(h) if narrow else None for h in header]
 
     def kind(c: int) -> str | None:
         return None if c < left else "n"
@@ -257,11 +263,22 @@ def table(header: Sequence[Any], rows: Sequence[Sequence[Any]], **options: Any) 
         cells = [tag("th", row[0], scope="row")]
         for c, cell in enumerate(row[1:], 1):
             classes = [name for name in (kind(c), "best" if (r, c) in bold else None) if name]
-            cells.append(tag("td", cell, class_=" ".join(classes) or None))
+            cells.append(tag("td", cell, class_=" ".join(classes) or None, data_of=names[c]))
         body.append(tag("tr", cells))
-    caption = tag("caption", options["caption"]) if options.get("caption") else None
-    made = tag("table", caption, tag("thead", head), tag("tbody", body))
-    return tag("div", made, class_="scroll", tabindex="0" if len(header) > 6 else None)
+    parts = (tag("thead", head), tag("tbody", body))
+    title = options.get("caption")
+    if narrow:
+        caption = tag("caption", title) if title else None
+        return tag("div", tag("table", caption, *parts), class_="stack")
+    # a caption would be pushed aside with its table
+    words = tag("p", title, class_="caption") if title else None
+    made = tag("table", *parts, aria_label=title)
+    return join([words, tag("div", made, class_="scroll", tabindex="0")])
+
+
+def _bare(cell: Any) -> Html:
+    """The words of a cell, for an attribute."""
+    return Html(re.sub("<[^>]*>", "", cell)) if isinstance(cell, Html) else text(cell)
 
 
 def from_table(found: Table) -> Html:
