@@ -23,6 +23,7 @@ from rankine.evaluation.significance import (
 from rankine.evaluation.tables import Table
 from rankine.evaluation.trec import Qrels
 from rankine.metrics import Metric, parse_metric
+from rankine.metrics.engine import query_weights
 
 __all__ = [
     "Changed",
@@ -103,7 +104,8 @@ class Comparison:
     """Systems compared on the same queries.
 
     ``values`` holds one row per query of ``ids`` and one column per system; queries that the
-    metric skips (``skipped``) are left out.
+    metric skips or that weigh nothing (``skipped``) are left out. ``weighted``: whether queries had
+    weights of their own.
     """
 
     metric: Metric
@@ -116,6 +118,7 @@ class Comparison:
     confidence: float
     margin: float
     n_resamples: int
+    weighted: bool = False
 
     def tables(self) -> list[Table]:
         """Means, pairs, tests, and the changed queries side by side."""
@@ -125,7 +128,8 @@ class Comparison:
     def _means(self) -> Table:
         sign = 1 if self.metric.larger_is_better else -1
         best = max(range(len(self.systems)), key=lambda i: sign * self.systems[i].mean)
-        left_out = f", {self.skipped} skipped" if self.skipped else ""
+        left_out = ", weighted" if self.weighted else ""
+        left_out += f", {self.skipped} skipped" if self.skipped else ""
         return Table(
             f"{self.metric} on {len(self.ids)} queries{left_out}",
             ("system", "mean", f"{self.confidence:.0%} interval"),
@@ -160,6 +164,7 @@ class Comparison:
             "larger_is_better": self.metric.larger_is_better,
             "queries": len(self.ids),
             "skipped": self.skipped,
+            "weighted": self.weighted,
             "confidence": self.confidence,
             "margin": self.margin,
             "resamples": self.n_resamples,
@@ -235,6 +240,7 @@ def compare(
     data: Any,
     metric: str | Metric = "ndcg@10",
     *,
+    query_weight: Any = None,
     confidence: float = 0.95,
     margin: float = 0.01,
     n_resamples: int = 10_000,
@@ -254,6 +260,10 @@ def compare(
         A ``Dataset``, labelled files, or a qrels file (for runs).
     metric
         What is compared, query by query.
+    query_weight
+        What a query counts: a mapping from query id to weight, or one number per query in order
+        of first appearance. Means, intervals and tests are weighted; won and lost queries are
+        counted. Weights that the data carries for training are not used.
     confidence
         Of the bootstrap intervals; 1 - confidence is the level of the tests.
     margin
@@ -287,6 +297,7 @@ def compare(
     return compare_contestants(
         contestants,
         parse_metric(metric),
+        query_weight=query_weight,
         confidence=confidence,
         margin=margin,
         n_resamples=n_resamples,
@@ -300,6 +311,7 @@ def compare_contestants(
     contestants: Sequence[Contestant],
     metric: Metric,
     *,
+    query_weight: Any = None,
     confidence: float,
     margin: float,
     n_resamples: int,
@@ -310,7 +322,9 @@ def compare_contestants(
     """Compare what has been read and scored already."""
     _check(contestants, confidence, margin, n_resamples)
     columns = np.column_stack([c.values(metric) for c in contestants])
-    kept = np.flatnonzero(~np.isnan(columns).any(axis=1))
+    weight = query_weights(contestants[0].queries, None, query_weight)
+    counts = ~np.isnan(columns).any(axis=1)
+    kept = np.flatnonzero(counts if weight is None else counts & (weight > 0))
     values = columns[kept]
     if len(values) < 2:
         raise DataError(
@@ -320,8 +334,9 @@ def compare_contestants(
     places = list(combinations(range(len(contestants)), 2))
     names = [c.name for c in contestants]
     systems, pairs = compare_values(
-        names, values, metric, places, confidence, margin, n_resamples, random_state
-    )
+        names, values, metric, places, confidence, margin, n_resamples, random_state,
+        None if weight is None else weight[kept],
+    )  # fmt: skip
     ids = contestants[0].queries.ids
     changed = [
         change
@@ -330,7 +345,7 @@ def compare_contestants(
     ]
     return Comparison(
         metric, systems, pairs, changed, ids[kept], values, len(ids) - len(kept), confidence,
-        margin, n_resamples,
+        margin, n_resamples, weighted=weight is not None,
     )  # fmt: skip
 
 
@@ -343,23 +358,30 @@ def compare_values(
     margin: float,
     n_resamples: int,
     random_state: int,
+    weight: NDArray[np.float64] | None = None,
 ) -> tuple[list[System], list[Pair]]:
-    """Means of the columns of ``values`` (one row per query), and the pairs (a, b) of them."""
-    means = bootstrap_means(values, n_resamples, random_state)
+    r"""Means of the columns of ``values`` (one row per query), and the pairs (a, b) of them.
+
+    With weights :math:`v_q > 0` means are :math:`\sum_q v_q x_q / \sum_q v_q`, also over drawn
+    queries; the tests ask whether :math:`v_q d_q` has a mean of zero.
+    """
+    share = np.ones(len(values)) if weight is None else weight / weight.mean()
+    weighted = values * share[:, None]
+    drawn = bootstrap_means(np.column_stack([weighted, share]), n_resamples, random_state)
+    means = drawn[:, :-1] / drawn[:, -1:]
     sign = 1.0 if metric.larger_is_better else -1.0
-    tests = [paired_tests(_difference(values, a, b), n_resamples, random_state) for a, b in places]
+    gaps = [_difference(values, a, b) * share for a, b in places]
+    tests = [paired_tests(gap, n_resamples, random_state) for gap in gaps]
     adjusted = [PairedTests(*each) for each in zip(*(holm(p) for p in zip(*tests, strict=True)),
                                                    strict=True)]  # fmt: skip
     pairs = []
-    for (a, b), raw, corrected in zip(places, tests, adjusted, strict=True):
+    for (a, b), gap, raw, corrected in zip(places, gaps, tests, adjusted, strict=True):
         low, high = percentile_interval(means[:, b] - means[:, a], confidence)
-        difference = _difference(values, a, b)
         pairs.append(
-            _pair(names[a], names[b], difference, low, high, raw, corrected, sign, confidence,
-                  margin)
-        )  # fmt: skip
+            _pair(names[a], names[b], gap, low, high, raw, corrected, sign, confidence, margin)
+        )
     systems = [
-        System(name, float(values[:, c].mean()), *percentile_interval(means[:, c], confidence))
+        System(name, float(weighted[:, c].mean()), *percentile_interval(means[:, c], confidence))
         for c, name in enumerate(names)
     ]
     return systems, pairs

@@ -227,9 +227,17 @@ class JudgedLists:
 
 
 def evaluate_run(
-    run: Any, qrels: Any, metrics: Sequence[str | Metric], *, per_query: bool = False
+    run: Any,
+    qrels: Any,
+    metrics: Sequence[str | Metric],
+    *,
+    per_query: bool = False,
+    query_weight: Any = None,
 ) -> RunEvaluation:
-    """Evaluate a run file (or ``Run``) against a judgement file (or ``Qrels``)."""
+    """Evaluate a run file (or ``Run``) against a judgement file (or ``Qrels``).
+
+    ``query_weight`` is what a judged query counts in the means, as in ``rankine.metrics.evaluate``.
+    """
     joined = judged_lists(
         run if isinstance(run, Run) else read_run(run),
         qrels if isinstance(qrels, Qrels) else read_qrels(qrels),
@@ -239,7 +247,9 @@ def evaluate_run(
     means, values = {}, {}
     for metric in chosen:
         rule = run_metric(metric)
-        means[str(metric)] = evaluate(rule, *arguments, columns=joined.columns)
+        means[str(metric)] = evaluate(
+            rule, *arguments, query_weight=query_weight, columns=joined.columns
+        )
         if per_query:
             values[str(metric)] = evaluate(rule, *arguments, per_query=True, columns=joined.columns)
     return RunEvaluation(means, joined.queries.ids, values if per_query else None, joined.notes)

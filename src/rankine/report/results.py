@@ -117,7 +117,8 @@ def _compared(found: Comparison, *, several: bool) -> list[Section]:
     place = "".join(c if c.isalnum() else "-" for c in str(found.metric))
     left_out = f"; {count(found.skipped)} without a value left out" if found.skipped else ""
     lead = (
-        f"Means over {plural(len(found.ids), 'query', 'queries')}{left_out}, with "
+        f"{'Weighted means' if found.weighted else 'Means'} over "
+        f"{plural(len(found.ids), 'query', 'queries')}{left_out}, with "
         f"{found.confidence:.0%} intervals from {count(found.n_resamples)} resamplings of the "
         f"queries. A difference counts as none when its interval lies within {found.margin:g}."
     )
