@@ -19,6 +19,7 @@ import itertools
 import multiprocessing
 import os
 import re
+import threading
 import time
 import warnings
 from collections import defaultdict
@@ -573,6 +574,15 @@ _MINE: list[_Protocol] = []
 
 def _begin(protocol: _Protocol) -> None:
     _MINE[:] = [protocol]
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _ask(task: Any, trial: _Trial) -> tuple[Any, float]:

@@ -369,13 +369,15 @@ def test_report(result):
 
 
 @pytest.mark.cli
-def test_command(folders, tmp_path):
+def test_command(folders, tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
+    from rankine.cli import _letor
     from rankine.cli.app import app
     from rankine.cli.main import find_commands
 
     find_commands()
+    monkeypatch.setattr(_letor, "EVERY", 0.0)
     arguments = ["letor", str(folders / "ohsumed"), str(folders / "packed"), "--ranker",
                  "spd:n_steps=500,l2=0.01", "--ranker", "ranksvm:l2=0.2"]  # fmt: skip
     names = arguments[4::2]
@@ -390,6 +392,7 @@ def test_command(folders, tmp_path):
     assert "…" not in shown.stdout
     assert "; ;" not in shown.stdout  # nothing was searched
     assert "SVMrank has no figures for packed" in shown.stderr
+    assert "1 of 20 fits, about" in shown.stderr  # nothing is searched: 2 x 5 folds, 2 rankers
     plain = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     assert [m["name"] for m in plain["tasks"][0]["methods"]] == names
     assert len(values.read_text().splitlines()) == 1 + 2 * 2 * 5 * N_QUERIES
