@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankine.cli import _console
-from rankine.cli._progress import training_progress
+from rankine.cli._console import training_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rankine.cli._cluster_options import Cluster
+    from rankine.cli._options import Cluster
     from rankine.cli._training import Run
 
 __all__ = ["fit_parts"]

@@ -2,6 +2,7 @@ import csv
 import json
 import lzma
 import os
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -372,12 +373,10 @@ def test_report(result):
 def test_command(folders, tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
-    from rankine.cli import _letor
-    from rankine.cli.app import app
-    from rankine.cli.main import find_commands
+    from rankine.cli.main import app, find_commands
 
     find_commands()
-    monkeypatch.setattr(_letor, "EVERY", 0.0)
+    monkeypatch.setattr(sys.modules["rankine.cli.letor"], "EVERY", 0.0)
     arguments = ["letor", str(folders / "ohsumed"), str(folders / "packed"), "--ranker",
                  "spd:n_steps=500,l2=0.01", "--ranker", "ranksvm:l2=0.2"]  # fmt: skip
     names = arguments[4::2]
