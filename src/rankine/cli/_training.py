@@ -150,11 +150,9 @@ def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
 
 
 def _measure(metric: str, model: LinearModel, data: Any) -> float:
-    from rankine.metrics import evaluate
-    from rankine.rankers.apply import score_dataset
+    from rankine.metrics import evaluate_on
 
-    scores = score_dataset(model, data)
-    return float(evaluate(metric, data.y, scores, data.qid, columns=data.columns))
+    return evaluate_on(data, model=model, metric=metric)
 
 
 def summary_table(result: dict[str, Any]) -> Any:

@@ -64,9 +64,12 @@ def propensity(
 ) -> None:
     """Chance of being looked at by position, relative to the first, with intervals."""
     from rankine.logs.propensity import estimate_propensity
+    from rankine.plot import check_plot_file
 
     require_folder("--out", out)
     require_folder("--plot", plot)
+    if plot is not None:
+        check_plot_file(plot)
     found = estimate_propensity(
         log,
         method=method,
@@ -109,10 +112,8 @@ def _tables(found: Propensity, name: str) -> list[Table]:
 
 
 def _draw(found: Propensity, file: str) -> None:
-    from rankine.plot.results import propensity
-    from rankine.rankers.plot_file import check_plot_file, save_axes
+    from rankine.plot import propensity, save_axes
 
-    check_plot_file(file)
     save_axes(propensity(found), file)
     _console.say(f"wrote {file}")
 

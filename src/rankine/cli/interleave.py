@@ -7,8 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, show_tables
-from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ModelReading, Seed, spread
+from rankine.cli._console import require_folder, save_report, show_tables
+from rankine.cli._options import (
+    AsJson,
+    AsLatex,
+    AsMarkdown,
+    ModelReading,
+    ReportFile,
+    Seed,
+    spread,
+)
 from rankine.cli.main import app
 
 interleave = typer.Typer(help="Test models against each other in shared lists.")
@@ -130,6 +138,7 @@ def analyse(
     confidence: Annotated[float, typer.Option(help="Of intervals and verdict.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap samples.")] = 10_000,
     seed: Seed = 0,
+    report: ReportFile = None,
     json: AsJson = False,
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
@@ -137,6 +146,7 @@ def analyse(
     """Which model users prefer: wins, ties and losses, exact and bootstrap p-values."""
     from rankine.evaluation.interleave import analyse_interleaving
 
+    require_folder("--report", report)
     found = analyse_interleaving(
         log,
         team=team,
@@ -149,6 +159,7 @@ def analyse(
         n_resamples=resamples,
         random_state=seed,
     )
+    save_report(report, found)
     if json:
         _console.print_json(found.to_dict())
     else:

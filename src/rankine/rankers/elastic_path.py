@@ -190,8 +190,7 @@ def _collect(
     max_latency: float | None,
     feature_names: Any,
 ) -> ElasticPath:
-    from rankine.metrics import evaluate, parse_metric
-    from rankine.metrics.data_columns import data_columns
+    from rankine.metrics import data_columns, evaluate, parse_metric
 
     coefs = [member.learner.coef() for member in members]
     kept = [

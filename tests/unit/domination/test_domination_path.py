@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
-from rankine import DominationRanker, LinearModel, domination_path
+from rankine import DominationRanker, LinearModel, domination_path, plot
 from rankine.core.errors import ParameterError
 
 
@@ -54,7 +54,7 @@ def test_given_strengths_and_a_bound_on_size(data):
         domination_path(X, y, qid, n_steps=0)
 
 
-def test_n_nonzero_bounds_the_model(data):
+def test_max_nonzero_bounds_the_model(data):
     X, y, qid = data
     small = DominationRanker(max_nonzero=3).fit(X, y, qid=qid)
     larger = DominationRanker(max_nonzero=8).fit(X, y, qid=qid)
@@ -65,7 +65,7 @@ def test_n_nonzero_bounds_the_model(data):
 
 
 def test_plot_marks_the_best_model(path):
-    ax = path.plot()
+    ax = plot.path(path)
     assert ax.get_xlabel() == "non-zero weights"
     assert ax.get_ylabel() == "ndcg@10"
     assert len(ax.get_lines()) == 2

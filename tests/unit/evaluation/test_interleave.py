@@ -194,8 +194,10 @@ def test_the_commands(tmp_path):
     own = np.array(table["team"].to_pylist()) == names[1]
     clicked = pa.array((rng.random(160) < 0.2 + 0.6 * own).astype(int))
     pq.write_table(table.append_column("clicked", clicked), out)
-    run = CliRunner().invoke(app, ["interleave", "analyse", out, "--json"])
+    page = tmp_path / "page.html"
+    run = CliRunner().invoke(app, ["interleave", "analyse", out, "--json", "--report", str(page)])
     assert run.exit_code == 0, run.output
+    assert "Who is preferred" in page.read_text()
     found = json.loads(run.stdout)["pairs"][0]
     assert found["verdict"] == ("better" if found["b"] == names[1] else "worse")
     assert "preference" in CliRunner().invoke(app, ["interleave", "analyse", out]).stdout

@@ -92,6 +92,14 @@ def test_two_passes_are_the_file_twice():
     assert twice.n_iter_ == 120
 
 
+def test_passes_over_rows_in_memory_are_counted():
+    data = shop(lists=60)
+    one, first, three = (ElasticRanker(random_state=0, n_passes=n).fit(data) for n in (None, 1, 3))
+    np.testing.assert_array_equal(one.coef_, first.coef_)
+    assert three.n_iter_ == 3 * one.n_iter_
+    assert three.solution_.stop_reason == "passes"
+
+
 def test_partial_fit_takes_arrays_and_checks_their_width():
     data = shop(lists=20)
     ranker = ElasticRanker(random_state=0).partial_fit(data.X, data.y, qid=data.qid)
@@ -183,7 +191,7 @@ def test_warm_start_continues_from_the_weights():
     np.testing.assert_allclose(handed.coef_, first, rtol=1e-6)
 
 
-def test_n_nonzero_bounds_the_weights():
+def test_max_nonzero_bounds_the_weights():
     data = shop(d=20)
     ranker = ElasticRanker(random_state=0, max_nonzero=3).fit(data)
     assert np.count_nonzero(ranker.coef_) <= 3

@@ -12,7 +12,7 @@ from rankine import LinearModel, estimate_propensity, plot
 from rankine.core.errors import ParameterError
 from rankine.logs.simulate import simulate
 from rankine.metrics import evaluate
-from rankine.rankers.plot_path import new_axes
+from rankine.plot import new_axes
 from unit.report.report_cases import HOSTILE, fitted, random_data, shop
 
 LOOKS = simulate(500, exploration=0.5, n_searches=5, list_length=3)

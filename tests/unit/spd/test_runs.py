@@ -177,7 +177,7 @@ def test_scaling_is_folded_or_carried(shop, scale):
     else:
         assert not model.transforms
         np.testing.assert_allclose(ranker.predict(shop), shop.X @ model.to_dense())
-    from rankine.rankers.apply import score_dataset
+    from rankine.transforms.apply import score_dataset
 
     np.testing.assert_allclose(score_dataset(model, shop), ranker.predict(shop), rtol=1e-9)
 

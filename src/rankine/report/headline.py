@@ -1,25 +1,118 @@
-"""How good the model is, and against what."""
+"""How good the model is: means with intervals, and what separates it from every opponent."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rankine.core.html import Html, join, name_of, tag
-from rankine.report.page import Section, note, table, tile
-from rankine.report.scales import linear
-from rankine.report.svg import interval
-from rankine.report.words import count, number, percent, plural, signed
+from rankine.evaluation.compare import Pair, System, compare_values
+from rankine.report.page import (
+    MINUS,
+    Section,
+    card,
+    count,
+    note,
+    number,
+    percent,
+    plural,
+    signed,
+    table,
+    tile,
+)
+from rankine.report.svg import Scale, interval, linear
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.evaluation.comparison import Pair, System
-    from rankine.report.figures.headline import Headline
-    from rankine.report.figures.origin import Origin
-    from rankine.report.judged import Judged
+    from numpy.typing import NDArray
 
-__all__ = ["VERDICTS", "headline_section", "headline_tiles", "summary_words"]
+    from rankine.metrics import Metric
+    from rankine.report.judged import Judged
+    from rankine.report.origin import Origin
+
+__all__ = [
+    "VERDICTS",
+    "Headline",
+    "headline",
+    "headline_section",
+    "headline_tiles",
+    "resamples_for",
+    "summary_words",
+]
+
+CONFIDENCE, MARGIN = 0.95, 0.01
+#: Draws of queries that a report affords for one metric.
+BUDGET = 50_000_000
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One metric: every opponent's mean, and the model against each of them.
+
+    ``pairs[k]`` is the model (b) against opponent k + 1 (a); empty with fewer than two queries,
+    where intervals and tests mean nothing.
+    """
+
+    metric: str
+    title: str
+    larger_is_better: bool
+    queries: int
+    skipped: int
+    resamples: int
+    kinds: Sequence[str]
+    systems: Sequence[System]
+    pairs: Sequence[Pair]
+
+    @property
+    def model(self) -> System:
+        """The model's mean."""
+        return self.systems[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def resamples_for(n_queries: int) -> int:
+    """Bootstrap samples: 10,000, fewer for very many queries."""
+    return int(np.clip(BUDGET // max(n_queries, 1), 500, 10_000))
+
+
+def headline(judged: Judged, metric: Metric, seed: int = 0) -> Headline:
+    """Compare the model with its opponents on the queries where all have a value."""
+    columns = np.column_stack([judged.values(one, metric) for one in judged.opponents])
+    kept: NDArray[np.float64] = columns[~np.isnan(columns).any(axis=1)]
+    names = [one.name for one in judged.opponents]
+    n = len(kept)
+    resamples = resamples_for(n)
+    if n >= 2:
+        against = [(k, 0) for k in range(1, len(names))]
+        systems, pairs = compare_values(
+            names, kept, metric, against, CONFIDENCE, MARGIN, resamples, seed
+        )
+    else:
+        nothing = float("nan")
+        systems = [
+            System(name, float(kept[:, c].mean()) if n else nothing, nothing, nothing)
+            for c, name in enumerate(names)
+        ]
+        pairs = []
+    return Headline(
+        str(metric),
+        metric.title,
+        metric.larger_is_better,
+        n,
+        len(columns) - n,
+        resamples,
+        [one.kind for one in judged.opponents],
+        systems,
+        pairs,
+    )
+
 
 VERDICTS = {
     "better": ("good", "better"),
@@ -103,9 +196,9 @@ def headline_section(judged: Judged, heads: Sequence[Headline], origin: Origin) 
         remarks.append(note(tag("code", metric), f" cannot be measured here: {reason}."))
     if heads and heads[0].queries < 2:
         remarks.append(note("One query gives a value but no interval: nothing to resample."))
-    tables = [tag("div", _table(heads[0]), class_="card")] if heads else []
+    tables = [card(_table(heads[0]))] if heads else []
     if len(heads) > 1:
-        tables.append(tag("div", _others(heads[1:]), class_="card"))
+        tables.append(card(_others(heads[1:])))
     lead = (
         "Each mark is a mean over queries, each bar the 95 % interval that resampling the queries "
         "gives. Differences are the model minus the other, query by query."
@@ -137,65 +230,62 @@ def _interval(system: System) -> Html | None:
 
 def _table(head: Headline) -> Html:
     scale = linear([v for s in head.systems for v in (s.mean, s.low, s.high)])
-    ends = f"{number(scale.low, 2)} to {number(scale.high, 2)}"
     pairs: list[Pair | None] = [None, *head.pairs] if head.pairs else [None] * len(head.systems)
     rows = [
         _row(system, pair, kind, scale)
         for system, pair, kind in zip(head.systems, pairs, head.kinds, strict=True)
     ]
-    header = tag(
-        "tr",
-        tag("th", "order", scope="col"),
-        tag("th", tag("small", ends), class_="wide", scope="col"),
-        tag("th", "mean", class_="n", scope="col"),
-        tag("th", "model minus this", class_="n", scope="col"),
-        tag("th", "the model is", scope="col"),
-    )
     words = [f"{head.title} over {plural(head.queries, 'query', 'queries')}"]
     if head.skipped:
         words.append(f", {count(head.skipped)} without a value left out")
     if not head.larger_is_better:
         words.append(" (less is better)")
-    return tag(
-        "table",
-        tag("caption", "".join(words)),
-        tag("thead", header),
-        tag("tbody", rows),
-        class_="systems",
-    )
+    header = ("order", "mean", "model minus this", "the model is")
+    return strip_table("".join(words), header, scale, rows)
 
 
-def _row(system: System, pair: Pair | None, kind: str, scale: Any) -> Html:
-    known = math.isfinite(system.low)
-    tip = f"{system.name}: {number(system.mean)}"
-    if known:
-        tip += f", 95 % interval {number(system.low)} to {number(system.high)}"
-    strip = (
-        interval(
-            system.mean,
-            system.low if known else None,
-            system.high if known else None,
-            scale,
-            kind,
-            tip,
-        )
-        if math.isfinite(system.mean)
-        else None
-    )
-    cell: Any = None
-    verdict: Any = None
+def _row(system: System, pair: Pair | None, kind: str, scale: Scale) -> tuple[Any, ...]:
+    cell = verdict = None
     if pair is not None:
-        tone, word = VERDICTS.get(pair.verdict, ("", pair.verdict))
-        verdict = tag("span", word, class_=tone or None)
-        cell = [
-            signed(pair.difference),
-            tag("small", f"{signed(pair.low)} to {signed(pair.high)}"),
-        ]
-    return tag(
-        "tr",
-        tag("th", name_of(system.name, 80), scope="row"),
-        tag("td", strip, class_="wide"),
-        tag("td", number(system.mean), class_="n"),
-        tag("td", cell, class_="n rest"),
-        tag("td", verdict, class_="rest"),
-    )
+        verdict = verdict_of(pair)
+        cell = [signed(pair.difference), tag("small", f"{signed(pair.low)} to {signed(pair.high)}")]
+    strip = system_strip(system, scale, kind)
+    return name_of(system.name, 80), strip, number(system.mean), cell, verdict
+
+
+def strip_table(
+    caption: str, header: Sequence[str], scale: Scale, rows: Sequence[Sequence[Any]]
+) -> Html:
+    """A table with a picture in every row: name, strip on a common scale, value, more, verdict.
+
+    ``header`` names all columns but the strip's, which shows the ends of the scale.
+    """
+    ends = f"{number(scale.low, 2)} to {number(scale.high, 2)}".replace("-", MINUS)
+    kinds = (None, "wide", "n", "n", None)
+    named = (header[0], tag("small", ends), *header[1:])
+    head = [tag("th", h, class_=k, scope="col") for h, k in zip(named, kinds, strict=True)]
+    body = []
+    for row in rows:
+        cells = zip(row[1:], ("wide", "n", "n rest", "rest"), strict=True)
+        body.append(
+            tag("tr", tag("th", row[0], scope="row"), [tag("td", c, class_=k) for c, k in cells])
+        )
+    parts = (tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body))
+    return tag("table", *parts, class_="systems")
+
+
+def system_strip(system: System, scale: Scale, kind: str) -> Html | None:
+    """A mean with its interval, where it has one; None without a mean."""
+    if not math.isfinite(system.mean):
+        return None
+    tip = f"{system.name}: {number(system.mean)}"
+    if not math.isfinite(system.low):
+        return interval(system.mean, None, None, scale, kind, tip)
+    tip += f", interval {number(system.low)} to {number(system.high)}"
+    return interval(system.mean, system.low, system.high, scale, kind, tip)
+
+
+def verdict_of(pair: Pair) -> Html:
+    """What a comparison says, in words and colour."""
+    tone, words = VERDICTS.get(pair.verdict, ("", pair.verdict))
+    return tag("span", words, class_=tone or None)

@@ -1,21 +1,87 @@
-"""How training went."""
+"""How training went: the objective, certificates and validation that a model file records."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-from rankine.core.html import Html, join, tag
-from rankine.report.page import Section, figures
+from rankine.core.html import Html, join
+from rankine.report.page import Section, card, count, facts, figures, number
 from rankine.report.svg import Line, figure, line_chart
-from rankine.report.words import count, number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from rankine.model import LinearModel
 
-    from rankine.report.figures.training import Training
+__all__ = ["Training", "training", "training_section"]
 
-__all__ = ["training_section"]
+#: Names of the column that counts steps, in order of preference.
+STEPS = ("iteration", "sweep", "lists", "step")
+#: Recorded counts that are work, not quality.
+_WORK = frozenset({"rows", "evaluations", "products", "polish", "nonzeros", *STEPS})
+
+
+@dataclass(frozen=True)
+class Training:
+    """The stored trace by column, the certificate, and how the run ended.
+
+    ``curves`` leaves out the column of steps and counts of work.
+    """
+
+    step_name: str
+    steps: Sequence[float]
+    curves: Mapping[str, Sequence[float | None]]
+    validation_steps: Sequence[float]
+    validation: Sequence[float | None]
+    metric: str | None
+    certificate: Mapping[str, float]
+    n_iter: int | None
+    stop_reason: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def training(model: LinearModel) -> Training:
+    """Read the trace that a model file carries (``docs/model-file.md``)."""
+    story = model.provenance
+    columns = _columns(story.get("trace"))
+    name = next((step for step in STEPS if step in columns), "step")
+    checks = _columns(story.get("validation"))
+    certificate = story.get("certificate")
+    n_iter = story.get("n_iter")
+    reason = story.get("stop_reason")
+    return Training(
+        name,
+        [float(v or 0) for v in columns.get(name, [])],
+        {key: values for key, values in columns.items() if key not in _WORK},
+        [float(v or 0) for v in checks.get("step", [])],
+        checks.get("value", []),
+        model.metric,
+        {
+            str(key): float(value)
+            for key, value in (certificate if isinstance(certificate, Mapping) else {}).items()
+            if isinstance(value, (int, float))
+        },
+        n_iter if isinstance(n_iter, int) else None,
+        None if reason is None else str(reason),
+    )
+
+
+def _columns(found: Any) -> dict[str, list[float | None]]:
+    """Columns of numbers of equal length; a file may hold anything, so anything else is dropped."""
+    if not isinstance(found, Mapping):
+        return {}
+    columns = {
+        str(key): [float(v) if isinstance(v, (int, float)) else None for v in values]
+        for key, values in found.items()
+        if isinstance(values, list)
+    }
+    lengths = {len(values) for values in columns.values()}
+    return columns if len(lengths) == 1 else {}
+
 
 _STEP_WORDS = {
     "iteration": "iterations",
@@ -45,8 +111,8 @@ def training_section(found: Training) -> Section | None:
         *_progressive(found),
         *_validation(found),
     ]
-    facts = _facts(found)
-    if not pictures and not facts:
+    known = _facts(found)
+    if not pictures and not known:
         return None
     lead = (
         "What was recorded while the model was trained."
@@ -55,8 +121,8 @@ def training_section(found: Training) -> Section | None:
         "one with --valid, or with --set record_at."
     )
     body = [figures(*pictures)] if pictures else []
-    if facts:
-        body.append(tag("div", tag("dl", facts), class_="card"))
+    if known:
+        body.append(card(facts(known)))
     return Section("training", "Training", "How did training go?", lead, join(body))
 
 
@@ -158,11 +224,11 @@ def _figure(value: float) -> str:
     return count(value) if float(value).is_integer() and abs(value) < 1e15 else number(value, 6)
 
 
-def _facts(found: Training) -> list[Html]:
+def _facts(found: Training) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if found.n_iter is not None:
         rows.append(("steps or iterations", count(found.n_iter)))
     if found.stop_reason is not None:
         rows.append(("ended", _ENDS.get(found.stop_reason, found.stop_reason.replace("_", " "))))
     rows += [(name.replace("_", " "), _figure(value)) for name, value in found.certificate.items()]
-    return [part for name, value in rows for part in (tag("dt", name), tag("dd", value))]
+    return rows

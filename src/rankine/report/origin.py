@@ -1,4 +1,4 @@
-"""How the model was made, and how to make it again."""
+"""How the model and this page were made, and how to make them again."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import numpy as np
 
 from rankine._version import __version__
 from rankine.core.errors import ParameterError
+from rankine.core.html import Html, join, name_of, tag, text
 from rankine.core.specs import LogColumns, encode_transforms
 from rankine.rankers.registry import RANKERS, ranker_class
-from rankine.report.words import shown
+from rankine.report.page import Section, card, count, facts, shown
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.model import LinearModel
 
-__all__ = ["Origin", "origin", "training_command"]
+__all__ = ["Origin", "command_section", "origin", "origin_section", "training_command"]
 
 #: Parameters that have an option of their own on the command line.
 _OPTIONS = {"metric": "--metric", "scale": "--scale", "random_state": "--seed"}
@@ -131,3 +132,66 @@ def _log_options(model: LinearModel) -> list[str]:
     for key in ("query", "label", "position"):
         words += [f"--{key}", str(note[key])] if note.get(key) else []
     return words
+
+
+def origin_section(found: Origin, command: str | None) -> Section:
+    """Parameters, versions, commands."""
+    rows: list[tuple[str, Any]] = [("ranker", name_of(found.ranker or "unknown"))]
+    if found.trained_with is not None:
+        rows.append(("trained with", name_of(f"rankine {found.trained_with}")))
+    for key, value in found.training.items():
+        if value not in (None, [], ""):
+            rows.append((key.replace("_", " "), _value(value)))
+    if found.transforms:
+        rows.append(("before the weights", name_of(", ".join(found.transforms))))
+    rows.append(("model digest", tag("code", found.digest)))
+    rows.append(("this page", ", ".join(f"{k} {v}" for k, v in found.versions.items())))
+    parts = [
+        card(tag("h3", "Where it comes from"), facts(rows)),
+        card(tag("h3", "Parameters"), facts(_parameters(found))),
+    ]
+    if found.command is not None:
+        words = "It holds what the model file remembers; add the reading options your files need."
+        parts.append(_command("Train it again", found.command, words))
+    if command is not None:
+        parts.append(_command("Make this page again", command))
+    lead = "What the model file remembers of its making, and the commands that go with it."
+    return Section("origin", "How it was made", "How was it made?", lead, join(parts))
+
+
+def command_section(
+    command: str | None, *, lead: str = "", notes: Sequence[Html] = ()
+) -> list[Section]:
+    """How a page without a model of its own was made; nothing where nothing is known."""
+    if command is None and not notes:
+        return []
+    again = None if command is None else _command("Make this page again", command)
+    return [Section("origin", "How it was made", "How was it made?", lead, join([*notes, again]))]
+
+
+def _command(title: str, command: str, words: str | None = None) -> Html:
+    """A command to copy."""
+    told = tag("figcaption", words) if words else None
+    return card(tag("h3", title), tag("pre", text(command, 4000)), told)
+
+
+def _parameters(found: Origin) -> list[tuple[str, Any]]:
+    given = found.parameters.items()
+    usual = [key for key, v in given if key in found.defaults and found.defaults[key] == v]
+    rows: list[tuple[str, Any]] = [(key, _value(value)) for key, value in given if key not in usual]
+    if usual:
+        words = ", ".join(f"{key} = {shown(found.parameters[key])}" for key in usual)
+        rows.append(("at their defaults", tag("span", name_of(words, 2000), class_="terms")))
+    return rows or [("", "none recorded")]
+
+
+def _value(value: Any) -> Html:
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return name_of(shown(value), 400)
+    if isinstance(value, int):
+        return text(count(value))
+    if isinstance(value, list):
+        return name_of(", ".join(shown(v) for v in value[:20]), 600)
+    if isinstance(value, Mapping):
+        return name_of(", ".join(f"{k}: {shown(v)}" for k, v in list(value.items())[:20]), 600)
+    return name_of(shown(value), 200)

@@ -15,11 +15,11 @@ from rankine.data.dataset import Dataset
 from rankine.data.splits import query_folds, split_in_order
 from rankine.rankers.log_training import parse_split
 
-__all__ = ["Parts", "data_digest", "make_parts"]
+__all__ = ["Folds", "data_digest", "make_folds"]
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class Folds:
     """The data of a search.
 
     Attributes
@@ -31,7 +31,7 @@ class Parts:
     test
         Held out from everything; judged once, at the end. Or None.
     text
-        How the parts were made.
+        How they were made.
     """
 
     pairs: Sequence[tuple[Dataset, Dataset]]
@@ -40,14 +40,14 @@ class Parts:
     text: str
 
 
-def make_parts(
+def make_folds(
     data: Dataset,
     valid: Dataset | None,
     folds: int | None,
     split: str | None,
     time_column: str | None,
     seed: int,
-) -> Parts:
+) -> Folds:
     """Divide the data: by ``valid`` if given, else by time if ``split``, else in folds."""
     if valid is not None:
         if split is not None or folds is not None:
@@ -56,17 +56,17 @@ def make_parts(
                 fix="Give either a validation set, folds or a split by time",
             )
         _check_width(data, valid)
-        return Parts([(data, valid)], data, None, "validation set")
+        return Folds([(data, valid)], data, None, "validation set")
     if split is not None:
         if folds is not None:
             raise ParameterError("both folds and a split by time", fix="Give one of them")
-        parts = split_in_order(data, parse_split(split), time_column)
-        train, held = parts[0], parts[1]
-        test = parts[2] if len(parts) > 2 else None
+        shares = split_in_order(data, parse_split(split), time_column)
+        train, held = shares[0], shares[1]
+        test = shares[2] if len(shares) > 2 else None
         whole = concat([train, held])
-        return Parts([(train, held)], whole, test, f"{split} {time_column or ''}".strip())
+        return Folds([(train, held)], whole, test, f"{split} {time_column or ''}".strip())
     n_folds = 5 if folds is None else folds
-    return Parts(list(query_folds(data, n_folds, seed)), data, None, f"{n_folds} folds")
+    return Folds(list(query_folds(data, n_folds, seed)), data, None, f"{n_folds} folds")
 
 
 def data_digest(data: Dataset) -> str:

@@ -1,28 +1,105 @@
-"""Plots of a model on labelled data."""
+"""Plots for notebooks: every function draws on matplotlib axes and returns them.
+
+The numbers are those of ``rankine.report``; matplotlib is needed (``rankine[report]``).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.errors import ParameterError
-from rankine.plot.axes import COLOURS, LINES, finish, plain, start
+import numpy as np
+
+from rankine.core.atomic import atomic_file
+from rankine.core.errors import MissingExtraError, ParameterError
+from rankine.core.printable import printable
 
 if TYPE_CHECKING:
+    from rankine.logs.propensity import Propensity
     from rankine.metrics import Metric
+    from rankine.rankers.regularization_path import RegularizationPath
     from rankine.report.judged import Judged
+    from rankine.tune.result import TuningResult
 
 __all__ = [
     "calibration",
+    "comparison",
     "differences",
+    "labels",
+    "lengths",
     "metric_at_k",
+    "path",
     "per_query",
+    "propensity",
     "quality",
     "size",
     "training",
+    "trials",
     "weights",
 ]
+
+#: Colour of each kind of order, as in the report.
+COLOURS = {
+    "model": "#0b5fad",
+    "against": "#c2570c",
+    "shown": "#7446b3",
+    "feature": "#19764a",
+    "random": "#77818b",
+    "soft": "#59626c",
+}
+LINES = {"model": "-", "against": "-", "shown": ":", "feature": "-.", "random": "--", "soft": "--"}
+
+
+def start(ax: Any) -> Any:
+    """The given axes, or new ones that belong to no window."""
+    return new_axes() if ax is None else ax
+
+
+def finish(ax: Any, x_name: str, y_name: str, title: str = "", *, key: bool = False) -> Any:
+    """Names, a faint grid, and the key where asked; returns the axes."""
+    ax.set_xlabel(x_name)
+    ax.set_ylabel(y_name)
+    if title:
+        ax.set_title(plain(title), loc="left", fontsize="medium")
+    if key:
+        ax.legend(frameon=False, fontsize="small")
+    ax.grid(visible=True, alpha=0.25)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax
+
+
+def plain(text: str, limit: int = 40) -> str:
+    """A name from outside as plain text: no mathematics, no control characters, not too long."""
+    return printable(text, limit).replace("$", r"\$")
+
+
+def labels(data: Any, *, ax: Any = None) -> Any:
+    """Items of each label."""
+    from rankine.report.data import levels
+
+    found = levels(data)
+    ax = start(ax)
+    if found.names:
+        ax.bar(range(len(found.names)), found.counts, color=COLOURS["model"])
+        ax.set_xticks(range(len(found.names)))
+        ax.set_xticklabels(found.names)
+    else:
+        ax.stairs(found.counts, found.edges, fill=True, color=COLOURS["model"])
+    return finish(ax, "label", "items")
+
+
+def lengths(data: Any, *, ax: Any = None) -> Any:
+    """Queries by the number of their items."""
+    from rankine.report.data import lengths as measure
+
+    found = measure(data)
+    ax = start(ax)
+    ax.stairs(found.counts, found.edges, fill=True, color=COLOURS["model"])
+    return finish(ax, "items of a query", "queries")
 
 
 def quality(
@@ -39,7 +116,7 @@ def quality(
     >>> rankine.plot.quality(ranker, log).get_xlabel()
     'NDCG@10'
     """
-    from rankine.report.figures.headline import headline
+    from rankine.report.headline import headline
 
     judged, chosen = _judged(model, data, against, metric)
     found = headline(judged, chosen)
@@ -57,7 +134,7 @@ def metric_at_k(
     model: Any, data: Any, *, against: Any = None, metric: str = "ndcg@10", ax: Any = None
 ) -> Any:
     """A metric at growing depth, for the model (with its interval) and its opponents."""
-    from rankine.report.figures.curves import curves
+    from rankine.report.ranks import curves
 
     judged, chosen = _judged(model, data, against, metric)
     found = curves(judged, chosen)
@@ -85,7 +162,7 @@ def metric_at_k(
 
 def per_query(model: Any, data: Any, *, metric: str | None = None, ax: Any = None) -> Any:
     """Histogram of the metric over queries; the dashed line is the mean."""
-    from rankine.report.figures.queries import spread
+    from rankine.report.ranks import spread
 
     judged, chosen = _judged(model, data, None, metric)
     found = spread(judged, chosen)
@@ -104,7 +181,7 @@ def differences(
     Without ``against`` the opponent is the displayed order where positions are known, else the
     best single feature.
     """
-    from rankine.report.figures.queries import differences as gaps
+    from rankine.report.ranks import differences as gaps
 
     judged, chosen = _judged(model, data, against, metric)
     rival = judged.opponent("against", "shown", "feature", "random")
@@ -123,8 +200,6 @@ def differences(
 
 def weights(model: Any, data: Any = None, *, top: int = 20, ax: Any = None) -> Any:
     """The strongest weights; with data, weight times the feature's spread within lists."""
-    import numpy as np
-
     from rankine.report.run import as_model
 
     if data is None:
@@ -144,7 +219,7 @@ def weights(model: Any, data: Any = None, *, top: int = 20, ax: Any = None) -> A
 
 def size(model: Any, data: Any, *, metric: str | None = None, ax: Any = None) -> Any:
     """The metric when only the strongest weights are kept."""
-    from rankine.report.figures.sizes import size_curve
+    from rankine.report.weights import size_curve
 
     judged, chosen = _judged(model, data, None, metric)
     found = size_curve(judged, chosen)
@@ -158,9 +233,7 @@ def size(model: Any, data: Any, *, metric: str | None = None, ax: Any = None) ->
 
 def calibration(model: Any, data: Any, *, ax: Any = None) -> Any:
     """How often the higher score has the higher label, against the gap of the two scores."""
-    import numpy as np
-
-    from rankine.report.figures.calibration import calibration as measure
+    from rankine.report.calibration import calibration as measure
 
     judged, _ = _judged(model, data, None, None)
     found = measure(judged)
@@ -180,8 +253,8 @@ def calibration(model: Any, data: Any, *, ax: Any = None) -> Any:
 
 def training(model: Any, *, columns: Sequence[str] | None = None, ax: Any = None) -> Any:
     """What training recorded, against its steps: objective, gap, validation ..."""
-    from rankine.report.figures.training import training as recorded
     from rankine.report.run import as_model
+    from rankine.report.training import training as recorded
 
     fitted = as_model(model)[0]
     found = recorded(fitted)
@@ -218,3 +291,129 @@ def _judged(model: Any, data: Any, against: Any, metric: str | None) -> tuple[Ju
             fix="Check the label and query columns",
         )
     return judged, judged.metric
+
+
+def comparison(result: Any, *, ax: Any = None) -> Any:
+    """Paired differences of a ``Comparison`` with their intervals and the margin around zero."""
+    ax = start(ax)
+    ax.axvspan(-result.margin, result.margin, color=COLOURS["random"], alpha=0.15, linewidth=0)
+    ax.axvline(0.0, color=COLOURS["soft"], linestyle="--", linewidth=1.2)
+    for place, pair in enumerate(result.pairs):
+        colour = COLOURS["model" if pair.significant else "random"]
+        ax.plot([pair.low, pair.high], [-place] * 2, color=colour, alpha=0.4, linewidth=5)
+        ax.plot(pair.difference, -place, marker="o", color=colour, linestyle="none")
+    ax.set_yticks([-k for k in range(len(result.pairs))])
+    ax.set_yticklabels([f"{plain(p.b, 20)} - {plain(p.a, 20)}" for p in result.pairs])
+    return finish(ax, f"difference in {result.metric.title}", "")
+
+
+def path(result: RegularizationPath, *, ax: Any = None) -> Any:
+    """Draw the metric (or the loss, without evaluation data) against non-zero weights.
+
+    The size axis is logarithmic and leaves out the empty model; a ring marks the best step.
+    """
+    from rankine.report.results import path_curves
+
+    ax = start(ax)
+    values = result.values if result.measured else result.loss
+    sizes = result.nonzeros
+    for (name, curve), colour in zip(path_curves(result), COLOURS.values(), strict=False):
+        here = curve.nonzeros > 0
+        heights = (curve.values if result.measured else curve.loss)[here]
+        ax.plot(
+            curve.nonzeros[here],
+            heights,
+            marker="o",
+            markersize=3.5,
+            linewidth=1.4,
+            color=colour,
+            label=name,
+        )
+    best = result.best()
+    if sizes[best] > 0:
+        ax.plot(
+            sizes[best],
+            values[best],
+            marker="o",
+            markersize=10,
+            markerfacecolor="none",
+            markeredgecolor=COLOURS["against"],
+            linestyle="none",
+            label=f"best: {sizes[best]:,} weights, {values[best]:.4g}",
+        )
+    ax.set_xscale("log")
+    empty = not np.isfinite(values[sizes > 0]).any()
+    title = "no model with a non-zero weight" if empty else ""
+    y_name = result.metric if result.measured else "training loss"
+    return finish(ax, "non-zero weights", y_name, title, key=bool(sizes[best] > 0))
+
+
+def propensity(result: Propensity, *, ax: Any = None) -> Any:
+    """Chance of being looked at by position, with its interval, and by context where asked."""
+    ax = start(ax)
+    colours = [COLOURS[name] for name in ("model", "against", "shown", "feature", "random")]
+    shown = {"all": result, **result.contexts}
+    for place, (name, part) in enumerate(shown.items()):
+        colour = colours[place % len(colours)]
+        positions = range(1, len(part) + 1)
+        ax.fill_between(positions, part.low, part.high, color=colour, alpha=0.2, linewidth=0)
+        ax.plot(positions, part.values, marker="o", markersize=4, color=colour, label=plain(name))
+    ax.set_ylim(bottom=0)
+    return finish(ax, "position", "looked at, relative to the first", key=len(shown) > 1)
+
+
+def trials(result: TuningResult, *, ax: Any = None) -> Any:
+    """Finished trials as dots (hollow where a limit is exceeded), the best so far as a line."""
+    ax = start(ax)
+    done = [r for r in result.trace if r.value is not None]
+    colour = COLOURS["model"]
+    for feasible, face, label in ((True, colour, "trials"), (False, "none", "above a limit")):
+        shown = [r for r in done if r.feasible is feasible]
+        if shown:
+            ax.scatter(
+                [r.number for r in shown],
+                [r.value for r in shown],
+                s=18,
+                facecolors=face,
+                edgecolors=colour,
+                label=label,
+            )
+    line = [r for r in result.trace if r.best is not None]
+    ax.step(
+        [r.number for r in line],
+        [r.best for r in line],
+        where="post",
+        color=COLOURS["against"],
+        linewidth=1.4,
+        label=f"best: {result.best_value:.4g}",
+    )
+    return finish(ax, "trial", result.metric, key=True)
+
+
+def new_axes() -> Any:
+    """Axes of a figure that belongs to no window."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError(
+            "drawing needs matplotlib", fix="Install rankine[report]"
+        ) from error
+    return Figure(figsize=(6.0, 3.8), layout="constrained").subplots()
+
+
+def check_plot_file(file: str) -> str:
+    """The format that the name asks for; raises when it cannot be drawn."""
+    kind = Path(file).suffix.removeprefix(".").lower()
+    if kind not in new_axes().figure.canvas.get_supported_filetypes():
+        raise ParameterError(
+            f"cannot draw {file!r}: no format is called {kind!r}",
+            fix="End the name with .png, .svg or .pdf",
+        )
+    return kind
+
+
+def save_axes(ax: Any, file: str) -> None:
+    """Write the figure of some axes; the suffix of the name chooses the format (png, svg, pdf)."""
+    kind = check_plot_file(file)
+    with atomic_file(file) as target:
+        ax.figure.savefig(target, format=kind, dpi=150, bbox_inches="tight")

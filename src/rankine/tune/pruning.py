@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
-from rankine.tune.extra import import_optuna
+from rankine.tune import import_optuna
 from rankine.tune.result import is_feasible
 
 if TYPE_CHECKING:
