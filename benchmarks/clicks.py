@@ -23,7 +23,7 @@ from benchmarks.machine import results_path, save
 from rankine import Dataset, LeastSquaresRanker, RankSVM, estimate_propensity
 from rankine.evaluation.counterfactual import counterfactual
 from rankine.evaluation.interleave import interleave, power
-from rankine.evaluation.resampling import bootstrap_means
+from rankine.evaluation.significance import bootstrap_means
 from rankine.logs.clicks import coec, read_clicks
 from rankine.logs.simulate import Cascade, DependentClick, PositionBased, TrustBias, simulate
 from rankine.metrics import evaluate

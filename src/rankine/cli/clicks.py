@@ -159,7 +159,8 @@ class CounterfactualOptions:
         import rankine
         from rankine.evaluation.counterfactual import counterfactual
         from rankine.logs.propensity import Propensity
-        from rankine.rankers.apply import read_for, score_dataset
+        from rankine.rankers.apply import read_for
+        from rankine.transforms.apply import score_dataset
 
         model = rankine.LinearModel.load(path)
         names = (self.item, self.search, self.logged)

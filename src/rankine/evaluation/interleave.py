@@ -22,8 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.query_index import QueryIndex
-from rankine.evaluation.resampling import bootstrap_means, percentile_interval
-from rankine.evaluation.significance import holm
+from rankine.evaluation.significance import bootstrap_means, holm, percentile_interval
 from rankine.evaluation.tables import Table
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_below, random_bits, stream_seed
