@@ -211,7 +211,8 @@ def learnt(log):
     weighted = ClickCorrection.make(looks)
     offset = ClickCorrection.make(None, position_offset=10)
     labels = coec(read_clicks(log, **PAIRS), looks)
-    svm = partial(RankSVM, loss="squared_hinge", scale="standard")
+    # with normalization="query" a list with one click would lose its weight again
+    svm = partial(RankSVM, loss="squared_hinge", scale="standard", normalization="pair")
     rankers = {
         "clicks as they are": svm().fit(data).coef_,
         "inverse propensity": svm().fit(weighted.apply(data)).coef_,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rankine._version import __version__
 
 if TYPE_CHECKING:
-    from rankine import metrics, plot
+    from rankine import logs, metrics, plot
     from rankine.data import Dataset
     from rankine.data.open import load, scan
     from rankine.evaluation.compare import compare
@@ -47,6 +47,7 @@ _PUBLIC = {
     "estimate_propensity": "rankine.logs.propensity",
     "fit_topics": "rankine.rankers.topics",
     "load": "rankine.data.open",
+    "logs": "rankine.logs",
     "metrics": "rankine.metrics",
     "plot": "rankine.plot",
     "report": "rankine.report",
@@ -72,6 +73,7 @@ __all__ = [
     "estimate_propensity",
     "fit_topics",
     "load",
+    "logs",
     "metrics",
     "plot",
     "report",

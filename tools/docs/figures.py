@@ -120,6 +120,23 @@ def clicks_propensity() -> str:
     return "\n".join(lines)
 
 
+def clicks_learning() -> str:
+    """NDCG@10 of true grades by way of learning and kind of user; peers by their better setting."""
+    found = figure("clicks", "learning")
+    lines = []
+    for taste in ("linear", "curved"):
+        users = list(found[taste])
+        lines += [f"\n| {taste} taste | {' | '.join(users)} |", "|---" * (len(users) + 1) + "|"]
+        names = dict.fromkeys(name.split(",")[0] for name in found[taste][users[0]])
+        for name in names:
+            best = [
+                max(value for way, value in found[taste][who].items() if way.startswith(name))
+                for who in users
+            ]
+            lines.append(f"| {name} | {' | '.join(f'{value:.3f}' for value in best)} |")
+    return "\n".join(lines)
+
+
 def clicks_power() -> str:
     """How often interleaving notices a better ranker, planned and simulated."""
     lines = ["| sessions | planned (exact test) | exact | bootstrap |\n|---|---|---|---|"]
@@ -135,6 +152,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "latency": latency,
     "clicks-propensity": clicks_propensity,
     "clicks-power": clicks_power,
+    "clicks-learning": clicks_learning,
 }
 
 

@@ -130,7 +130,7 @@ def read_clicks(
     n_rows = len(found[query])
     if n_rows == 0:
         raise EmptyDataError("the log has no rows", fix="Check the path")
-    value = found[label] if label in found else formula(found)
+    value = formula(found) if set(formula.columns) <= set(found) else found[label]
     return ClickLog(
         encode(found[query], query)[0],
         np.asarray(value, dtype=np.float64),
@@ -238,7 +238,7 @@ def _columns(
         own = {query: "qid", label: "y", position: "position", item: "docid"}
         return _of_blocks(list(log), own, [name for name in wanted if name not in own])
     table = _arrow(log)
-    return {name: _values(_named(table, table.column_names, name)) for name in wanted}
+    return {name: _values(_named(table, table.column_names, name), name) for name in wanted}
 
 
 def _is_path(parts: Sequence[Any]) -> bool:
@@ -284,10 +284,12 @@ def _named(table: Any, names: Sequence[str], name: str) -> Any:
     return table[name]
 
 
-def _values(column: Any) -> Any:
+def _values(column: Any, name: str) -> Any:
     """A numeric Arrow column as an array; text stays in Arrow, which numbers it faster."""
     import pyarrow as pa
 
-    if column.null_count or not (pa.types.is_primitive(column.type)):
-        return column
-    return column.to_numpy()
+    if column.null_count:
+        raise SchemaError(
+            f"{column.null_count} rows have no value", fix="Fill or drop them", column=name
+        )
+    return column.to_numpy() if pa.types.is_primitive(column.type) else column

@@ -21,6 +21,9 @@ from rankine.data.dataset import Dataset
 
 __all__ = ["ClickCorrection", "check_positions", "inverse_propensity", "position_weights"]
 
+#: A column with a larger number holds no positions.
+_LAST = 1_000_000
+
 
 class ClickCorrection(NamedTuple):
     """How training rows are corrected for the positions they were shown at.
@@ -122,6 +125,8 @@ def row_positions(data: Dataset) -> NDArray[np.int64]:
 def check_positions(values: Any) -> NDArray[np.int64]:
     """Positions as integers from 1."""
     positions = np.asarray(values)
-    if positions.dtype.kind not in "iu" or (positions < 1).any():
-        raise SchemaError("positions must be integers from 1", fix="Count positions from 1")
+    if positions.dtype.kind not in "iu" or (positions < 1).any() or (positions > _LAST).any():
+        raise SchemaError(
+            f"positions must be integers from 1 to {_LAST:,}", fix="Count positions from 1"
+        )
     return positions.astype(np.int64)

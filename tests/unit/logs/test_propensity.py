@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -174,6 +175,20 @@ def test_files_and_the_command(moving, tmp_path):
     out.write_text("{}")
     with pytest.raises(SchemaError, match=r"looks\.json"):
         Propensity.load(out)
+
+
+def test_rows_without_a_value_are_refused(moving):
+    table = moving.to_table().slice(0, 2000)
+    for name in ("session", "item", "position", "clicked"):
+        values = table[name].to_pylist()
+        values[7] = None
+        place = table.column_names.index(name)
+        holes = table.set_column(place, name, pa.array(values))
+        with pytest.raises(SchemaError, match=f"{name}: 1 rows have no value"):
+            read_clicks(holes, item="item", search="search")
+    far = table.to_pandas().assign(position=2_000_000_000)
+    with pytest.raises(SchemaError, match="from 1"):
+        read_clicks(far)
 
 
 def test_parameters_that_mean_nothing(moving, shuffled):
