@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError
 from rankine.kernels.compile import jit
+from rankine.kernels.sorting import merge_sort
 
 if TYPE_CHECKING:
     from rankine.data.query_index import QueryIndex
@@ -93,18 +94,25 @@ class LabelIndex:
 
 
 @jit
+def _level_of(table: Any, count: int, value: float) -> int:
+    """Labels below ``value`` among the first ``count`` of the sorted table."""
+    low = 0
+    high = count
+    while low < high:
+        middle = (low + high) // 2
+        if table[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
 def _few_levels(labels: Any, table: Any) -> int:
     """Fill ``table`` with the sorted distinct labels; -1 when they are more than it can hold."""
     count = 0
     for value in labels:
-        low = 0
-        high = count
-        while low < high:
-            middle = (low + high) // 2
-            if table[middle] < value:
-                low = middle + 1
-            else:
-                high = middle
+        low = _level_of(table, count, value)
         if low < count and table[low] == value:
             continue
         if count == table.shape[0]:
@@ -122,11 +130,7 @@ def _count_into(labels: Any, base: int, table: Any, count: int, order: Any, ends
     place = np.zeros(count + 1, dtype=np.int64)
     level_of = np.empty(labels.shape[0], dtype=np.uint8)
     for i in range(labels.shape[0]):
-        level = (
-            np.searchsorted(table[:count], labels[i])
-            if count > 2
-            else np.int64(labels[i] > table[0])
-        )
+        level = _level_of(table, count, labels[i]) if count > 2 else np.int64(labels[i] > table[0])
         level_of[i] = level
         place[level + 1] += 1
     for level in range(count):
@@ -157,10 +161,14 @@ def _order_by_label(labels: Any, starts: Any) -> Any:
                 total += 1
                 level_starts[total] = start + ends[level]
         else:
-            sorting = np.argsort(values, kind="mergesort")
-            for k in range(sorting.shape[0]):
-                order[start + k] = start + sorting[k]
-                if k > 0 and values[sorting[k]] != values[sorting[k - 1]]:
+            size = stop - start
+            rising = values.copy()
+            for k in range(start, stop):
+                order[k] = k
+            spare = np.empty(size)
+            merge_sort(rising, order[start:stop], spare, np.empty(size, dtype=np.int64))
+            for k in range(1, size):
+                if rising[k] != rising[k - 1]:
                     total += 1
                     level_starts[total] = start + k
             total += 1

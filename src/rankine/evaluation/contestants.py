@@ -22,7 +22,7 @@ from rankine.data.query_index import QueryIndex
 from rankine.data.sources import find_sources
 from rankine.evaluation.trec import judged_lists, run_metric
 from rankine.evaluation.trec_files import Qrels, Run, read_qrels, read_run
-from rankine.kernels.ranking import rank_order
+from rankine.kernels.sorting import rank_order
 from rankine.metrics import Metric, data_columns, evaluate
 from rankine.metrics.columns import docid_key
 

@@ -21,7 +21,7 @@ from rankine.data.compression import open_stream, open_target
 from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import find_sources
-from rankine.kernels.ranking import rank_order
+from rankine.kernels.sorting import rank_order
 
 __all__ = ["Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run"]
 

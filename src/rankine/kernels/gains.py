@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.dispatch import question
-from rankine.kernels.lists import ListWork, order_descending
+from rankine.kernels.lists import ListWork
+from rankine.kernels.sorting import order_descending
 
 __all__ = [
     "AveragePrecisionGain",

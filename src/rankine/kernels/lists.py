@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_below
+from rankine.kernels.sorting import order_descending
 
-__all__ = ["ListWork", "list_work", "order_descending", "rank_into"]
-
-#: Up to this length a list is ordered by insertion, above it by merging.
-SHORT = 32
+__all__ = ["ListWork", "list_work", "rank_into"]
 
 
 class ListWork(NamedTuple):
@@ -46,21 +44,6 @@ def list_work(longest: int) -> ListWork:
         first=np.zeros(size),
         second=np.zeros(size),
     )
-
-
-@jit
-def order_descending(keys: Any, n: int, order: Any) -> None:
-    """order[:n] = positions by falling key; equal keys keep their order."""
-    if n <= SHORT:
-        for i in range(n):
-            key = keys[i]
-            k = i
-            while k > 0 and keys[order[k - 1]] < key:
-                order[k] = order[k - 1]
-                k -= 1
-            order[k] = i
-    else:
-        order[:n] = np.argsort(-keys[:n], kind="mergesort")
 
 
 @jit

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.ranking import top_values
+from rankine.kernels.sorting import top_values
 from rankine.metrics.dcg import discounted_sum
 from rankine.metrics.discounts import discounts
 from rankine.metrics.ranks import block_means, list_expected, list_value

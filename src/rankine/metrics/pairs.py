@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
-from rankine.kernels.ranking import rank_order, tie_ends
+from rankine.kernels.sorting import rank_order, tie_ends
 
 __all__ = ["PairCounts", "count_pairs", "pair_value", "pair_values"]
 
@@ -83,8 +83,13 @@ def count_pairs(label: Any, score: Any) -> PairCounts:
     inversions of the labels.
     """
     n = label.shape[0]
-    order = rank_order(score, -label)
-    ranked = label[order]
+    below = np.empty(n)
+    for i in range(n):
+        below[i] = -label[i]
+    order = rank_order(score, below)
+    ranked = np.empty(n)
+    for r in range(n):
+        ranked[r] = label[order[r]]
     score_ends = tie_ends(score, order)
     score_tied = _tied_pairs(score_ends)
     both_tied = 0.0

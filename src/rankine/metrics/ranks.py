@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
-from rankine.kernels.ranking import rank_order, tie_ends, top_order
+from rankine.kernels.sorting import rank_order, tie_ends, top_order
 
 __all__ = [
     "Lists",
@@ -62,7 +62,11 @@ def block_means(ranked: Any, ends: Any) -> Any:
     start = 0
     while start < ranked.shape[0]:
         end = ends[start]
-        means[start:end] = ranked[start:end].mean()
+        total = 0.0
+        for r in range(start, end):
+            total += ranked[r]
+        for r in range(start, end):
+            means[r] = total / (end - start)
         start = end
     return means
 

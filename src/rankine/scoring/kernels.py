@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 
 from rankine.kernels.compile import REDUCE, jit
-from rankine.scoring.lookup import DenseTable, HashTable, slot_of, weight_of
+from rankine.scoring.lookup import DenseTable, HashTable, weight_of
 
 __all__ = [
     "BAD_INDEX",
     "BAD_OFFSETS",
     "NOT_FINITE",
     "OK",
-    "csr_list_scores",
     "csr_scores",
-    "dense_list_scores",
     "dense_scores",
 ]
 
@@ -91,78 +89,6 @@ def csr_scores(indptr: Any, indices: Any, data: Any, table: Any, n_features: Any
             code = NOT_FINITE
         start = stop
     return code
-
-
-@jit
-def csr_list_scores(
-    indptr: Any,
-    indices: Any,
-    data: Any,
-    table: Any,
-    n_features: Any,
-    starts: Any,
-    out: Any,
-) -> int:
-    """Scores after division by each feature's range within its list (``ListRange``).
-
-    Only features with a weight are measured: low, high and count live in the table's slots.
-    """
-    slots = table.values.shape[0]
-    low, high = np.zeros(slots), np.zeros(slots)
-    seen = np.zeros(slots, dtype=np.int64)
-    code = csr_scores(indptr, indices, data, table, n_features, out)  # checks every index
-    if code not in (OK, NOT_FINITE):
-        return code
-    code = OK
-    for q in range(starts.shape[0] - 1):
-        first, last = indptr[starts[q]], indptr[starts[q + 1]]
-        size = starts[q + 1] - starts[q]
-        for k in range(np.uint64(first), np.uint64(last)):
-            slot = slot_of(table, np.uint64(indices[k]))
-            if slot < np.uint64(slots):
-                x = np.float64(data[k])
-                low[slot] = x if seen[slot] == 0 else min(low[slot], x)
-                high[slot] = x if seen[slot] == 0 else max(high[slot], x)
-                seen[slot] += 1
-        for i in range(starts[q], starts[q + 1]):
-            total = 0.0
-            for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-                slot = slot_of(table, np.uint64(indices[k]))
-                if slot < np.uint64(slots):
-                    bottom = min(low[slot], 0.0) if seen[slot] < size else low[slot]
-                    top = max(high[slot], 0.0) if seen[slot] < size else high[slot]
-                    span = top * 0.5 - bottom * 0.5
-                    if span != 0:  # NaN must not pass for a constant
-                        total += np.float64(data[k]) * 0.5 / span * table.values[slot]
-            out[i] = total
-            if not np.isfinite(total):
-                code = NOT_FINITE
-        for k in range(np.uint64(first), np.uint64(last)):
-            slot = slot_of(table, np.uint64(indices[k]))
-            if slot < np.uint64(slots):
-                seen[slot] = 0
-    return code
-
-
-@jit
-def dense_list_scores(values: Any, indices: Any, weights: Any, starts: Any, out: Any) -> int:
-    """Scores of dense rows after ``ListRange``, over the non-zero weights alone."""
-    out[:] = 0.0
-    for q in range(starts.shape[0] - 1):
-        first, last = starts[q], starts[q + 1]
-        if first == last:
-            continue
-        for p in range(indices.shape[0]):
-            j = indices[p]
-            low = high = np.float64(values[first, j])
-            for i in range(first + 1, last):
-                low = min(low, np.float64(values[i, j]))
-                high = max(high, np.float64(values[i, j]))
-            span = high * 0.5 - low * 0.5
-            if span != 0:  # NaN must not pass for a constant
-                for i in range(first, last):
-                    out[i] += np.float64(values[i, j]) * 0.5 / span * weights[p]
-    return OK if np.isfinite(out).all() else NOT_FINITE
 
 
 # Doors for Python: Numba takes bare arrays several microseconds faster than a NamedTuple of them.

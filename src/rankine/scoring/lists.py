@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import FeatureMismatchError, SchemaError
 from rankine.core.printable import printable
+from rankine.kernels.list_range import list_range_values
+from rankine.kernels.rows import CsrRows
 from rankine.scoring.kernels import (
     BAD_INDEX,
     NOT_FINITE,
     OK,
     array_scores,
-    csr_list_scores,
     hashed_scores,
 )
 from rankine.scoring.lookup import DenseTable, Table
@@ -22,7 +23,7 @@ from rankine.scoring.lookup import DenseTable, Table
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__ = ["Parts", "check_group", "csr_parts", "own", "refuse_scores", "run_csr"]
+__all__ = ["Parts", "check_group", "csr_parts", "own", "refuse_scores", "run_csr", "scale_parts"]
 
 
 class Parts(NamedTuple):
@@ -78,15 +79,10 @@ def run_csr(
 ) -> NDArray[np.float64]:
     """Scores of compressed rows; with ``starts``, each feature is divided by its list's range."""
     scores = np.empty(len(parts.indptr) - 1)
-    indptr, indices, data = parts
     n_features = model.n_features
-    if starts is not None:
-        code = csr_list_scores(indptr, indices, data, table, n_features, starts, scores)
-    elif isinstance(table, DenseTable):
-        code = array_scores(indptr, indices, data, table.values, scores)
-    else:
-        keys, values, shift = table
-        code = hashed_scores(indptr, indices, data, keys, values, int(shift), n_features, scores)
+    code = _weigh(parts, table, n_features, scores)  # checks every offset and index
+    if starts is not None and code in (OK, NOT_FINITE):
+        code = _weigh(scale_parts(parts, n_features, starts), table, n_features, scores)
     if code == NOT_FINITE:
         refuse_scores(model, parts, scores)
     if code != OK:
@@ -96,6 +92,18 @@ def run_csr(
             fix="Read the data with the model's n_features and index base",
         )
     return scores
+
+
+def _weigh(parts: Parts, table: Table, n_features: int, scores: NDArray[np.float64]) -> int:
+    if isinstance(table, DenseTable):
+        return int(array_scores(*parts, table.values, scores))
+    keys, values, shift = table
+    return int(hashed_scores(*parts, keys, values, int(shift), n_features, scores))
+
+
+def scale_parts(parts: Parts, n_features: int, starts: NDArray[np.int64]) -> Parts:
+    """Each feature divided by its list's range; offsets and indices have been checked."""
+    return parts._replace(data=list_range_values(CsrRows(*parts), n_features, starts))
 
 
 def check_group(group: ArrayLike | None, n_rows: int) -> NDArray[np.int64]:

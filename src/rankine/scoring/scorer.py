@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
 from rankine.core.specs import ListRange
-from rankine.scoring.kernels import OK, dense_list_scores, dense_scores
+from rankine.kernels.list_range import list_range_values
+from rankine.kernels.rows import DenseRows
+from rankine.scoring.kernels import OK, dense_scores
 from rankine.scoring.lists import check_group, csr_parts, own, refuse_scores, run_csr
 from rankine.scoring.lookup import DenseTable, Table, build_table
 from rankine.scoring.named import NamedRows
@@ -207,10 +209,9 @@ class Scorer:
             scores = np.empty(found.shape[0])
             if self.scales_lists:
                 starts = check_group(group, len(scores))
-                model = self.model
-                code = dense_list_scores(
-                    found, own(model.indices), own(model.values), starts, scores
-                )
+                picked = np.take(found, self.model.indices, axis=1)
+                scaled = list_range_values(DenseRows(picked), self.model.nnz, starts)
+                code = dense_scores(scaled, own(self.model.values), scores)
             else:
                 code = dense_scores(found, self._weights, scores)
             if code != OK:

@@ -15,7 +15,8 @@ from rankine.kernels.gains import (
     exchange,
     open_list,
 )
-from rankine.kernels.lists import list_work, order_descending, rank_into
+from rankine.kernels.lists import list_work, rank_into
+from rankine.kernels.sorting import order_descending
 from reference.elastic_rank import DISCOUNT, exchange_weight
 
 pytestmark = pytest.mark.kernels

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.ranking import rank_order
+from rankine.kernels.sorting import rank_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
