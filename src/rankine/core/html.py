@@ -13,7 +13,7 @@ from typing import Any
 
 from rankine.core.printable import printable
 
-__all__ = ["Html", "facts_table", "join", "name_of", "small_bar", "tag", "text"]
+__all__ = ["Html", "facts_table", "join", "listed", "name_of", "small_bar", "tag", "text"]
 
 #: Elements that have no content and no end tag.
 _VOID = frozenset({"meta", "br", "link", "hr", "img"})
@@ -95,6 +95,14 @@ def facts_table(caption: str, rows: Iterable[tuple[Any, Any]]) -> Html:
         tag("tr", tag("th", name, style=left), tag("td", value, style=left)) for name, value in rows
     ]
     return tag("table", tag("caption", caption), tag("tbody", body))
+
+
+def listed(names: Iterable[Any], limit: int = 8, width: int = 60) -> Html:
+    """The first names, isolated and with commas between them, and how many more there are."""
+    every = list(names)
+    shown = [[", " if k else None, name_of(name, width)] for k, name in enumerate(every[:limit])]
+    more = f" and {len(every) - limit:,} more" if len(every) > limit else None
+    return join([shown, more])
 
 
 def small_bar(share: float, colour: str = "#4878a8") -> Html:

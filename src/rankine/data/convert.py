@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import ParameterError, SchemaError
+from rankine.data.dataset import Dataset
 from rankine.data.formats import writer_for
-from rankine.data.open import scan
+from rankine.data.open import load, scan
 from rankine.data.save import save
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rankine.data.dataset import Dataset
 
 __all__ = ["Converted", "convert"]
 
@@ -59,7 +58,8 @@ def convert(
 ) -> Converted:
     """Read files of any format and write one file, in memory that does not grow with them.
 
-    Rows keep their order; queries need not be contiguous.
+    npz archives are the exception: they are read and written whole. Rows keep their order;
+    queries need not be contiguous.
 
     Parameters
     ----------
@@ -79,12 +79,15 @@ def convert(
     Converted
         Counts.
     """
-    stream = scan(source, **options)
+    stream: Any = scan(source, **options)
+    if stream.whole:
+        stream = load(source, **options)
     report = Converted(features=stream.n_features, names=stream.feature_names)
     _refuse_overwriting(stream.sources, target)
     if names_out is not None and report.names is None:
         raise ParameterError("the features have no names to write", fix="Leave names_out away")
-    report.rows = save(_counted(stream.raw_blocks(), report), target, format=to, **(write or {}))
+    blocks = iter([stream]) if isinstance(stream, Dataset) else stream.raw_blocks()
+    report.rows = save(_counted(blocks, report), target, format=to, **(write or {}))
     if names_out is not None and report.names is not None:
         _write_names(report.names, names_out)
     is_text = os.fspath(target) == "-" or writer_for(target, to).__name__.endswith(".letor")

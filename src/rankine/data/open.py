@@ -57,11 +57,14 @@ def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
     >>> data.X.shape, data.qid.tolist(), data.docid.tolist()
     ((2, 2), [7, 7], ['a', 'b'])
     """
-    chosen = ReadOptions.make(**options)
+    return load_sources(find_sources(path), ReadOptions.make(**options))
+
+
+def load_sources(sources: Sequence[Source], chosen: ReadOptions) -> Dataset:
+    """All rows of some sources."""
     names = read_names(chosen.feature_names)
     if names is not None and chosen.n_features is None:
         chosen = chosen.with_features(len(names))
-    sources = find_sources(path)
     parts = [part for source in sources if (part := read_source(source, chosen)) is not None]
     if not parts:
         raise EmptyDataError(

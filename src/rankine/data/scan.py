@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
+from rankine.core.errors import EmptyDataError, FileKindError, ParameterError, SchemaError
 from rankine.data.align import QueryGuard, align
 from rankine.data.fingerprint import fingerprint
 from rankine.data.formats import choose_format, reader_of
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rankine.data.dataset import Dataset
+    from rankine.data.formats import Format
     from rankine.data.options import ReadOptions
     from rankine.data.sources import Source
 
@@ -107,8 +108,23 @@ class Scan:
             )
         return block
 
+    @cached_property
+    def whole(self) -> tuple[str, ...]:
+        """Files of formats that are read whole or not at all."""
+        return tuple(s.name for s in self._sources if not self._format(s).streams)
+
+    def _format(self, source: Source) -> Format:
+        return choose_format(source, self.options.format, source.head())
+
     def _reader(self, source: Source) -> Any:
-        return reader_of(choose_format(source, self.options.format, source.head()))
+        form = self._format(source)
+        if not form.streams:
+            raise FileKindError(
+                f"{form.name} files are read whole, not as a stream",
+                file=source.name,
+                fix="Load it, or convert it first: rankine convert IN OUT.parquet",
+            )
+        return reader_of(form)
 
     def __repr__(self) -> str:
         return f"Scan({', '.join(self.sources[:3])}{', ...' if len(self.sources) > 3 else ''})"

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from rankine.core.errors import EmptyDataError
 from rankine.data.concat import concat
-from rankine.data.open import scan
+from rankine.data.open import load_sources, scan
 from rankine.data.save import save
 from rankine.data.scan import Scan
 from rankine.data.sort import SortReport
@@ -46,10 +46,11 @@ def sort_tables(
     """
     folder = Path(os.path.realpath(target)).parent if os.fspath(target) != "-" else None
     stream = Scan(sources, options)
+    blocks = iter([load_sources(sources, options)]) if stream.whole else stream.raw_blocks()
     skipped = 0
     with tempfile.TemporaryDirectory(dir=folder, prefix=".sort-") as room:
         runs: list[str] = []
-        for run in _runs(stream.raw_blocks(), options.memory_limit // _SHARE):
+        for run in _runs(blocks, options.memory_limit // _SHARE):
             skipped += run.notes.get("skipped_rows", 0)
             runs.append(f"{room}/{len(runs)}.arrow")
             _save_run(run, runs[-1])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankine.core.html import Html, facts_table, join, name_of, small_bar, tag
+from rankine.core.html import Html, facts_table, join, listed, name_of, small_bar, tag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,13 +35,10 @@ def model_html(model: LinearModel) -> str:
 
 def bundle_html(bundle: ModelBundle) -> str:
     """Number of models, shared features, the first topics."""
-    topics = list(bundle)[:TOP]
-    shown = [[", " if k else None, name_of(topic, 60)] for k, topic in enumerate(topics)]
-    more = f" and {len(bundle) - TOP:,} more" if len(bundle) > TOP else None
     rows: list[tuple[Any, Any]] = [
         ("models", f"{len(bundle):,}"),
         ("weights", f"{bundle.nnz:,} over {bundle.n_features:,} features"),
-        ("topics", join([shown, more])),
+        ("topics", listed(bundle, TOP)),
         ("digest", bundle.digest[:16]),
     ]
     return facts_table("rankine.ModelBundle", rows)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["prefetch"]
+__all__ = ["read_ahead"]
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class _End:
         self.error = error
 
 
-def prefetch(items: Iterable[T], depth: int = 2) -> Iterator[T]:
+def read_ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
     """The same items in the same order, produced on a thread at most ``depth`` ahead.
 
     Errors of the producer are raised here. Leaving the loop early stops the producer.
