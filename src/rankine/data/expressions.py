@@ -119,9 +119,9 @@ class _Reader:
 
     def body(self) -> ast.AST:
         code = self._code.lstrip()
+        if "#" in code:  # a comment would be dropped in silence
+            raise self._error(code.index("#"))
         try:
-            if "#" in code:  # a comment would be dropped in silence
-                raise SyntaxError(None, (None, 1, code.index("#") + 1, code))
             return ast.parse(code, mode="eval").body
         except SyntaxError as error:
             at_end = not error.offset or (error.lineno or 1) > 1

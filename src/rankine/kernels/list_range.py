@@ -55,7 +55,7 @@ def _divide_dense(rows: Any, n_features: Any, starts: Any, order: Any, out: Any)
 
 
 @jit
-def _slot_of(keys: Any, shift: Any, direct: bool, j: Any) -> int:
+def _slot_of(keys: Any, shift: Any, direct: bool, j: Any) -> Any:
     """Slot of column j: its own where there is one per column, else by open addressing."""
     if direct:
         return np.int64(j)

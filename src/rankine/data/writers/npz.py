@@ -58,7 +58,7 @@ def write_blocks(
     if not parts:
         raise EmptyDataError("there are no rows to write", fix="Check the input")
     members = _members(concat(parts), layout)
-    save = np.savez if compression == "none" else np.savez_compressed
+    save: Any = np.savez if compression == "none" else np.savez_compressed
     with atomic_file(path) as file:
         save(file, **members)
     return len(members["y"])
