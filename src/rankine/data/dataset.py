@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["Dataset", "as_rows", "row_scores"]
+
+#: NumPy casts these to numbers without a word.
+_TIMES = (np.datetime64, np.timedelta64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +90,7 @@ class Dataset:
         from rankine.data.frames import split_frame
 
         frame = split_frame(X, feature_names)
-        matrix = check_matrix(frame.values)
+        matrix = check_matrix(frame.values, frame.names)
         n_rows = matrix.shape[0]
         labels = check_labels(y, n_rows)
         if qid is None and group is None:
@@ -229,8 +233,11 @@ def as_rows(X: Any) -> Rows:
     return CsrRows(X.indptr.astype(np.int64, copy=False), indices.view(unsigned), X.data)
 
 
-def check_matrix(X: Any) -> Any:
-    """C-ordered float array or canonical CSR with finite values; copies only where it must."""
+def check_matrix(X: Any, names: Sequence[Any] | None = None) -> Any:
+    """C-ordered float array or canonical CSR with finite values; copies only where it must.
+
+    Errors name the row and the column, by its name where there are ``names``.
+    """
     if sparse.issparse(X):
         matrix = X.tocsr()
         if matrix.dtype not in (np.float32, np.float64):
@@ -238,23 +245,68 @@ def check_matrix(X: Any) -> Any:
         if not matrix.has_canonical_format:
             matrix = matrix.copy() if matrix is X else matrix
             matrix.sum_duplicates()
-        check_finite(matrix.data, "X")
+        if not finite(matrix.data):
+            at = int(np.argmin(np.isfinite(matrix.data)))
+            row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+            raise _not_finite(row, int(matrix.indices[at]), matrix.data[at], names)
         return matrix
     array = np.asarray(X)
-    if array.dtype.kind == "O" or array.dtype.kind not in "fiub":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise SchemaError(
-                f"X is not numeric: {error}", fix="Encode text columns first"
-            ) from error
+    if array.dtype.kind not in "fiub":
+        array = _as_numbers(array, names)
     if array.ndim != 2:
         raise SchemaError(f"X has {array.ndim} dimensions", fix="Pass rows x features")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     array = np.ascontiguousarray(array)
-    check_finite(array, "X")
+    if not finite(array):
+        row, column = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise _not_finite(row, column, array[row, column], names)
     return array
+
+
+def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.float64]:
+    """Python objects and digits in text as numbers; times are no numbers."""
+    if array.dtype.kind not in "OUST":
+        raise SchemaError(f"X is of type {array.dtype}, not numbers", fix="Encode it as numbers")
+    try:
+        if any(issubclass(kind, _TIMES) for kind in set(map(type, array.flat))):
+            raise TypeError("a time is no number")
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        for place, value in np.ndenumerate(array):
+            if not _is_number(value):
+                where = _where(*place, names) if len(place) == 2 else f"X[{place[0]}]"
+                raise SchemaError(
+                    f"{where} is {reprlib.repr(value)}, not a number",
+                    fix="Encode it as numbers first, or leave the column out",
+                    column=_name(place[-1], names),
+                ) from error
+        raise SchemaError(f"X is not numeric: {error}", fix="Encode text columns first") from error
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, _TIMES)
+
+
+def _not_finite(row: int, column: int, value: Any, names: Sequence[Any] | None) -> SchemaError:
+    return SchemaError(
+        f"{_where(row, column, names)} is {value}; Input X contains NaN or infinity",
+        fix="Remove or impute such values before training",
+        column=_name(column, names),
+    )
+
+
+def _where(row: int, column: int, names: Sequence[Any] | None) -> str:
+    name = _name(column, names)
+    return f"X[{row}, {column}]" if name is None else f"X[{row}, {name!r}]"
+
+
+def _name(column: int, names: Sequence[Any] | None) -> str | None:
+    return None if names is None or column >= len(names) else str(names[column])
 
 
 def finite(values: NDArray[Any]) -> bool:

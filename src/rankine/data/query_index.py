@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -122,8 +123,6 @@ class QueryIndex:
 def check_qid(qid: ArrayLike) -> NDArray[Any]:
     """Query ids as a one-dimensional array of int64 or strings; anything else is refused."""
     values = np.asarray(qid)
-    if values.dtype.kind == "O" and any(value is None for value in values.flat):
-        raise SchemaError("qid holds missing values", fix="Give every row a query id")
     if values.ndim != 1:
         raise SchemaError("qid must be one-dimensional", fix="Pass one query id per row")
     if values.dtype.kind in "iub":
@@ -133,20 +132,37 @@ def check_qid(qid: ArrayLike) -> NDArray[Any]:
     if values.dtype.kind in "UT":
         return values
     if values.dtype.kind == "f":
-        if (
-            np.isfinite(values).all()
-            and (values == np.floor(values)).all()
-            and (np.abs(values) < 2**53).all()
-        ):
+        with np.errstate(invalid="ignore"):
+            bad = ~((values == np.floor(values)) & (np.abs(values) < 2**53))
+        if not bad.any():
             return values.astype(np.int64)
-        raise SchemaError("qid holds NaN or fractions", fix="Pass integers or strings")
+        raise _bad_id(values, int(np.argmax(bad)))
     if values.dtype.kind == "O":
         kinds = {type(value) for value in values}
         if kinds <= {str}:
             return values.astype(str)
         if all(issubclass(kind, (int, np.integer)) for kind in kinds):
             return values.astype(np.int64)
-    raise SchemaError(f"qid has unsupported type {values.dtype}", fix="Pass integers or strings")
+        usual = str if sum(isinstance(v, str) for v in values) * 2 > len(values) else int
+        odd = [not isinstance(v, (usual, np.integer) if usual is int else usual) for v in values]
+        raise _bad_id(values, odd.index(True))
+    raise SchemaError(
+        f"qid is of type {values.dtype}", fix="Pass integers or strings", column="qid"
+    )
+
+
+def _bad_id(values: NDArray[Any], row: int) -> SchemaError:
+    value = values[row]
+    if value is None or value != value:  # noqa: PLR0124 - NaN and NaT differ from themselves
+        return SchemaError(
+            f"the qid of row {row} is missing", fix="Give every row a query id", column="qid"
+        )
+    return SchemaError(
+        f"the qid of row {row} is {reprlib.repr(value)}: neither all ids are whole numbers below "
+        "2^53 nor all strings",
+        fix="Pass integers, or strings",
+        column="qid",
+    )
 
 
 def _one_query(n_rows: int) -> NDArray[np.int64]:

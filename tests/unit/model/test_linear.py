@@ -187,6 +187,15 @@ def test_other_kinds_of_files_are_named(tmp_path, content, kind):
         LinearModel.load(path)
 
 
+def test_a_huge_file_of_another_kind_is_not_read(tmp_path):
+    path = tmp_path / "huge.bin"
+    with path.open("wb") as file:
+        file.write(b"PAR1")
+        file.truncate(2**40)  # a hole: reading it would take a terabyte of memory
+    with pytest.raises(ModelFormatError, match="a Parquet file"):
+        LinearModel.load(path)
+
+
 def test_a_folder_or_device_is_no_model(tmp_path):
     with pytest.raises(ModelFormatError, match="regular file"):
         LinearModel.load("/dev/zero")
