@@ -252,7 +252,7 @@ class _ZstdStream:
         self._name = name
         self._ratio = _Ratio(name, max_ratio)
         self._stream = pa.CompressedInputStream(
-            pa.PythonFile(_Counted(file, self._ratio), "r"), "zstd"
+            pa.PythonFile(_CountedFile(file, self._ratio), "r"), "zstd"
         )
 
     @property
@@ -273,7 +273,7 @@ class _ZstdStream:
         return len(piece)
 
 
-class _Counted(ForwardFile):
+class _CountedFile(ForwardFile):
     """A file that counts the bytes taken from it."""
 
     def __init__(self, file: BinaryIO, ratio: _Ratio) -> None:

@@ -87,14 +87,14 @@ def parse_expression(text: str) -> Expression:
         raise ParameterError(
             f"the expression is longer than {MAX_LENGTH} characters", fix="Add a column instead"
         )
-    reader = _Reader(text)
+    reader = _FormulaReader(text)
     tree = reader.read(reader.body(), 0)
     if not reader.columns:
         raise ParameterError(f"{text!r} names no column", fix="Name at least one column")
     return Expression(text, tuple(dict.fromkeys(reader.columns)), tree)
 
 
-class _Reader:
+class _FormulaReader:
     """From Python's syntax tree to the few nodes that a formula may have.
 
     The tree is made of floats, column names and (operation, left, right).

@@ -11,15 +11,15 @@ class ForwardFile:
     closed = False
 
     def readable(self) -> bool:
-        """Yes."""
+        """It can be read."""
         return True
 
     def writable(self) -> bool:
-        """No."""
+        """It cannot be written."""
         return False
 
     def seekable(self) -> bool:
-        """No."""
+        """It goes forwards only."""
         return False
 
     def close(self) -> None:

@@ -103,7 +103,7 @@ def _collect(source: Source, options: ReadOptions, sorter: _Sorter) -> int:
 
 
 @dataclass
-class _Run:
+class _SortedRun:
     """Segments of a sorted run: query ids, bytes of each, place of the first."""
 
     qid: NDArray[Any]
@@ -120,7 +120,7 @@ class _Sorter:
         self._qid: list[NDArray[Any]] = []
         self._held = 0
         self._written = 0
-        self.runs: list[_Run] = []
+        self.runs: list[_SortedRun] = []
         self.rows = 0
 
     def add(
@@ -156,7 +156,7 @@ class _Sorter:
         _gather(lines, np.cumsum(sizes) - sizes, sizes, order, out)
         qid, sizes = qid[order], sizes[order]
         first = np.append(0, np.flatnonzero(qid[1:] != qid[:-1]) + 1)
-        self.runs.append(_Run(qid[first], np.add.reduceat(sizes, first), self._written))
+        self.runs.append(_SortedRun(qid[first], np.add.reduceat(sizes, first), self._written))
         self._store.write(out.data)
         self._written += len(out)
 

@@ -58,7 +58,9 @@ def sort_tables(
             raise EmptyDataError(
                 "no rows in " + ", ".join(stream.sources[:3]), fix="Check the path"
             )
-        merged = _Counted(_merge([scan(run, block_rows=_MERGE_ROWS).raw_blocks() for run in runs]))
+        merged = _CountedQueries(
+            _merge([scan(run, block_rows=_MERGE_ROWS).raw_blocks() for run in runs])
+        )
         rows = save(merged, target)
     return SortReport(rows, merged.queries, len(runs), skipped)
 
@@ -137,7 +139,7 @@ def _refill(
     waiting[k] = fresh if before is None else concat([before, fresh])
 
 
-class _Counted:
+class _CountedQueries:
     """Blocks of whole queries that counts them as they pass."""
 
     def __init__(self, blocks: Iterator[Dataset]) -> None:

@@ -14,7 +14,7 @@ from rankine.metrics.columns import cutoffs, docid_key, marks
 from rankine.metrics.gains import gain_values, relevance
 from rankine.metrics.metric import Metric
 from rankine.metrics.pairs import pair_values
-from rankine.metrics.ranks import Lists, Pool, expected_values, ranked_values
+from rankine.metrics.ranks import ItemPool, RankedLists, expected_values, ranked_values
 from rankine.metrics.registry import definition
 
 __all__ = ["QueryValues", "query_values"]
@@ -79,10 +79,10 @@ def _rank_family(
     depth = cutoffs(metric.cutoff, queries, data.columns)
     spec = definition(metric.name).spec(metric, int(queries.sizes.max()))
     key = _tie_key(metric, items, data)
-    pool = Pool(queries.starts, items)
-    lists = Lists(queries.starts, items, scores)
+    pool = ItemPool(queries.starts, items)
+    lists = RankedLists(queries.starts, items, scores)
     if data.retrieved is not None:
-        lists = Lists(
+        lists = RankedLists(
             _starts_of(data.retrieved, queries.starts),
             items[data.retrieved],
             scores[data.retrieved],

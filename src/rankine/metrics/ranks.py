@@ -17,8 +17,8 @@ from rankine.kernels.dispatch import question
 from rankine.kernels.sorting import rank_order, tie_ends, top_order
 
 __all__ = [
-    "Lists",
-    "Pool",
+    "ItemPool",
+    "RankedLists",
     "block_means",
     "expected_values",
     "list_expected",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-class Lists(NamedTuple):
+class RankedLists(NamedTuple):
     """The ranked items: query q holds starts[q]:starts[q + 1]."""
 
     starts: NDArray[np.int64]
@@ -35,7 +35,7 @@ class Lists(NamedTuple):
     score: NDArray[np.float64]
 
 
-class Pool(NamedTuple):
+class ItemPool(NamedTuple):
     """All items of each query, also those that have no rank: what an ideal order draws from."""
 
     starts: NDArray[np.int64]
@@ -74,8 +74,8 @@ def block_means(ranked: Any, ends: Any) -> Any:
 @jit
 def ranked_values(
     spec: Any,
-    lists: Lists,
-    pool: Pool,
+    lists: RankedLists,
+    pool: ItemPool,
     key: NDArray[np.float64],
     cutoffs: NDArray[np.int64],
     first: int,
@@ -97,8 +97,8 @@ def ranked_values(
 @jit
 def expected_values(
     spec: Any,
-    lists: Lists,
-    pool: Pool,
+    lists: RankedLists,
+    pool: ItemPool,
     cutoffs: NDArray[np.int64],
     first: int,
     last: int,

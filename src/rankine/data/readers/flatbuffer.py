@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["Table"]
+__all__ = ["FlatTable"]
 
 
-class Table:
+class FlatTable:
     """A table of a flatbuffer: fields are found through its vtable."""
 
     def __init__(self, data: bytes, place: int) -> None:
@@ -21,7 +21,7 @@ class Table:
         self._size = struct.unpack_from("<H", data, self._fields)[0]
 
     @classmethod
-    def root(cls, data: bytes) -> Table:
+    def root(cls, data: bytes) -> FlatTable:
         """The table that a whole buffer holds."""
         return cls(data, struct.unpack_from("<I", data, 0)[0])
 
@@ -38,12 +38,12 @@ class Table:
         place = self._find(field)
         return 0 if place is None else int(struct.unpack_from(f"<{kind}", self._data, place)[0])
 
-    def child(self, field: int) -> Table | None:
+    def child(self, field: int) -> FlatTable | None:
         """A table field, or None when it is absent."""
         place = self._find(field)
         if place is None:
             return None
-        return Table(self._data, place + struct.unpack_from("<I", self._data, place)[0])
+        return FlatTable(self._data, place + struct.unpack_from("<I", self._data, place)[0])
 
     def structs(self, field: int, kind: str) -> list[tuple[int, ...]]:
         """A vector of structs of the given format; empty when it is absent."""

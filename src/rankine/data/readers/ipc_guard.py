@@ -17,7 +17,7 @@ import pyarrow as pa
 from rankine.core.errors import FileKindError, LimitError, SchemaError
 from rankine.data.forward_file import ForwardFile
 from rankine.data.readers.arrow_errors import arrow_errors
-from rankine.data.readers.flatbuffer import Table
+from rankine.data.readers.flatbuffer import FlatTable
 from rankine.data.sources import read_fully
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def check_file(raw: pa.NativeFile, options: ReadOptions, file: str) -> pa.Schema
         length = struct.unpack("<i", raw.read_at(4, size - 10))[0]
         if not 0 < length <= size - 18 or raw.read_at(6, size - 6) != b"ARROW1":
             raise ValueError("no index at its end")
-        footer = Table.root(raw.read_at(length, size - 10 - length))
+        footer = FlatTable.root(raw.read_at(length, size - 10 - length))
         blocks = footer.structs(2, "qi4xq") + footer.structs(3, "qi4xq")
     except (struct.error, IndexError, ValueError, OSError) as error:
         raise FileKindError(
@@ -190,7 +190,7 @@ def check_message(
 ) -> None:
     """Refuse a batch of other columns than the schema's, or that would expand too far."""
     try:
-        message = Table.root(metadata)
+        message = FlatTable.root(metadata)
         _check_columns(message, nodes)
         expanded = _expanded_bytes(message, held, read)
     except (struct.error, IndexError, ValueError, OSError) as error:
@@ -208,7 +208,7 @@ def _damaged(reason: str, file: str) -> SchemaError:
     return SchemaError(reason, fix="Write the file again", file=file)
 
 
-def _check_columns(message: Table, nodes: int) -> None:
+def _check_columns(message: FlatTable, nodes: int) -> None:
     """Arrow would pass over the columns that a schema has lost."""
     batch = message.child(2)
     if message.number(1, "B") == _BATCH and batch is not None:
@@ -217,7 +217,7 @@ def _check_columns(message: Table, nodes: int) -> None:
             raise ValueError(f"{held} columns where the schema has {nodes}")
 
 
-def _expanded_bytes(message: Table, held: int, read: Callable[[int, int], bytes]) -> int:
+def _expanded_bytes(message: FlatTable, held: int, read: Callable[[int, int], bytes]) -> int:
     """Sum of the lengths that the compressed buffers of a batch state."""
     kind = message.number(1, "B")
     batch = message.child(2)

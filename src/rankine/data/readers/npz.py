@@ -46,7 +46,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedErro
 def read(source: Source, options: ReadOptions) -> Dataset:
     """The whole archive."""
     with _opened(source) as archive, Meter(source, options) as meter:
-        data = _Reader(archive, source.name, options).dataset()
+        data = _ArchiveReader(archive, source.name, options).dataset()
         meter.update(source.size or 0)
     source.check()
     return data
@@ -73,7 +73,7 @@ def _opened(source: Source) -> Iterator[zipfile.ZipFile]:
             yield archive
 
 
-class _Reader:
+class _ArchiveReader:
     """The arrays of one archive, by role."""
 
     def __init__(self, archive: zipfile.ZipFile, file: str, options: ReadOptions) -> None:
