@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rankine.core.errors import ParameterError
-from rankine.core.words import read_value
+from rankine.core.strict_json import read_value
 
 __all__ = ["make_ranker", "parse_settings"]
 

@@ -14,7 +14,7 @@ from rankine.cli._groups import spread
 from rankine.cli.app import app
 
 if TYPE_CHECKING:
-    from rankine.data.convert import Converted
+    from rankine.data.save import Converted
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -97,7 +97,7 @@ def convert(
 ) -> None:
     """Convert files between LETOR text, Parquet, Arrow and npz, in bounded memory."""
     from rankine.core.errors import ParameterError
-    from rankine.data.convert import convert as convert_files
+    from rankine.data.save import convert as convert_files
 
     if json and target == "-":
         raise ParameterError("--json and the data both want stdout", fix="Name an output file")

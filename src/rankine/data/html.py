@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from rankine.core.html import Html, facts_table, join, listed, small_bar, tag, text
+from rankine.core.safe_text import Html, facts_table, join, listed, small_bar, tag, text
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset

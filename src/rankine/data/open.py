@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rankine.core.errors import EmptyDataError, SchemaError
-from rankine.data.concat import concat
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, concat
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadOptions
-from rankine.data.scan import Scan
-from rankine.data.side_files import apply_side_data
+from rankine.data.scan import Scan, apply_side_data
 from rankine.data.sources import Source, find_sources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.data.keywords import ReadKeywords
+    from rankine.data.options import ReadKeywords
 
 __all__ = ["load", "scan"]
 

@@ -24,7 +24,7 @@ from rankine.evaluation.trec import judged_lists, run_metric
 from rankine.evaluation.trec_files import Qrels, Run, read_qrels, read_run
 from rankine.kernels.sorting import rank_order
 from rankine.metrics import Metric, data_columns, evaluate
-from rankine.metrics.columns import docid_key
+from rankine.metrics.gains import docid_key
 
 __all__ = ["Contestant", "gather_contestants", "is_qrels", "is_run", "read_judged"]
 

@@ -19,7 +19,7 @@ import numpy as np
 from rankine.core.errors import ParameterError
 from rankine.evaluation.letor_folds import Fold, LetorFolder
 from rankine.metrics import Metric, evaluate_on, parse_metric
-from rankine.metrics.modes import MODES
+from rankine.metrics.metric import MODES
 
 __all__ = ["FoldResult", "LetorResult", "MethodResult", "TaskResult", "run_letor"]
 

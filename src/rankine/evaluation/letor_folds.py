@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankine.core.errors import EmptyDataError, FileKindError, ParseError
-from rankine.data.concat import concat
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, concat
 from rankine.data.open import load
 
 __all__ = ["Fold", "LetorFolder"]

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rankine.core.errors import ExportError, ParameterError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 from rankine.export.registry import Export, ExportOptions, register
 from rankine.export.terms import float32_terms, require_plain
 

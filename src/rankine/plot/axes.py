@@ -42,6 +42,6 @@ def finish(ax: Any, x_name: str, y_name: str, title: str = "", *, key: bool = Fa
 
 def plain(text: str, limit: int = 40) -> str:
     """A name from outside as plain text: no mathematics, no control characters, not too long."""
-    from rankine.core.printable import printable
+    from rankine.core.safe_text import printable
 
     return printable(text, limit).replace("$", r"\$")

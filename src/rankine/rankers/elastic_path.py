@@ -13,7 +13,7 @@ from scipy import sparse
 
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset, row_scores
-from rankine.data.read_ahead import read_ahead
+from rankine.data.progress import read_ahead
 from rankine.rankers.latency import scoring_latency
 from rankine.rankers.plain import plain_parameters
 from rankine.rankers.regularization_path import RegularizationPath

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
-from rankine.kernels.gains import (
+from rankine.kernels.lists import (
     AveragePrecisionGain,
     DcgGain,
     RecallGain,
@@ -19,9 +19,7 @@ from rankine.kernels.gains import (
 )
 from rankine.losses import Hinge, Logistic
 from rankine.losses.lambda_weighted import LambdaWeighted, Pointwise, PointwiseSquared
-from rankine.metrics.columns import cutoffs, marks
-from rankine.metrics.discounts import discounts
-from rankine.metrics.gains import MAX_EXP_LABEL, gain_values, relevance
+from rankine.metrics.gains import MAX_EXP_LABEL, cutoffs, discounts, gain_values, marks, relevance
 from rankine.rankers.propensity import inverse_propensity, position_weights
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.html import Html, join, name_of, tag
+from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.report.figures.lists import Item, Ranked
 from rankine.report.page import Report, Section, from_table, render, tile
 from rankine.report.scales import linear

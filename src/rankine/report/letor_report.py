@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.html import Html, join, name_of, tag
+from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.evaluation.letor_report import letor_dict, letor_notes, letor_tables
 from rankine.metrics import parse_metric
 from rankine.report.compare_report import KINDS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankine.core.html import Html, join, tag
+from rankine.core.safe_text import Html, join, tag
 from rankine.rankers.plot_path import path_curves
 from rankine.report.compare_report import KINDS
 from rankine.report.figures.origin import origin

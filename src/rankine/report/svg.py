@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rankine.core.html import Html, join, tag, text
+from rankine.core.safe_text import Html, join, tag, text
 from rankine.report.scales import Scale, linear, logarithmic
 
 __all__ = ["Line", "bar", "figure", "histogram", "interval", "line_chart", "swatch"]

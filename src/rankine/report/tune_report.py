@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.html import Html, join, name_of, tag
+from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.metrics import parse_metric
 from rankine.report.figures.origin import origin
 from rankine.report.figures.training import training

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import FeatureMismatchError, SchemaError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows
 from rankine.scoring.kernels import (

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
-from rankine.data.read_ahead import read_ahead
-from rankine.data.regroup import regroup
+from rankine.data.progress import read_ahead
+from rankine.data.scan import regroup
 from rankine.kernels.random import permutation, stream_seed
 from rankine.solvers.base import Callback, Progress, notify
 from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder

@@ -14,7 +14,7 @@ import pytest
 
 import rankine
 from rankine.core.errors import DataError, FileKindError
-from rankine.data.kinds import kind_of
+from rankine.data.compression import kind_of
 
 ROWS = "1 qid:1 1:0.5\n0 qid:1 1:0.25\n"
 

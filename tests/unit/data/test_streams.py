@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rankine.data.dataset import Dataset
-from rankine.data.read_ahead import read_ahead
-from rankine.data.regroup import regroup
+from rankine.data.progress import read_ahead
+from rankine.data.scan import regroup
 
 
 def test_reading_ahead_keeps_the_order():

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 from rankine.kernels.compile import jit
-from rankine.kernels.gains import (
+from rankine.kernels.lists import (
     AveragePrecisionGain,
     DcgGain,
     RecallGain,
     ReciprocalRankGain,
     UnitGain,
     exchange,
+    list_work,
     open_list,
+    rank_into,
 )
-from rankine.kernels.lists import list_work, rank_into
 from rankine.kernels.sorting import order_descending
 from reference.elastic_rank import DISCOUNT, exchange_weight
 

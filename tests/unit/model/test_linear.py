@@ -12,7 +12,7 @@ from rankine.core.errors import (
 from rankine.core.specs import ListRange
 from rankine.model import LinearModel
 from rankine.model import container as container_module
-from rankine.model.probes import Probe, Probes
+from rankine.model.weights import Probe, Probes
 
 NAMES = ["bm25", "age", "spam", "prix é"]
 

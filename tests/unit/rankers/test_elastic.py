@@ -7,7 +7,7 @@ import pytest
 
 from rankine import Dataset, ElasticRanker
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
-from rankine.data.concat import concat
+from rankine.data.dataset import concat
 from rankine.solvers.one_pass import OnePassLearner
 
 

@@ -16,7 +16,7 @@ from rankine.core.errors import (
 from rankine.core.specs import ListRange
 from rankine.data import Dataset
 from rankine.model import LinearModel
-from rankine.model.probes import Probe, Probes
+from rankine.model.weights import Probe, Probes
 from rankine.scoring import Scorer
 from rankine.transforms.scaling import scale_lists
 

@@ -22,11 +22,21 @@ from rankine.core.errors import CompressionError, FileKindError, LimitError, Sch
 from rankine.data.dataset import Dataset, finite
 from rankine.data.progress import Meter
 from rankine.data.query_index import check_qid
-from rankine.data.readers.arrow_errors import first_line
-from rankine.data.readers.columns import TEXT, refuse_positions, refuse_weights, stored_as
-from rankine.data.readers.list_rows import ItemFaults, csr_rows
-from rankine.data.readers.numbers import exact_floats, refuse_not_finite
-from rankine.data.readers.row_faults import Place, RowFaults
+from rankine.data.readers.columns import (
+    TEXT,
+    ItemFaults,
+    csr_rows,
+    refuse_positions,
+    refuse_weights,
+    stored_as,
+)
+from rankine.data.readers.values import (
+    Place,
+    RowFaults,
+    exact_floats,
+    first_line,
+    refuse_not_finite,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

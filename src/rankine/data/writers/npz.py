@@ -12,7 +12,7 @@ from scipy import sparse
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
-from rankine.data.concat import concat
+from rankine.data.dataset import concat
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset

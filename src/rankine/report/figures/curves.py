@@ -10,7 +10,7 @@ import numpy as np
 from rankine.core.errors import DataError
 from rankine.evaluation.resampling import bootstrap_means, percentile_interval
 from rankine.metrics import Metric, parse_metric
-from rankine.metrics.registry import definition
+from rankine.metrics.metric import definition
 from rankine.report.figures.headline import CONFIDENCE, resamples_for
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.html import Html, join, name_of, tag
+from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.report.page import Section, note, table, tile
 from rankine.report.scales import linear
 from rankine.report.svg import interval

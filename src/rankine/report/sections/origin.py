@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.html import Html, join, name_of, tag, text
+from rankine.core.safe_text import Html, join, name_of, tag, text
 from rankine.report.page import Section
 from rankine.report.words import count, shown
 

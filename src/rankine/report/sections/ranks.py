@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankine.core.html import Html, name_of
+from rankine.core.safe_text import Html, name_of
 from rankine.report.page import Section, figures
 from rankine.report.svg import Line, figure, histogram, line_chart
 from rankine.report.words import count, number, percent, plural

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rankine.core.html import Html, join, tag
+from rankine.core.safe_text import Html, join, tag
 from rankine.report.page import Section, figures
 from rankine.report.svg import Line, figure, line_chart
 from rankine.report.words import count, number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.html import Html, join, name_of, tag
+from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.report.page import Section, figures, note
 from rankine.report.svg import Line, bar, figure, line_chart
 from rankine.report.words import MINUS, count, number, percent, plural, signed

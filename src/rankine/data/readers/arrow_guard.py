@@ -1,8 +1,8 @@
 """An Arrow stream whose messages are checked before Arrow decodes them.
 
 Every buffer of a compressed batch states its full length, and Arrow allocates that much. The
-messages (``Message.fbs``, a flatbuffer each) are read here one by one and handed on only when
-what they ask for stays in proportion to what they hold.
+messages (``Message.fbs``) are read here one by one, with just enough of flatbuffers, and handed on
+only when what they ask for stays in proportion to what they hold.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
-from rankine.data.forward_file import ForwardFile
-from rankine.data.readers.arrow_errors import arrow_errors
-from rankine.data.readers.flatbuffer import FlatTable
+from rankine.data.compression import ForwardFile
+from rankine.data.readers.values import arrow_errors
 from rankine.data.sources import read_fully
 
 if TYPE_CHECKING:
@@ -25,7 +24,60 @@ if TYPE_CHECKING:
 
     from rankine.data.options import ReadOptions
 
-__all__ = ["GuardedStream", "check_file"]
+__all__ = ["FlatTable", "GuardedStream", "check_file"]
+
+
+class FlatTable:
+    """A table of a flatbuffer: fields are found through its vtable."""
+
+    def __init__(self, data: bytes, place: int) -> None:
+        if not 0 <= place <= len(data) - 4:
+            raise ValueError("outside the message")
+        self._data = data
+        self._place = place
+        self._fields = place - struct.unpack_from("<i", data, place)[0]
+        if self._fields < 0:
+            raise ValueError("outside the message")
+        self._size = struct.unpack_from("<H", data, self._fields)[0]
+
+    @classmethod
+    def root(cls, data: bytes) -> FlatTable:
+        """The table that a whole buffer holds."""
+        return cls(data, struct.unpack_from("<I", data, 0)[0])
+
+    def _find(self, field: int) -> int | None:
+        """Place of a field, or None when it is absent."""
+        slot = 4 + 2 * field
+        if slot + 2 > self._size:
+            return None
+        offset = struct.unpack_from("<H", self._data, self._fields + slot)[0]
+        return self._place + offset if offset else None
+
+    def number(self, field: int, kind: str) -> int:
+        """An integer field; 0 when it is absent."""
+        place = self._find(field)
+        return 0 if place is None else int(struct.unpack_from(f"<{kind}", self._data, place)[0])
+
+    def child(self, field: int) -> FlatTable | None:
+        """A table field, or None when it is absent."""
+        place = self._find(field)
+        if place is None:
+            return None
+        return FlatTable(self._data, place + struct.unpack_from("<I", self._data, place)[0])
+
+    def structs(self, field: int, kind: str) -> list[tuple[int, ...]]:
+        """A vector of structs of the given format; empty when it is absent."""
+        place = self._find(field)
+        if place is None:
+            return []
+        place += struct.unpack_from("<I", self._data, place)[0]
+        count = struct.unpack_from("<I", self._data, place)[0]
+        size = struct.calcsize(f"<{kind}")
+        end = place + 4 + count * size
+        if end > len(self._data):
+            raise ValueError("outside the message")
+        return list(struct.iter_unpack(f"<{kind}", self._data[place + 4 : end]))
+
 
 #: Expansion is not judged below this size: small data may be very repetitive.
 RATIO_FREE = 64 * 2**20
