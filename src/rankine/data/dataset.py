@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -269,20 +270,17 @@ def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.
     """Python objects and digits in text as numbers; times are no numbers."""
     if array.dtype.kind not in "OUST":
         raise SchemaError(f"X is of type {array.dtype}, not numbers", fix="Encode it as numbers")
-    try:
-        if any(issubclass(kind, _TIMES) for kind in set(map(type, array.flat))):
-            raise TypeError("a time is no number")
-        return array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        for place, value in np.ndenumerate(array):
-            if not _is_number(value):
-                where = _where(*place, names) if len(place) == 2 else f"X[{place[0]}]"
-                raise SchemaError(
-                    f"{where} is {reprlib.repr(value)}, not a number",
-                    fix="Encode it as numbers first, or leave the column out",
-                    column=_name(place[-1], names),
-                ) from error
-        raise SchemaError(f"X is not numeric: {error}", fix="Encode text columns first") from error
+    if not any(issubclass(kind, _TIMES) for kind in set(map(type, array.flat))):
+        with suppress(TypeError, ValueError):
+            return array.astype(np.float64)
+    cells = (cell for cell in np.ndenumerate(array) if not _is_number(cell[1]))
+    place, value = next(cells, ((), array))
+    where = _where(*place, names) if len(place) == 2 else "X"
+    raise SchemaError(
+        f"{where} is {reprlib.repr(value)}, not a number",
+        fix="Encode it as numbers first, or leave the column out",
+        column=_name(place[1], names) if len(place) == 2 else None,
+    )
 
 
 def _is_number(value: Any) -> bool:
