@@ -171,8 +171,7 @@ def _dense_sums(rows: Any, factors: Any, means: Any, sums: Any, squares: Any, co
             x = rows.values[i, j] * factors[j]
             sums[j] += x
             squares[j] += (x - means[j]) ** 2
-    for j in range(counts.shape[0]):
-        counts[j] = rows.values.shape[0]
+    counts += rows.values.shape[0]
 
 
 @column_sums_into.answer(CsrRows)
