@@ -31,27 +31,35 @@ def _divide_lists(rows: Rows, n_features: int, starts: Any, order: Any, out: Any
 
 
 @jit
-def _divided(value: Any, low: float, high: float) -> float:
-    # Halves, so that the range of two huge numbers of opposite sign stays finite.
-    half = high * 0.5 - low * 0.5
+def _half_range(low: float, high: float) -> float:
+    """Halves, so that the range of two huge numbers of opposite sign stays finite."""
+    return high * 0.5 - low * 0.5
+
+
+@jit
+def _divided(value: Any, half: float) -> float:
     x = np.float64(value)
     return x * 0.5 / half if half != 0.0 else x - x  # x - x: what is not finite stays so
 
 
 @_divide_lists.answer(DenseRows)
 def _divide_dense(rows: Any, n_features: Any, starts: Any, order: Any, out: Any) -> Any:
-    low, high = np.empty(n_features), np.empty(n_features)
+    low, high, half = np.empty(n_features), np.empty(n_features), np.empty(n_features)
     for q in range(starts.shape[0] - 1):
         for j in range(n_features):
             low[j], high[j] = np.inf, -np.inf
         for k in range(starts[q], starts[q + 1]):
+            i = order[k]
             for j in range(n_features):
-                x = np.float64(rows.values[order[k], j])
+                x = np.float64(rows.values[i, j])
                 low[j] = min(low[j], x)
                 high[j] = max(high[j], x)
+        for j in range(n_features):
+            half[j] = _half_range(low[j], high[j])
         for k in range(starts[q], starts[q + 1]):
+            i = order[k]
             for j in range(n_features):
-                out[order[k], j] = _divided(rows.values[order[k], j], low[j], high[j])
+                out[i, j] = _divided(rows.values[i, j], half[j])
 
 
 @jit
@@ -103,7 +111,7 @@ def _divide_csr(rows: Any, n_features: Any, starts: Any, order: Any, out: Any) -
                 bottom, top = low[slot], high[slot]
                 if seen[slot] < rows_here:  # a row that does not store the feature has a zero there
                     bottom, top = min(bottom, 0.0), max(top, 0.0)
-                out[p] = _divided(rows.values[p], bottom, top)
+                out[p] = _divided(rows.values[p], _half_range(bottom, top))
                 used += 1
         for p in range(used):
             keys[slots[p]] = _FREE
@@ -128,6 +136,6 @@ def list_range_values(
     """
     if order is None:
         order = np.arange(n_rows(rows), dtype=np.int64)
-    out = np.zeros(rows.values.shape, dtype=dtype)
+    out = np.empty(rows.values.shape, dtype=dtype)
     _divide(rows, n_features, starts, order, out)
     return out

@@ -220,13 +220,13 @@ def evaluate(
     >>> evaluate("letor3:ndcg@2", [0, 1, 2], [3, 2, 1])
     0.25
     """
-    chosen = parse_metric(metric)
+    rule = parse_metric(metric)
     queries, labels, scores = _inputs(y, score, qid)
-    values = query_values(chosen, labels, scores, queries, columns or {})
+    values = query_values(rule, labels, scores, queries, columns or {})
     if per_query:
         return values.value
     weight = query_weights(queries, sample_weight, query_weight)
-    return mean_value(chosen, values.value, values.mass, weight)
+    return mean_value(rule, values.value, values.mass, weight)
 
 
 @overload
@@ -350,9 +350,9 @@ def random_expectation(
     >>> random_expectation("p@1", [1, 0, 0, 0])
     0.25
     """
-    chosen = parse_metric(metric).with_options(ties="expected")
+    rule = parse_metric(metric).with_options(ties="expected")
     zeros = np.zeros(len(np.asarray(y)))
-    return evaluate(chosen, y, zeros, qid, per_query=per_query, columns=columns)
+    return evaluate(rule, y, zeros, qid, per_query=per_query, columns=columns)
 
 
 def count_without_value(
@@ -386,8 +386,8 @@ def query_weights(
                     fix="Give every query a weight",
                 )
             query_weight = [query_weight[q] for q in queries.ids.tolist()]
-        given = check_weight(query_weight, queries.n_queries)
-        weight = given if weight is None else weight * given
+        per_query = check_weight(query_weight, queries.n_queries)
+        weight = per_query if weight is None else weight * per_query
     return weight
 
 

@@ -209,8 +209,9 @@ class Scorer:
             scores = np.empty(found.shape[0])
             if self.scales_lists:
                 starts = check_group(group, len(scores))
-                picked = np.take(found, self.model.indices, axis=1)
-                scaled = list_range_values(DenseRows(picked), self.model.nnz, starts)
+                nnz = self.model.nnz
+                read = found if nnz == self._n else np.take(found, self.model.indices, axis=1)
+                scaled = list_range_values(DenseRows(read), nnz, starts)
                 code = dense_scores(scaled, own(self.model.values), scores)
             else:
                 code = dense_scores(found, self._weights, scores)
