@@ -56,10 +56,10 @@ def texts(heap: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
         return out.view(f"U{max(width, 1)}").ravel()
     starts = np.concatenate([[0], ends[:-1]]).tolist()
     data = heap.tobytes()
-    found = [_decode(data[a:b]) for a, b in zip(starts, ends.tolist(), strict=True)]
-    if max(map(len, found), default=0) <= _WIDEST:
-        return np.array(found, dtype=np.str_)
-    return np.array(found, dtype=np.dtypes.StringDType())
+    decoded = [_decode(data[a:b]) for a, b in zip(starts, ends.tolist(), strict=True)]
+    if max(map(len, decoded), default=0) <= _WIDEST:
+        return np.array(decoded, dtype=np.str_)
+    return np.array(decoded, dtype=np.dtypes.StringDType())
 
 
 def _decode(data: bytes) -> str:
@@ -476,20 +476,20 @@ class Reader:
         state = self._state
         state[State.POS], state[State.END] = 0, window.end
         arrays = self._columns.make_room(window.end, ahead)
-        given = np.zeros(0)
+        decided = np.zeros(0)
         while True:
             with np.errstate(over="ignore"):
                 fault = Fault(
-                    parse_lines(window.buffer, self._rules, arrays, state, given, self._hards)
+                    parse_lines(window.buffer, self._rules, arrays, state, decided, self._hards)
                 )
             if fault == Fault.DONE:
                 self._columns.settle()
                 return
             if fault == Fault.UNDECIDED:
-                given, fault = self._decide(window)
+                decided, fault = self._decide(window)
             if fault != Fault.UNDECIDED:
                 self._refuse(fault, window)
-                given = given[:0]
+                decided = decided[:0]
 
     def _decide(self, window: Window) -> tuple[NDArray[np.float64], Fault]:
         """Exact values of the hard numbers of the row at hand."""
@@ -544,7 +544,7 @@ def _line_end(window: Window, start: int) -> int:
     stop = start
     step = 4096
     while True:
-        found = np.flatnonzero(window.buffer[stop : stop + step] == 10)
-        if len(found):
-            return stop + int(found[0])
+        line_ends = np.flatnonzero(window.buffer[stop : stop + step] == 10)
+        if len(line_ends):
+            return stop + int(line_ends[0])
         stop += step

@@ -291,7 +291,7 @@ def _is_missing(buf: Any, pos: Any) -> int:
 
 
 @jit
-def _label(buf: Any, pos: Any, given: Any, hards: Any) -> Any:
+def _label(buf: Any, pos: Any, decided: Any, hards: Any) -> Any:
     """(fault, value, end, hard numbers met)."""
     status, value, stop = parse_number(buf, pos)
     if status == MALFORMED:
@@ -299,10 +299,10 @@ def _label(buf: Any, pos: Any, given: Any, hards: Any) -> Any:
     if not ends_token(buf[stop]):
         return Fault.LABEL, 0.0, pos, 0
     if status == HARD:
-        if given.shape[0] == 0:
+        if decided.shape[0] == 0:
             hards[0], hards[1] = pos, stop
             return GOOD, 0.0, stop, 1
-        return GOOD, given[0], stop, 1
+        return GOOD, decided[0], stop, 1
     return GOOD, value, stop, 0
 
 
@@ -314,7 +314,7 @@ def _features(
     arrays: Any,
     nnz: Any,
     implied: Any,
-    given: Any,
+    decided: Any,
     hards: Any,
     n_hard: Any,
 ) -> Any:
@@ -358,7 +358,7 @@ def _features(
                     return Fault.VALUE, start, nnz, n_hard, n_missing, largest, in_order
                 n_missing += 1
             else:
-                value = _hard(start, pos, given, hards, n_hard)
+                value = _hard(start, pos, decided, hards, n_hard)
                 n_hard += 1
         if not ends_token(buf[pos]):
             return Fault.VALUE, start, nnz, n_hard, n_missing, largest, in_order
@@ -368,17 +368,17 @@ def _features(
             # float32: a double half way between two floats may hide on which side the text lies.
             other = 2.0 * value - stored
             if np.isinf(stored) or np.float64(np.float32(other)) == other:
-                values[nnz] = _hard(start, pos, given, hards, n_hard)
+                values[nnz] = _hard(start, pos, decided, hards, n_hard)
                 n_hard += 1
         indices[nnz - implied] = column
         nnz += _1
 
 
 @jit
-def _hard(start: Any, stop: Any, given: Any, hards: Any, n_hard: Any) -> Any:
+def _hard(start: Any, stop: Any, decided: Any, hards: Any, n_hard: Any) -> Any:
     """Value of the n-th hard number of a row, if the caller has decided it; else ask for it."""
-    if n_hard < given.shape[0]:
-        return given[n_hard]
+    if n_hard < decided.shape[0]:
+        return decided[n_hard]
     if 2 * n_hard + 1 < hards.shape[0]:
         hards[2 * n_hard] = start
         hards[2 * n_hard + 1] = stop
@@ -439,7 +439,7 @@ def _finish_line(buf: Any, pos: Any, heap: Any, used: Any, is_row: bool) -> Any:
 def _query(buf: Any, pos: Any, rules: Any, arrays: Any, state: Any, row: Any) -> Any:
     """(fault, position, bytes of query ids) of the token after the label."""
     used = state[State.QID_BYTES]
-    found = (
+    has_qid = (
         buf[pos] == 113  # q
         and buf[pos + _1] == 105  # i
         and buf[pos + np.uint64(2)] == 100  # d
@@ -447,8 +447,8 @@ def _query(buf: Any, pos: Any, rules: Any, arrays: Any, state: Any, row: Any) ->
     )
     if not rules.has_qid:
         arrays.qid[row] = 0
-        return Fault.QID_UNEXPECTED if found else GOOD, pos, used
-    if not found:
+        return Fault.QID_UNEXPECTED if has_qid else GOOD, pos, used
+    if not has_qid:
         return Fault.QID_ABSENT, pos, used
     if rules.text_qid:
         return parse_text_qid(buf, pos + _4, arrays.qid_heap, used)
@@ -458,12 +458,12 @@ def _query(buf: Any, pos: Any, rules: Any, arrays: Any, state: Any, row: Any) ->
 
 
 @jit
-def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards: Any) -> Any:
+def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, decided: Any, hards: Any) -> Any:
     """Parse whole lines from ``state[POS]`` to ``state[END]``; returns a ``Fault``.
 
     After a fault ``state[POS]`` is the start of the line, ``state[FAULT]`` the place.
     ``UNDECIDED``: the row holds hard numbers, whose places stand in ``hards``; call again with
-    their values in ``given``.
+    their values in ``decided``.
     """
     pos, end = np.uint64(state[State.POS]), np.uint64(state[State.END])
     longest = np.uint64(rules.max_line_bytes + 1)
@@ -475,16 +475,16 @@ def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards
         docid_bytes = state[State.DOCID_BYTES]
         is_row = not ends_token(buf[pos])
         if is_row:
-            fault, label, pos, n_hard = _label(buf, pos, given, hards)
+            fault, label, pos, n_hard = _label(buf, pos, decided, hards)
             if fault == GOOD:
                 pos = _skip_blanks(buf, pos)
                 fault, pos, qid_bytes = _query(buf, pos, rules, arrays, state, row)
             if fault == GOOD:
                 first = np.uint64(state[State.NNZ])
                 fault, pos, nnz, n_hard, n_missing, largest, in_order = _features(
-                    buf, pos, rules, arrays, first, implied, given, hards, n_hard
+                    buf, pos, rules, arrays, first, implied, decided, hards, n_hard
                 )
-            if fault == GOOD and n_hard > given.shape[0]:
+            if fault == GOOD and n_hard > decided.shape[0]:
                 fault = Fault.UNDECIDED
                 state[State.HARDS] = n_hard
             if (
@@ -519,6 +519,6 @@ def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards
             state[State.QID_BYTES] = qid_bytes
             state[State.MISSING] += n_missing
             state[State.WIDTH] = max(state[State.WIDTH], largest + 1)
-            given = given[:0]
+            decided = decided[:0]
     state[State.POS] = pos
     return 0
