@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rankine.cli import _console
-from rankine.cli._output import require_folder
-from rankine.cli._progress import training_progress
+from rankine.cli._console import require_folder, training_progress
 from rankine.core.errors import LabelError, ParameterError
 
 if TYPE_CHECKING:
-    from rankine.cli._cluster_options import Cluster
+    from rankine.cli._options import Cluster
     from rankine.cli._train_options import LogColumns
     from rankine.model import LinearModel
 

@@ -7,11 +7,9 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._cluster_options import Cluster
-from rankine.cli._data_options import Reading
-from rankine.cli._groups import spread
+from rankine.cli._options import Cluster, Reading, spread
 from rankine.cli._train_options import Checkpoints, LogColumns
-from rankine.cli.app import app
+from rankine.cli.main import app
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -67,7 +65,7 @@ def train(
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
-    from rankine.cli._settings import make_ranker, parse_settings
+    from rankine.cli._options import make_ranker, parse_settings
     from rankine.cli._training import Run, summary_table, train_files, train_log
 
     settings = {

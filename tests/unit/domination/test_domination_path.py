@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
-from rankine import DominationRanker, LinearModel, domination_path
+from rankine import DominationRanker, LinearModel, domination_path, plot
 from rankine.core.errors import ParameterError
 
 
@@ -65,7 +65,7 @@ def test_n_nonzero_bounds_the_model(data):
 
 
 def test_plot_marks_the_best_model(path):
-    ax = path.plot()
+    ax = plot.path(path)
     assert ax.get_xlabel() == "non-zero weights"
     assert ax.get_ylabel() == "ndcg@10"
     assert len(ax.get_lines()) == 2
@@ -80,8 +80,7 @@ def test_model_of_a_step(path):
 
 @pytest.mark.cli
 def test_command(data, tmp_path):
-    from rankine.cli.app import app
-    from rankine.cli.main import find_commands
+    from rankine.cli.main import app, find_commands
 
     find_commands()
     X, y, qid = data
