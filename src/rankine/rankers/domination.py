@@ -11,9 +11,9 @@ from scipy import sparse
 
 from rankine.core.errors import ParameterError
 from rankine.data.column_storage import column_storage, is_column_storage
+from rankine.losses.domination.task import TaskOptions, task_levels
 from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive
-from rankine.rankers.domination_task import TaskOptions, task_levels
 from rankine.rankers.search_space import SCALE, Choice, Number
 from rankine.solvers.coordinate_descent import CoordinateDescent, Penalty, Settings
 from rankine.solvers.domination import domination_descent, restart
@@ -188,7 +188,7 @@ class DominationRanker(BaseRanker):
         return solution
 
     def _solve_parts(self, job: PartsJob) -> Solution:
-        from rankine.rankers.domination_parts import solve_parts
+        from rankine.distributed.recipes import solve_parts
 
         return solve_parts(self, job)
 

@@ -15,7 +15,7 @@ from rankine.data.dataset import Dataset, row_scores
 from rankine.rankers.plain import plain_parameters
 from rankine.rankers.regularization_path import RegularizationPath
 from rankine.solvers.base import Callback, Progress, notify
-from rankine.solvers.l1_path import PathPoint, l1_grid, points_within, walk
+from rankine.solvers.coordinate_descent import PathPoint, l1_grid, points_within, walk
 
 if TYPE_CHECKING:
     from rankine.rankers.base import Job, Prepared

@@ -12,9 +12,10 @@ from sklearn.base import clone
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.random import permutation, stream_seed
+from rankine.losses import pair_losses
+from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
 from rankine.rankers.base import BaseRanker, Job, resolve_seed
 from rankine.rankers.elastic_specs import OPTIMIZERS, optimizer_spec
-from rankine.rankers.list_objectives import LOSSES, ListObjective, objectives, parse_objective
 from rankine.rankers.search_space import SCALE, Choice, Number
 from rankine.solvers.base import Callback, Solution, require_finite
 from rankine.solvers.one_pass import OnePassLearner
@@ -117,7 +118,7 @@ class ElasticRanker(BaseRanker):
     #: What tuning searches: the space of the paper, the step size and the scale.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "optimizer": Choice(lambda: tuple(OPTIMIZERS)),
-        "loss": Choice(lambda: tuple(LOSSES)),
+        "loss": Choice(pair_losses),
         "objective": Choice(objectives),
         "eta0": Number(1e-2, 1e2, log=True),
         "l1": Number(1e-6, 1e-1, log=True, unless={"optimizer": ("psgd",)}),
@@ -312,7 +313,7 @@ class ElasticRanker(BaseRanker):
         return self._solution(run, "callback" if stopped else "passes")
 
     def _solve_parts(self, job: PartsJob) -> Solution:
-        from rankine.rankers.averaging_fit import solve_elastic_parts
+        from rankine.distributed.recipes import solve_elastic_parts
 
         return solve_elastic_parts(self, job)
 

@@ -8,16 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
+from rankine.losses.pair_queries import PairQueries
+from rankine.losses.squared import PAIRS, PairLaplacian
 from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.rankers.path import Path, choose, run_path
 from rankine.rankers.search_space import SCALE, Choice, Number
 from rankine.solvers.cg import solve_cg, solve_shifted_cg
-from rankine.solvers.curvature import N_BLOCKS, Spectrum, lanczos, online_power, power
-from rankine.solvers.heavy_ball import solve_egdm, solve_gdm
-from rankine.solvers.normal_equations import NormalEquations, QuadraticPartition
-from rankine.solvers.pair_laplacian import PAIRS, PairLaplacian
-from rankine.solvers.pair_queries import PairQueries
+from rankine.solvers.heavy_ball import (
+    N_BLOCKS,
+    Spectrum,
+    lanczos,
+    online_power,
+    power,
+    solve_egdm,
+    solve_gdm,
+)
+from rankine.solvers.problem import NormalEquations, QuadraticPartition
 from rankine.solvers.query_sgd import solve_query_sgd
 
 if TYPE_CHECKING:

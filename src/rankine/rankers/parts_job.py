@@ -9,20 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.distributed.journal import Journal
-from rankine.distributed.measure import Measured, RawRecipe, measure_scaling
-from rankine.distributed.oracles import TeamEquations, TeamOracle
-from rankine.distributed.pair_parts import RiskRecipe, SquaresRecipe
+from rankine.distributed.recipes import (
+    Measured,
+    RawRecipe,
+    RiskRecipe,
+    SquaresRecipe,
+    TeamEquations,
+    TeamOracle,
+    measure_scaling,
+)
+from rankine.losses.pair_queries import PairTotals
+from rankine.losses.squared import LaplacianTotals
 from rankine.rankers.plain import plain_parameters
-from rankine.solvers.pair_laplacian import LaplacianTotals
-from rankine.solvers.pair_queries import PairTotals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rankine.data.dataset import Dataset
-    from rankine.distributed.dataset import PartitionedDataset
-    from rankine.distributed.tasks import Recipe
-    from rankine.distributed.team import Team
+    from rankine.distributed.partitions import PartitionedDataset
+    from rankine.distributed.team import Recipe, Team
     from rankine.rankers.base import BaseRanker
     from rankine.solvers.base import Callback, Solution
     from rankine.transforms.scaling import Scaling

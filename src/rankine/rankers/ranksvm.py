@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.losses.active_pairs import LOSSES
+from rankine.losses.pair_queries import PairQueries, pair_scale
 from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.rankers.path import Path, run_path
 from rankine.rankers.search_space import SCALE, Choice, Number
-from rankine.solvers.bundle import Bundle
-from rankine.solvers.coarse import coarsen
-from rankine.solvers.cutting_plane import solve_bundle
-from rankine.solvers.pair_queries import PairQueries, pair_scale
-from rankine.solvers.pair_risk import LOSSES
-from rankine.solvers.summed_oracle import Partition, SummedOracle
-from rankine.solvers.truncated_newton import solve_newton
+from rankine.solvers.bundle import Bundle, solve_bundle
+from rankine.solvers.newton import solve_newton
+from rankine.solvers.problem import Partition, SummedOracle, coarsen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

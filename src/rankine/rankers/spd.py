@@ -172,7 +172,7 @@ class SPDRanker(BaseRanker):
         return solution
 
     def _solve_parts(self, job: PartsJob) -> Solution:
-        from rankine.rankers.averaging_fit import solve_spd_parts
+        from rankine.distributed.recipes import solve_spd_parts
 
         return solve_spd_parts(self, job)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rankine.data.dataset import row_scores
 from rankine.losses import Hinge, Logistic
-from rankine.solvers.pair_mean import BY_LABELS, BY_PAIRS, BY_QUERIES, mean_pair_loss
+from rankine.losses.all_pairs import BY_LABELS, BY_PAIRS, BY_QUERIES, mean_pair_loss
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset

@@ -23,7 +23,7 @@ from rankine.samplers.draw import BY_LABELS, EXACT, WITH_TIES, StreamPairs
 from rankine.samplers.pair_index import build_pair_index
 from rankine.solvers.base import Progress, Solution, notify, require_finite
 from rankine.solvers.pair_sgd import run_phase
-from rankine.solvers.scaled_vector import ScaledVector, average_of, new_vector
+from rankine.solvers.pair_steps import ScaledVector, average_of, new_vector
 from rankine.transforms.scaling import Scaling, fit_scaling
 
 if TYPE_CHECKING:

@@ -15,12 +15,19 @@ from scipy import sparse
 from rankine.core.errors import NoPairsError
 from rankine.core.terminal import live_console
 from rankine.data.dataset import row_scores
-from rankine.rankers.domination_task import task_levels
+from rankine.losses.domination.task import task_levels
 from rankine.rankers.topic_data import Collection, HeldOut
 from rankine.solvers.base import Callback, Progress, Solution, notify
-from rankine.solvers.coordinate_descent import CoordinateDescent, Penalty, Settings
+from rankine.solvers.coordinate_descent import (
+    CoordinateDescent,
+    PathPoint,
+    Penalty,
+    Settings,
+    l1_grid,
+    points_within,
+    walk,
+)
 from rankine.solvers.domination import domination_descent, restart
-from rankine.solvers.l1_path import PathPoint, l1_grid, points_within, walk
 
 if TYPE_CHECKING:
     from rankine.rankers.domination import DominationRanker

@@ -1,4 +1,7 @@
-"""What every solver takes and gives."""
+"""What every solver takes and gives.
+
+Tell the callbacks where a batch solver stands.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
 
-__all__ = ["Callback", "Progress", "Solution", "notify", "require_finite"]
+__all__ = ["Callback", "Progress", "Solution", "notify", "report", "require_finite"]
 
 
 @dataclass(frozen=True)
@@ -75,3 +78,19 @@ def require_finite(coef: NDArray[np.float64], step: int, what: str) -> None:
             f"{what} diverged: weights are no longer finite at step {step}",
             fix="Scale the features (scale='standard') or regularise more",
         )
+
+
+def report(
+    callbacks: Sequence[Callback],
+    stage: str,
+    step: int,
+    total: int,
+    values: Mapping[str, float],
+    coef: NDArray[np.float64],
+) -> bool:
+    """Call every callback with the current weights; True when one of them asks to stop."""
+
+    def current() -> NDArray[np.float64]:
+        return coef
+
+    return notify(callbacks, Progress(stage, step, total, values, current))

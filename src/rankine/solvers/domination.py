@@ -55,7 +55,7 @@ def best_bound(
 ) -> float:
     """The best of two dual points: slopes as they are (needs l2), and shrunk until l1 holds them.
 
-    ``dual(kappa)`` is the dual without the term of l2; see ``rankine.losses.domination.bounds``.
+    ``dual(kappa)`` is the dual without the term of l2; see ``rankine.losses.domination.state``.
     """
     largest = float(np.abs(slopes).max(initial=0.0))
     kappa = 1.0 if largest <= penalty.l1 else penalty.l1 / largest

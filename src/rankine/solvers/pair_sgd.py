@@ -19,8 +19,7 @@ from rankine.kernels.random import random_bits
 from rankine.kernels.rows import Rows, row_prefetch
 from rankine.samplers.draw import draw_pair
 from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
-from rankine.solvers.pair_steps import pair_step
-from rankine.solvers.scaled_vector import AL, COUNT, S, ScaledVector, average_of, new_vector
+from rankine.solvers.pair_steps import AL, COUNT, S, ScaledVector, average_of, new_vector, pair_step
 
 __all__ = ["Phase", "run_phase", "solve_pairs"]
 

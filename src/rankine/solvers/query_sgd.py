@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from rankine.kernels.compile import jit
 from rankine.kernels.linalg import norm
 from rankine.kernels.random import permutation, random_unit, stream_seed
-from rankine.solvers.base import Callback, Solution, require_finite
-from rankine.solvers.pair_laplacian import normal_times
-from rankine.solvers.report import report
+from rankine.losses.squared import normal_times
+from rankine.solvers.base import Callback, Solution, report, require_finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.solvers.normal_equations import NormalEquations, QuadraticPartition
+    from rankine.solvers.problem import NormalEquations, QuadraticPartition
 
 __all__ = ["query_curvature", "solve_query_sgd"]
 

@@ -15,11 +15,23 @@ it. v_q is the query's weight, divided by its dominating weight for ``normalizat
 """
 
 from rankine.losses.domination import coordinates as _answers  # noqa: F401 - registers itself
-from rankine.losses.domination.bounds import dual_value, loss_value
-from rankine.losses.domination.levels import Levels, build_levels
-from rankine.losses.domination.margins import check_margins, resolve_margin, resolve_table
-from rankine.losses.domination.rows import row_slopes, set_scores
-from rankine.losses.domination.state import Domination, move_to, new_scratch, new_state
+from rankine.losses.domination.state import (
+    Domination,
+    dual_value,
+    loss_value,
+    move_to,
+    new_scratch,
+    new_state,
+    row_slopes,
+    set_scores,
+)
+from rankine.losses.domination.task import (
+    Levels,
+    build_levels,
+    check_margins,
+    resolve_margin,
+    resolve_table,
+)
 
 __all__ = [
     "Domination",

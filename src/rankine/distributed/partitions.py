@@ -1,32 +1,111 @@
-"""Data as partitions: descriptions of rows in files, read by whoever works on them."""
+"""A partition as a task: which rows of which file, and how to read them.
+
+Data as partitions: descriptions of rows in files, read by whoever works on them.
+
+Rows of any order as files whose queries stand together.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from rankine.core.errors import ParameterError, SchemaError
-from rankine.data.open import read_names
+from rankine.core.errors import ChangedDataError, DataError, ParameterError, SchemaError
+from rankine.data.formats import choose_format, reader_of
+from rankine.data.open import check_names, read_names, read_source
 from rankine.data.options import ReadOptions
+from rankine.data.sort import SortReport, sort_file
 from rankine.data.sources import Source, find_sources
-from rankine.distributed.cluster_errors import require_dask
 from rankine.distributed.cuts import FileCuts, cut_file
-from rankine.distributed.measure import Measured, RawRecipe, measure
-from rankine.distributed.piece import Piece, file_state
-from rankine.distributed.runners import DaskRunner, LocalRunner
-from rankine.distributed.team import Team
-from rankine.distributed.token import token_of
+from rankine.distributed.recipes import Measured, RawRecipe, measure
+from rankine.distributed.runners import DaskRunner, LocalRunner, require_dask
+from rankine.distributed.team import Team, token_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from rankine.data.dataset import Dataset
     from rankine.data.keywords import ReadKeywords
     from rankine.distributed.journal import Journal
     from rankine.distributed.runners import Runner
-    from rankine.distributed.tasks import Recipe
+    from rankine.distributed.team import Recipe
 
-__all__ = ["PARTITION_BYTES", "PartitionedDataset", "scan"]
+__all__ = ["PARTITION_BYTES", "PartitionedDataset", "Piece", "file_state", "repartition", "scan"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a file, described well enough for any machine that sees the file.
+
+    Attributes
+    ----------
+    number
+        Place among all partitions; sums are taken in this order.
+    file
+        Path of the file.
+    rows
+        First row and the row after the last; None for the whole file.
+    state
+        Size and time of last change of the file when it was cut.
+    nbytes
+        About the memory it takes.
+    options
+        How to read.
+    feature_names
+        Names of the features.
+    """
+
+    number: int
+    file: str
+    rows: tuple[int, int] | None
+    state: tuple[int, int]
+    nbytes: int
+    options: ReadOptions
+    feature_names: tuple[str, ...] | None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for the same rows read in the same way."""
+        return self.file, self.rows, self.state, repr(self.options)
+
+    def load(self) -> Dataset:
+        """Read the rows; a file that is not what it was when it was cut is an error."""
+        if file_state(self.file) != self.state:
+            raise ChangedDataError(
+                "the file changed since it was cut into partitions",
+                file=self.file,
+                fix="Scan again once nobody writes to it",
+            )
+        source = Source(self.file, Path(self.file))
+        if self.rows is None:
+            data = read_source(source, self.options)
+            if data is None:
+                raise DataError("no rows", file=self.file, fix="Leave the file out")
+        else:
+            reader = reader_of(choose_format(source, self.options.format, source.head()))
+            data = reader.read(source, self.options, self.rows)
+        data = replace(data, sources=(self.file,))
+        return check_names(data, self.feature_names) if data.feature_names is None else data
+
+    @property
+    def name(self) -> str:
+        """The piece in words, for errors."""
+        where = "" if self.rows is None else f", rows {self.rows[0] + 1} to {self.rows[1]}"
+        return f"partition {self.number} ({self.file}{where})"
+
+
+def file_state(file: str) -> tuple[int, int]:
+    """Size and time of last change; a file that cannot be seen is an error."""
+    try:
+        seen = Path(file).stat()
+    except OSError as error:
+        raise DataError(
+            f"cannot be opened: {error.strerror}",
+            file=file,
+            fix="Every worker must see the files under the same path (a shared file system)",
+        ) from error
+    return seen.st_size, seen.st_mtime_ns
+
 
 #: Memory of a partition: small enough for a worker of a gigabyte, large enough for Dask.
 PARTITION_BYTES = 64 * 2**20
@@ -212,3 +291,22 @@ def _same_names(files: list[str], cuts: list[FileCuts]) -> tuple[str, ...] | Non
                 fix="Choose the same columns in the same order with features=[...]",
             )
     return first
+
+
+def repartition(path: Any, target: str | Path, **options: Unpack[ReadKeywords]) -> SortReport:
+    """Write the rows of files grouped by query, whatever their size, to one Parquet file.
+
+    Sorts on this machine, in memory bounded by ``max_memory`` (default 768 MiB). The result can
+    be cut anywhere between its row groups, however the queries lay in the files before.
+
+    Parameters
+    ----------
+    path
+        Files, as for ``rankine.load``.
+    target
+        The Parquet file to write; its folder is made.
+    **options
+        Fields of ``ReadOptions``.
+    """
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
+    return sort_file(path, target, **options)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rankine.kernels.dispatch import question
 from rankine.kernels.gains import exchange, open_list, uses_ranking
-from rankine.kernels.lists import ListWork, rank_into
-from rankine.losses.pair import pair_loss
+from rankine.kernels.lists import rank_into
+from rankine.losses.base import list_loss, needs_pairs, pair_loss
 
-__all__ = ["LambdaWeighted", "Pointwise", "PointwiseSquared", "list_loss", "needs_pairs"]
+__all__ = ["LambdaWeighted", "Pointwise", "PointwiseSquared"]
 
 
 class LambdaWeighted(NamedTuple):
@@ -37,16 +36,6 @@ class Pointwise(NamedTuple):
 
 class PointwiseSquared(NamedTuple):
     """Mean over the items of (level - s)^2 / 2."""
-
-
-@question
-def needs_pairs(objective: Any) -> Any:
-    """Whether a list with a single level teaches nothing."""
-
-
-@question
-def list_loss(objective: Any, work: ListWork, n: int, cutoff: int, seed: int) -> Any:
-    """Loss of a list at ``work.scores``; its derivative by each score goes to ``work.slopes``."""
 
 
 @needs_pairs.answer(LambdaWeighted)

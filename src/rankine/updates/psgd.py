@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rankine.penalties.lazy import (
+from rankine.updates.lazy import (
     EPOCH,
     OFFSET,
     SHRINK,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankine.penalties.lazy import (
+from rankine.updates.lazy import (
     OFFSET,
     PENALTY,
     SHRINK,

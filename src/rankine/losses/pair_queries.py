@@ -13,17 +13,26 @@ Integer weights therefore equal repeated rows and repeated queries.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError, ParameterError
+from rankine.losses.base import pair_loss, pair_loss_named
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["NORMALIZATIONS", "PairQueries", "PairTotals", "check_normalization", "pair_scale"]
+__all__ = [
+    "NORMALIZATIONS",
+    "PairQueries",
+    "PairTotals",
+    "check_normalization",
+    "pair_risk",
+    "pair_scale",
+    "pair_totals",
+]
 
 NORMALIZATIONS = ("query", "pair", "sum")
 
@@ -34,15 +43,6 @@ class PairTotals(NamedTuple):
     query_weight: float
     pair_weight: float
     n_queries: int
-
-    def __add__(self, other: object) -> PairTotals:
-        """Totals of two parts of the data."""
-        assert isinstance(other, PairTotals)  # noqa: S101 - narrows the type
-        return PairTotals(
-            self.query_weight + other.query_weight,
-            self.pair_weight + other.pair_weight,
-            self.n_queries + other.n_queries,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +125,41 @@ def pair_scale(normalization: str, totals: PairTotals, queries: PairQueries) -> 
     if normalization == "pair":
         return queries.query_weight / totals.pair_weight
     return queries.query_weight / (totals.query_weight * queries.mass)
+
+
+def pair_totals(data: Dataset) -> PairTotals:
+    """Totals of a dataset, or of a partition."""
+    return PairQueries.build(data).totals
+
+
+def pair_risk(
+    data: Dataset,
+    query_weight: NDArray[np.float64] | None = None,
+    loss: str = "hinge",
+    normalization: str = "query",
+    counting: str = "tree",
+    totals: PairTotals | None = None,
+    threads: int | None = None,
+) -> Any:
+    """The risk of a registered pair loss over all pairs of a dataset, a function of its scores.
+
+    ``totals`` are those of all the data where this is a partition of it; its ``at_zero`` is the
+    risk of all the data at w = 0.
+    """
+    known = pair_loss_named(loss, lifted=True)
+    queries = PairQueries.build(data, query_weight)
+    whole = queries.totals if totals is None else totals
+    omega = pair_scale(normalization, whole, queries)
+    spec = known.spec()
+    risk: Any = known.lift and known.lift(spec, queries, omega, counting, threads)
+    risk.at_zero = risk_at_zero(spec, normalization, whole)
+    return risk
+
+
+def risk_at_zero(loss: Any, normalization: str, totals: PairTotals) -> float:
+    """The risk of w = 0, where every pair has a score difference of 0."""
+    each = float(pair_loss(loss, 0.0)[0])
+    return each * totals.pair_weight if normalization == "sum" else each
 
 
 def check_normalization(normalization: str, n_queries: int) -> None:

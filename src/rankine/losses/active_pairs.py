@@ -28,12 +28,12 @@ from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.kernels.sorting import sort_queries
 
 if TYPE_CHECKING:
-    from rankine.solvers.pair_queries import PairQueries
+    from rankine.losses.pair_queries import PairQueries
 
-__all__ = ["LOSSES", "ORACLES", "ActivePairs", "HingeRisk", "SquaredHingeRisk"]
+__all__ = ["COUNTINGS", "ActivePairs", "HingeRisk", "SquaredHingeRisk"]
 
 #: How active partners are summed: O(m log m), O(levels m), O(m^2).
-ORACLES = {"tree": active_sums, "levels": levels_sums, "pairs": pairs_sums}
+COUNTINGS = {"tree": active_sums, "levels": levels_sums, "pairs": pairs_sums}
 
 
 @jit
@@ -110,12 +110,12 @@ class ActivePairs:
     """The active pairs at one vector of scores: sorted once, summed over as often as needed."""
 
     def __init__(
-        self, queries: PairQueries, scores: NDArray[np.float64], oracle: str, threads: int | None
+        self, queries: PairQueries, scores: NDArray[np.float64], counting: str, threads: int | None
     ) -> None:
         self.queries = queries
         self.n_rows = len(scores)
         self.threads = threads
-        self._sum = ORACLES[oracle]
+        self._sum = COUNTINGS[counting]
         self.cuts = cut_by_weight(queries.starts)
         size = len(queries.rows)
         self.items = np.empty(size, dtype=queries.rows.dtype)
@@ -192,30 +192,74 @@ class ActivePairs:
         return out
 
 
-class HingeRisk:
-    """sum_q om_q sum over pairs of max(0, 1 - (p_hi - p_lo))."""
+class CountedRisk:
+    """A risk whose active pairs are counted rather than listed; margin 1.
+
+    Parameters
+    ----------
+    queries, omega
+        The rows that form pairs, and om_q.
+    counting
+        One of ``COUNTINGS``.
+    """
+
+    #: The risk of all the data at w = 0; see ``pair_risk``.
+    at_zero: float = 1.0
 
     def __init__(
         self,
         queries: PairQueries,
         omega: NDArray[np.float64],
-        oracle: str = "tree",
+        counting: str = "tree",
         threads: int | None = None,
     ) -> None:
+        if counting not in COUNTINGS:
+            raise ParameterError(
+                f"oracle={counting!r} is not one of {', '.join(COUNTINGS)}",
+                fix="Choose one of them",
+            )
         self.queries = queries
         self.omega = omega
-        self.oracle = check_oracle(oracle)
+        self.counting = counting
         self.threads = threads
+
+    @classmethod
+    def lift(
+        cls,
+        loss: Any,
+        queries: PairQueries,
+        omega: NDArray[np.float64],
+        counting: str,
+        threads: int | None,
+    ) -> CountedRisk:
+        """The exact form of a registered loss; its margin is 1."""
+        if loss.margin != 1.0:
+            raise ParameterError(f"margin={loss.margin!r} is not 1", fix="Scale the features")
+        return cls(queries, omega, counting, threads)
+
+    def active(self, scores: NDArray[np.float64]) -> ActivePairs:
+        """The active pairs at some scores."""
+        return ActivePairs(self.queries, scores, self.counting, self.threads)
+
+
+class HingeRisk(CountedRisk):
+    """sum_q om_q sum over pairs of max(0, 1 - (p_hi - p_lo))."""
 
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """R and its subgradient u = dR/dp, in row order."""
-        active = ActivePairs(self.queries, scores, self.oracle, self.threads)
+        active = self.active(scores)
         above, below = active.sums()
         slope = np.empty(len(above))
         risk = _hinge_finish(
             active.centred, active.weight, above, below, self.queries.starts, self.omega, slope
         )
         return float(risk), active.unsort(slope)
+
+    def smoothed(self, width: float) -> SmoothedHingeRisk:
+        """The hinge with its kink rounded over the last ``width`` before the margin."""
+        risk = SmoothedHingeRisk(self.queries, self.omega, self.counting, self.threads)
+        risk.width, risk.at_zero = width, self.at_zero
+        return risk
 
 
 class SquaredHingeCurvature:
@@ -255,14 +299,14 @@ class SquaredHingeCurvature:
         return active.unsort(near)
 
 
-class SquaredHingeRisk(HingeRisk):
+class SquaredHingeRisk(CountedRisk):
     """sum_q om_q sum over pairs of max(0, 1 - (p_hi - p_lo))^2."""
 
-    def evaluate_curved(
+    def curved(
         self, scores: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64], SquaredHingeCurvature]:
         """R, its gradient u in row order, and its curvature."""
-        active = ActivePairs(self.queries, scores, self.oracle, self.threads)
+        active = self.active(scores)
         above, below = active.sums()
         near = active.near(active.centred)
         slope = np.empty(len(above))
@@ -281,17 +325,44 @@ class SquaredHingeRisk(HingeRisk):
 
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """R and its gradient u = dR/dp, in row order."""
-        risk, slope, _ = self.evaluate_curved(scores)
+        risk, slope, _ = self.curved(scores)
         return risk, slope
 
 
-LOSSES = {"hinge": HingeRisk, "squared_hinge": SquaredHingeRisk}
+class SmoothedHingeCurvature:
+    """The difference of two curvatures of the squared hinge."""
+
+    def __init__(
+        self, outer: SquaredHingeCurvature, inner: SquaredHingeCurvature, width: float
+    ) -> None:
+        self.outer = outer
+        self.inner = inner
+        self.factor = 0.5 / width
+
+    def degrees(self) -> NDArray[np.float64]:
+        """Diagonal of the second derivative, in row order."""
+        return np.maximum(self.outer.degrees() - self.inner.degrees(), 0.0) * self.factor
+
+    def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Product with a row-ordered vector."""
+        return (self.outer.times(values) - self.inner.times(values)) * self.factor
 
 
-def check_oracle(oracle: str) -> str:
-    """The name of a counting method, or ParameterError."""
-    if oracle not in ORACLES:
-        raise ParameterError(
-            f"oracle={oracle!r} is not one of {', '.join(ORACLES)}", fix="Choose one of them"
-        )
-    return oracle
+class SmoothedHingeRisk(SquaredHingeRisk):
+    """The hinge, rounded: 0 beyond the margin, (1 - z)^2 / (2 s) within s of it, 1 - z - s/2 before.
+
+    It is [max(0, 1 - z)^2 - max(0, 1 - s - z)^2] / (2 s), two squared hinges whose pairs can be
+    counted, and lies between the hinge minus s/2 and the hinge (Nesterov 2005).
+    """
+
+    width: float = 0.5
+
+    def curved(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64], Any]:
+        """R, its gradient u in row order, and its curvature."""
+        rest = 1.0 - self.width
+        outer, outer_slope, outer_curvature = super().curved(scores)
+        inner, inner_slope, inner_curvature = super().curved(scores / rest)
+        factor = 0.5 / self.width
+        value = factor * (outer - rest * rest * inner)
+        slope = factor * (outer_slope - rest * inner_slope)
+        return value, slope, SmoothedHingeCurvature(outer_curvature, inner_curvature, self.width)

@@ -17,15 +17,22 @@ from rankine.kernels.gains import (
     ReciprocalRankGain,
     UnitGain,
 )
-from rankine.losses import Hinge, Logistic
-from rankine.losses.lambda_weighted import LambdaWeighted, Pointwise, PointwiseSquared
-from rankine.rankers.propensity import inverse_propensity, position_weights
+from rankine.losses.base import pair_loss_spec, pair_losses
+from rankine.losses.lists import LambdaWeighted, Pointwise, PointwiseSquared
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.metrics import Metric
 
-__all__ = ["GAINS", "LOSSES", "ListObjective", "objectives", "parse_objective"]
+__all__ = [
+    "GAINS",
+    "ListObjective",
+    "inverse_propensity",
+    "objectives",
+    "parse_objective",
+    "position_weights",
+    "row_positions",
+]
 
 NO_CUTOFF = np.iinfo(np.int64).max
 #: 2^31 - 1 is the largest exponential gain a label may have.
@@ -52,12 +59,6 @@ GAINS: dict[str, Callable[[Metric, int], Any]] = {
     "mrr": lambda _metric, _longest: ReciprocalRankGain(),
     "map": lambda _metric, _longest: AveragePrecisionGain(),
 }
-#: Pair losses: name -> maker of the spec from the slack.
-LOSSES: dict[str, Callable[[float], Any]] = {
-    "logistic": lambda _slack: Logistic(),
-    "hinge": Hinge,
-}
-
 
 @dataclass(frozen=True)
 class ListObjective:
@@ -70,9 +71,9 @@ class ListObjective:
     metric
         Cutoff, gain, discount and threshold of a metric; None for the other two.
     loss
-        ``"logistic"``, ``"hinge"`` or (pointwise only) ``"squared"``.
+        Name of a pair loss; ``"squared"`` with ``"pointwise"`` is regression on the labels.
     slack
-        Margin of the hinge.
+        Margin of a loss that has one.
     target
         Whether |Delta| is measured at the ranking by label instead of the model's.
     inverse
@@ -88,9 +89,9 @@ class ListObjective:
 
     def spec(self, longest: int) -> Any:
         """The kernel's form, for lists of up to ``longest`` items."""
-        if self.loss == "squared":
+        if self.name == "pointwise" and self.loss == "squared":
             return PointwiseSquared()
-        loss = LOSSES[self.loss](float(self.slack))
+        loss = pair_loss_spec(self.loss, self.slack)
         if self.name == "pointwise":
             return Pointwise(loss)
         return LambdaWeighted(loss, self._gain(longest), self.target)
@@ -160,12 +161,7 @@ def parse_objective(
     """Read ``"pairwise"``, ``"pointwise"`` or a metric such as ``"ndcg@5:discount=paper"``."""
     metric = None if text in ("pairwise", "pointwise") else _metric(text)
     name = text if metric is None else metric.name
-    _one_of("loss", loss, (*LOSSES, "squared"))
-    if loss == "squared" and name != "pointwise":
-        raise ParameterError(
-            f"loss='squared' does not go with objective={text!r}",
-            fix="Use 'logistic' or 'hinge', or objective='pointwise'",
-        )
+    _one_of("loss", loss, pair_losses())
     _one_of("delta", delta, ("model", "target"))
     if not (np.isfinite(slack) and slack >= 0):
         raise ParameterError(f"slack={slack!r} is not a finite number >= 0", fix="Use 1.0")
@@ -243,3 +239,36 @@ def _one_per_list(
     if not (np.isfinite(first).all() and (first >= 1).all()):
         raise SchemaError(f"column {name!r} holds a cutoff below 1", fix="Use cutoffs >= 1")
     return first.astype(np.int64)
+
+
+def inverse_propensity(propensity: Sequence[float], max_weight: float) -> tuple[float, ...]:
+    """Weight of a click at position 1, 2, ...: 1 / propensity, at most ``max_weight``."""
+    values = np.asarray(propensity, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not ((values > 0) & (values <= 1)).all():
+        raise ParameterError(
+            "propensity must be probabilities in (0, 1], one per position from 1",
+            fix="Pass for example [1.0, 0.6, 0.4], or estimate_propensity(...)",
+        )
+    if not (np.isfinite(max_weight) and max_weight >= 1):
+        raise ParameterError(f"max_weight={max_weight!r} is not >= 1", fix="Use 10.0")
+    return tuple(np.minimum(1.0 / values, max_weight).tolist())
+
+
+def position_weights(data: Dataset, inverse: Sequence[float]) -> NDArray[np.float64]:
+    """Weight of each row: that of its position where its label is positive, else 1."""
+    table = np.asarray(inverse)
+    place = np.minimum(row_positions(data), len(table)) - 1
+    return np.where(data.y > 0, table[place], 1.0)
+
+
+def row_positions(data: Dataset) -> NDArray[np.int64]:
+    """The position that each row was shown at, from 1."""
+    if data.position is None:
+        raise SchemaError(
+            "propensities need the position that each row was shown at",
+            fix="Give a position column (position='position')",
+        )
+    positions: Any = np.asarray(data.position)
+    if positions.dtype.kind not in "iu" or (positions < 1).any():
+        raise SchemaError("positions must be integers from 1", fix="Count positions from 1")
+    return np.asarray(positions, dtype=np.int64)

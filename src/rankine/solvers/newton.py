@@ -20,13 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.linalg import dot, norm
-from rankine.solvers.base import Callback, Solution, require_finite
-from rankine.solvers.report import report
+from rankine.solvers.base import Callback, Solution, report, require_finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.solvers.summed_oracle import Parts, SummedOracle
+    from rankine.solvers.problem import Parts, SummedOracle
 
 __all__ = ["solve_newton"]
 
