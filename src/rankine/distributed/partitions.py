@@ -1,9 +1,4 @@
-"""A partition as a task: which rows of which file, and how to read them.
-
-Data as partitions: descriptions of rows in files, read by whoever works on them.
-
-Rows of any order as files whose queries stand together.
-"""
+"""Data as partitions: descriptions of rows in files, read by whoever works on them."""
 
 from __future__ import annotations
 
@@ -12,99 +7,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from rankine.core.errors import ChangedDataError, DataError, ParameterError, SchemaError
-from rankine.data.formats import choose_format, reader_of
-from rankine.data.open import check_names, read_names, read_source
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.data.open import read_names
 from rankine.data.options import ReadOptions
 from rankine.data.sort import SortReport, sort_file
 from rankine.data.sources import Source, find_sources
-from rankine.distributed.cuts import FileCuts, cut_file
+from rankine.distributed.pieces import FileCuts, Piece, cut_file, file_state
 from rankine.distributed.recipes import Measured, RawRecipe, measure
 from rankine.distributed.runners import DaskRunner, LocalRunner, require_dask
 from rankine.distributed.team import Team, token_of
 
 if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
     from rankine.data.keywords import ReadKeywords
     from rankine.distributed.journal import Journal
     from rankine.distributed.runners import Runner
     from rankine.distributed.team import Recipe
 
-__all__ = ["PARTITION_BYTES", "PartitionedDataset", "Piece", "file_state", "repartition", "scan"]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Rows of a file, described well enough for any machine that sees the file.
-
-    Attributes
-    ----------
-    number
-        Place among all partitions; sums are taken in this order.
-    file
-        Path of the file.
-    rows
-        First row and the row after the last; None for the whole file.
-    state
-        Size and time of last change of the file when it was cut.
-    nbytes
-        About the memory it takes.
-    options
-        How to read.
-    feature_names
-        Names of the features.
-    """
-
-    number: int
-    file: str
-    rows: tuple[int, int] | None
-    state: tuple[int, int]
-    nbytes: int
-    options: ReadOptions
-    feature_names: tuple[str, ...] | None
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Equal for the same rows read in the same way."""
-        return self.file, self.rows, self.state, repr(self.options)
-
-    def load(self) -> Dataset:
-        """Read the rows; a file that is not what it was when it was cut is an error."""
-        if file_state(self.file) != self.state:
-            raise ChangedDataError(
-                "the file changed since it was cut into partitions",
-                file=self.file,
-                fix="Scan again once nobody writes to it",
-            )
-        source = Source(self.file, Path(self.file))
-        if self.rows is None:
-            data = read_source(source, self.options)
-            if data is None:
-                raise DataError("no rows", file=self.file, fix="Leave the file out")
-        else:
-            reader = reader_of(choose_format(source, self.options.format, source.head()))
-            data = reader.read(source, self.options, self.rows)
-        data = replace(data, sources=(self.file,))
-        return check_names(data, self.feature_names) if data.feature_names is None else data
-
-    @property
-    def name(self) -> str:
-        """The piece in words, for errors."""
-        where = "" if self.rows is None else f", rows {self.rows[0] + 1} to {self.rows[1]}"
-        return f"partition {self.number} ({self.file}{where})"
-
-
-def file_state(file: str) -> tuple[int, int]:
-    """Size and time of last change; a file that cannot be seen is an error."""
-    try:
-        seen = Path(file).stat()
-    except OSError as error:
-        raise DataError(
-            f"cannot be opened: {error.strerror}",
-            file=file,
-            fix="Every worker must see the files under the same path (a shared file system)",
-        ) from error
-    return seen.st_size, seen.st_mtime_ns
+__all__ = ["PARTITION_BYTES", "PartitionedDataset", "repartition", "scan"]
 
 
 #: Memory of a partition: small enough for a worker of a gigabyte, large enough for Dask.
@@ -125,8 +44,6 @@ class PartitionedDataset:
         Files.
     runner
         Who asks the partitions.
-    rounds
-        Rounds of the rankers that average parameters.
     checkpoint, resume
         Folder of answers, and whether to go on from it.
     """
@@ -136,7 +53,6 @@ class PartitionedDataset:
     feature_names: tuple[str, ...] | None
     sources: tuple[str, ...]
     runner: Any = field(repr=False)
-    rounds: int = 10
     checkpoint: str | Path | None = None
     resume: bool = False
 
@@ -176,7 +92,6 @@ def scan(
     client: Any = None,
     partition_bytes: int = PARTITION_BYTES,
     timeout: float = 600.0,
-    rounds: int = 10,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     **options: Unpack[ReadKeywords],
@@ -199,8 +114,6 @@ def scan(
         About the memory of a partition. A worker needs several times as much.
     timeout
         Seconds without any finished task after which training ends with a ClusterError.
-    rounds
-        Rounds of ``SPDRanker`` and ``ElasticRanker``, which average parameters after each.
     checkpoint, resume
         Folder that records training; ``resume`` goes on from it, with the same bits.
     **options
@@ -213,13 +126,11 @@ def scan(
     >>> folder = tempfile.mkdtemp()
     >>> data.save(folder + "/a.parquet")
     >>> parts = rankine.distributed.scan(folder + "/*.parquet")
-    >>> rankine.RankSVM(lam=0.1).fit(parts).coef_.round(2).tolist()
+    >>> rankine.RankSVM(l2=0.2).fit(parts).coef_.round(2).tolist()
     [0.5, -0.5, -0.5, 0.5]
     """
-    if partition_bytes < 1 or timeout <= 0 or rounds < 1:
-        raise ParameterError(
-            "partition_bytes, timeout and rounds must be positive", fix="Leave them out"
-        )
+    if partition_bytes < 1 or timeout <= 0:
+        raise ParameterError("partition_bytes and timeout must be positive", fix="Leave them out")
     chosen = ReadOptions.make(**{"progress": False, **options})
     _refuse_side_data(chosen)
     names = read_names(chosen.feature_names)
@@ -239,9 +150,7 @@ def scan(
             Piece(len(pieces) + k, file, rows, state, nbytes, chosen, found)
             for k, (rows, nbytes) in enumerate(zip(cut.ranges, cut.nbytes, strict=True))
         ]
-    return PartitionedDataset(
-        tuple(pieces), width, found, tuple(files), runner, int(rounds), checkpoint, resume
-    )
+    return PartitionedDataset(tuple(pieces), width, found, tuple(files), runner, checkpoint, resume)
 
 
 def _cut(file: str, options: ReadOptions, partition_bytes: int) -> FileCuts:

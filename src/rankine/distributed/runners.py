@@ -1,7 +1,4 @@
-"""Dask's exceptions as errors that say what to do.
-
-Who asks the partitions: this process, one after the other, or the workers of a Dask cluster.
-"""
+"""Who asks the partitions: this process, one after the other, or the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -152,7 +149,7 @@ class DaskRunner:
 
     def each(self, placed: list[Any], question: str, arguments: tuple[Any, ...]) -> list[Any]:
         """All answers, in order."""
-        answers: list[Any] = self._gather(listed, placed, question, arguments).parts[0]
+        answers: list[Any] = self._gather(listed, placed, question, arguments)
         return answers
 
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:

@@ -1,13 +1,9 @@
-"""A digest of plain values and arrays: equal recipes have equal tokens in every process.
+"""All partitions, asked as one, and what a worker does when one of them is asked.
 
-What a partition answers, and how answers are added: by halves, in the order of partitions.
-
-What runs on a worker: a pure function of a description, a question and small arrays.
-
-A worker keeps the partitions it has read while they fit into its share of memory. That is only to
-save time: whoever is asked reads what it does not have, and answers the same bits.
-
-All partitions, asked as one.
+A task is a pure function of a description, a question and small arrays. A worker keeps the
+partitions it has read while they fit into its share of memory. That is only to save time: whoever
+is asked reads what it does not have, and answers the same bits. Answers are added by halves, in the
+order of partitions: tuples part by part, lists by joining them.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ from rankine._version import __version__
 from rankine.core.errors import ClusterError
 from rankine.data.dataset import Dataset
 from rankine.data.options import available_memory
-from rankine.distributed.partitions import Piece
+from rankine.distributed.pieces import ROW_BYTES, Piece
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CACHE",
     "RAW",
-    "Answer",
     "Assignment",
     "PartitionCache",
     "Recipe",
@@ -54,7 +49,10 @@ __all__ = [
 
 
 def token_of(*values: Any) -> str:
-    """Digest of numbers, texts, arrays, None, and lists, tuples and mappings of these."""
+    """Digest of numbers, texts, arrays, functions, None, and lists, tuples, mappings of these.
+
+    Equal values have equal digests in every process.
+    """
     digest = hashlib.sha256()
     for value in values:
         _update(digest, value)
@@ -76,19 +74,14 @@ def _update(digest: Any, value: Any) -> None:
         for item in value:
             _update(digest, item)
         digest.update(b")")
+    elif callable(value):
+        digest.update(f"function {value.__module__}.{value.__qualname__};".encode())
     else:
         digest.update(f"{type(value).__name__} {value!r};".encode())
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """Some numbers, arrays or lists that are added part by part (lists are joined)."""
-
-    parts: tuple[Any, ...]
-
-    def __add__(self, other: Answer) -> Answer:
-        """Sum of the parts."""
-        return Answer(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+def _plus(a: Any, b: Any) -> Any:
+    return tuple(map(_plus, a, b)) if isinstance(a, tuple) else a + b
 
 
 def sum_in_order(answers: Iterable[Any]) -> Any:
@@ -101,12 +94,12 @@ def sum_in_order(answers: Iterable[Any]) -> Any:
     for answer in answers:
         size, total = 1, answer
         while held and held[-1][0] == size:
-            total = held.pop()[1] + total
+            total = _plus(held.pop()[1], total)
             size *= 2
         held.append((size, total))
     _, total = held.pop()
     while held:
-        total = held.pop()[1] + total
+        total = _plus(held.pop()[1], total)
     return total
 
 
@@ -250,7 +243,7 @@ def describe(assignment: Assignment) -> Assignment:
 
 
 def ask(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> Any:
-    """One partition's answer; ``Answer`` or anything that can be added."""
+    """One partition's answer: a tuple, a list or anything that can be added."""
     if assignment.version != __version__:
         raise ClusterError(
             f"a worker runs rankine {__version__}, this process {assignment.version}",
@@ -260,9 +253,9 @@ def ask(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> An
     return getattr(part, question)(*arguments)
 
 
-def listed(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> Answer:
+def listed(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> list[Any]:
     """The answer in a list of one, so that adding joins answers in order."""
-    return Answer(([ask(assignment, question, arguments)],))
+    return [ask(assignment, question, arguments)]
 
 
 def add_answers(answers: list[Any]) -> Any:
@@ -272,8 +265,6 @@ def add_answers(answers: list[Any]) -> Any:
 
 def bytes_of(data: Dataset) -> int:
     """About the memory of a dataset and its index."""
-    from rankine.distributed.cuts import ROW_BYTES
-
     X: Any = data.X
     matrix = X.data.nbytes + X.indices.nbytes if hasattr(X, "indptr") else X.nbytes
     return int(matrix) + ROW_BYTES * data.n_rows
@@ -309,7 +300,7 @@ class Team:
         self._placed: Any = None
 
     def total(self, question: str, *arguments: Any) -> tuple[Any, ...]:
-        """The sum of all answers, added by halves in the order of partitions."""
+        """The sum of all answers; a single number or array is a tuple of one."""
         self.rounds += 1
         if self.journal is None:
             return self._ask(question, arguments)
@@ -321,8 +312,8 @@ class Team:
         return answers
 
     def _ask(self, question: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        answer: Answer = self.runner.total(self._known(), question, arguments)
-        return answer.parts
+        answer: Any = self.runner.total(self._known(), question, arguments)
+        return tuple(answer) if isinstance(answer, tuple) else (answer,)
 
     def _known(self) -> Any:
         if self._placed is None:

@@ -349,7 +349,7 @@ class SmoothedHingeCurvature:
 
 
 class SmoothedHingeRisk(SquaredHingeRisk):
-    """The hinge, rounded: 0 beyond the margin, (1 - z)^2 / (2 s) within s of it, 1 - z - s/2 before.
+    """The rounded hinge: 0 beyond the margin, (1 - z)^2 / (2 s) near it, 1 - z - s/2 elsewhere.
 
     It is [max(0, 1 - z)^2 - max(0, 1 - s - z)^2] / (2 s), two squared hinges whose pairs can be
     counted, and lies between the hinge minus s/2 and the hinge (Nesterov 2005).

@@ -139,4 +139,3 @@ def pair_loss_named(name: str, *, lifted: bool = False) -> PairLoss:
 def pair_loss_spec(name: str, margin: float = 1.0) -> Any:
     """The spec of a known pair loss."""
     return pair_loss_named(name).spec(margin)
-

@@ -60,6 +60,7 @@ GAINS: dict[str, Callable[[Metric, int], Any]] = {
     "map": lambda _metric, _longest: AveragePrecisionGain(),
 }
 
+
 @dataclass(frozen=True)
 class ListObjective:
     """What a list's loss is, before any data is seen.
@@ -72,7 +73,7 @@ class ListObjective:
         Cutoff, gain, discount and threshold of a metric; None for the other two.
     loss
         Name of a pair loss; ``"squared"`` with ``"pointwise"`` is regression on the labels.
-    slack
+    margin
         Margin of a loss that has one.
     target
         Whether |Delta| is measured at the ranking by label instead of the model's.
@@ -83,7 +84,7 @@ class ListObjective:
     name: str
     metric: Metric | None
     loss: str
-    slack: float
+    margin: float
     target: bool
     inverse: tuple[float, ...] | None = None
 
@@ -91,7 +92,7 @@ class ListObjective:
         """The kernel's form, for lists of up to ``longest`` items."""
         if self.name == "pointwise" and self.loss == "squared":
             return PointwiseSquared()
-        loss = pair_loss_spec(self.loss, self.slack)
+        loss = pair_loss_spec(self.loss, self.margin)
         if self.name == "pointwise":
             return Pointwise(loss)
         return LambdaWeighted(loss, self._gain(longest), self.target)
@@ -153,7 +154,7 @@ def parse_objective(
     text: str,
     *,
     loss: str = "logistic",
-    slack: float = 1.0,
+    margin: float = 1.0,
     delta: str = "model",
     propensity: Sequence[float] | None = None,
     max_weight: float = 10.0,
@@ -163,10 +164,10 @@ def parse_objective(
     name = text if metric is None else metric.name
     _one_of("loss", loss, pair_losses())
     _one_of("delta", delta, ("model", "target"))
-    if not (np.isfinite(slack) and slack >= 0):
-        raise ParameterError(f"slack={slack!r} is not a finite number >= 0", fix="Use 1.0")
+    if not (np.isfinite(margin) and margin >= 0):
+        raise ParameterError(f"margin={margin!r} is not a finite number >= 0", fix="Use 1.0")
     inverse = None if propensity is None else inverse_propensity(propensity, max_weight)
-    return ListObjective(name, metric, loss, slack, delta == "target", inverse)
+    return ListObjective(name, metric, loss, margin, delta == "target", inverse)
 
 
 def _metric(text: str) -> Metric:

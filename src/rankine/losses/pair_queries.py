@@ -32,6 +32,7 @@ __all__ = [
     "pair_risk",
     "pair_scale",
     "pair_totals",
+    "risk_at_zero",
 ]
 
 NORMALIZATIONS = ("query", "pair", "sum")

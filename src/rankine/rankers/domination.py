@@ -11,12 +11,11 @@ from scipy import sparse
 
 from rankine.core.errors import ParameterError
 from rankine.data.column_storage import column_storage, is_column_storage
-from rankine.losses.domination.task import TaskOptions, task_levels
+from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
 from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive
 from rankine.rankers.search_space import SCALE, Choice, Number
-from rankine.solvers.coordinate_descent import CoordinateDescent, Penalty, Settings
-from rankine.solvers.domination import domination_descent, restart
+from rankine.solvers.coordinate_descent import CoordinateDescent, DescentSettings, Penalty
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DominationRanker"]
 
+SOLVERS = ("cd",)
 CURVATURES = ("newton", "paper")
 ORDERS = ("cyclic", "random")
 #: Default l1 as a share of the smallest l1 that gives w = 0.
@@ -59,6 +59,8 @@ class DominationRanker(BaseRanker):
         Strength of the l1 penalty; None takes 1 % of the smallest l1 that gives w = 0.
     l2
         Strength of the squared penalty.
+    solver
+        ``"cd"``: coordinate descent with a working set.
     normalization
         "sum" (the paper's): v_q is the query's weight. "query": divided by the query's dominating
         weight (the sum of a over rows that have someone below them), so that every query counts
@@ -81,7 +83,7 @@ class DominationRanker(BaseRanker):
         Most sweeps over the working set.
     order
         "cyclic" or "random" visits of the working set.
-    n_nonzero
+    max_nonzero
         Walk down the l1 path (``l1`` is then ignored) and keep the best model with at most this
         many non-zero weights: best by ``metric`` when an ``eval_set`` is given, else by loss.
     metric, scale, early_stopping, warm_start, random_state, n_threads
@@ -133,6 +135,7 @@ class DominationRanker(BaseRanker):
         l1: float | None = None,
         l2: float = 0.0,
         *,
+        solver: str = "cd",
         normalization: str = "sum",
         margin: Any = None,
         margin_scale: float = 1.0,
@@ -141,7 +144,7 @@ class DominationRanker(BaseRanker):
         tol: float = 1e-4,
         max_iter: int = 1000,
         order: str = "cyclic",
-        n_nonzero: int | None = None,
+        max_nonzero: int | None = None,
         metric: str = "ndcg@10",
         scale: str = "none",
         early_stopping: int | None = None,
@@ -151,6 +154,7 @@ class DominationRanker(BaseRanker):
     ) -> None:
         self.l1 = l1
         self.l2 = l2
+        self.solver = solver
         self.normalization = normalization
         self.margin = margin
         self.margin_scale = margin_scale
@@ -159,7 +163,7 @@ class DominationRanker(BaseRanker):
         self.tol = tol
         self.max_iter = max_iter
         self.order = order
-        self.n_nonzero = n_nonzero
+        self.max_nonzero = max_nonzero
         self.metric = metric
         self.scale = scale
         self.early_stopping = early_stopping
@@ -173,11 +177,11 @@ class DominationRanker(BaseRanker):
         slopes = descent.gradient(self.n_threads)
         self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
         self.l1_ = self.resolve_l1(self.l1_max_, self.l1)
-        if self.n_nonzero is not None:
+        if self.max_nonzero is not None:
             return self._best_within(job, descent)
         start = job.coef_init
         if start is not None:
-            restart(descent, start)
+            descent.restart(start)
         solution = descent.solve(
             Penalty(self.l1_, float(self.l2)),
             settings,
@@ -188,18 +192,42 @@ class DominationRanker(BaseRanker):
         return solution
 
     def _solve_parts(self, job: PartsJob) -> Solution:
-        from rankine.distributed.recipes import solve_parts
+        """The same objective, by a batch method instead of coordinates."""
+        from rankine.distributed.recipes import domination_problem
+        from rankine.solvers.quasi_newton import solve_quasi_newton
 
-        return solve_parts(self, job)
+        settings = self.solver_settings(job.seed)
+        if self.max_nonzero is not None:
+            raise ParameterError(
+                "max_nonzero walks down a path of models and needs the rows in memory",
+                fix="Choose l1, or train on a sample that fits",
+            )
+        problem = domination_problem(job.team, job.scaling, job.n_features, self.task_options())
+        zero = np.zeros(job.n_features)
+        value, slopes = problem.value_and_gradient(zero)
+        self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
+        self.l1_ = self.resolve_l1(self.l1_max_, self.l1)
+        solution = solve_quasi_newton(
+            problem,
+            Penalty(self.l1_, float(self.l2)),
+            zero if job.coef_init is None else job.coef_init,
+            at_zero=value,
+            first=(value, slopes) if job.coef_init is None else None,
+            tol=settings.tol,
+            max_iter=settings.max_iter,
+            callbacks=job.callbacks,
+        )
+        warn_unless_done(solution)
+        return solution
 
     def _best_within(self, job: Job, descent: CoordinateDescent) -> Solution:
-        """The best model with at most ``n_nonzero`` features; w = 0 when no other is so small."""
+        """The best model with at most ``max_nonzero`` features; w = 0 when no other is so small."""
         from rankine.rankers.domination_path import best_within
 
-        limit = int(self.n_nonzero or 0)
+        limit = int(self.max_nonzero or 0)
         point = best_within(self, job, descent, self.l1_max_, limit) if self.l1_max_ > 0 else None
         if point is None:
-            restart(descent, np.zeros(len(descent.w)))
+            descent.restart(np.zeros(len(descent.w)))
             self.l1_ = self.l1_max_
             return descent.solve(
                 Penalty(self.l1_max_, float(self.l2)),
@@ -259,7 +287,7 @@ class DominationRanker(BaseRanker):
             columns=data.columns,
             labels=data.labels,
         )
-        return domination_descent(column_storage(data.X)[0], levels)
+        return CoordinateDescent(DominationRisk(levels), column_storage(data.X)[0])
 
     def _dataset(
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, *, reset: bool
@@ -285,18 +313,19 @@ class DominationRanker(BaseRanker):
         """What the parameters say about the loss, checked."""
         return TaskOptions(self.normalization, self.margin, self.margin_scale, self.margin_table)
 
-    def solver_settings(self, seed: int, threads: int | None = None) -> Settings:
+    def solver_settings(self, seed: int, threads: int | None = None) -> DescentSettings:
         """What the parameters say about the descent, checked."""
         for name in ("l1", "l2", "tol"):
             value = getattr(self, name)
             if value is not None and value != 0:
                 check_positive(name, value)
+        check_choice("solver", self.solver, SOLVERS)
         check_choice("curvature", self.curvature, CURVATURES)
         check_choice("order", self.order, ORDERS)
         check_count("max_iter", self.max_iter)
-        if self.n_nonzero is not None:
-            check_count("n_nonzero", self.n_nonzero)
-        return Settings(
+        if self.max_nonzero is not None:
+            check_count("max_nonzero", self.max_nonzero)
+        return DescentSettings(
             float(self.tol),
             int(self.max_iter),
             self.curvature == "paper",

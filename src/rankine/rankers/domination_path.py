@@ -20,7 +20,7 @@ from rankine.solvers.coordinate_descent import PathPoint, l1_grid, points_within
 if TYPE_CHECKING:
     from rankine.rankers.base import Job, Prepared
     from rankine.rankers.domination import DominationRanker
-    from rankine.solvers.coordinate_descent import CoordinateDescent, Settings
+    from rankine.solvers.coordinate_descent import CoordinateDescent, DescentSettings
 
 __all__ = ["best_within", "domination_path", "path_of"]
 
@@ -96,7 +96,7 @@ def path_of(
     ranker: DominationRanker,
     prepared: Prepared,
     descent: CoordinateDescent,
-    settings: Settings,
+    settings: DescentSettings,
     *,
     l1s: Sequence[float] | None,
     n_steps: int,

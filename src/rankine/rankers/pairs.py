@@ -14,9 +14,8 @@ from rankine.kernels.compile import jit
 from rankine.kernels.random import random_bits, resolve_seed, stream_seed
 from rankine.rankers.spd import SPDRanker
 from rankine.rankers.spd_parts import check_spd, make_sampler
-from rankine.rankers.spd_stream import query_shares
 from rankine.samplers.draw import BY_LABELS, EXACT, StreamPairs, draw_pair
-from rankine.samplers.pair_index import build_pair_index
+from rankine.samplers.pair_index import build_pair_index, query_shares
 
 __all__ = ["PairBlock", "draw_span", "sample_pairs"]
 
@@ -75,23 +74,27 @@ def sample_pairs(
         sampler = make_sampler(plan, data, np.ones(data.n_queries))
         yield from _drawn(data, sampler, seed, 0, int(n), block)
         return
-    total = float(sum(query_shares(part, sampling, ties=False).sum() for part in data))
+    total = float(sum(_shares(part, sampling).sum() for part in data))
     if total <= 0:
         raise NoPairsError(
             "no query of the stream holds two different labels", fix="Check the labels"
         )
     passed, done = 0.0, 0
     for part in data:
-        shares = query_shares(part, sampling, ties=False)
+        shares = _shares(part, sampling)
         reached = passed + np.cumsum(shares[shares > 0])
         if len(reached) == 0:
             continue
         ends = np.floor(n * (reached / total)).astype(np.int64)
         passed = float(reached[-1])
-        index = build_pair_index(part, np.ones(part.n_queries), by_pairs=False, ties=False)
+        index = build_pair_index(part, np.ones(part.n_queries))
         rule = BY_LABELS if sampling == "indexed" else EXACT
         yield from _drawn(part, StreamPairs(index, ends, rule), seed, done, int(ends[-1]), block)
         done = int(ends[-1])
+
+
+def _shares(part: Dataset, sampling: str) -> NDArray[np.float64]:
+    return query_shares(part, np.ones(part.n_queries), sampling=sampling, ties=False)
 
 
 @jit

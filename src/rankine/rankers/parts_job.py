@@ -9,17 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.distributed.journal import Journal
-from rankine.distributed.recipes import (
-    Measured,
-    RawRecipe,
-    RiskRecipe,
-    SquaresRecipe,
-    TeamEquations,
-    TeamOracle,
-    measure_scaling,
-)
-from rankine.losses.pair_queries import PairTotals
-from rankine.losses.squared import LaplacianTotals
+from rankine.distributed.recipes import Measured, RawRecipe, measure_scaling
 from rankine.rankers.plain import plain_parameters
 
 if TYPE_CHECKING:
@@ -72,7 +62,6 @@ class PartsJob:
                 "ranker": ranker._system,
                 "parameters": _recorded(ranker),
                 "data": data.fingerprint,
-                "rounds": data.rounds,
             }
             journal = Journal(data.checkpoint, facts, resume=data.resume)
             seed = journal.remember("seed", seed)
@@ -105,20 +94,6 @@ class PartsJob:
     def team(self, recipe: Recipe) -> Team:
         """All partitions, prepared by a recipe."""
         return self.data.team(recipe, self.journal)
-
-    def risk_oracle(self, loss: str, normalization: str, oracle: str) -> TeamOracle:
-        """The pairwise risk of all partitions."""
-        weight, pair_weight, count = self.team(RawRecipe()).total("pair_totals")
-        totals = PairTotals(float(weight), float(pair_weight), int(count))
-        recipe = RiskRecipe(loss, normalization, oracle, totals, self.scaling)
-        return TeamOracle(self.team(recipe), self.n_features)
-
-    def equations(self, normalization: str, pairs: str) -> TeamEquations:
-        """The linear system of all partitions."""
-        weight, pair_weight, count = self.team(RawRecipe()).total("laplacian_totals", pairs)
-        totals = LaplacianTotals(float(weight), float(pair_weight), int(count))
-        recipe = SquaresRecipe(normalization, pairs, totals, self.scaling)
-        return TeamEquations(self.team(recipe), self.n_features)
 
     def facts(self) -> dict[str, Any]:
         """What a model remembers about its training data."""

@@ -15,19 +15,18 @@ from scipy import sparse
 from rankine.core.errors import NoPairsError
 from rankine.core.terminal import live_console
 from rankine.data.dataset import row_scores
-from rankine.losses.domination.task import task_levels
+from rankine.losses.domination import DominationRisk, task_levels
 from rankine.rankers.topic_data import Collection, HeldOut
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,
+    DescentSettings,
     PathPoint,
-    Penalty,
-    Settings,
     l1_grid,
     points_within,
     walk,
 )
-from rankine.solvers.domination import domination_descent, restart
+from rankine.solvers.problem import Penalty
 
 if TYPE_CHECKING:
     from rankine.rankers.domination import DominationRanker
@@ -78,7 +77,8 @@ class TopicTask:
                 f"topic {self.names[topic]}: {error.reason}",
                 fix="Pass skip_empty=True to leave such topics out",
             ) from error
-        solution, l1 = self._chosen(domination_descent(shared.columns, levels), topic)
+        descent = CoordinateDescent(DominationRisk(levels), shared.columns)
+        solution, l1 = self._chosen(descent, topic)
         weights = shared.scaling.fold(solution.coef)
         return Found(sparse.csr_array(weights[None, :]), _record(solution, l1))
 
@@ -91,19 +91,19 @@ class TopicTask:
         if points:
             best = points[self._best(points, topic)]
             return best.solution, best.l1
-        if self.ranker.n_nonzero is None:
+        if self.ranker.max_nonzero is None:
             l1 = self.ranker.resolve_l1(largest, self.strengths[topic])
         else:
             # No model is small enough but the empty one.
             l1 = largest
-            restart(descent, np.zeros(len(descent.w)))
+            descent.restart(np.zeros(len(descent.w)))
         return descent.solve(Penalty(l1, float(self.ranker.l2)), settings, (), slopes), l1
 
     def _path(
-        self, descent: CoordinateDescent, settings: Settings, largest: float, topic: int
+        self, descent: CoordinateDescent, settings: DescentSettings, largest: float, topic: int
     ) -> list[PathPoint]:
         """Models to choose from; none when l1 is known."""
-        l2, limit = float(self.ranker.l2), self.ranker.n_nonzero
+        l2, limit = float(self.ranker.l2), self.ranker.max_nonzero
         if limit is not None:
             return list(points_within(descent, largest, l2, settings, int(limit)))
         if self.held is None or not np.isnan(self.strengths[topic]):

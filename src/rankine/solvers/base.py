@@ -1,7 +1,4 @@
-"""What every solver takes and gives.
-
-Tell the callbacks where a batch solver stands.
-"""
+"""What every solver takes and gives, and how it tells callbacks where it stands."""
 
 from __future__ import annotations
 
@@ -14,7 +11,11 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
 
-__all__ = ["Callback", "Progress", "Solution", "notify", "report", "require_finite"]
+__all__ = ["UNFINISHED", "Callback", "Progress", "Solution", "notify", "report", "require_finite"]
+
+
+#: Reasons to stop that leave a tolerance unmet; rankers warn of them.
+UNFINISHED = ("max_iter", "stalled", "precision")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,10 @@ class Solution:
     trace
         One mapping per record, in order: what to plot.
     stop_reason
-        ``"converged"``, ``"max_iter"``, ``"early_stopping"``, ``"callback"`` ...
+        ``"converged"``: the certificate is within the tolerance. ``"max_iter"``: the budget ended
+        first. ``"stalled"``, ``"precision"``: neither bound nor objective improved any more, or
+        rounding leaves nothing to improve. ``"passes"``: a stochastic run took the passes it was
+        given. ``"callback"``, ``"early_stopping"``: somebody asked.
     """
 
     coef: NDArray[np.float64]
@@ -63,6 +67,11 @@ class Solution:
     trace: Sequence[Mapping[str, float]] = field(default_factory=tuple)
     stop_reason: str = "converged"
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the run ended short of its tolerance without being asked to."""
+        return self.stop_reason in UNFINISHED
 
 
 def notify(callbacks: Sequence[Callback], progress: Progress) -> bool:

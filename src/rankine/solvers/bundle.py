@@ -1,16 +1,11 @@
-"""Minimise Lam/2 |w + k d|^2 + R along a line, for a piecewise linear risk.
-
-Scores are affine along the line, so a trial costs one count pass and no product with X.
-
-Cuts of a convex risk, and the lower bound they prove.
-
-Bundle method for Lam/2 |w|^2 + R(w) with a certified gap.
+"""Bundle method for l2/2 |w|^2 + R(w) with a certified gap.
 
 Every iteration adds a linear lower bound (cut) of R, minimises the regularised maximum of all
 cuts, searches the line from the best point to that minimiser, and takes the next cut near the new
 best point (Teo et al. 2010; line search after Franc and Sonnenburg 2009, who call it OCAS). The
 model's minimum is a lower bound of the optimum: the run stops when the best objective found is
-within ``tol`` of it.
+within ``tol`` J(0) of it. Scores are affine along the line, so a trial costs one count pass and no
+product with X.
 """
 
 from __future__ import annotations
@@ -28,9 +23,14 @@ from rankine.solvers.bundle_qp import maximise_dual, maximise_dual_positive
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rankine.solvers.problem import Parts, SummedOracle
+    from rankine.solvers.problem import Problem
 
 __all__ = ["Bundle", "Trial", "minimise_along", "solve_bundle"]
+
+#: A trial so near (in parts of the bracket) to an end would repeat what is known there; it is
+#: pulled in, so that every trial shrinks the bracket by a tenth at least.
+TOO_NEAR = 0.02
+PULLED_IN = 0.1
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def minimise_along(
     start
         The trial at step 0.
     line
-        A0 = Lam <w, d> and A1 = Lam |d|^2, so that J(k) = J(0) - R(0) + A0 k + A1 k^2 / 2 + R(k).
+        A0 = l2 <w, d> and A1 = l2 |d|^2, so that J(k) = J(0) - R(0) + A0 k + A1 k^2 / 2 + R(k).
     rtol
         Stop when the slope of J has shrunk to this fraction of the one at 0.
     """
@@ -112,8 +112,8 @@ def _between(low: Trial, high: Trial, linear: float, bend: float) -> float:
         step = on_high
     else:
         step = kink
-    if not low.step + 0.02 * width <= step <= high.step - 0.02 * width:
-        step = min(max(step, low.step + 0.1 * width), high.step - 0.1 * width)
+    if not low.step + TOO_NEAR * width <= step <= high.step - TOO_NEAR * width:
+        step = min(max(step, low.step + PULLED_IN * width), high.step - PULLED_IN * width)
     return step
 
 
@@ -167,18 +167,18 @@ class Bundle:
         self.alpha = np.append(self.alpha, 0.0)
         self._idle = np.append(self._idle, 0)
 
-    def solve(self, Lam: float, tol: float) -> tuple[NDArray[np.float64], float]:
-        """Minimiser of Lam/2 |w|^2 + max over cuts, and a lower bound of that minimum."""
+    def solve(self, l2: float, tol: float) -> tuple[NDArray[np.float64], float]:
+        """Minimiser of l2/2 |w|^2 + max over cuts, and a lower bound of that minimum."""
         if self.positive:
-            self.alpha = maximise_dual_positive(self.cuts, self.b, Lam, self.alpha, tol)
+            self.alpha = maximise_dual_positive(self.cuts, self.b, l2, self.alpha, tol)
         else:
-            maximise_dual(self.gram, self.b, Lam, self.alpha, tol)
+            maximise_dual(self.gram, self.b, l2, self.alpha, tol)
         self.alpha /= self.alpha.sum()
         pull = add_rows(self.cuts, self.alpha)
-        w = -pull / Lam
+        w = -pull / l2
         if self.positive:
             w = np.maximum(0.0, w)
-        bound = float(dot(self.b, self.alpha) - 0.5 * Lam * dot(w, w))
+        bound = float(dot(self.b, self.alpha) - 0.5 * l2 * dot(w, w))
         self._idle = np.where(self.alpha > 0, 0, self._idle + 1)
         self._keep(self._idle < IDLE_ROUNDS)
         return w, bound
@@ -226,46 +226,46 @@ MAX_STALLED = 30
 class _Best:
     """The best point so far, with its scores and subgradient."""
 
-    def __init__(self, oracle: SummedOracle, w: NDArray[np.float64], Lam: float) -> None:
-        self.oracle = oracle
-        self.Lam = Lam
+    def __init__(self, problem: Problem, w: NDArray[np.float64], l2: float) -> None:
+        self.problem = problem
+        self.l2 = l2
         self.evaluations = 1
         self.w = w
-        self.scores = oracle.scores(w)
-        self.risk, self.slopes = oracle.evaluate(self.scores)
-        self.objective = 0.5 * Lam * dot(w, w) + self.risk
+        self.scores = problem.scores(w)
+        self.risk, self.slopes = problem.evaluate(self.scores)
+        self.objective = 0.5 * l2 * dot(w, w) + self.risk
 
-    def search(self, w: NDArray[np.float64], scores: Parts, *, positive: bool) -> None:
+    def search(self, w: NDArray[np.float64], scores: Any, *, positive: bool) -> None:
         """Move to the best point found on the line through ``w``."""
-        oracle = self.oracle
-        d, dp = w - self.w, oracle.blend(1.0, scores, -1.0, self.scores)
+        problem = self.problem
+        d, dp = w - self.w, problem.blend(1.0, scores, -1.0, self.scores)
 
-        def ask(step: float) -> tuple[float, float, Parts]:
+        def ask(step: float) -> tuple[float, float, Any]:
             self.evaluations += 1
-            risk, slopes = oracle.evaluate(oracle.blend(1.0, self.scores, step, dp))
-            return risk, oracle.dot(slopes, dp), slopes
+            risk, slopes = problem.evaluate(problem.blend(1.0, self.scores, step, dp))
+            return risk, problem.along(slopes, dp), slopes
 
-        start = Trial(0.0, self.objective, self.risk, oracle.dot(self.slopes, dp), self.slopes)
-        line = (self.Lam * dot(self.w, d), self.Lam * dot(d, d))
+        start = Trial(0.0, self.objective, self.risk, problem.along(self.slopes, dp), self.slopes)
+        line = (self.l2 * dot(self.w, d), self.l2 * dot(d, d))
         longest = _longest_step(self.w, d) if positive else float("inf")
         best = minimise_along(ask, start, line, max_step=longest)
         if best.step > 0.0:
             moved = self.w + best.step * d
             self.w = np.maximum(0.0, moved) if positive else moved
-            self.scores = oracle.blend(1.0, self.scores, best.step, dp)
+            self.scores = problem.blend(1.0, self.scores, best.step, dp)
             self.risk, self.slopes, self.objective = best.risk, best.slopes, best.objective
 
-    def consider(self, w: NDArray[np.float64], scores: Parts, risk: float, slopes: Parts) -> None:
+    def consider(self, w: NDArray[np.float64], scores: Any, risk: float, slopes: Any) -> None:
         """Take a point if it is better."""
-        objective = 0.5 * self.Lam * dot(w, w) + risk
+        objective = 0.5 * self.l2 * dot(w, w) + risk
         if objective < self.objective:
             self.w, self.scores, self.risk, self.slopes = w, scores, risk, slopes
             self.objective = objective
 
 
 def solve_bundle(
-    oracle: SummedOracle,
-    lam: float,
+    problem: Problem,
+    l2: float,
     *,
     start: NDArray[np.float64] | None = None,
     tol: float = 1e-3,
@@ -274,32 +274,33 @@ def solve_bundle(
     bundle: Bundle | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Minimise lam |w|^2 + R(w), w >= 0 if ``positive``.
+    """Minimise l2/2 |w|^2 + R(w), w >= 0 if ``positive``.
 
-    ``bundle`` may hold cuts of the same risk from an earlier run, for instance with another lam;
-    it is extended in place. Certificate: ``objective``, ``lower_bound``, ``gap``.
+    ``bundle`` may hold cuts of the same risk from an earlier run, for instance with another l2;
+    it is extended in place. Certificate: ``objective``, ``lower_bound``, ``gap``, ``relative_gap``
+    (gap / J(0)).
     """
-    Lam = 2.0 * lam
-    n = oracle.n_features
+    gap_wanted = tol * problem.at_zero
+    n = problem.n_features
     bundle = Bundle(n, positive=positive) if bundle is None else bundle
     w = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
-    best = _Best(oracle, np.maximum(0.0, w) if positive else w, Lam)
+    best = _Best(problem, np.maximum(0.0, w) if positive else w, l2)
     cut_w, cut_risk, cut_slopes = best.w, best.risk, best.slopes
     low, stalled, reason, iteration = 0.0, 0, "max_iter", 0
     trace: list[dict[str, float]] = []
     for iteration in range(1, max_iter + 1):
-        slope = oracle.gradient(cut_slopes)
+        slope = problem.gradient(cut_slopes)
         bundle.add(slope, cut_risk - dot(slope, cut_w))
         before = (best.objective, low)
-        w, bound = bundle.solve(Lam, max(1e-13, 0.01 * min(tol, best.objective - low)))
+        w, bound = bundle.solve(l2, max(1e-13, 0.01 * min(gap_wanted, best.objective - low)))
         require_finite(w, iteration, "the bundle method")
         low = max(low, bound)
-        if best.objective - low > tol:
-            scores = oracle.scores(w)
+        if best.objective - low > gap_wanted:
+            scores = problem.scores(w)
             best.search(w, scores, positive=positive)
             cut_w = (1.0 - MIX) * best.w + MIX * w
-            cut_scores = oracle.blend(1.0 - MIX, best.scores, MIX, scores)
-            cut_risk, cut_slopes = oracle.evaluate(cut_scores)
+            cut_scores = problem.blend(1.0 - MIX, best.scores, MIX, scores)
+            cut_risk, cut_slopes = problem.evaluate(cut_scores)
             best.evaluations += 1
             best.consider(cut_w, cut_scores, cut_risk, cut_slopes)
         gap = best.objective - low
@@ -309,7 +310,7 @@ def solve_bundle(
             reason = "callback"
             break
         stalled = 0 if best.objective < before[0] or low > before[1] else stalled + 1
-        if gap <= tol:
+        if gap <= gap_wanted:
             reason = "converged"
             break
         if gap <= PRECISION * best.objective or stalled >= MAX_STALLED:
@@ -319,6 +320,7 @@ def solve_bundle(
         "objective": best.objective,
         "lower_bound": low,
         "gap": best.objective - low,
+        "relative_gap": (best.objective - low) / problem.at_zero,
         "evaluations": best.evaluations,
         "cuts": bundle.n_cuts,
     }

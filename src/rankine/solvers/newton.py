@@ -1,10 +1,10 @@
-"""Truncated Newton method for Lam/2 |w|^2 + R(w) with a piecewise quadratic risk R.
+"""Truncated Newton method for l2/2 |w|^2 + R(w) with a piecewise quadratic risk R.
 
 Each step solves the Newton equations only as far as it pays, by conjugate gradients (Lee and Lin
 2014, section 3), then backtracks. Scores are affine along a direction, so trials cost one count
-pass and no product with X. The objective is Lam-strongly convex, which certifies the result::
+pass and no product with X. The objective is l2-strongly convex, which certifies the result::
 
-    J* >= J(w) + min_v [ <g, v - w> + Lam/2 |v - w|^2 ] = J(w) - |g|^2 / (2 Lam)
+    J* >= J(w) + min_v [ <g, v - w> + l2/2 |v - w|^2 ] = J(w) - |g|^2 / (2 l2)
 
 and, with the constraint v >= 0, the same minimum taken coordinate by coordinate. With w >= 0 asked
 for, steps are projected and coordinates at 0 that want to leave downwards are held (two-metric
@@ -14,7 +14,7 @@ projection, Bertsekas 1982).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from rankine.solvers.base import Callback, Solution, report, require_finite
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.solvers.problem import Parts, SummedOracle
+    from rankine.solvers.problem import Problem
 
 __all__ = ["solve_newton"]
 
@@ -39,13 +39,13 @@ PRECISION = 1e-14
 
 @dataclass
 class _Point:
-    """Weights with everything the oracle said about them."""
+    """Weights with everything the problem said about them."""
 
     w: NDArray[np.float64]
-    scores: Parts
+    scores: Any
     objective: float
-    slopes: Parts
-    curvatures: Parts
+    slopes: Any
+    curvature: Any
 
 
 @dataclass
@@ -53,13 +53,13 @@ class _Direction:
     """A Newton direction with its scores and the products it took."""
 
     d: NDArray[np.float64]
-    scores: Parts
+    scores: Any
     products: int
 
 
 def solve_newton(
-    oracle: SummedOracle,
-    lam: float,
+    problem: Problem,
+    l2: float,
     *,
     start: NDArray[np.float64] | None = None,
     tol: float = 1e-3,
@@ -67,16 +67,15 @@ def solve_newton(
     positive: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Minimise lam |w|^2 + R(w), w >= 0 if ``positive``, to a certified gap of ``tol``."""
-    Lam = 2.0 * lam
-    w = np.zeros(oracle.n_features) if start is None else np.array(start, dtype=np.float64)
-    point = _look(oracle, Lam, np.maximum(0.0, w) if positive else w)
+    """Minimise l2/2 |w|^2 + R(w), w >= 0 if ``positive``, to a certified gap of ``tol`` J(0)."""
+    w = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
+    point = _look(problem, l2, np.maximum(0.0, w) if positive else w)
     low, reason, iteration, products, first = 0.0, "max_iter", 0, 0, 0.0
     trace: list[dict[str, float]] = []
     for iteration in range(max_iter + 1):
-        gradient = Lam * point.w + oracle.gradient(point.slopes)
+        gradient = l2 * point.w + problem.gradient(point.slopes)
         require_finite(gradient, iteration, "the Newton method")
-        low = max(low, _lower_bound(point, gradient, Lam, positive=positive))
+        low = max(low, _lower_bound(point, gradient, l2, positive=positive))
         gap = point.objective - low
         free = (point.w > 0.0) | (gradient < 0.0) if positive else np.ones(len(w), dtype=np.bool_)
         size = norm(gradient * free)
@@ -84,15 +83,21 @@ def solve_newton(
         record = {"objective": point.objective, "lower_bound": low, "gap": gap}
         trace.append({"iteration": iteration, **record, "products": products})
         stop = report(callbacks, "newton", iteration, max_iter, record, point.w)
-        if stop or gap <= tol or gap <= PRECISION * point.objective or size == 0.0:
-            reason = "callback" if stop else "converged"
+        if stop:
+            reason = "callback"
+            break
+        if gap <= tol * problem.at_zero:
+            reason = "converged"
+            break
+        if gap <= PRECISION * point.objective or size == 0.0:
+            reason = "precision"
             break
         if iteration == max_iter:
             break
         forcing = min(0.1, float(np.sqrt(size / first)))
-        direction = _direction(oracle, Lam, point, -gradient * free, free, forcing)
+        direction = _direction(problem, l2, point, -gradient * free, free, forcing)
         products += direction.products
-        moved = _step(oracle, Lam, point, gradient, direction, positive=positive)
+        moved = _step(problem, l2, point, gradient, direction, positive=positive)
         if moved is None:
             reason = "precision"
             break
@@ -101,29 +106,28 @@ def solve_newton(
         "objective": point.objective,
         "lower_bound": low,
         "gap": point.objective - low,
+        "relative_gap": (point.objective - low) / problem.at_zero,
         "products": float(products),
     }
     return Solution(point.w, point.objective, certificate, iteration, trace, reason)
 
 
-def _look(
-    oracle: SummedOracle, Lam: float, w: NDArray[np.float64], scores: Parts | None = None
-) -> _Point:
-    scores = oracle.scores(w) if scores is None else scores
-    risk, slopes, curvatures = oracle.evaluate_curved(scores)
-    return _Point(w, scores, 0.5 * Lam * dot(w, w) + risk, slopes, curvatures)
+def _look(problem: Problem, l2: float, w: NDArray[np.float64], scores: Any = None) -> _Point:
+    scores = problem.scores(w) if scores is None else scores
+    risk, slopes, curvature = problem.curved(scores)
+    return _Point(w, scores, 0.5 * l2 * dot(w, w) + risk, slopes, curvature)
 
 
-def _lower_bound(point: _Point, g: NDArray[np.float64], Lam: float, *, positive: bool) -> float:
+def _lower_bound(point: _Point, g: NDArray[np.float64], l2: float, *, positive: bool) -> float:
     if not positive:
-        return float(point.objective - dot(g, g) / (2.0 * Lam))
-    move = np.maximum(0.0, point.w - g / Lam) - point.w
-    return float(point.objective + dot(g, move) + 0.5 * Lam * dot(move, move))
+        return float(point.objective - dot(g, g) / (2.0 * l2))
+    move = np.maximum(0.0, point.w - g / l2) - point.w
+    return float(point.objective + dot(g, move) + 0.5 * l2 * dot(move, move))
 
 
 def _direction(
-    oracle: SummedOracle,
-    Lam: float,
+    problem: Problem,
+    l2: float,
     point: _Point,
     residual: NDArray[np.float64],
     free: NDArray[np.bool_],
@@ -133,21 +137,21 @@ def _direction(
 
     Ends when the residual, measured by the diagonal preconditioner, has shrunk to ``forcing``.
     """
-    scale = Lam + oracle.curvature_scale(point.curvatures)
+    scale = l2 + problem.curvature_scale(point.curvature)
     d = np.zeros_like(residual)
     scaled = residual / scale
     search, squared = scaled, dot(residual, scaled)
     enough = squared * forcing * forcing
-    scores = oracle.blend(0.0, point.scores, 0.0, point.scores)
+    scores = problem.blend(0.0, point.scores, 0.0, point.scores)
     products = 0
     while products < MAX_INNER and squared > enough:
         products += 1
-        searched = oracle.scores(search)
-        product = Lam * search + oracle.curvature_times(point.curvatures, searched)
+        searched = problem.scores(search)
+        product = l2 * search + problem.curvature_times(point.curvature, searched)
         product *= free
         step = squared / dot(search, product)
         d += step * search
-        scores = oracle.blend(1.0, scores, step, searched)
+        scores = problem.blend(1.0, scores, step, searched)
         residual = residual - step * product
         scaled = residual / scale
         before, squared = squared, dot(residual, scaled)
@@ -156,8 +160,8 @@ def _direction(
 
 
 def _step(
-    oracle: SummedOracle,
-    Lam: float,
+    problem: Problem,
+    l2: float,
     point: _Point,
     gradient: NDArray[np.float64],
     direction: _Direction,
@@ -170,10 +174,10 @@ def _step(
         w = point.w + step * direction.d
         if positive:
             w = np.maximum(0.0, w)
-            trial = _look(oracle, Lam, w)
+            trial = _look(problem, l2, w)
         else:
-            scores = oracle.blend(1.0, point.scores, step, direction.scores)
-            trial = _look(oracle, Lam, w, scores)
+            scores = problem.blend(1.0, point.scores, step, direction.scores)
+            trial = _look(problem, l2, w, scores)
         promised = dot(gradient, w - point.w)
         if trial.objective <= point.objective + SUFFICIENT * promised:
             return trial if trial.objective < point.objective else None

@@ -22,7 +22,7 @@ from rankine.kernels.dispatch import question
 from rankine.kernels.lists import ListWork, list_work
 from rankine.kernels.random import random_bits, stream_seed
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
-from rankine.losses.lists import list_loss, needs_pairs
+from rankine.losses.base import list_loss, needs_pairs
 from rankine.updates.lazy import (
     STEP,
     close_step,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from rankine.samplers.draw import draw_pair
 from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
 from rankine.solvers.pair_steps import AL, COUNT, S, ScaledVector, average_of, new_vector, pair_step
 
-__all__ = ["Phase", "run_phase", "solve_pairs"]
+__all__ = ["PairPlan", "Phase", "run_phase", "solve_pairs"]
 
 _BATCH = 64
 _AHEAD = 4  # pairs fetched ahead of use; more gains nothing
@@ -40,6 +40,42 @@ class Phase:
     stop: int
     shift: int = 0
     average_from: int = 0
+
+
+class PairPlan(NamedTuple):
+    """What a run of any length consists of.
+
+    Attributes
+    ----------
+    first
+        Step that is taken, or taken first.
+    second, switch
+        Step that takes over after ``switch`` steps (None: a tenth of the run); None: none does.
+    matched
+        Steps after which eta = 1 / (l2 i) has fallen to the size that the first step may have.
+        Weights that come from elsewhere would be erased by larger ones: their counter starts here.
+    average
+        Count the iterates of the second half in the mean.
+    """
+
+    first: Any
+    second: Any = None
+    switch: int | None = None
+    matched: int = 0
+    average: bool = True
+
+    def phases(self, n_steps: int, taken: int = 0, *, warm: bool = False) -> list[Phase]:
+        """The ``n_steps`` after the ``taken`` ones."""
+        stop = taken + n_steps
+        average_from = taken + n_steps // 2 if self.average else stop
+        if self.second is None:
+            shift = self.matched if warm and taken == 0 else 0
+            return [Phase(self.first, taken, stop, shift, average_from)]
+        switch = n_steps // 10 if self.switch is None else self.switch
+        switch = min(max(int(switch), 0), stop)
+        late = Phase(self.second, max(switch, taken), stop, self.matched - switch, average_from)
+        early = Phase(self.first, taken, switch, 0, average_from)
+        return [phase for phase in (early, late) if phase.start < phase.stop]
 
 
 @jit

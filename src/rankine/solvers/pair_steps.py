@@ -35,6 +35,7 @@ __all__ = [
     "add",
     "average_of",
     "dot",
+    "gradient_step",
     "new_vector",
     "pair_step",
     "scale",
@@ -136,18 +137,30 @@ def pair_step(learner: Any, w: Any, rows: Any, a: int, b: int, t: float, i: int)
 
 
 class GradientStep(NamedTuple):
-    """Stochastic (sub)gradient of lam/2 |w|^2 + loss(z), optionally projected.
+    """Stochastic (sub)gradient of l2/2 |w|^2 + loss(z), optionally projected.
 
-    eta = 1 / (lam i), or c / (c + i) when ``inverse`` = c > 0. The shrink w *= 1 - eta lam happens
+    eta = 1 / (l2 i), or c / (c + i) when ``inverse`` = c > 0. The shrink w *= 1 - eta l2 happens
     on *every* step (the paper's sentence read literally leaves the optimum by a factor of
-    hundreds); then w -= eta loss'(z) x; then, with ``project``, w *= min(1, 1 / (sqrt(lam) |w|))
-    (Pegasos). A tied pair has the loss |z| of its target 0.
+    hundreds); then w -= eta loss'(z) x; then |w|^2 is projected on at most ``max_norm2`` (Pegasos;
+    infinity: never), see ``gradient_step``. A tied pair has the loss |z| of its target 0.
     """
 
     loss: Any
-    lam: float
-    project: bool
+    l2: float
+    max_norm2: float
     inverse: float
+
+
+def gradient_step(loss: Any, l2: float, *, project: bool, inverse: float = 0.0) -> GradientStep:
+    """The step of a pair loss; ``project`` keeps w in the ball that holds the optimum.
+
+    J(0) = loss(0) bounds l2/2 |w|^2 at the optimum; for the hinge strong duality halves that
+    (Shalev-Shwartz et al. 2007): |w|^2 <= 1 / l2.
+    """
+    value, slope, bend = pair_loss(loss, 0.0)
+    piecewise = bend == 0.0 and slope == -1.0 and value == 1.0
+    largest = 1.0 / l2 if piecewise else 2.0 * float(value) / l2
+    return GradientStep(loss, l2, largest if project else np.inf, inverse)
 
 
 class PassiveAggressiveStep(NamedTuple):
@@ -161,7 +174,7 @@ class RommaStep(NamedTuple):
 
     With W = |w|^2, X = |x|^2, D = X W - z^2: if w = 0, z >= X W or D ~ 0 only the new constraint
     binds and u = x / X; else u = ((X W - z) w + W (1 - z) x) / D. |w| never falls, so on data that
-    cannot be separated it grows without bound: ``max_norm2`` (1 / lam, or infinity for the paper's
+    cannot be separated it grows without bound: ``max_norm2`` (1 / l2, or infinity for the paper's
     form) projects it back.
     """
 
@@ -182,18 +195,17 @@ def _project(w: Any, max_norm2: float) -> None:
 
 @pair_step.answer(GradientStep)
 def _gradient_step(learner: Any, w: Any, rows: Any, a: Any, b: Any, t: Any, i: Any) -> Any:
-    eta = 1.0 / (learner.lam * i)
+    eta = 1.0 / (learner.l2 * i)
     shrink = 1.0 - 1.0 / i
     if learner.inverse > 0.0:
         eta = learner.inverse / (learner.inverse + i)
-        shrink = max(0.0, 1.0 - eta * learner.lam)
+        shrink = max(0.0, 1.0 - eta * learner.l2)
     z = dot(w, rows, a, b)
     slope = pair_loss(learner.loss, z)[1] if t > 0.0 else np.sign(z)
     scale(w, shrink)
     if slope != 0.0:
         add(w, rows, a, b, -eta * slope)
-    if learner.project:
-        _project(w, 1.0 / learner.lam)
+    _project(w, learner.max_norm2)
 
 
 @pair_step.answer(PassiveAggressiveStep)

@@ -14,7 +14,8 @@ value and gradient is asked a step: that is one round over partitions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,9 @@ from rankine.solvers.base import Callback, Solution, report, require_finite
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.solvers.coordinate_descent import Penalty
+    from rankine.solvers.problem import Penalty, Problem
 
-__all__ = ["SmoothLoss", "solve_prox_quasi_newton"]
+__all__ = ["solve_quasi_newton"]
 
 #: Pairs of steps and changes of the gradient that are remembered.
 MEMORY = 20
@@ -43,18 +44,6 @@ MIN_STEP = 1e-12
 #: and every so many iterations.
 NEAR = 1.0
 BOUND_EVERY = 25
-
-
-class SmoothLoss(Protocol):
-    """A convex loss, asked for values, gradients and lower bounds of the whole objective."""
-
-    def value_and_gradient(self, w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """L and dL/dw."""
-
-    def lower_bound(
-        self, w: NDArray[np.float64], gradient: NDArray[np.float64], penalty: Penalty
-    ) -> float:
-        """A value that the penalised objective cannot fall below."""
 
 
 @jit
@@ -147,8 +136,8 @@ class _Point:
     objective: float
 
 
-def solve_prox_quasi_newton(
-    loss: SmoothLoss,
+def solve_quasi_newton(
+    problem: Problem,
     penalty: Penalty,
     start: NDArray[np.float64],
     *,
@@ -163,7 +152,7 @@ def solve_prox_quasi_newton(
     ``first`` may pass in value and gradient at the start. Certificate: ``gap``, ``lower_bound``,
     ``relative_gap``.
     """
-    run = _Run(loss, penalty, start, first)
+    run = _Run(problem, penalty, start, first)
     goal = tol * at_zero
     low, reason, iteration, last_bound = -np.inf, "max_iter", 0, 0
     trace: list[dict[str, float]] = []
@@ -173,7 +162,7 @@ def solve_prox_quasi_newton(
         near = promise <= NEAR * goal or iteration - last_bound >= BOUND_EVERY
         if near or idle or iteration in (0, max_iter):
             here = run.point
-            low = max(low, loss.lower_bound(here.w, here.gradient, penalty))
+            low = max(low, penalty.lower_bound(partial(problem.dual, here.w), here.gradient))
             last_bound = iteration
         gap = max(run.point.objective - low, 0.0)
         record = {"objective": run.point.objective, "gap": gap}
@@ -197,8 +186,8 @@ def solve_prox_quasi_newton(
 class _Run:
     """A point, the curvature seen on the way to it, and steps from it."""
 
-    def __init__(self, loss: SmoothLoss, penalty: Penalty, start: Any, first: Any) -> None:
-        self.loss = loss
+    def __init__(self, problem: Problem, penalty: Penalty, start: Any, first: Any) -> None:
+        self.problem = problem
         self.penalty = penalty
         self.rounds = 0
         self.point = self._look(np.array(start, dtype=np.float64), first)
@@ -207,7 +196,7 @@ class _Run:
     def _look(self, w: NDArray[np.float64], known: Any = None) -> _Point:
         if known is None:
             self.rounds += 1
-            known = self.loss.value_and_gradient(w)
+            known = self.problem.value_and_gradient(w)
         value, gradient = known
         objective = float(value) + self.penalty.value(w)
         if not np.isfinite(objective):

@@ -11,11 +11,13 @@ from rankine.updates.lazy import (
     PENALTY,
     SHRINK,
     STEP,
+    UpdateOptions,
     close_step,
     importance,
     open_step,
     place,
     push,
+    register_update,
     state_width,
     weight,
 )
@@ -90,3 +92,10 @@ def _close(optimizer: Any, clock: Any, state: Any) -> Any:
 @place.answer(Fobos)
 def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
     state[j, 0] = value
+
+
+def _make(options: UpdateOptions) -> Fobos:
+    return Fobos(options.eta0, options.power, options.l1, options.l2)
+
+
+register_update("fobos", _make)

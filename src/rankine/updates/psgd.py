@@ -10,11 +10,13 @@ from rankine.updates.lazy import (
     SHRINK,
     SHRINK_AT_EPOCH,
     STEP,
+    UpdateOptions,
     close_step,
     importance,
     open_step,
     place,
     push,
+    register_update,
     state_width,
     weight,
 )
@@ -22,6 +24,8 @@ from rankine.updates.lazy import (
 __all__ = ["Psgd"]
 
 REBASE_BELOW = 1e-100
+#: Threshold when ``theta`` is None, within the range that the paper searches.
+DEFAULT_THETA = 0.02
 
 
 class Psgd(NamedTuple):
@@ -94,3 +98,11 @@ def _close(optimizer: Any, clock: Any, state: Any) -> Any:
 @place.answer(Psgd)
 def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
     state[j, 0] = value
+
+
+def _make(options: UpdateOptions) -> Psgd:
+    theta = DEFAULT_THETA if options.theta is None else options.theta
+    return Psgd(options.eta0, options.power, options.l2, theta, options.prune_every)
+
+
+register_update("psgd", _make)

@@ -9,11 +9,13 @@ import numpy as np
 from rankine.updates.lazy import (
     OFFSET,
     STEP,
+    UpdateOptions,
     close_step,
     importance,
     open_step,
     place,
     push,
+    register_update,
     state_width,
     weight,
 )
@@ -176,3 +178,14 @@ def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
 @place.answer(AdaptiveRdaFrom)
 def _place_adaptive(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
     state[j, 2] = value
+
+
+def _make(options: UpdateOptions) -> Any:
+    if options.adaptive:
+        kind = AdaptiveRdaFrom if options.started else AdaptiveRda
+        return kind(options.eta0, options.l1, options.l2)
+    plain = RdaFrom if options.started else Rda
+    return plain(options.eta0, options.power, options.l1, options.l2)
+
+
+register_update("rda", _make, adaptive=True)

@@ -10,11 +10,13 @@ from rankine.updates.lazy import (
     OFFSET,
     PENALTY,
     STEP,
+    UpdateOptions,
     close_step,
     importance,
     open_step,
     place,
     push,
+    register_update,
     state_width,
     weight,
 )
@@ -82,3 +84,11 @@ def _close(optimizer: Any, clock: Any, _state: Any) -> Any:
 @place.answer(Tgd)
 def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
     state[j, 0] = value
+
+
+def _make(options: UpdateOptions) -> Tgd:
+    theta = np.inf if options.theta is None else options.theta
+    return Tgd(options.eta0, options.power, options.l1, float(theta), options.prune_every)
+
+
+register_update("tgd", _make)

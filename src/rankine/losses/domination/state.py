@@ -1,4 +1,4 @@
-"""Sums kept up to date while weights move.
+"""The domination loss at the current weights: sums kept up to date, value, dual, slopes by row.
 
 With an anchor c_q per query, E_i = a_i e^{rho_i - c_q}; A_l is the sum of E over level l, and a
 term of level k sees Z_k = sum_{l<k} e^{M[k,l]} A_l (M = 0 without a table of gaps). For a term i
@@ -8,10 +8,8 @@ v a sigma (1 - sigma) over the level. See ALGORITHM in docs/rankers/domination.m
 Sums that are changed a million times drift. A query is computed afresh, around a new anchor, when
 its drift could exceed 1e-10 of a sum in use, or when a sum leaves the safe range.
 
-Value of the domination loss, and of its dual.
-
-For any w and any 0 <= kappa <= 1 the numbers sigma' = kappa sigma_i are a point of the dual; with
-fbar_k the mean of the raw scores <w, x_j> of the rows below level k under their softmax,
+*Dual.* For any w and any 0 <= kappa <= 1 the numbers sigma' = kappa sigma_i are a point of the
+dual; with fbar_k the mean of the raw scores <w, x_j> of the rows below level k under their softmax,
 
     Dual = sum_i v a_i [-xl(sigma') - xl(1 - sigma') - sigma' (fbar_k - log Z_k - s_i)]
            - (l2 > 0) sum_r max(kappa |g_r| - l1, 0)^2 / (2 l2),      xl(v) = v log v
@@ -20,9 +18,7 @@ is a lower bound of the regularised optimum provided that kappa |g_r| <= l1 wher
 entropy of the softmax has been eliminated by log pi_j = rho_j + log a_j + M - log Z; margins, row
 weights and a table of gaps therefore enter only through Z.)
 
-The domination loss as a function of the scores: value's slope by rows.
-
-With Z_k, S_k and the factors e^M[k, l] of ``state``, a row j of level l and mass E_j has
+*Slopes.* A row j of level l and mass E_j has
 
     dL/dp_j = E_j sum_{k > l} e^M[k, l] S_k / Z_k  -  v a sigma_j (if j is a term)
 
@@ -31,11 +27,13 @@ so that X^T dL/dp is the gradient. One pass over rows and levels.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.errors import NoPairsError
 from rankine.kernels.columns import Columns, add_column_products
 from rankine.kernels.compile import jit
 from rankine.losses.domination.task import (
@@ -49,7 +47,12 @@ from rankine.losses.domination.task import (
     TERM,
     WEIGHT,
     Levels,
+    TaskOptions,
+    task_levels,
 )
+
+if TYPE_CHECKING:
+    from rankine.data.dataset import Dataset
 
 __all__ = [
     "ANCHOR",
@@ -62,7 +65,9 @@ __all__ = [
     "SLOPE",
     "TOP_EXPONENT",
     "Domination",
+    "DominationRisk",
     "Scratch",
+    "domination_risk",
     "dual_value",
     "loss_value",
     "move_to",
@@ -376,3 +381,72 @@ def row_slopes(state: Domination, out: Any) -> None:
                 d = code - n_bottoms
                 pull = pulls[levels.place[d, LEVEL]]
                 out[row] = state.mass[row] * pull - state.slot[d, 0]
+
+
+class DominationRisk:
+    """The domination loss of one task, asked by columns or by rows.
+
+    Coordinate descent moves ``state`` through the questions of ``kernels.coordinates``;
+    ``evaluate`` and ``dual`` take scores, as ``solvers.problem`` asks. A task without a single
+    pair (a partition may be one) has the loss 0.
+    """
+
+    def __init__(self, levels: Levels | None) -> None:
+        self.state = None if levels is None else new_state(levels)
+        self.at_zero = 0.0 if self.state is None else float(loss_value(self.state))
+        self._lock = threading.Lock()
+
+    def value(self) -> float:
+        """L at the current state."""
+        return 0.0 if self.state is None else float(loss_value(self.state))
+
+    def current_dual(self, kappa: float) -> float:
+        """The dual at the current state, without the term of l2."""
+        return 0.0 if self.state is None else float(dual_value(self.state, kappa))
+
+    def scratch(self) -> Scratch:
+        """Work space of one thread."""
+        return new_scratch(self.state.levels)
+
+    def move_to(self, columns: Columns, w: NDArray[np.float64]) -> None:
+        """Bring the state to the weights w."""
+        move_to(self.state, columns, w)
+
+    def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """L and dL/dp, in row order."""
+        slopes = np.zeros(len(scores))
+        if self.state is None:
+            return 0.0, slopes
+        with self._lock:
+            set_scores(self.state, scores)
+            row_slopes(self.state, slopes)
+            return self.value(), slopes
+
+    def dual(self, scores: NDArray[np.float64], kappa: float) -> float:
+        """The dual at some scores, without the term of l2."""
+        if self.state is None:
+            return 0.0
+        with self._lock:
+            set_scores(self.state, scores)
+            return self.current_dual(kappa)
+
+
+def domination_risk(
+    data: Dataset,
+    options: TaskOptions,
+    threads: int | None = None,
+) -> DominationRisk:
+    """The risk of a dataset's queries by rows, each of weight 1; a partition may hold no pair."""
+    try:
+        levels = task_levels(
+            data.y,
+            data.queries,
+            np.ones(data.n_queries),
+            options,
+            weight=data.weight,
+            columns=data.columns,
+            labels=data.labels,
+        )
+    except NoPairsError:
+        levels = None
+    return DominationRisk(levels)

@@ -1,4 +1,4 @@
-"""Rows, levels and terms of one ranking task, as the kernels read them.
+"""One ranking task of domination: what a user said about it, and rows as the kernels read them.
 
 Within a query the rows of the lowest label are *bottom* rows; every other row dominates the rows
 below it and is a *term* of the loss. Terms are numbered query by query, level by level (*slots*).
@@ -6,12 +6,8 @@ One number per row says which it is: ``code < n_queries`` is the bottom of that 
 ``code == n_queries`` takes no part (not a candidate, or alone in its query), and larger codes are
 slots. Rows keep their order, so that many tasks can share one matrix.
 
-Required gaps between scores: what a user may say, turned into numbers and checked.
-
 A separable margin asks for a gap s_i - s_j between rows i and j, which is an offset -s_i on the
 scores (the paper's section 1.4). A table of gaps M[k, l] between labels need not be separable.
-
-From labelled rows to one task of domination rank: candidates, weights, margins.
 """
 
 from __future__ import annotations
@@ -27,14 +23,6 @@ from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data.label_index import LabelIndex
 from rankine.data.query_index import QueryIndex
 from rankine.kernels.compile import jit
-from rankine.losses.domination import (
-    Levels,
-    build_levels,
-    check_margins,
-    resolve_margin,
-    resolve_table,
-)
-from rankine.rankers.checks import check_choice
 
 __all__ = [
     "LEVEL",
@@ -344,7 +332,11 @@ class TaskOptions:
     margin_table: Any = None
 
     def __post_init__(self) -> None:
-        check_choice("normalization", self.normalization, NORMALIZATIONS)
+        if self.normalization not in NORMALIZATIONS:
+            raise ParameterError(
+                f"normalization={self.normalization!r} is not one of {', '.join(NORMALIZATIONS)}",
+                fix="Choose one of them",
+            )
 
 
 def task_levels(
