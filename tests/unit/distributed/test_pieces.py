@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed_data import table, write_files
-from rankine.distributed.cuts import cut_file
+from rankine.distributed.pieces import cut_file
 
 import rankine
 import rankine.distributed as rd
