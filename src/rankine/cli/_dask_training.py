@@ -65,7 +65,7 @@ def _client(address: str) -> Iterator[Any]:
 def _grouped(paths: list[str], options: dict[str, Any], cluster: Cluster, *, resume: bool) -> str:
     """Path of the rows grouped by query; a resumed run takes the file of the first one."""
     from rankine.data.sources import find_sources
-    from rankine.distributed import partitions as repartition
+    from rankine.distributed import repartition
 
     first = find_sources(paths)[0].path
     folder = cluster.repartition_to

@@ -15,7 +15,8 @@ from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
 from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive
 from rankine.rankers.search_space import SCALE, Choice, Number
-from rankine.solvers.coordinate_descent import CoordinateDescent, DescentSettings, Penalty
+from rankine.solvers.coordinate_descent import CoordinateDescent, DescentSettings
+from rankine.solvers.problem import Penalty
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from rankine.rankers.checks import check_choice, check_count, check_positive, ch
 from rankine.rankers.path import Path, run_path
 from rankine.rankers.search_space import SCALE, Choice, Number
 from rankine.solvers.bundle import Bundle, solve_bundle
-from rankine.solvers.newton import solve_newton
+from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_rounded
 from rankine.solvers.problem import Problem, RowsProblem, coarsen
 
 if TYPE_CHECKING:
@@ -195,10 +195,16 @@ class RankSVM(BaseRanker):
 
     def _solver(self, problem: Problem) -> Callable[..., Solution]:
         """A function of l2, start, callbacks and tol that solves by asking the problem."""
+        known = pair_loss_named(self.loss, lifted=True)
         solve: Callable[..., Solution] = partial(solve_newton, problem)
-        if self.solver == "bundle" or not pair_loss_named(self.loss, lifted=True).smooth:
+        if self.solver == "bundle" or not (known.smooth or known.rounds):
             bundle = Bundle(problem.n_features, positive=self.positive)
             solve = partial(solve_bundle, problem, bundle=bundle)
+        elif not known.smooth and self.solver == "newton":
+            solve = partial(solve_rounded, problem)
+        elif not known.smooth:
+            bundle = Bundle(problem.n_features, positive=self.positive)
+            solve = partial(solve_nonsmooth, problem, bundle=bundle)
 
         def solver(
             l2: float,
@@ -249,11 +255,11 @@ class RankSVM(BaseRanker):
         """Values of l2, largest first, checked."""
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
-        pair_loss_named(self.loss, lifted=True)
         check_choice("solver", self.solver, SOLVERS)
-        if self.solver == "newton" and not pair_loss_named(self.loss, lifted=True).smooth:
+        known = pair_loss_named(self.loss, lifted=True)
+        if self.solver == "newton" and not (known.smooth or known.rounds):
             raise ParameterError(
-                f"solver='newton' needs a loss with curvature, and {self.loss!r} has none",
+                f"solver='newton' needs a smooth loss, and {self.loss!r} is none",
                 fix="Use solver='bundle' or 'auto', or loss='squared_hinge'",
             )
         if self.C is not None:
