@@ -36,7 +36,6 @@ class Cluster:
     partition_mb: Annotated[
         int, _dask("--partition-mb", help="About the memory of a partition.")
     ] = 64
-    rounds: Annotated[int, _dask("--rounds", help="Rounds of averaged passes (spd, elastic).")] = 10
     timeout: Annotated[
         float, _dask("--timeout", help="Seconds without a finished task that are an error.")
     ] = 600.0

@@ -39,7 +39,6 @@ def fit_parts(
             client=client,
             partition_bytes=cluster.partition_mb * 2**20,
             timeout=cluster.timeout,
-            rounds=cluster.rounds,
             **kept,
             **options,
         )

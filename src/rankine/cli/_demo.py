@@ -64,7 +64,7 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
         return now
 
     clock = time.perf_counter()
-    log = shop_log(n_queries, seed=seed)
+    log = shop_log(n_queries, random_state=seed)
     cut = int(0.8 * log.n_queries)
     train = log.take_queries(np.arange(cut))
     test = log.take_queries(np.arange(cut, log.n_queries))
@@ -80,7 +80,7 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     files["features"] = str(names)
     clock = lap("log", clock)
     ranker = rankine.SPDRanker(
-        scale="standard", lam=1e-3, random_state=seed, record_at=_RECORDED
+        scale="standard", l2=1e-3, random_state=seed, record_at=_RECORDED
     ).fit(train)
     clock = lap("training", clock)
     ranker.training_ |= {"fingerprint": train.fingerprint}

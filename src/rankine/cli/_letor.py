@@ -15,7 +15,7 @@ __all__ = ["fits_progress", "parse_rankers"]
 
 
 def parse_rankers(texts: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, list[Any]]]]:
-    """``spd:learner=romma,lam=1e-3`` as rankers and grids; what is set is not searched."""
+    """``spd:solver=romma,l2=1e-3`` as rankers and grids; what is set is not searched."""
     rankers: dict[str, Any] = {}
     grids: dict[str, dict[str, list[Any]]] = {}
     for text in texts:

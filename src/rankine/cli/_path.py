@@ -67,21 +67,19 @@ def walk_files(
     return result
 
 
-def one_pass_steps(
-    estimator: Any, optimizers: str | None, max_latency: str | None
-) -> dict[str, Any]:
+def one_pass_steps(estimator: Any, solvers: str | None, max_latency: str | None) -> dict[str, Any]:
     """Options of ``ElasticRanker.path`` that the paths of other rankers do not have."""
     from rankine.rankers.elastic import ElasticRanker
     from rankine.rankers.latency import parse_latency
 
     found: dict[str, Any] = {}
-    if optimizers is not None:
-        found["optimizers"] = tuple(part.strip() for part in optimizers.split(","))
+    if solvers is not None:
+        found["solvers"] = tuple(part.strip() for part in solvers.split(","))
     if max_latency is not None:
         found["max_latency"] = parse_latency(max_latency)
     if found and not isinstance(estimator, ElasticRanker):
         raise ParameterError(
-            "--optimizers and --max-latency belong to one-pass learning",
+            "--solvers and --max-latency belong to one-pass learning",
             fix="Use --ranker elastic",
         )
     return found
@@ -93,8 +91,8 @@ def path_table(result: dict[str, Any]) -> Any:
 
     table = Table(box=None, pad_edge=False)
     quality = result["metric"] if result["measured"] else "loss"
-    one_pass = "optimizer" in result["steps"][0]
-    first, last = ("optimizer", "ms an item") if one_pass else ("", "gap")
+    one_pass = "solver" in result["steps"][0]
+    first, last = ("solver", "ms an item") if one_pass else ("", "gap")
     for name in ("", first, "l1", "weights", quality, last, "seconds"):
         table.add_column(name, justify="right")
     for k, step in enumerate(result["steps"]):
@@ -102,7 +100,7 @@ def path_table(result: dict[str, Any]) -> Any:
         shown = f"{step['latency_ms']:.2g}" if one_pass else "" if gap is None else f"{gap:.1e}"
         table.add_row(
             "*" if k == result["best"] else "",
-            step.get("optimizer", ""),
+            step.get("solver", ""),
             f"{step['l1']:.4g}",
             f"{step['nonzeros']:,}",
             f"{step[quality]:.4f}",

@@ -11,12 +11,12 @@ __all__ = ["make_ranker", "parse_settings"]
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """``["lam=1e-3", "learner=romma"]`` as a mapping; values are JSON where they can be."""
+    """``["l2=1e-3", "solver=romma"]`` as a mapping; values are JSON where they can be."""
     settings = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
-            raise ParameterError(f"--set {pair!r} is not name=value", fix="Write --set lam=1e-3")
+            raise ParameterError(f"--set {pair!r} is not name=value", fix="Write --set l2=1e-3")
         settings[name.strip()] = read_value(text.strip())
     return settings
 

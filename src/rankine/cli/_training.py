@@ -26,7 +26,6 @@ class Run:
     valid: str | None
     warm_start: str | None
     stream: bool
-    passes: int
     checkpoints: dict[str, Any] = field(default_factory=dict)
 
     def start(self) -> LinearModel | None:
@@ -100,7 +99,6 @@ def train_log(
             paths,
             **log.options(),
             warm_start=run.start(),
-            passes=run.passes,
             callbacks=callbacks,
             **run.checkpoints,
             **reading,
@@ -133,7 +131,7 @@ def _fit_stream(
                 f"{type(estimator).__name__} has no {option} on streams",
                 fix=f"Leave out {option}, or use the elastic ranker",
             )
-    estimator.fit_stream(scan, passes=run.passes, callbacks=callbacks, **asked)
+    estimator.fit_stream(scan, callbacks=callbacks, **asked)
 
 
 def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Search:
         _search("--space", help="Narrow the search: name=low..high[:log] or name=a,b,c."),
     ] = None
     set_: Annotated[list[str] | None, _search("--set", help="Fix a parameter: name=value.")] = None
-    max_weights: Annotated[int | None, _search("--max-weights", help="Most non-zero weights.")] = (
+    max_nonzero: Annotated[int | None, _search("--max-nonzero", help="Most non-zero weights.")] = (
         None
     )
     max_latency: Annotated[
@@ -57,7 +57,7 @@ class Search:
             "time_column": self.time_column,
             "space": read_space(self.space or []),
             "parameters": parse_settings(self.set_ or []),
-            "max_weights": self.max_weights,
+            "max_nonzero": self.max_nonzero,
             "max_latency": None if self.max_latency is None else parse_latency(self.max_latency),
             "acquisition": self.acquisition,
             "pruner": self.pruner,
@@ -66,7 +66,7 @@ class Search:
 
 
 def read_space(pairs: list[str]) -> dict[str, str]:
-    """``["lam=1e-6..1e-2:log"]`` as a mapping."""
+    """``["l2=1e-6..1e-2:log"]`` as a mapping."""
     from rankine.core.errors import ParameterError
 
     space = {}
@@ -74,7 +74,7 @@ def read_space(pairs: list[str]) -> dict[str, str]:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip() or not text.strip():
             raise ParameterError(
-                f"--space {pair!r} is not name=range", fix="Write --space lam=1e-6..1e-2:log"
+                f"--space {pair!r} is not name=range", fix="Write --space l2=1e-6..1e-2:log"
             )
         space[name.strip()] = text.strip()
     return space

@@ -22,7 +22,7 @@ def warm_parts(rankers: list[str]) -> Iterator[tuple[str, Callable[[], object]]]
     from rankine.rankers.registry import ranker_class
     from rankine.serve.warm import compile_kernels
 
-    data = shop_log(12, seed=1, list_length=8)
+    data = shop_log(12, random_state=1, list_length=8)
     text = b"1 qid:1 1:0.5 2:1 # a\n0 qid:1 2:0.25 # b\n"
     yield "reader", lambda: rankine.load(io.BytesIO(text))
 

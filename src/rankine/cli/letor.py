@@ -16,7 +16,7 @@ _EPILOG = """
 
   rankine letor OHSUMED --ranker ranksvm --ranker spd
 
-  rankine letor OHSUMED MQ2008 --ranker ranksvm --ranker spd:learner=romma --baselines published
+  rankine letor OHSUMED MQ2008 --ranker ranksvm --ranker spd:solver=romma --baselines published
 
   rankine letor MSLR-WEB10K --ranker least-squares --script mslr --metric ndcg@10 --latex
 """
@@ -36,7 +36,7 @@ def letor(
         typer.Option(
             "--ranker",
             "-r",
-            help="Ranker, repeatable; parameters after a colon: spd:learner=romma,lam=1e-3.",
+            help="Ranker, repeatable; parameters after a colon: spd:solver=romma,l2=1e-3.",
         ),
     ],
     metric: Annotated[

@@ -19,9 +19,9 @@ _EPILOG = """
 
   rankine path train.txt --valid vali.txt --max-nonzero 50 --out small.rankine
 
-  rankine path train.txt --set l2=0.1 --steps 50 --min-ratio 0.001 --json
+  rankine path train.txt --set l2=0.1 --n-steps 50 --min-ratio 0.001 --json
 
-  rankine path log.txt --ranker elastic --valid vali.txt --optimizers rda,psgd --steps 10 \\
+  rankine path log.txt --ranker elastic --valid vali.txt --solvers rda,psgd --n-steps 10 \\
     --max-latency 0.009ms --out fast.rankine
 """
 
@@ -37,14 +37,14 @@ def path(
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
     scale: Annotated[str, typer.Option(help="none, standard, maxabs or query.")] = "none",
-    steps: Annotated[int, typer.Option(help="Number of values of l1.")] = 30,
+    n_steps: Annotated[int, typer.Option(help="Number of values of l1.")] = 30,
     min_ratio: Annotated[
         float, typer.Option(help="Smallest l1, as a share of the smallest that gives no weights.")
     ] = 0.01,
     max_nonzero: Annotated[
         int | None, typer.Option(help="End the path before models with more weights.")
     ] = None,
-    optimizers: Annotated[
+    solvers: Annotated[
         str | None, typer.Option(help="elastic: which of rda, fobos, psgd, tgd; comma-separated.")
     ] = None,
     max_latency: Annotated[
@@ -73,10 +73,10 @@ def path(
         options,
         valid=valid,
         steps={
-            "n_steps": steps,
+            "n_steps": n_steps,
             "min_ratio": min_ratio,
             "max_nonzero": max_nonzero,
-            **one_pass_steps(estimator, optimizers, max_latency),
+            **one_pass_steps(estimator, solvers, max_latency),
         },
         out=out,
         plot=plot,

@@ -20,9 +20,9 @@ _EPILOG = """
   rankine tune train.txt --valid vali.txt --ranker ranksvm --metric ndcg@10 --out model.rankine
 
   rankine tune log.parquet --split time:0.8,0.1,0.1 --time-column day --columns day \\
-      --ranker elastic --max-weights 500 --trials 50 --study study.db --out model.rankine
+      --ranker elastic --max-nonzero 500 --trials 50 --study study.db --out model.rankine
 
-  rankine tune train.txt --ranker spd --folds 5 --space lam=1e-6..1e-2 --space scale=none,standard
+  rankine tune train.txt --ranker spd --folds 5 --space l2=1e-6..1e-2 --space scale=none,standard
 
   The same command again goes on where a study stopped; two at once share the work.
 """
@@ -68,7 +68,7 @@ def tune(
         ranker=ranker,
         metric=metric,
         trials=trials,
-        seed=seed,
+        random_state=seed,
         **search.options(),
     )
     save_report(report, found)

@@ -91,7 +91,7 @@ def cross_validate(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 3))
     >>> data = Dataset.from_arrays(X, (X[:, 0] > 0).astype(int), np.repeat(np.arange(30), 10))
-    >>> result = cross_validate(SPDRanker(n_iter=5000, random_state=0), data, cv=3)
+    >>> result = cross_validate(SPDRanker(n_steps=5000, random_state=0), data, cv=3)
     >>> result.values.shape, bool(result.mean > 0.9)
     ((30,), True)
     """

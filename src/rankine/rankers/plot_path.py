@@ -62,7 +62,7 @@ def plot_path(path: RegularizationPath, ax: Any = None) -> Any:
 
 
 def path_curves(path: RegularizationPath) -> list[tuple[str | None, RegularizationPath]]:
-    """One curve, or one for each optimiser where there are several."""
+    """One curve, or one for each solver where there are several."""
     several = getattr(path, "curves", None)
     return [(None, path)] if several is None else list(several().items())
 

@@ -104,12 +104,12 @@ def _body(path: RegularizationPath, name: str, best: int) -> Html:
 
 def _steps(path: RegularizationPath, name: str, best: int) -> Html:
     records = path.records()
-    one_pass = "optimizer" in records[0]
-    header = [*(["optimizer"] if one_pass else []), "l1", "weights", name, "seconds"]
+    one_pass = "solver" in records[0]
+    header = [*(["solver"] if one_pass else []), "l1", "weights", name, "seconds"]
     quality = path.metric if path.measured else "loss"
     rows = [
         [
-            *([record["optimizer"]] if one_pass else []),
+            *([record["solver"]] if one_pass else []),
             f"{record['l1']:.4g}",
             count(record["nonzeros"]),
             number(record[quality]),

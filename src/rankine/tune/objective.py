@@ -33,25 +33,25 @@ class Limits:
 
     Attributes
     ----------
-    max_weights
+    max_nonzero
         Most non-zero weights.
     max_latency
         Most milliseconds to score an item, as measured on this machine.
     """
 
-    max_weights: int | None = None
+    max_nonzero: int | None = None
     max_latency: float | None = None
 
     def __post_init__(self) -> None:
-        if self.max_weights is not None:
-            check_count("max_weights", self.max_weights)
+        if self.max_nonzero is not None:
+            check_count("max_nonzero", self.max_nonzero)
         if self.max_latency is not None:
             check_positive("max_latency", self.max_latency)
 
     def costs(self, coef: NDArray[np.float64], data: Dataset) -> dict[str, float]:
         """What a model costs, of what is limited."""
         found: dict[str, float] = {}
-        if self.max_weights is not None:
+        if self.max_nonzero is not None:
             found["weights"] = float(np.count_nonzero(coef))
         if self.max_latency is not None:
             found["latency"] = scoring_latency(coef, data)
@@ -59,7 +59,7 @@ class Limits:
 
     def excess(self, costs: dict[str, float]) -> dict[str, float]:
         """Logarithm of cost over limit: at most 0 where the limit is kept."""
-        limits = {"weights": self.max_weights, "latency": self.max_latency}
+        limits = {"weights": self.max_nonzero, "latency": self.max_latency}
         return {
             name: float(np.log(max(cost, _LEAST[name]) / float(limits[name] or 1.0)))
             for name, cost in costs.items()

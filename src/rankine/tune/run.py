@@ -56,9 +56,9 @@ def tune(
     time_column: str | None = None,
     space: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
-    seed: int = 0,
+    random_state: int = 0,
     acquisition: str = "thompson",
-    max_weights: int | None = None,
+    max_nonzero: int | None = None,
     max_latency: float | None = None,
     workers: int = 1,
     pruner: str = "gain",
@@ -89,11 +89,11 @@ def tune(
         (low, high) or a list.
     parameters
         Parameters that are not searched.
-    seed
+    random_state
         Of the search, the folds and the rankers.
     acquisition
         ``"thompson"`` or ``"ei"``.
-    max_weights, max_latency
+    max_nonzero, max_latency
         Only models with at most so many non-zero weights, or milliseconds to score an item.
     workers
         Trials that run at the same time, on the same data in memory. Further processes may work
@@ -122,10 +122,10 @@ def tune(
     chosen = parse_metric(metric)
     train = _load(data)
     held = None if valid is None else _load(valid, train.n_features)
-    candidates = _candidates(ranker, str(chosen), seed, workers)
+    candidates = _candidates(ranker, str(chosen), random_state, workers)
     searched = Space(candidates, space, parameters)
-    parts = make_parts(train, held, folds, split, time_column, seed)
-    limits = Limits(max_weights, max_latency)
+    parts = make_parts(train, held, folds, split, time_column, random_state)
+    limits = Limits(max_nonzero, max_latency)
     about = {
         "data": data_digest(train),
         "validation": None if held is None else data_digest(held),
@@ -133,11 +133,11 @@ def tune(
         "metric": str(chosen),
         "rankers": {name: _plain(one) for name, one in candidates.items()},
         "space": searched.describe(),
-        "limits": [max_weights, max_latency],
-        "seed": seed,
+        "limits": [max_nonzero, max_latency],
+        "seed": random_state,
     }
     sampler = ThompsonSampler(
-        seed=seed,
+        seed=random_state,
         acquisition=acquisition,
         search_space=searched.distributions(),
         active=searched.active,
@@ -310,7 +310,7 @@ def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any
         )
     raise ParameterError(
         f"none of {len(trials)} trials keeps the limits "
-        f"(max_weights={objective.limits.max_weights}, "
+        f"(max_nonzero={objective.limits.max_nonzero}, "
         f"max_latency={_milliseconds(objective.limits.max_latency)})",
         fix="Raise the limits, allow more trials, or choose a ranker with an l1 penalty",
     )

@@ -1,7 +1,7 @@
 """The search space of one ranker, or of several at once.
 
 Parameters of a single ranker keep their names; with several (``--ranker auto``) the choice of the
-ranker is a parameter too, and the others are called ``spd.lam``, ``elastic.eta0`` ...
+ranker is a parameter too, and the others are called ``spd.l2``, ``elastic.eta0`` ...
 """
 
 from __future__ import annotations

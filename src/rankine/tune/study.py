@@ -165,7 +165,7 @@ def _void(trial: Any) -> bool:
 
 
 def _flat(about: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with names like ``"space.lam"``."""
+    """Nested mappings as one, with names like ``"space.l2"``."""
     found: dict[str, Any] = {}
     for key, value in about.items():
         inner = _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {}
