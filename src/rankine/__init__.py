@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from rankine.evaluation.cross_validation import cross_validate
     from rankine.model import LinearModel, ModelBundle
     from rankine.rankers.domination import DominationRanker
-    from rankine.rankers.domination_path import domination_path
+    from rankine.rankers.domination import domination_path
     from rankine.rankers.elastic import ElasticRanker
     from rankine.rankers.least_squares import LeastSquaresRanker
-    from rankine.rankers.pairs import sample_pairs
+    from rankine.samplers.pairs import sample_pairs
     from rankine.rankers.ranksvm import RankSVM
     from rankine.rankers.spd import SPDRanker
     from rankine.rankers.topics import fit_topics
@@ -42,13 +42,13 @@ _PUBLIC = {
     "Scorer": "rankine.scoring",
     "compare": "rankine.evaluation.compare",
     "cross_validate": "rankine.evaluation.cross_validation",
-    "domination_path": "rankine.rankers.domination_path",
+    "domination_path": "rankine.rankers.domination",
     "fit_topics": "rankine.rankers.topics",
     "load": "rankine.data.open",
     "metrics": "rankine.metrics",
     "plot": "rankine.plot",
     "report": "rankine.report",
-    "sample_pairs": "rankine.rankers.pairs",
+    "sample_pairs": "rankine.samplers.pairs",
     "scan": "rankine.data.open",
     "tune": "rankine.tune",
 }

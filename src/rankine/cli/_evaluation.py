@@ -48,7 +48,7 @@ def evaluate_model(
         parse_metric,
         random_expectation,
     )
-    from rankine.rankers.apply import read_for
+    from rankine.logs.scan import read_for
     from rankine.transforms.apply import score_dataset
 
     model = rankine.LinearModel.load(path)

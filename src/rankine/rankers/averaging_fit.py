@@ -9,7 +9,7 @@ import numpy as np
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.distributed.measure import RawRecipe
 from rankine.rankers.averaging import PassRecipe, pair_shares
-from rankine.rankers.checks import count_passes
+from rankine.core.checks import count_passes
 from rankine.rankers.spd_parts import check_spd
 from rankine.solvers.base import Solution, require_finite
 from rankine.solvers.progressive import Progressive

@@ -19,7 +19,7 @@ from rankine.losses.domination import (
     resolve_margin,
     resolve_table,
 )
-from rankine.rankers.checks import check_choice
+from rankine.core.checks import check_choice
 
 __all__ = ["NORMALIZATIONS", "TaskOptions", "task_levels"]
 

@@ -19,7 +19,7 @@ from rankine.kernels.gains import (
 )
 from rankine.losses import Hinge, Logistic
 from rankine.losses.lambda_weighted import LambdaWeighted, Pointwise, PointwiseSquared
-from rankine.rankers.propensity import inverse_propensity, position_weights
+from rankine.logs.propensity import inverse_propensity, position_weights
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError
 from rankine.kernels.compile import jit
-from rankine.rankers.pairs import draw_span
+from rankine.samplers.pairs import draw_span
 from rankine.rankers.spd import SPDRanker
 from rankine.rankers.spd_parts import make_sampler
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from rankine.data.dataset import Dataset
 from rankine.metrics import Metric, evaluate_on
-from rankine.rankers.checks import check_count, check_positive
-from rankine.rankers.latency import scoring_latency
+from rankine.core.checks import check_count, check_positive
+from rankine.scoring.latency import scoring_latency
 from rankine.transforms.scaling import Scaling, fit_scaling
 from rankine.tune.extra import import_optuna
 from rankine.tune.gain_pruner import GainPruner

@@ -9,7 +9,7 @@ import numpy as np
 import rankine
 import rankine.tune.run
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.search_space import Choice, Number
+from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from rankine import Dataset, ElasticRanker
 from rankine.core.errors import ParameterError
-from rankine.rankers.latency import parse_latency, scoring_latency
+from rankine.scoring.latency import parse_latency, scoring_latency
 
 
 def lists(seed, count=150, d=20):

@@ -9,7 +9,7 @@ import pytest
 
 from rankine import Dataset, ElasticRanker
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.rankers.propensity import (
+from rankine.logs.propensity import (
     estimate_propensity,
     inverse_propensity,
     position_weights,

@@ -6,7 +6,7 @@ import numpy as np
 
 import rankine
 from rankine import Dataset, ElasticRanker
-from rankine.rankers.trace import MAX_RECORDS, packed_trace
+from rankine.rankers.provenance import MAX_RECORDS, packed_trace
 from unit.report.report_cases import random_data, shop
 
 

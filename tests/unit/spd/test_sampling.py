@@ -9,7 +9,7 @@ from slow_pairs import pair_weights
 
 import rankine
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.rankers.pairs import draw_span
+from rankine.samplers.pairs import draw_span
 from rankine.rankers.spd import SPDRanker
 from rankine.rankers.spd_parts import make_sampler
 

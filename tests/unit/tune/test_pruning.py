@@ -12,7 +12,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 import rankine
 from rankine.core.errors import ParameterError
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.search_space import Number
+from rankine.rankers.registry import Number
 from rankine.solvers.base import Progress, Solution, notify
 from rankine.tune.gain_pruner import GainPruner, make_pruner
 from rankine.tune.thompson import SO_FAR

@@ -7,7 +7,7 @@ from rankine import ElasticRanker, RankSVM, SPDRanker
 from rankine.core.errors import ParameterError
 from rankine.rankers import elastic_specs, ranksvm
 from rankine.rankers.registry import RANKERS, ranker_class
-from rankine.rankers.search_space import Choice, Number
+from rankine.rankers.registry import Choice, Number
 from rankine.tune.spaces import Space, read_dimension
 
 

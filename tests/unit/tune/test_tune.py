@@ -17,7 +17,7 @@ from rankine.core.errors import (
     ParameterError,
 )
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.search_space import Choice, Number
+from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution
 from rankine.tune.objective import Limits
 from rankine.tune.parts import data_digest, make_parts
