@@ -18,9 +18,9 @@ from benchmarks.machine import save
 from benchmarks.partitions import WORKERS, true_weights, write_rows
 from benchmarks.timing import cpu_seconds, repeated
 from rankine.distributed.connect import connect
-from rankine.distributed.pair_parts import RiskRecipe, SquaresRecipe
-from rankine.solvers.pair_laplacian import PairLaplacian
-from rankine.solvers.pair_queries import PairQueries
+from rankine.distributed.recipes import RiskRecipe, SquaresRecipe
+from rankine.losses.pair_queries import PairQueries
+from rankine.losses.squared import PairLaplacian
 from rankine.transforms.scaling import Scaling
 
 

@@ -27,11 +27,10 @@ import pyarrow.parquet as pq
 import rankine.distributed as rd
 from benchmarks.machine import save
 from rankine import LeastSquaresRanker, RankSVM
-from rankine.distributed.answer import Answer
 from rankine.distributed.connect import connect
-from rankine.distributed.measure import RawRecipe
-from rankine.distributed.pair_parts import RiskRecipe
-from rankine.solvers.pair_queries import PairTotals
+from rankine.distributed.recipes import RawRecipe, RiskRecipe
+from rankine.distributed.team import Answer
+from rankine.losses.pair_queries import PairTotals
 from rankine.transforms.scaling import Scaling
 
 WIDTH = 100

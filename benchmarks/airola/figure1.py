@@ -10,9 +10,9 @@ from benchmarks.airola.utilities import LAM, SEED, TOL, distinct, generated, reu
 from benchmarks.papers import table
 from benchmarks.timing import cpu_seconds, exponent, repeated
 from rankine import Dataset, RankSVM
+from rankine.losses.active_pairs import HingeRisk
+from rankine.losses.pair_queries import PairQueries, pair_scale
 from rankine.metrics import evaluate
-from rankine.solvers.pair_queries import PairQueries, pair_scale
-from rankine.solvers.pair_risk import HingeRisk
 
 TITLE = "Figure 1: oracle, training time and test error against rows"
 QUICK = {"largest": 8_000, "test": 2_000, "reuters_test": 4_000, "patience": 0.3}

@@ -14,8 +14,8 @@ from rankine import Dataset, RankSVM, SPDRanker
 from rankine.core.errors import DivergenceError
 from rankine.evaluation.letor_folds import Fold
 from rankine.losses import Hinge
+from rankine.losses.all_pairs import BY_QUERIES, mean_pair_loss
 from rankine.metrics import evaluate
-from rankine.solvers.pair_mean import BY_QUERIES, mean_pair_loss
 
 TITLE = "Figure 2: objective against steps"
 QUICK = {"steps": 10**5, "longest": 10**5, "seeds": [1]}

@@ -19,7 +19,7 @@ from rankine.core.checks import (
 )
 from rankine.core.errors import ParameterError
 from rankine.data.column_storage import column_storage, is_column_storage
-from rankine.losses.domination import TaskOptions, domination_descent, restart, task_levels
+from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Capabilities, Outcome, Task, Watch, warn_unfinished
 from rankine.rankers.path import RegularizationPath, Step, check_steps
@@ -29,7 +29,7 @@ from rankine.solvers.base import Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,
     PathPoint,
-    Settings,
+    DescentSettings,
     l1_grid,
     points_within,
     walk,
@@ -213,7 +213,7 @@ class DominationRanker(BaseRanker):
 
         def solve(start: NDArray[np.float64] | None, watch: Watch) -> Solution:
             if start is not None:
-                restart(descent, start)
+                descent.restart(start)
             first = slopes if start is None else None
             penalty = Penalty(self.l1_, float(self.l2))
             return descent.solve(penalty, settings, watch.callbacks, first)
@@ -222,20 +222,24 @@ class DominationRanker(BaseRanker):
 
     def _solve_partitions(self, task: Task) -> Outcome:
         """The same objective by a batch method, which partitions can answer."""
-        from rankine.distributed.recipes import domination_problem_on
-        from rankine.solvers.quasi_newton import solve_prox_quasi_newton
+        from rankine.distributed.recipes import domination_problem
+        from rankine.solvers.quasi_newton import solve_quasi_newton
 
         source = task.source
-        self._check_partitions(source)
-        problem = domination_problem_on(
-            source.team, self.task_options(), scaling=task.scaling, n_features=source.n_features
+        if self.max_nonzero is not None:
+            raise ParameterError(
+                "max_nonzero walks down a path of models and needs the rows in memory",
+                fix="Choose l1, or train on a sample that fits",
+            )
+        problem = domination_problem(
+            source.team, task.scaling, source.n_features, self.task_options()
         )
         zero = np.zeros(source.n_features)
         at_zero, slopes = problem.value_and_gradient(zero)
         self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
         self.l1_ = self.resolve_l1(self.l1_max_, self.l1)
         return task.run(
-            lambda start, watch: solve_prox_quasi_newton(
+            lambda start, watch: solve_quasi_newton(
                 problem,
                 Penalty(self.l1_, float(self.l2)),
                 zero if start is None else start,
@@ -247,32 +251,8 @@ class DominationRanker(BaseRanker):
             )
         )
 
-    def _check_partitions(self, source: Any) -> None:
-        """Refuse what belongs to rows in memory."""
-        from rankine.distributed.recipes import RawRecipe
-
-        if self.max_nonzero is not None:
-            raise ParameterError(
-                "max_nonzero walks down a path of models and needs the rows in memory",
-                fix="Choose l1, or train on a sample that fits",
-            )
-        if not (self.margin is None or isinstance(self.margin, str) or np.isscalar(self.margin)):
-            raise ParameterError(
-                "margin as a function or an array belongs to rows in memory",
-                fix="Pass a number, or the name of a column of the files (columns=[...])",
-            )
-        if self.margin_table is None:
-            return
-        size = len(np.asarray(self.margin_table))
-        ranges = source.team(RawRecipe()).each("label_range")
-        if any(low < 0 or high >= size or not whole for low, high, whole in ranges):
-            raise ParameterError(
-                f"margin_table on partitions needs the labels 0 to {size - 1}",
-                fix="Store labels that number the rows of the table",
-            )
-
     def _best_within(
-        self, descent: CoordinateDescent, settings: Settings, watch: Watch
+        self, descent: CoordinateDescent, settings: DescentSettings, watch: Watch
     ) -> Solution:
         """The best model with at most ``max_nonzero`` features; w = 0 when no other is so small.
 
@@ -292,7 +272,7 @@ class DominationRanker(BaseRanker):
             if stop:
                 break
         if best is None:
-            restart(descent, np.zeros(len(descent.w)))
+            descent.restart(np.zeros(len(descent.w)))
             self.l1_ = self.l1_max_
             return descent.solve(Penalty(self.l1_max_, l2), settings)
         self.l1_ = best.l1
@@ -388,7 +368,7 @@ class DominationRanker(BaseRanker):
             columns=data.columns,
             labels=data.labels,
         )
-        return domination_descent(column_storage(data.X)[0], levels)
+        return CoordinateDescent(DominationRisk(levels), column_storage(data.X)[0])
 
     def _dataset(
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, *, reset: bool
@@ -414,10 +394,10 @@ class DominationRanker(BaseRanker):
         """What the parameters say about the loss, checked."""
         return TaskOptions(self.normalization, self.margin, self.margin_scale, self.margin_table)
 
-    def solver_settings(self, seed: int, threads: int | None = None) -> Settings:
+    def solver_settings(self, seed: int, threads: int | None = None) -> DescentSettings:
         """What the parameters say about the descent, checked."""
         self._check()
-        return Settings(
+        return DescentSettings(
             float(self.tol),
             int(self.max_iter),
             self.curvature == "paper",

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ElasticRanker"]
 
-#: Passes over partitions where none are asked for: see ``SPDRanker``.
-PARTITION_PASSES = 10
 #: FOBOS and TGD compare l1 with a step and not with the mean gradient: more of it is needed.
 STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
 #: Lists of the first block that set the top of a path's grid.
@@ -209,7 +207,7 @@ class ElasticRanker(BaseRanker):
         if self.max_nonzero is not None:
             check_count("max_nonzero", self.max_nonzero)
         self._objective()
-        self._update(started=False)
+        make_update(self.solver, **self._update_options())
 
     def _solve(self, task: Task) -> Outcome:
         if task.kind == "partitions":
@@ -250,22 +248,22 @@ class ElasticRanker(BaseRanker):
         self, task: Task, start: NDArray[np.float64] | None, watch: Watch
     ) -> Solution:
         """A pass over every partition, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import list_rounds
+        from rankine.distributed.recipes import PASSES, average_lists
 
         source = task.source
         self.__dict__.pop("_run", None)
-        solution = list_rounds(
+        solution = average_lists(
             source.team,
-            update=self._update(started=False),
-            update_from=self._update(started=True),
+            task.scaling,
+            source.n_features,
+            update=self.solver,
+            options=self._update_options(),
             objective=self._objective(),
             batch_lists=int(self.batch_lists),
             metric=self.metric,
-            seed=task.seed,
-            n_passes=count_passes(self.n_passes, PARTITION_PASSES),
             n_lists=source.measured.queries,
-            scaling=task.scaling,
-            n_features=source.n_features,
+            n_passes=count_passes(self.n_passes, PASSES),
+            seed=task.seed,
             start=start,
             max_nonzero=self.max_nonzero,
             callbacks=watch.callbacks,
@@ -297,19 +295,17 @@ class ElasticRanker(BaseRanker):
             max_weight=self.max_weight,
         )
 
-    def _update(self, *, started: bool) -> Any:
-        """The update of the solver; ``started`` when it continues from given weights."""
-        return make_update(
-            self.solver,
-            eta0=self.eta0,
-            power=self.power,
-            l1=self.l1,
-            l2=self.l2,
-            theta=self.theta,
-            prune_every=self.prune_every,
-            adaptive=self.adaptive,
-            started=started,
-        )
+    def _update_options(self) -> dict[str, Any]:
+        """What the update of the solver is made from."""
+        return {
+            "eta0": self.eta0,
+            "power": self.power,
+            "l1": self.l1,
+            "l2": self.l2,
+            "theta": self.theta,
+            "prune_every": self.prune_every,
+            "adaptive": self.adaptive,
+        }
 
     def _learner(
         self,
@@ -319,7 +315,7 @@ class ElasticRanker(BaseRanker):
         steps_seen: int = 0,
     ) -> OnePassLearner:
         return OnePassLearner(
-            self._update(started=start is not None),
+            make_update(self.solver, **self._update_options(), started=start is not None),
             self._objective(),
             n_features,
             int(self.batch_lists),

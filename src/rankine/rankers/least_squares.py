@@ -211,7 +211,7 @@ class LeastSquaresRanker(BaseRanker):
                 threads=self.n_threads,
             )
             return RowsProblem.of(source.data, squares, self.n_threads)
-        from rankine.distributed.recipes import square_problem_on
+        from rankine.distributed.recipes import square_problem
 
         for name, value in (("solver", "sgd"), ("curvature", "online")):
             if getattr(self, name) == value:
@@ -219,12 +219,12 @@ class LeastSquaresRanker(BaseRanker):
                     f"{name}={value!r} draws queries one by one and cannot use partitions",
                     fix="Use solver='cg', or 'egdm' with curvature='lanczos'",
                 )
-        return square_problem_on(
+        return square_problem(
             source.team,
+            task.scaling,
+            source.n_features,
             normalization=self.normalization,
             pairs=self.pairs,
-            scaling=task.scaling,
-            n_features=source.n_features,
         )
 
     def _solve_one(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankine.core.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.core.errors import ParameterError
-from rankine.losses import lifted, pair_losses
+from rankine.losses.base import pair_loss_named, pair_losses
 from rankine.losses.pair_queries import NORMALIZATIONS, PairQueries, pair_risk
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Capabilities, Outcome, Task
@@ -162,7 +162,7 @@ class RankSVM(BaseRanker):
         check_choice("solver", self.solver, SOLVERS)
         check_choice("normalization", self.normalization, NORMALIZATIONS)
         check_choice("oracle", self.oracle, ORACLES)
-        if self.solver == "newton" and not lifted(self.loss).smooth:
+        if self.solver == "newton" and not pair_loss_named(self.loss, lifted=True).smooth:
             raise ParameterError(
                 f"solver='newton' needs a loss with curvature, and {self.loss!r} has none",
                 fix="Use solver='bundle' or 'auto', or loss='squared_hinge'",
@@ -178,15 +178,15 @@ class RankSVM(BaseRanker):
     def _solve(self, task: Task) -> Outcome:
         l2s, source = self._strengths(), task.source
         if task.kind == "partitions":
-            from rankine.distributed.recipes import pair_problem_on
+            from rankine.distributed.recipes import pair_problem
 
-            problem = pair_problem_on(
+            problem: Problem = pair_problem(
                 source.team,
+                task.scaling,
+                source.n_features,
                 loss=self.loss,
                 normalization=self.normalization,
                 counting=self.oracle,
-                scaling=task.scaling,
-                n_features=source.n_features,
             )
         else:
             problem = self._problem(source.data, source.query_weight)
@@ -216,7 +216,7 @@ class RankSVM(BaseRanker):
     def _solver(self, problem: Problem) -> _Solver:
         """How this problem is solved; cuts of the bundle method serve every l2."""
         solve: Callable[..., Solution] = partial(solve_newton, problem)
-        if self.solver == "bundle" or not lifted(self.loss).smooth:
+        if self.solver == "bundle" or not pair_loss_named(self.loss, lifted=True).smooth:
             bundle = Bundle(problem.n_features, positive=self.positive)
             solve = partial(solve_bundle, problem, bundle=bundle)
 

@@ -30,12 +30,12 @@ from rankine.samplers.pair_index import query_shares
 from rankine.solvers.base import Solution, require_finite
 from rankine.solvers.pair_sgd import PairPlan, Span, run_phase, solve_pairs
 from rankine.solvers.pair_steps import (
-    GradientStep,
     PassiveAggressiveStep,
     PerceptronStep,
     RommaStep,
     ScaledVector,
     average_of,
+    gradient_step,
     new_vector,
 )
 
@@ -59,9 +59,6 @@ _OWN_LOSS = ("passive_aggressive", "romma", "logistic", "hybrid", "perceptron", 
 _NO_TIES = ("romma", "perceptron", "margin_perceptron")
 #: Reports spread over a run: enough for a progress bar and early stopping.
 REPORTS = 20
-#: Passes over partitions where none are asked for: the mean of weights that saw a part of the
-#: data each needs more than one to come near a pass over all of it.
-PARTITION_PASSES = 10
 
 
 class SPDRanker(BaseRanker):
@@ -252,7 +249,7 @@ class SPDRanker(BaseRanker):
         taken = task.steps_seen
         spans = self._spans_of_rows if task.kind == "memory" else self._spans_of_stream
         drawn = spans(task.source, taken)
-        phases = self._plan().phases(self.n_steps, taken, warm=task.start is not None)
+        phases = self._plan().phases(int(self.n_steps), taken, warm=task.start is not None)
         reports = {taken + self.n_steps * k // REPORTS for k in range(1, REPORTS + 1)}
         outcome = task.run(
             lambda start, watch: solve_pairs(
@@ -273,21 +270,21 @@ class SPDRanker(BaseRanker):
         self, task: Task, start: NDArray[np.float64] | None, watch: Watch
     ) -> Solution:
         """Steps on every partition by its share, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import pair_rounds
+        from rankine.distributed.recipes import PASSES, average_pairs
 
         self.record_ = []
         source = task.source
-        return pair_rounds(
+        return average_pairs(
             source.team,
-            plan=self._plan(),
-            n_steps=self.n_steps,
+            task.scaling,
+            source.n_features,
+            self._plan(),
+            n_steps=int(self.n_steps),
             sampling=self.sampling,
             ties=self.ties == "zero",
-            max_trials=self.max_trials,
+            max_trials=int(self.max_trials),
+            n_passes=count_passes(self.n_passes, PASSES),
             seed=task.seed,
-            n_passes=count_passes(self.n_passes, PARTITION_PASSES),
-            scaling=task.scaling,
-            n_features=source.n_features,
             start=start,
             callbacks=watch.callbacks,
         )
@@ -302,7 +299,7 @@ class SPDRanker(BaseRanker):
             self._average_from = taken + self.n_steps // 2
         w = self._vector
         (span,) = self._spans_of_rows(task.source, taken)
-        for phase in self._plan().phases(self.n_steps, taken, warm=False):
+        for phase in self._plan().phases(int(self.n_steps), taken, warm=False):
             counted = replace(
                 phase, average_from=self._average_from if self.average else phase.stop
             )
@@ -324,7 +321,7 @@ class SPDRanker(BaseRanker):
         inverse = float(self.schedule_c) if self.schedule == "inverse" else 0.0
         l2 = float(self.l2)
         if name in ("pegasos", "sgd_svm", "logistic"):
-            return GradientStep(self._loss(), l2, name == "pegasos", inverse)
+            return gradient_step(self._loss(), l2, project=name == "pegasos", inverse=inverse)
         if name == "passive_aggressive":
             return PassiveAggressiveStep(float(self.aggressiveness))
         if name == "romma":

@@ -23,7 +23,7 @@ from rankine.data.query_index import QueryIndex
 from rankine.kernels.columns import Columns
 from rankine.kernels.random import resolve_seed
 from rankine.kernels.shards import n_threads
-from rankine.losses.domination import domination_descent, restart, task_levels
+from rankine.losses.domination import DominationRisk, task_levels
 from rankine.model import ModelBundle
 from rankine.rankers.domination import DominationRanker
 from rankine.rankers.fitting import warn_unfinished
@@ -32,7 +32,7 @@ from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,
     PathPoint,
-    Settings,
+    DescentSettings,
     l1_grid,
     points_within,
     walk,
@@ -337,7 +337,7 @@ class _TopicTask:
                 f"topic {self.names[topic]}: {error.reason}",
                 fix="Pass skip_empty=True to leave such topics out",
             ) from error
-        solution, l1 = self._chosen(domination_descent(shared.columns, levels), topic)
+        solution, l1 = self._chosen(CoordinateDescent(DominationRisk(levels), shared.columns), topic)
         weights = shared.scaling.fold(solution.coef)
         # Dense weights of thousands of topics would not fit.
         ended = replace(solution, coef=np.zeros(0), trace=())
@@ -357,11 +357,11 @@ class _TopicTask:
         else:
             # No model is small enough but the empty one.
             l1 = largest
-            restart(descent, np.zeros(len(descent.w)))
+            descent.restart(np.zeros(len(descent.w)))
         return descent.solve(Penalty(l1, float(self.ranker.l2)), settings, (), slopes), l1
 
     def _path(
-        self, descent: CoordinateDescent, settings: Settings, largest: float, topic: int
+        self, descent: CoordinateDescent, settings: DescentSettings, largest: float, topic: int
     ) -> list[PathPoint]:
         """Models to choose from; none when l1 is known."""
         l2, limit = float(self.ranker.l2), self.ranker.max_nonzero

@@ -1,10 +1,10 @@
 """The small dual problems of the bundle method, over the weights alpha of t cuts.
 
 Cuts a_k, b_k bound the risk from below: R(w) >= <a_k, w> + b_k. The model's minimum
-min_w Lam/2 |w|^2 + max_k (<a_k, w> + b_k) has the dual, over alpha in the simplex::
+min_w l2/2 |w|^2 + max_k (<a_k, w> + b_k) has the dual, over alpha in the simplex::
 
-    D(alpha) = <b, alpha> - |A^T alpha|^2 / (2 Lam),            w = -A^T alpha / Lam
-    D(alpha) = <b, alpha> - |max(0, -A^T alpha)|^2 / (2 Lam),   w = max(0, -A^T alpha) / Lam
+    D(alpha) = <b, alpha> - |A^T alpha|^2 / (2 l2),            w = -A^T alpha / l2
+    D(alpha) = <b, alpha> - |max(0, -A^T alpha)|^2 / (2 l2),   w = max(0, -A^T alpha) / l2
 
 the second with the constraint w >= 0. Every feasible alpha, optimal or not, gives a true lower
 bound of the objective, so an inaccurate inner solution can never cause a false stop.
@@ -29,7 +29,7 @@ MAX_STEPS = 200_000
 def maximise_dual(
     gram: NDArray[np.float64],
     b: NDArray[np.float64],
-    Lam: float,
+    l2: float,
     alpha: NDArray[np.float64],
     tol: float,
 ) -> float:
@@ -40,7 +40,7 @@ def maximise_dual(
     max_i g_i - min over the support of g_j.
     """
     n = b.shape[0]
-    gradient = b - rows_dot(gram, alpha) / Lam
+    gradient = b - rows_dot(gram, alpha) / l2
     gap = np.inf
     for _ in range(MAX_STEPS):
         i = np.argmax(gradient)
@@ -50,7 +50,7 @@ def maximise_dual(
                 lowest = min(lowest, gradient[k])
                 rise = gradient[i] - gradient[k]
                 if rise > 0.0:
-                    bend = max(1e-300, (gram[i, i] + gram[k, k] - 2.0 * gram[i, k]) / Lam)
+                    bend = max(1e-300, (gram[i, i] + gram[k, k] - 2.0 * gram[i, k]) / l2)
                     step = min(alpha[k], rise / bend)
                     gain = step * rise - 0.5 * step * step * bend
                     if gain > best:
@@ -58,7 +58,7 @@ def maximise_dual(
         gap = gradient[i] - lowest
         if gap <= tol or giver < 0:
             break
-        bend = max(1e-300, (gram[i, i] + gram[giver, giver] - 2.0 * gram[i, giver]) / Lam)
+        bend = max(1e-300, (gram[i, i] + gram[giver, giver] - 2.0 * gram[i, giver]) / l2)
         step = min(alpha[giver], (gradient[i] - gradient[giver]) / bend)
         alpha[i] += step
         alpha[giver] -= step
@@ -66,7 +66,7 @@ def maximise_dual(
             alpha[i] += alpha[giver]
             alpha[giver] = 0.0
         for k in range(n):
-            gradient[k] -= step * (gram[k, i] - gram[k, giver]) / Lam
+            gradient[k] -= step * (gram[k, i] - gram[k, giver]) / l2
     return gap
 
 
@@ -92,7 +92,7 @@ def _masked_gram(cuts: Any, mask: Any) -> Any:
 def maximise_dual_positive(
     cuts: NDArray[np.float64],
     b: NDArray[np.float64],
-    Lam: float,
+    l2: float,
     alpha: NDArray[np.float64],
     tol: float,
     max_rounds: int = 50,
@@ -104,14 +104,14 @@ def maximise_dual_positive(
     """
     pull = add_rows(cuts, alpha)
     for _ in range(max_rounds):
-        w = np.maximum(0.0, -pull) / Lam
+        w = np.maximum(0.0, -pull) / l2
         gradient = b + rows_dot(cuts, w)
         if gradient.max() - gradient[alpha > 0].min() <= tol:
             break
         target = alpha.copy()
-        maximise_dual(_masked_gram(cuts, (pull < 0).astype(np.float64)), b, Lam, target, 0.1 * tol)
+        maximise_dual(_masked_gram(cuts, (pull < 0).astype(np.float64)), b, l2, target, 0.1 * tol)
         move, shift = target - alpha, add_rows(cuts, target) - pull
-        step = _dual_step(b, Lam, pull, move, shift)
+        step = _dual_step(b, l2, pull, move, shift)
         if step == 0.0:
             break
         alpha = np.maximum(0.0, alpha + step * move)
@@ -122,7 +122,7 @@ def maximise_dual_positive(
 
 def _dual_step(
     b: NDArray[np.float64],
-    Lam: float,
+    l2: float,
     pull: NDArray[np.float64],
     move: NDArray[np.float64],
     shift: NDArray[np.float64],
@@ -131,7 +131,7 @@ def _dual_step(
     linear = dot(b, move)
 
     def slope(step: float) -> float:
-        return float(linear + dot(np.maximum(0.0, -(pull + step * shift)), shift) / Lam)
+        return float(linear + dot(np.maximum(0.0, -(pull + step * shift)), shift) / l2)
 
     if slope(1.0) >= 0.0:
         return 1.0

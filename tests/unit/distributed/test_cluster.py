@@ -20,8 +20,8 @@ from rankine.core.errors import (
     MissingExtraError,
     ParameterError,
 )
-from rankine.distributed.cluster_errors import cluster_errors
 from rankine.distributed.connect import connect
+from rankine.distributed.runners import cluster_errors
 
 pytestmark = [pytest.mark.dask, pytest.mark.timeout(400)]  # compiles when the cache is cold
 
@@ -97,7 +97,7 @@ class Assassin:
         self.flag, self.armed, self.token = flag, armed, f"assassin {flag}"
 
     def build(self, data, threads, number):
-        from rankine.distributed.answer import Answer
+        from rankine.distributed.team import Answer
 
         flag, armed = self.flag, self.armed
 

@@ -15,9 +15,8 @@ from rankine.core.errors import (
     NoPairsError,
     ParameterError,
 )
-from rankine.distributed.answer import Answer, sum_in_order
-from rankine.distributed.measure import RawRecipe
-from rankine.distributed.tasks import Assignment, PartitionCache, ask
+from rankine.distributed.recipes import RawRecipe
+from rankine.distributed.team import Answer, Assignment, PartitionCache, ask, sum_in_order
 from rankine.kernels.linalg import tree_sum
 
 BATCH = [

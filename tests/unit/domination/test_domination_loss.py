@@ -9,7 +9,7 @@ from rankine.data import Dataset
 from rankine.kernels.columns import columns_of
 from rankine.kernels.coordinates import curvature_bounds, shift, slope_and_curvature
 from rankine.losses.domination import dual_value, loss_value, move_to, new_scratch
-from rankine.rankers.domination_task import TaskOptions, task_levels
+from rankine.losses.domination.task import TaskOptions, task_levels
 from rankine.solvers.coordinate_descent import Penalty
 from rankine.solvers.domination import domination_descent, lower_bound
 

@@ -15,7 +15,7 @@ from rankine.penalties import (
     RdaFrom,
     Tgd,
 )
-from rankine.penalties.lazy import (
+from rankine.updates.lazy import (
     SHRINK,
     close_step,
     new_clock,

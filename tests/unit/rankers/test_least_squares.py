@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rankine import LeastSquaresRanker
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.solvers.curvature import lanczos, power
+from rankine.solvers.heavy_ball import lanczos, power
 
 
 def problem(seed=0, m=150, n=8, n_queries=6, decay=0.5):

@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 from rankine import RankSVM
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.metrics import evaluate
-from rankine.solvers import coarse
+from rankine.solvers import problem as coarse
 from reference.pairs import pair_list, pair_risk
 
 

@@ -8,8 +8,8 @@ import pytest
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data import Dataset
 from rankine.kernels.sorting import RADIX_FROM, sort_queries
-from rankine.solvers.pair_queries import PairQueries, pair_scale
-from rankine.solvers.pair_risk import HingeRisk, SquaredHingeRisk
+from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
+from rankine.losses.pair_queries import PairQueries, pair_scale
 from reference.pairs import pair_curvature_times, pair_risk, pair_weights
 
 pytestmark = pytest.mark.kernels

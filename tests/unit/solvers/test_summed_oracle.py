@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from rankine.data import Dataset
+from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
+from rankine.losses.pair_queries import PairQueries, PairTotals, pair_scale
+from rankine.losses.squared import LaplacianTotals, PairLaplacian
+from rankine.solvers.bundle import solve_bundle
 from rankine.solvers.cg import solve_cg
-from rankine.solvers.cutting_plane import solve_bundle
-from rankine.solvers.normal_equations import NormalEquations, QuadraticPartition
-from rankine.solvers.pair_laplacian import LaplacianTotals, PairLaplacian
-from rankine.solvers.pair_queries import PairQueries, PairTotals, pair_scale
-from rankine.solvers.pair_risk import HingeRisk, SquaredHingeRisk
-from rankine.solvers.summed_oracle import Partition, SummedOracle
-from rankine.solvers.truncated_newton import solve_newton
+from rankine.solvers.newton import solve_newton
+from rankine.solvers.problem import NormalEquations, Partition, QuadraticPartition, SummedOracle
 
 
 def problem(seed=0, m=120, n=4, n_queries=9):

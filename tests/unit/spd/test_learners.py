@@ -14,13 +14,15 @@ from rankine.core.errors import DivergenceError, ParameterError
 from rankine.kernels.rows import CsrRows, DenseRows
 from rankine.losses import Hinge, Logistic
 from rankine.solvers.pair_steps import (
+    NORM2,
     GradientStep,
     PassiveAggressiveStep,
     PerceptronStep,
     RommaStep,
+    S,
+    new_vector,
     pair_step,
 )
-from rankine.solvers.scaled_vector import NORM2, S, new_vector
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
 

@@ -11,7 +11,7 @@ import rankine
 from rankine import SPDRanker
 from rankine.core.errors import ParameterError
 from rankine.solvers.pair_sgd import Phase, solve_pairs
-from rankine.solvers.scaled_vector import average_of, new_vector
+from rankine.solvers.pair_steps import average_of, new_vector
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_tail_average_is_the_mean_of_the_second_half(shop):
     """The O(non-zeros) average equals the plain mean of the iterates."""
     from rankine.rankers.spd_parts import make_learner, make_sampler
     from rankine.solvers.pair_sgd import run_phase
-    from rankine.solvers.scaled_vector import S
+    from rankine.solvers.pair_steps import S
 
     plan = SPDRanker("pegasos", lam=1e-3)
     sampler = make_sampler(plan, shop, np.ones(shop.n_queries))
