@@ -63,7 +63,7 @@ def main() -> None:
     rankers = {
         "RankSVM": rankine.RankSVM(loss="squared_hinge"),
         "least squares": rankine.LeastSquaresRanker(),
-        "SPD": rankine.SPDRanker(n_iter=20_000),
+        "SPD": rankine.SPDRanker(n_steps=20_000),
     }
     result = run_letor([folder], rankers, metric="map", random_state=0)
     # end protocol

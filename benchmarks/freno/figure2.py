@@ -46,8 +46,10 @@ def one_fold(fold, seeds):
             value = float(evaluate(DECIDES, vali.y, ranker.predict(vali), vali.queries))
             best = max(best, (value, ranker, setting), key=lambda three: three[0])
         found.append(judged(best[1], test))
-        longer = ElasticRanker(random_state=seed, shuffle_buffer=train.n_queries, **best[2])
-        more.append(judged(longer.fit_stream(Blocks([train], train.n_features), PASSES), test))
+        longer = ElasticRanker(
+            n_passes=PASSES, random_state=seed, shuffle_buffer=train.n_queries, **best[2]
+        )
+        more.append(judged(longer.fit_stream(Blocks([train], train.n_features)), test))
     print(fold.name, file=sys.stderr, flush=True)
     return found, more, seconds
 

@@ -6,7 +6,7 @@ import importlib
 import os
 import pkgutil
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,18 +16,12 @@ from rankine.cli.app import app
 __all__ = ["run"]
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        from rankine._version import __version__
-
-        typer.echo(f"rankine {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="With --version: all that a bug report should hold.")
     ] = False,
     verbose: Annotated[
         bool, typer.Option("-v", "--verbose", help="Say more; show tracebacks of errors.")
@@ -36,6 +30,53 @@ def root(
 ) -> None:
     """Large-scale linear learning to rank."""
     _console.set_verbosity(1 if verbose else -1 if quiet else 0)
+    if json and not version:
+        raise typer.BadParameter("--json stands after the command, or beside --version")
+    if version:
+        from rankine._version import __version__
+
+        if json:
+            _console.print_json(about())
+        else:
+            typer.echo(f"rankine {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+def about() -> dict[str, Any]:
+    """Versions of everything rankine stands on, and the machine."""
+    import platform
+    import re
+    from importlib import metadata
+
+    import llvmlite.binding
+
+    from rankine._version import __version__
+    from rankine.kernels.compile import user_cache
+
+    packages: dict[str, str | None] = {}
+    for line in metadata.requires("rankine") or []:
+        found = re.match(r"[\w.-]+", line)
+        if found is None or found[0] == "rankine":
+            continue
+        try:
+            packages[found[0]] = metadata.version(found[0])
+        except metadata.PackageNotFoundError:
+            packages[found[0]] = None
+    return {
+        "rankine": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "cpu": llvmlite.binding.get_host_cpu_name(),
+        "threads": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "cache": str(user_cache()),
+        "packages": dict(sorted(packages.items())),
+    }
 
 
 def find_commands() -> list[str]:

@@ -48,7 +48,7 @@ class ElasticRanker(BaseRanker):
     Minimises the mean over lists of
 
     .. math:: \sum_{l_i > l_j} |\Delta_M(i, j)|\, P(s_i - s_j)
-              \;+\; \lambda_1 |w|_1 + \tfrac{\lambda_2}{2} |w|^2,
+              \;+\; l_1 |w|_1 + \tfrac{l_2}{2} |w|^2,
               \qquad s = X w
 
     by one stochastic step a list, where :math:`|\Delta_M(i, j)|` is how much the metric M changes

@@ -63,17 +63,17 @@ def folders(tmp_path_factory):
 class Spy(rankine.SPDRanker):
     """Ranks by one feature, and remembers what it was shown."""
 
-    letor_grid = {"lam": [1.0, 2.0, 3.0]}  # noqa: RUF012
+    letor_grid = {"l2": [1.0, 2.0, 3.0]}  # noqa: RUF012
     seen: list = []  # noqa: RUF012
 
     def fit(self, X, *args, **kwargs):
-        Spy.seen.append(("fit", self.lam, sorted(set(X.qid.tolist()))))
+        Spy.seen.append(("fit", self.l2, sorted(set(X.qid.tolist()))))
         self.n_features_in_ = X.n_features
-        self.column_ = int(self.lam) - 1
+        self.column_ = int(self.l2) - 1
         return self
 
     def predict(self, X, qid=None):
-        Spy.seen.append(("predict", self.lam, sorted(set(X.qid.tolist()))))
+        Spy.seen.append(("predict", self.l2, sorted(set(X.qid.tolist()))))
         return X.X[:, self.column_]
 
 
@@ -104,7 +104,7 @@ def test_the_best_on_validation_is_tested(result, folders):
     by_column = [evaluate("letor4:map", fold.vali.y, fold.vali.X[:, c], fold.vali.qid)
                  for c in range(3)]  # fmt: skip
     best = int(np.argmax(by_column))
-    assert found.folds[0].chosen == {"lam": best + 1.0}
+    assert found.folds[0].chosen == {"l2": best + 1.0}
     assert found.folds[0].validation == pytest.approx(max(by_column))
     for name in TABLE:
         expected = evaluate(f"letor4:{name}", fold.test.y, fold.test.X[:, best], fold.test.qid)
@@ -131,13 +131,13 @@ def test_both_layouts_hold_the_same_folds(folders):
 def test_real_rankers_learn(folders):
     found = run_letor(
         [folders / "packed"],
-        {"spd": rankine.SPDRanker(n_iter=3000)},
-        grids={"spd": {"lam": [1e-4, 1e-2]}},
+        {"spd": rankine.SPDRanker(n_steps=3000)},
+        grids={"spd": {"l2": [1e-4, 1e-2]}},
     )
     again = run_letor(
         [folders / "packed"],
-        {"spd": rankine.SPDRanker(n_iter=3000)},
-        grids={"spd": {"lam": [1e-4, 1e-2]}},
+        {"spd": rankine.SPDRanker(n_steps=3000)},
+        grids={"spd": {"l2": [1e-4, 1e-2]}},
     )
     means = found.tasks[0].methods[0].means
     assert means["map"] > 0.7
@@ -158,7 +158,7 @@ def test_scripts_by_label(folders, tmp_path):
     with pytest.raises(ParameterError, match="letor9"):
         run_letor([folder], {"spy": Spy()}, script="letor9")
     with pytest.raises(ParameterError, match="grid"):
-        run_letor([folder], {"spy": Spy()}, grids={"spy": {"lam": []}})
+        run_letor([folder], {"spy": Spy()}, grids={"spy": {"l2": []}})
 
 
 class TestFolders:
@@ -278,7 +278,7 @@ def test_command(folders):
 
     find_commands()
     arguments = ["letor", str(folders / "ohsumed"), str(folders / "packed"), "--ranker",
-                 "spd:n_iter=500,lam=0.01", "--ranker", "ranksvm:lam=0.1"]  # fmt: skip
+                 "spd:n_steps=500,l2=0.01", "--ranker", "ranksvm:l2=0.2"]  # fmt: skip
     shown = CliRunner().invoke(app, [*arguments, "--baselines", "published"])
     assert shown.exit_code == 0, shown.output
     assert "MeanNDCG" in shown.stdout

@@ -262,7 +262,7 @@ def test_queries_without_relevant_items_are_counted():
 
 
 def test_the_training_of_a_model_can_be_read_back():
-    ranker = rankine.RankSVM(scale="standard", lam=0.01, metric="map").fit(shop()[0])
+    ranker = rankine.RankSVM(scale="standard", l2=0.02, metric="map").fit(shop()[0])
     found = training(ranker.to_model())
     trace = ranker.solution_.trace
     assert found.step_name == "iteration"
@@ -278,13 +278,13 @@ def test_the_training_command_gives_the_same_model(tmp_path):
     train = shop()[0]
     path = tmp_path / "train data.txt"
     rankine.Dataset.from_arrays(train.X, train.y, train.qid).save(path)
-    ranker = rankine.LeastSquaresRanker(gamma=0.037, scale="maxabs", metric="map", random_state=3)
+    ranker = rankine.LeastSquaresRanker(l2=0.074, scale="maxabs", metric="map", random_state=3)
     model = ranker.fit(rankine.load(path)).to_model()
     words = shlex.split(training_command(model))
     assert words[:3] == ["rankine", "train", str(path)]
     given = dict(itertools.pairwise(words))
     assert given["--ranker"] == "least-squares"
-    assert given["--set"] == "gamma=0.037"
+    assert given["--set"] == "l2=0.074"
     assert (given["--scale"], given["--metric"], given["--seed"]) == ("maxabs", "map", "3")
     assert origin(model, rankine.load(path)).seen == [str(path)]
     assert training_command(LinearModel.from_weights([1.0])) is None

@@ -59,7 +59,7 @@ def test_other_commands_write_reports(files):
     run("compare", files / "a.rankine", files / "b.rankine", test, "--resamples", 200,
         "--report", page)  # fmt: skip
     assert "a.rankine against b.rankine" in page.read_text(encoding="utf-8")
-    run("path", test, "--steps", 3, "--valid", test, "--report", page)
+    run("path", test, "--n-steps", 3, "--valid", test, "--report", page)
     assert "Quality against size" in page.read_text(encoding="utf-8")
 
 

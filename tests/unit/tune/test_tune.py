@@ -109,7 +109,7 @@ def test_trials_is_a_total_and_a_resumed_study_goes_on_the_same_way(tmp_path):
         ({"folds": 4}, "parts"),
         ({"seed": 1}, "seed"),
         ({"ranker": Means(keep=2)}, "keep"),
-        ({"max_weights": 3}, "limits"),
+        ({"max_nonzero": 3}, "limits"),
     ],
 )
 def test_a_study_is_not_continued_on_something_else(tmp_path_factory, change, named):
@@ -188,20 +188,20 @@ class Interrupted(Means):
 def test_limits_on_weights_are_kept():
     space = {"keep": "1..4"}
     free = tune(space=space, trials=12)
-    found = tune(space=space, trials=12, max_weights=2)
+    found = tune(space=space, trials=12, max_nonzero=2)
     assert max(r.weights for r in free.trace) > 2
     assert found.model.nnz <= 2
     assert not all(r.feasible for r in found.trace)
-    with pytest.raises(ParameterError, match="max_weights=1"):
-        tune(max_weights=1, trials=3)
+    with pytest.raises(ParameterError, match="max_nonzero=1"):
+        tune(max_nonzero=1, trials=3)
 
 
 def test_a_limit_on_latency_is_kept():
     assert tune(max_latency=1e3, trials=2).best_value > 0.2
     assert Limits(max_latency=0.009).kept({"latency": 4e-5})
     assert not Limits(max_latency=4e-5).kept({"latency": 0.009})
-    assert Limits(max_weights=1).kept({"weights": 0.0})
-    assert not Limits(max_weights=1).kept({"weights": 2.0})
+    assert Limits(max_nonzero=1).kept({"weights": 0.0})
+    assert not Limits(max_nonzero=1).kept({"weights": 2.0})
     with pytest.raises(ParameterError, match="max_latency"):
         tune(max_latency=1e-8, trials=2)
 
@@ -240,7 +240,7 @@ def test_validation_data_judges_and_does_not_train():
 
 
 def test_all_rankers_at_once():
-    fast = {"spd.n_iter": [500], "ranker": ["spd", "least-squares"]}
+    fast = {"spd.n_steps": [500], "ranker": ["spd", "least-squares"]}
     found = tune(ranker="auto", space=fast, trials=4)
     assert found.best_params["ranker"] in {"spd", "least-squares"}
     assert type(found.ranker)._system == found.best_params["ranker"]
@@ -285,8 +285,8 @@ def test_nonsense_is_refused():
         tune(trials=0)
     with pytest.raises(ParameterError, match="no ranker"):
         tune(ranker="forest")
-    with pytest.raises(ParameterError, match="max_weights"):
-        tune(max_weights=0)
+    with pytest.raises(ParameterError, match="max_nonzero"):
+        tune(max_nonzero=0)
 
 
 def test_an_error_in_one_worker_ends_all():
