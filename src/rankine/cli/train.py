@@ -256,9 +256,7 @@ def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
     }
 
 
-def _measured(
-    metric: str, model: LinearModel, data: Any, held: Any
-) -> dict[str, float]:
+def _measured(metric: str, model: LinearModel, data: Any, held: Any) -> dict[str, float]:
     """The metric on rows in memory that were trained on, and on held-out ones."""
     from rankine.core.errors import LabelError
     from rankine.metrics import evaluate_on

@@ -118,7 +118,7 @@ class BaseRanker(BaseEstimator, ABC):
             Rows x features: array, sparse matrix, data frame (a ``qid`` column is taken out and
             used); or a source that brings labels, query ids and weights with it: a ``Dataset``, a
             stream ``rankine.scan(...)``, partitions ``rankine.distributed.scan(...)``, a raw log
-            ``rankine.logs.scan(...)``. ``can`` says which of them a ranker takes.
+            ``rankine.logs.scan_log(...)``. ``can`` says which of them a ranker takes.
         y
             Labels, larger is better.
         qid
@@ -502,7 +502,7 @@ class BaseRanker(BaseEstimator, ABC):
             return self._same_columns(eval_set)
         kind = source_kind(eval_set)
         if kind == "stream":
-            return self._same_columns(concat(list(eval_set.blocks())))
+            return self._same_columns(concat(list(eval_set)))
         if kind == "partitions":
             raise ParameterError(
                 "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"

@@ -28,8 +28,8 @@ from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.solvers.base import Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,
-    PathPoint,
     DescentSettings,
+    PathPoint,
     l1_grid,
     points_within,
     walk,
@@ -130,9 +130,7 @@ class DominationRanker(BaseRanker):
     """
 
     system: ClassVar[str] = "domination"
-    can = Capabilities(
-        fit=("memory", "partitions"), path=("memory",), checkpoint=("partitions",)
-    )
+    can = Capabilities(fit=("memory", "partitions"), path=("memory",), checkpoint=("partitions",))
     #: Values that the LETOR runner tries on the validation part of each fold.
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "l1": [0.1, 0.3, 1.0, 3.0, 10.0],

@@ -409,9 +409,7 @@ class ElasticRanker(BaseRanker):
             for member in members:
                 member.learn(block)
             learner = members[0].learner
-            if notify(
-                callbacks, Progress("path", learner.lists_seen, None, {}, learner.coef)
-            ):
+            if notify(callbacks, Progress("path", learner.lists_seen, None, {}, learner.coef)):
                 break
         if sample is None:
             raise ParameterError("the data holds no lists", fix="Check the path")

@@ -1,4 +1,6 @@
-"""One call of ``fit``, the same for every ranker and every source of labelled lists::
+"""One call of ``fit``, the same for every ranker and every source of labelled lists.
+
+The way of a fit::
 
     check -> measure -> scaling -> start -> monitor -> problem -> solver -> solution -> keep
 
@@ -102,8 +104,10 @@ def source_kind(X: Any) -> str:
     """Which kind of source this is, asked without importing what it needs."""
     if hasattr(X, "pieces") and hasattr(X, "runner"):
         return "partitions"
-    blocks = hasattr(X, "blocks") and not isinstance(X, Dataset)
-    return "stream" if blocks or isinstance(X, Iterator) else "memory"
+    if isinstance(X, Iterator):
+        return "stream"
+    blocks = hasattr(X, "n_features") and hasattr(X, "__iter__")
+    return "stream" if blocks and not isinstance(X, Dataset) else "memory"
 
 
 class Source(Protocol):
@@ -117,7 +121,12 @@ class Source(Protocol):
         """What a scaling needs to know of all rows; the source gives scaled rows from then on."""
 
     def record(
-        self, folder: str | Path | None, every: int, facts: Mapping[str, Any], seed: int, resume: bool
+        self,
+        folder: str | Path | None,
+        every: int,
+        facts: Mapping[str, Any],
+        seed: int,
+        resume: bool,
     ) -> int:
         """Open the checkpoints of a fit; the seed to use (that of the run that is resumed)."""
 
@@ -210,11 +219,18 @@ class StreamSource(_KeepsFolder):
     kind = "stream"
 
     def __init__(self, scan: Any, query_weight: Any = None) -> None:
+        if not hasattr(scan, "n_features"):
+            raise ParameterError(
+                "blocks that do not know their n_features are no stream",
+                fix="Pass rankine.scan(path), or call partial_fit on each block",
+            )
         self.scan = scan
         self.n_features = int(scan.n_features)
         self.feature_names = getattr(scan, "feature_names", None)
         self.encoding = getattr(scan, "encoding", None)
         self._weight = query_weight
+        if query_weight is not None and not isinstance(query_weight, Mapping):
+            self._weight = check_weight(query_weight, len(query_weight))
         self._scaling = Scaling("none")
         self._seen: dict[str, Any] = {}
 
@@ -239,10 +255,15 @@ class StreamSource(_KeepsFolder):
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
         """Query weights of a block whose first query is number ``first`` of the reading."""
-        weight = self._weight
-        if weight is not None and not isinstance(weight, Mapping):
-            weight = np.asarray(weight)[first : first + block.n_queries]
-        return resolve_query_weight(weight, block)
+        if not isinstance(self._weight, np.ndarray):
+            return resolve_query_weight(self._weight, block, all_of_them=False)
+        found = self._weight[first : first + block.n_queries]
+        if len(found) < block.n_queries:
+            raise SchemaError(
+                f"query_weight holds {len(self._weight)} weights, and the stream more queries",
+                fix="Give every query a weight",
+            )
+        return found
 
     def identity(self) -> Any:
         """Names and sizes of the files."""
@@ -260,8 +281,7 @@ class StreamSource(_KeepsFolder):
         return {**self._seen, "sources": list(getattr(self.scan, "sources", ()))}
 
     def _read(self) -> Iterator[Dataset]:
-        blocks = getattr(self.scan, "blocks", None)
-        return iter(self.scan if blocks is None else blocks())
+        return iter(self.scan)
 
 
 class PartitionSource:
@@ -296,7 +316,12 @@ class PartitionSource:
         return self.parts.fingerprint
 
     def record(
-        self, folder: str | Path | None, every: int, facts: Mapping[str, Any], seed: int, resume: bool
+        self,
+        folder: str | Path | None,
+        every: int,
+        facts: Mapping[str, Any],
+        seed: int,
+        resume: bool,
     ) -> int:
         """Keep every answer in a journal; the seed of the run that is resumed, or the given one."""
         from rankine.distributed.journal import Journal
@@ -324,8 +349,13 @@ class PartitionSource:
             self.journal.flush()
 
 
-def resolve_query_weight(query_weight: Any, data: Dataset) -> NDArray[np.float64]:
-    """One weight per query, in the order of ``data.queries.ids``."""
+def resolve_query_weight(
+    query_weight: Any, data: Dataset, *, all_of_them: bool = True
+) -> NDArray[np.float64]:
+    """One weight per query, in the order of ``data.queries.ids``.
+
+    A part of the queries, unlike ``all_of_them``, may weigh nothing.
+    """
     index = data.queries
     if query_weight is None:
         return np.ones(index.n_queries)
@@ -337,7 +367,9 @@ def resolve_query_weight(query_weight: Any, data: Dataset) -> NDArray[np.float64
                 fix="Give every query a weight",
             )
         query_weight = [query_weight[q] for q in index.ids.tolist()]
-    return check_weight(query_weight, index.n_queries)
+    if all_of_them or np.any(query_weight):
+        return check_weight(query_weight, index.n_queries)
+    return np.zeros(index.n_queries)
 
 
 class Judge(NamedTuple):
@@ -626,7 +658,9 @@ def warn_unfinished(name: str, tol: float | None, solutions: Mapping[Any, Soluti
     if not short:
         return
     label, (what, distance, one) = max(short.items(), key=lambda item: item[1][1])
-    which = f"{len(short)} of {len(solutions)} runs, {label} the worst, " if len(solutions) > 1 else ""
+    which = (
+        f"{len(short)} of {len(solutions)} runs, {label} the worst, " if len(solutions) > 1 else ""
+    )
     warnings.warn(
         f"{name}: {which}stopped ({one.stop_reason}) after {one.n_iter} iterations at "
         f"{what}={distance:.3g}, above tol={tol:g}. Scale the features (scale='standard'), raise "

@@ -244,9 +244,7 @@ class LeastSquaresRanker(BaseRanker):
         largest, smallest = self.spectrum_.shifted(shift)
         if self.solver == "egdm":
             return solve_egdm(system, shift, (largest, smallest), **options)
-        return solve_gdm(
-            system, shift, largest, eta=self.eta, momentum=self.momentum, **options
-        )
+        return solve_gdm(system, shift, largest, eta=self.eta, momentum=self.momentum, **options)
 
     def _spectrum(self, system: NormalEquations, seed: int) -> Spectrum:
         if self.curvature == "lanczos":

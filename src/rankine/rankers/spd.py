@@ -249,7 +249,7 @@ class SPDRanker(BaseRanker):
         taken = task.steps_seen
         spans = self._spans_of_rows if task.kind == "memory" else self._spans_of_stream
         drawn = spans(task.source, taken)
-        phases = self._plan().phases(int(self.n_steps), taken, warm=task.start is not None)
+        phases = self.plan().phases(int(self.n_steps), taken, warm=task.start is not None)
         reports = {taken + self.n_steps * k // REPORTS for k in range(1, REPORTS + 1)}
         outcome = task.run(
             lambda start, watch: solve_pairs(
@@ -278,7 +278,7 @@ class SPDRanker(BaseRanker):
             source.team,
             task.scaling,
             source.n_features,
-            self._plan(),
+            self.plan(),
             n_steps=int(self.n_steps),
             sampling=self.sampling,
             ties=self.ties == "zero",
@@ -299,7 +299,7 @@ class SPDRanker(BaseRanker):
             self._average_from = taken + self.n_steps // 2
         w = self._vector
         (span,) = self._spans_of_rows(task.source, taken)
-        for phase in self._plan().phases(int(self.n_steps), taken, warm=False):
+        for phase in self.plan().phases(int(self.n_steps), taken, warm=False):
             counted = replace(
                 phase, average_from=self._average_from if self.average else phase.stop
             )
@@ -309,7 +309,7 @@ class SPDRanker(BaseRanker):
         return Outcome([Solution(coef, float("nan"), {}, span.stop, (), "max_iter")], [[]])
 
     # ------------------------------------------------------------------ from parameters to specs
-    def _plan(self) -> PairPlan:
+    def plan(self) -> PairPlan:
         """The steps of a run, whatever its length."""
         matched = math.ceil(1.0 / (self.l2 * self.aggressiveness))
         if self.solver != "hybrid":

@@ -31,8 +31,8 @@ from rankine.rankers.provenance import plain_parameters
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,
-    PathPoint,
     DescentSettings,
+    PathPoint,
     l1_grid,
     points_within,
     walk,
@@ -45,6 +45,84 @@ __all__ = ["ABSENT", "TopicLabels", "fit_topics"]
 ABSENT = ("auto", "missing", "zero")
 
 
+def fit_topics(
+    X: Any,
+    Y: Any,
+    *,
+    topics: Sequence[str] | None = None,
+    qid: Any = None,
+    sample_weight: Any = None,
+    absent: str = "auto",
+    l1: Any = None,
+    eval_set: Any = None,
+    eval_qid: Any = None,
+    n_steps: int = 20,
+    min_ratio: float = 0.01,
+    skip_empty: bool = False,
+    feature_names: Sequence[str] | None = None,
+    progress: bool = False,
+    callbacks: Sequence[Callback] = (),
+    ranker: DominationRanker | None = None,
+    **parameters: Any,
+) -> ModelBundle:
+    """Learn one domination ranker per column of Y, over the same rows.
+
+    The matrix is stored by columns once and shared by all topics; a topic adds a few numbers per
+    row while it is being solved. A canonical CSC matrix of floats is used as it stands, so nothing
+    is added to it; anything else is copied once by columns, and the caller may let go of it.
+    Topics run in parallel threads, and the result does not depend on their number.
+
+    Parameters
+    ----------
+    X
+        Rows x features: array, sparse matrix (CSC is not copied), data frame or ``Dataset``.
+    Y
+        Rows x topics. In a dense Y, NaN marks rows that are not a topic's candidates.
+    topics
+        Names of the topics; their numbers by default.
+    qid
+        Query ids shared by all topics; by default those of a ``Dataset`` or of a frame's ``qid``
+        column, else the whole collection is one query.
+    sample_weight
+        Row weights shared by all topics.
+    absent
+        What entries mean that a sparse Y does not store: "missing" (not a candidate), "zero"
+        (label 0), or "auto": label 0 when no topic stores two different labels (an indicator
+        matrix), missing when every topic does.
+    l1
+        None (1 % of each topic's smallest l1 that gives w = 0), a number, or one per topic.
+    eval_set
+        ``(X, Y)`` of held-out rows: each topic's l1 is then chosen among ``n_steps`` values, down
+        to ``min_ratio`` of its largest, by ``metric`` there (topics with an ``l1`` keep it).
+    eval_qid
+        Query ids of the held-out rows; needed when the training rows have several queries.
+    skip_empty
+        Give topics without a pair an empty model instead of raising; they are named under
+        ``provenance["skipped"]``.
+    feature_names
+        Names of the features.
+    progress
+        Show a progress bar on stderr.
+    callbacks
+        Called after every topic, from its thread; one that returns True stops the run.
+    ranker, **parameters
+        A ``DominationRanker``, or the parameters of one, such as ``l2``, ``tol``, ``metric``,
+        ``scale``, ``max_nonzero``, ``n_threads``. ``early_stopping`` and ``warm_start`` are
+        refused: topics are solved to a duality gap, each from w = 0.
+
+    Returns
+    -------
+    ModelBundle
+        One sparse row of weights per topic.
+
+    Examples
+    --------
+    >>> from rankine import fit_topics
+    >>> X = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.2]]
+    >>> bundle = fit_topics(X, [[1, 0], [0, 1], [0, 0]], topics=["earn", "grain"])
+    >>> sorted(bundle)
+    ['earn', 'grain']
+    """
     from rankine._version import __version__
 
     ranker = DominationRanker(**parameters) if ranker is None else ranker
@@ -337,7 +415,8 @@ class _TopicTask:
                 f"topic {self.names[topic]}: {error.reason}",
                 fix="Pass skip_empty=True to leave such topics out",
             ) from error
-        solution, l1 = self._chosen(CoordinateDescent(DominationRisk(levels), shared.columns), topic)
+        descent = CoordinateDescent(DominationRisk(levels), shared.columns)
+        solution, l1 = self._chosen(descent, topic)
         weights = shared.scaling.fold(solution.coef)
         # Dense weights of thousands of topics would not fit.
         ended = replace(solution, coef=np.zeros(0), trace=())

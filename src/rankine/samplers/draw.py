@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
 __all__ = [
+    "SAMPLINGS",
     "ExactPairs",
     "LabelPairs",
     "RejectionPairs",
-    "SAMPLINGS",
     "StreamPairs",
     "TiedPairs",
     "draw_pair",

@@ -79,9 +79,7 @@ def fit_scaling(kind: str, data: Dataset) -> Scaling:
     return measure_scaling(kind, lambda: [data], data.n_features)
 
 
-def measure_scaling(
-    kind: str, read: Callable[[], Iterable[Dataset]], n_features: int
-) -> Scaling:
+def measure_scaling(kind: str, read: Callable[[], Iterable[Dataset]], n_features: int) -> Scaling:
     """Measure what a scaling needs on blocks of rows, read up to three times.
 
     Sums are carried from block to block, row by row: how the rows are cut changes no bit.

@@ -51,7 +51,7 @@ def fit(path, options, folder=None, pause=0.0, **more):
     scan = rankine.scan(path, n_features=6, block_rows=150)
     kept = {} if folder is None else {"checkpoint": folder, "every": 29, **more}
     ranker = ElasticRanker(n_passes=PASSES, random_state=3, **options)
-    return ranker.fit_stream(scan, callbacks=[lambda _: time.sleep(pause) and None], **kept)
+    return ranker.fit(scan, callbacks=[lambda _: time.sleep(pause) and None], **kept)
 
 
 def fit_parts(path, solver, folder, pause, resume=False):

@@ -63,7 +63,7 @@ def test_fit_is_one_pass_in_a_seeded_random_order():
 def test_streams_do_not_depend_on_their_cut(options):
     data = shop()
     runs = [
-        ElasticRanker(random_state=0, **options).fit_stream(Blocks(data, *sizes))
+        ElasticRanker(random_state=0, **options).fit(Blocks(data, *sizes))
         for sizes in ((200,), (7, 1, 30), (64,))
     ]
     for run in runs[1:]:
@@ -74,20 +74,20 @@ def test_streams_do_not_depend_on_their_cut(options):
 
 def test_a_stream_keeps_the_order_of_the_file():
     data = shop()
-    stream = ElasticRanker(random_state=0).fit_stream(Blocks(data, 50))
+    stream = ElasticRanker(random_state=0).fit(Blocks(data, 50))
     pieces = ElasticRanker(random_state=0)
     for block in Blocks(data, 30):
         pieces.partial_fit(block)
     np.testing.assert_array_equal(stream.coef_, pieces.coef_)
-    shuffled = ElasticRanker(random_state=0, shuffle_buffer=50).fit_stream(Blocks(data, 50))
+    shuffled = ElasticRanker(random_state=0, shuffle_buffer=50).fit(Blocks(data, 50))
     assert (shuffled.coef_ != stream.coef_).any()
 
 
 def test_two_passes_are_the_file_twice():
     data = shop(lists=60)
-    twice = ElasticRanker(random_state=0, n_passes=2).fit_stream(Blocks(data, 25))
+    twice = ElasticRanker(random_state=0, n_passes=2).fit(Blocks(data, 25))
     parts = [data, Dataset(data.X, data.y, data.qid + 1000)]
-    joined = ElasticRanker(random_state=0).fit_stream(Blocks(concat(parts), 31))
+    joined = ElasticRanker(random_state=0).fit(Blocks(concat(parts), 31))
     np.testing.assert_array_equal(twice.coef_, joined.coef_)
     assert twice.n_iter_ == 120
 
@@ -104,7 +104,7 @@ def test_progressive_validation_scores_lists_before_learning():
     data = shop(lists=50)
     seen = []
     ranker = ElasticRanker(random_state=0, metric="mrr")
-    ranker.fit_stream(Blocks(data, 10), callbacks=[lambda p: seen.append((p.step, dict(p.values)))])
+    ranker.fit(Blocks(data, 10), callbacks=[lambda p: seen.append((p.step, dict(p.values)))])
     assert [step for step, _ in seen] == [10, 20, 30, 40, 50]
     learner = OnePassLearner(
         ranker._learner.optimizer, ranker._learner.objective, 8, seed=ranker._learner.seed
@@ -121,7 +121,7 @@ def test_progressive_validation_scores_lists_before_learning():
 
 def test_a_callback_stops_the_stream():
     ranker = ElasticRanker(random_state=0)
-    ranker.fit_stream(Blocks(shop(), 20), callbacks=[lambda p: p.step >= 60])
+    ranker.fit(Blocks(shop(), 20), callbacks=[lambda p: p.step >= 60])
     assert ranker._learner.lists_seen == 60
     assert ranker.solution_.stop_reason == "callback"
 
@@ -129,7 +129,7 @@ def test_a_callback_stops_the_stream():
 def test_early_stopping_keeps_the_best_weights():
     data, valid = shop(), shop(1)
     ranker = ElasticRanker(random_state=0, early_stopping=2, eta0=50.0)
-    ranker.fit_stream(Blocks(data, 10), eval_set=valid)
+    ranker.fit(Blocks(data, 10), eval_set=valid)
     best = max(entry["value"] for entry in ranker.evals_)
     assert ranker.score(valid) == pytest.approx(best)
     assert ranker._learner.lists_seen < 200
@@ -225,9 +225,9 @@ def test_bad_parameters_are_named(options, words):
 
 def test_streams_refuse_what_needs_all_rows():
     with pytest.raises(ParameterError, match="cannot be measured in a stream"):
-        ElasticRanker(scale="standard").fit_stream(Blocks(shop(lists=5), 5))
+        ElasticRanker(scale="standard").fit(Blocks(shop(lists=5), 5))
     with pytest.raises(ParameterError, match="n_passes"):
-        ElasticRanker(n_passes=0).fit_stream(Blocks(shop(lists=5), 5))
+        ElasticRanker(n_passes=0).fit(Blocks(shop(lists=5), 5))
 
 
 def test_no_pairs_is_an_error():
@@ -235,7 +235,7 @@ def test_no_pairs_is_an_error():
     with pytest.raises(NoPairsError):
         ElasticRanker().fit(data)
     with pytest.raises(NoPairsError):
-        ElasticRanker().fit_stream(Blocks(data, 1))
+        ElasticRanker().fit(Blocks(data, 1))
 
 
 def test_list_scaling_works_in_streams():
@@ -244,6 +244,6 @@ def test_list_scaling_works_in_streams():
 
     factors = np.repeat(10.0 ** (np.arange(200) % 5), data.queries.sizes)
     stretched = replace(data, X=data.X * factors[:, None])
-    plain = ElasticRanker(scale="query", random_state=0).fit_stream(Blocks(data, 30))
-    scaled = ElasticRanker(scale="query", random_state=0).fit_stream(Blocks(stretched, 30))
+    plain = ElasticRanker(scale="query", random_state=0).fit(Blocks(data, 30))
+    scaled = ElasticRanker(scale="query", random_state=0).fit(Blocks(stretched, 30))
     np.testing.assert_allclose(plain.coef_, scaled.coef_, rtol=1e-9)

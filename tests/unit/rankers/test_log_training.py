@@ -131,7 +131,7 @@ def test_the_cut_of_the_stream_changes_nothing(log):
     spec = log_spec(numeric=["price"], categorical=["brand", "category"], hash_bits=12)
     coefs = [
         ElasticRanker(random_state=0, scale="query")
-        .fit_stream(scan_log(log, spec, query="session_id", label="clicked", block_rows=rows))
+        .fit(scan_log(log, spec, query="session_id", label="clicked", block_rows=rows))
         .coef_
         for rows in (64, 100_000)
     ]
