@@ -64,7 +64,7 @@ def sampler_of(name, parameters, data, draws):
     weight = np.ones(fresh.n_queries)
     if name != STREAM:
         return make_sampler(SPDRanker(random_state=SEED, **parameters), fresh, weight)
-    index = build_pair_index(fresh, weight, by_pairs=False, ties=False)
+    index = build_pair_index(fresh, weight)
     lists = len(index.query_starts)
     return StreamPairs(index, draws * np.arange(1, lists + 1) // lists, EXACT)
 

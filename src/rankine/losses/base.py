@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rankine.kernels.rows import Rows
 
 __all__ = [
+    "PAIR_LOSSES",
     "PairLoss",
     "list_loss",
     "needs_pairs",
@@ -94,7 +95,8 @@ class PairLoss(NamedTuple):
         return self.spec_type(float(margin)) if has_margin else self.spec_type()
 
 
-_KNOWN: dict[str, PairLoss] = {}
+#: Every registered pair loss by its name.
+PAIR_LOSSES: dict[str, PairLoss] = {}
 
 
 def register_pair_loss(
@@ -118,12 +120,14 @@ def register_pair_loss(
         Its exact form over all pairs, see ``PairLoss``; ``rankine.losses.AllPairs`` serves every
         loss, in one step a pair.
     """
-    _KNOWN[name] = PairLoss(name, spec_type, smooth, lift)
+    PAIR_LOSSES[name] = PairLoss(name, spec_type, smooth, lift)
 
 
 def pair_losses(*, lifted: bool = False) -> tuple[str, ...]:
     """Names of the known pair losses; ``lifted``: of those that exact solvers take."""
-    return tuple(name for name, known in _KNOWN.items() if known.lift is not None or not lifted)
+    return tuple(
+        name for name, known in PAIR_LOSSES.items() if known.lift is not None or not lifted
+    )
 
 
 def pair_loss_named(name: str, *, lifted: bool = False) -> PairLoss:
@@ -133,7 +137,7 @@ def pair_loss_named(name: str, *, lifted: bool = False) -> PairLoss:
         raise ParameterError(
             f"loss={name!r} is not one of {', '.join(names)}", fix="Choose one of them"
         )
-    return _KNOWN[name]
+    return PAIR_LOSSES[name]
 
 
 def pair_loss_spec(name: str, margin: float = 1.0) -> Any:

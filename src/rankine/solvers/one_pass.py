@@ -232,7 +232,7 @@ class OnePassLearner:
     Parameters
     ----------
     optimizer
-        A spec of ``rankine.penalties``.
+        A spec of ``rankine.updates``.
     objective
         What a list's loss is.
     n_features

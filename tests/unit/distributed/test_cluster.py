@@ -97,8 +97,6 @@ class Assassin:
         self.flag, self.armed, self.token = flag, armed, f"assassin {flag}"
 
     def build(self, data, threads, number):
-        from rankine.distributed.team import Answer
-
         flag, armed = self.flag, self.armed
 
         class Part:
@@ -107,7 +105,7 @@ class Assassin:
                     with open(flag, "w", encoding="utf-8"):  # noqa: PTH123
                         pass
                     os.kill(os.getpid(), signal.SIGKILL)
-                return Answer((data.X.sum(axis=0),))
+                return data.X.sum(axis=0)
 
         return Part()
 

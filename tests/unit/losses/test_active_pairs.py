@@ -74,7 +74,7 @@ def test_thousands_of_random_problems_equal_brute_force(seed):
             np.testing.assert_allclose(slope, expected_slope, atol=1e-12 * scale)
         v = rng.normal(size=len(p))
         np.testing.assert_allclose(
-            risk.evaluate_curved(p)[2].times(v),
+            risk.curved(p)[2].times(v),
             pair_curvature_times(p, v, y, qid, normalization, weight, query_weight),
             atol=1e-12 * scale,
         )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankine.kernels.compile import jit
-from rankine.penalties import (
+from rankine.updates import (
     AdaptiveRda,
     AdaptiveRdaFrom,
     Fobos,

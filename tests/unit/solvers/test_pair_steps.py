@@ -15,11 +15,11 @@ from rankine.kernels.rows import CsrRows, DenseRows
 from rankine.losses import Hinge, Logistic
 from rankine.solvers.pair_steps import (
     NORM2,
-    GradientStep,
     PassiveAggressiveStep,
     PerceptronStep,
     RommaStep,
     S,
+    gradient_step,
     new_vector,
     pair_step,
 )
@@ -63,7 +63,7 @@ def test_gradient_step_is_shrink_then_subgradient_then_projection(storage, proje
         expected = (1 - 1 / i) * w + (1 / (lam * i)) * (z < 1) * x
         if project:
             expected *= min(1, 1 / (math.sqrt(lam) * max(np.linalg.norm(expected), 1e-300)))
-        got = step(GradientStep(Hinge(), lam, project, 0.0), w, X, 0, 1, i=i, storage=storage)
+        got = step(gradient_step(Hinge(), lam, project=project), w, X, 0, 1, i=i, storage=storage)
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
 
 
@@ -75,7 +75,7 @@ def test_inverse_schedule_and_logistic_slope():
     x = X[2] - X[3]
     eta = c / (c + i)
     expected = (1 - eta * lam) * w + eta / (1 + math.exp(w @ x)) * x
-    got = step(GradientStep(Logistic(), lam, project=False, inverse=c), w, X, 2, 3, i=i)
+    got = step(gradient_step(Logistic(), lam, project=False, inverse=c), w, X, 2, 3, i=i)
     np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
@@ -105,7 +105,7 @@ def test_tied_pairs_are_pulled_together():
     x = X[0] - X[1]
     got = step(PassiveAggressiveStep(100.0), w, X, 0, 1, t=0.0)
     assert got @ x == pytest.approx(0, abs=1e-12)
-    moved = step(GradientStep(Hinge(), 0.1, project=False, inverse=0.0), w, X, 0, 1, t=0.0, i=10)
+    moved = step(gradient_step(Hinge(), 0.1, project=False), w, X, 0, 1, t=0.0, i=10)
     np.testing.assert_allclose(moved, 0.9 * w - 1.0 * np.sign(w @ x) * x)
 
 

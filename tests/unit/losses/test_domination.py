@@ -8,10 +8,9 @@ from slow_domination import brute_loss, slope
 from rankine.data import Dataset
 from rankine.kernels.columns import columns_of
 from rankine.kernels.coordinates import curvature_bounds, shift, slope_and_curvature
-from rankine.losses.domination import dual_value, loss_value, move_to, new_scratch
-from rankine.losses.domination.task import TaskOptions, task_levels
-from rankine.solvers.coordinate_descent import Penalty
-from rankine.solvers.domination import domination_descent, lower_bound
+from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
+from rankine.solvers.coordinate_descent import CoordinateDescent
+from rankine.solvers.problem import Penalty
 
 pytestmark = pytest.mark.kernels
 
@@ -29,7 +28,7 @@ def start(X, y, qid, *, weight=None, query_weight=None, **options):
     ids = data.queries.ids
     chosen = np.ones(len(ids)) if query_weight is None else query_weight[ids]
     levels = task_levels(data.y, data.queries, chosen, TaskOptions(**options), weight=weight)
-    return domination_descent(columns_of(data.rows, X.shape[1]), levels)
+    return CoordinateDescent(DominationRisk(levels), columns_of(data.rows, X.shape[1]))
 
 
 CASES = {
@@ -52,7 +51,7 @@ def test_value_and_derivatives_match_the_definition(case, storage, weighted):
     query_weight = np.array([1.0, 0.5, 2.0]) if weighted else None
     descent = start(storage(X), y, qid, weight=weight, query_weight=query_weight, **options)
     w = rng.normal(size=X.shape[1])
-    move_to(descent.loss, descent.columns, w)
+    descent.restart(w)
 
     def brute(at):
         return brute_loss(
@@ -67,16 +66,16 @@ def test_value_and_derivatives_match_the_definition(case, storage, weighted):
             mean=options.get("normalization") == "query",
         )
 
-    assert loss_value(descent.loss) == pytest.approx(brute(w), rel=1e-12)
+    assert descent.risk.value() == pytest.approx(brute(w), rel=1e-12)
     gradient = slope(brute, w)
     np.testing.assert_allclose(descent.gradient(1), gradient, atol=1e-6)
-    scratch = new_scratch(descent.loss.levels)
+    scratch = descent.risk.scratch()
     for r in range(len(w)):
         step = 1e-4 * np.eye(len(w))[r]
         bend = (brute(w + step) - 2 * brute(w) + brute(w - step)) / 1e-8
-        _, h = slope_and_curvature(descent.loss, descent.columns, r, scratch)
+        _, h = slope_and_curvature(descent.risk.state, descent.columns, r, scratch)
         assert h == pytest.approx(bend, abs=2e-5 * max(1, bend))
-        _, beta, crude = curvature_bounds(descent.loss, descent.columns, r, scratch)
+        _, beta, crude = curvature_bounds(descent.risk.state, descent.columns, r, scratch)
         assert h <= beta * (1 + 1e-12)
         assert beta <= crude * (1 + 1e-12)
 
@@ -87,24 +86,24 @@ def test_shifting_one_weight_equals_starting_afresh(case):
     X, y, qid, rng = problem(7, **made)
     descent = start(sparse.csr_array(X), y, qid, **options)
     again = start(sparse.csr_array(X), y, qid, **options)
-    scratch = new_scratch(descent.loss.levels)
+    scratch = descent.risk.scratch()
     w = np.zeros(X.shape[1])
     for _ in range(60):
         r = int(rng.integers(len(w)))
         d = rng.normal()
         w[r] += d
-        slope_and_curvature(descent.loss, descent.columns, r, scratch)
-        shift(descent.loss, descent.columns, r, d, scratch)
-    move_to(again.loss, again.columns, w)
+        slope_and_curvature(descent.risk.state, descent.columns, r, scratch)
+        shift(descent.risk.state, descent.columns, r, d, scratch)
+    again.restart(w)
     np.testing.assert_allclose(descent.gradient(1), again.gradient(1), rtol=1e-8, atol=1e-9)
-    assert loss_value(descent.loss) == pytest.approx(loss_value(again.loss), rel=1e-9)
+    assert descent.risk.value() == pytest.approx(again.risk.value(), rel=1e-9)
 
 
 def test_scores_far_apart_stay_finite():
     X = np.array([[1.0], [0.0], [-1.0], [0.5]])
     descent = start(X, np.array([0.0, 1.0, 1.0, 2.0]), np.zeros(4, dtype=int))
-    move_to(descent.loss, descent.columns, np.array([1e4]))
-    assert loss_value(descent.loss) == pytest.approx(10000 + 20000 + 5000, rel=1e-12)
+    descent.restart(np.array([1e4]))
+    assert descent.risk.value() == pytest.approx(10000 + 20000 + 5000, rel=1e-12)
     assert np.isfinite(descent.gradient(1)).all()
 
 
@@ -119,8 +118,8 @@ def test_dual_never_exceeds_the_objective_anywhere(case, l1, l2):
     points = [rng.normal(size=X.shape[1]) * scale for scale in (0.0, 0.1, 1.0, 5.0)]
     objectives, bounds = [], []
     for w in points:
-        move_to(descent.loss, descent.columns, w)
-        objectives.append(loss_value(descent.loss) + penalty.value(w))
-        bounds.append(lower_bound(descent.loss, descent.gradient(1), penalty))
+        descent.restart(w)
+        objectives.append(descent.risk.value() + penalty.value(w))
+        bounds.append(penalty.lower_bound(descent.risk.current_dual, descent.gradient(1)))
     assert max(bounds) <= min(objectives) + 1e-9
-    assert dual_value(descent.loss, 0.0) == pytest.approx(0.0, abs=1e-12)
+    assert descent.risk.current_dual(0.0) == pytest.approx(0.0, abs=1e-12)
