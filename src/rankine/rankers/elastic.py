@@ -24,8 +24,7 @@ from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.scoring.latency import scoring_latency
 from rankine.solvers.base import Progress, Solution, notify, require_finite
 from rankine.solvers.one_pass import OnePassLearner
-from rankine.solvers.one_pass_run import OnePassRun
-from rankine.solvers.progressive import Progressive
+from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.updates import UPDATES, make_update
 
 if TYPE_CHECKING:

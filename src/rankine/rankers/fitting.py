@@ -659,12 +659,14 @@ def warn_unfinished(name: str, tol: float | None, solutions: Mapping[Any, Soluti
         return
     label, (what, distance, one) = max(short.items(), key=lambda item: item[1][1])
     which = (
-        f"{len(short)} of {len(solutions)} runs, {label} the worst, " if len(solutions) > 1 else ""
+        f"in {len(short)} of {len(solutions)} runs, {label} the worst, "
+        if len(solutions) > 1
+        else ""
     )
     warnings.warn(
-        f"{name}: {which}stopped ({one.stop_reason}) after {one.n_iter} iterations at "
-        f"{what}={distance:.3g}, above tol={tol:g}. Scale the features (scale='standard'), raise "
-        "max_iter or tol, or regularise more",
+        f"{name} {which}stopped ({one.stop_reason}) after {one.n_iter} iterations at "
+        f"{what}={distance:.3g}, short of tol={tol:g}. Scale the features (scale='standard'), "
+        "allow more iterations or passes, raise tol, or regularise more",
         ConvergenceWarning,
         stacklevel=4,
     )

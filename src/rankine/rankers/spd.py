@@ -292,12 +292,12 @@ class SPDRanker(BaseRanker):
     def _learn_more(self, task: Task) -> Outcome:
         """Take ``n_steps`` more steps on these rows; averaging goes on from the first call's."""
         taken = int(getattr(self, "n_iter_", 0))
-        if getattr(self, "_vector", None) is None:
+        w: ScaledVector | None = getattr(self, "_vector", None)
+        if w is None:
             before = task.scaling.unfold(self.coef_) if taken else np.zeros(task.source.n_features)
-            self._vector = new_vector(before)
+            w = self._vector = new_vector(before)
             self._seed = task.seed
             self._average_from = taken + self.n_steps // 2
-        w = self._vector
         (span,) = self._spans_of_rows(task.source, taken)
         for phase in self.plan().phases(int(self.n_steps), taken, warm=False):
             counted = replace(
@@ -306,7 +306,7 @@ class SPDRanker(BaseRanker):
             run_phase(span.rows, span.sampler, counted, w, self._seed, (phase.start, phase.stop))
         coef = average_of(w)
         require_finite(coef, span.stop, "stochastic pairwise descent")
-        return Outcome([Solution(coef, float("nan"), {}, span.stop, (), "max_iter")], [[]])
+        return Outcome([Solution(coef, float("nan"), {}, span.stop, (), "steps")], [[]])
 
     # ------------------------------------------------------------------ from parameters to specs
     def plan(self) -> PairPlan:

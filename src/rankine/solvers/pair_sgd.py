@@ -169,7 +169,7 @@ def solve_pairs(
     run = _PairRun(new_vector(coef), phases, seed, report_at, record, callbacks, keeper)
     run.resume()
     stopped = any(run.through(span) for span in spans)
-    reason = "callback" if stopped else "max_iter"
+    reason = "callback" if stopped else "steps"
     return Solution(average_of(run.w), float("nan"), {}, run.done, tuple(run.trace), reason)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import check_count, check_positive
 from rankine.data.dataset import Dataset
 from rankine.metrics import Metric, evaluate_on
-from rankine.core.checks import check_count, check_positive
 from rankine.scoring.latency import scoring_latency
 from rankine.transforms.scaling import Scaling, fit_scaling
 from rankine.tune.extra import import_optuna

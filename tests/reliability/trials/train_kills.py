@@ -58,8 +58,9 @@ def fit_parts(path, solver, folder, pause, resume=False):
     """Train on partitions, with a journal of their answers."""
     Journal.__init__.__kwdefaults__["seconds"] = JOURNAL_SECONDS
     kept = {} if folder is None else {"checkpoint": folder, "resume": resume}
-    parts = cluster.partitions(path.parent, **kept)
-    return cluster.make(solver).fit(parts, callbacks=[lambda _: time.sleep(pause) and None])
+    parts = cluster.partitions(path.parent)
+    slow = [lambda _: time.sleep(pause) and None]
+    return cluster.make(solver).fit(parts, callbacks=slow, **kept)
 
 
 def resume_or_start(path, options, folder, pause):

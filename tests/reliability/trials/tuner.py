@@ -16,7 +16,7 @@ from rankine.solvers.base import Solution
 class Means(BaseRanker):
     """Weights by differences of means: quick, and with parameters to tune."""
 
-    _system = "means"
+    system = "means"
     search_space: ClassVar = {"power": Number(0.1, 10.0, log=True), "flip": Choice((False, True))}
 
     def __init__(

@@ -5,13 +5,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed_data import table, write_files
-from rankine.distributed.pieces import cut_file
 
 import rankine
 import rankine.distributed as rd
 from rankine.core.errors import EmptyDataError, ParameterError, QueryOrderError, SchemaError
 from rankine.data.options import ReadOptions
 from rankine.data.sources import Source
+from rankine.distributed.pieces import cut_file
 
 
 def ids_of(parts):

@@ -9,10 +9,9 @@ import pytest
 
 from rankine import ElasticRanker, LinearModel, Scorer
 from rankine.core.errors import FeatureMismatchError, FileKindError, LimitError, ParameterError
-from rankine.metrics import evaluate
-from rankine.logs.scan import read_for
-from rankine.logs.scan import fit_one_hot, log_spec, scan_log
+from rankine.logs.scan import fit_one_hot, log_spec, read_for, scan_log
 from rankine.logs.training import parse_split, train_from_log
+from rankine.metrics import evaluate
 from rankine.transforms.apply import score_dataset
 
 BRANDS = np.array(["acme", "zed", "tyrell", "weyland", "cyberdyne"])

@@ -199,15 +199,15 @@ def test_interrupted_runs_end_with_the_same_bits(shop, source, tmp_path):
         ranker = SPDRanker(n_steps=20_000, early_stopping=9, record_at=[4000], random_state=1)
         return ranker.fit(source(train), eval_set=valid, **options)
 
-    class Killed(RuntimeError):
+    class KilledError(Exception):
         pass
 
     def kill(progress):
         if progress.step >= 9000:
-            raise Killed
+            raise KilledError
 
     whole = run()
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         run(checkpoint=tmp_path, every=700, callbacks=[kill])
     again = run(checkpoint=tmp_path, every=700, resume=True)
     assert again.coef_.tobytes() == whole.coef_.tobytes()

@@ -28,7 +28,7 @@ def quiet():
 class Climber(BaseRanker):
     """Nears its end by half with each report; ``draw`` says where that is, past all guessing."""
 
-    _system = "climber"
+    system = "climber"
     search_space: ClassVar = {"draw": Number(0.0, 1.0)}
     reports = 0
 

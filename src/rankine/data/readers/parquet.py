@@ -116,7 +116,7 @@ def feature_names(source: Source, options: ReadOptions) -> tuple[str, ...] | Non
         return file.plan.feature_names
 
 
-def column_names(source: Source, options: ReadOptions) -> list[str]:  # noqa: ARG001
+def column_names(source: Source, options: ReadOptions) -> list[str]:
     """Names of all columns, from a footer that was checked first."""
     with open_seekable(source, "Parquet") as raw:
         read_footer(raw, source.name)
