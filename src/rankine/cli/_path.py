@@ -53,7 +53,7 @@ def walk_files(
         "steps": path.records(),
     }
     if plot is not None:
-        save_axes(path.plot(), plot)
+        save_axes(rankine.plot.path(path), plot)
         result["plot"] = plot
     save_report(report, path)
     if out is not None:

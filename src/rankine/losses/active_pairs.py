@@ -197,6 +197,8 @@ class CountedRisk:
 
     Parameters
     ----------
+    loss
+        The spec that is lifted; its margin is 1.
     queries, omega
         The rows that form pairs, and om_q.
     counting
@@ -208,6 +210,7 @@ class CountedRisk:
 
     def __init__(
         self,
+        loss: Any,
         queries: PairQueries,
         omega: NDArray[np.float64],
         counting: str = "tree",
@@ -218,24 +221,13 @@ class CountedRisk:
                 f"oracle={counting!r} is not one of {', '.join(COUNTINGS)}",
                 fix="Choose one of them",
             )
+        if loss.margin != 1.0:
+            raise ParameterError(f"margin={loss.margin!r} is not 1", fix="Scale the features")
+        self.loss = loss
         self.queries = queries
         self.omega = omega
         self.counting = counting
         self.threads = threads
-
-    @classmethod
-    def lift(
-        cls,
-        loss: Any,
-        queries: PairQueries,
-        omega: NDArray[np.float64],
-        counting: str,
-        threads: int | None,
-    ) -> CountedRisk:
-        """The exact form of a registered loss; its margin is 1."""
-        if loss.margin != 1.0:
-            raise ParameterError(f"margin={loss.margin!r} is not 1", fix="Scale the features")
-        return cls(queries, omega, counting, threads)
 
     def active(self, scores: NDArray[np.float64]) -> ActivePairs:
         """The active pairs at some scores."""
@@ -256,9 +248,13 @@ class HingeRisk(CountedRisk):
         return float(risk), active.unsort(slope)
 
     def smoothed(self, width: float) -> SmoothedHingeRisk:
-        """The hinge with its kink rounded over the last ``width`` before the margin."""
-        risk = SmoothedHingeRisk(self.queries, self.omega, self.counting, self.threads)
-        risk.width, risk.at_zero = width, self.at_zero
+        """The hinge with its kink rounded over the last ``width`` before the margin.
+
+        A width of 1 or more stands for half the squared hinge, which is no bound of the hinge but
+        bends everywhere: a start for narrower ones.
+        """
+        risk = SmoothedHingeRisk(self.loss, self.queries, self.omega, self.counting, self.threads)
+        risk.width, risk.at_zero = width, self.at_zero * (1.0 - 0.5 * min(width, 1.0))
         return risk
 
 
@@ -330,22 +326,26 @@ class SquaredHingeRisk(CountedRisk):
 
 
 class SmoothedHingeCurvature:
-    """The difference of two curvatures of the squared hinge."""
+    """The difference of two curvatures of the squared hinge, or half of one."""
 
     def __init__(
-        self, outer: SquaredHingeCurvature, inner: SquaredHingeCurvature, width: float
+        self, outer: SquaredHingeCurvature, inner: SquaredHingeCurvature | None, factor: float
     ) -> None:
         self.outer = outer
         self.inner = inner
-        self.factor = 0.5 / width
+        self.factor = factor
 
     def degrees(self) -> NDArray[np.float64]:
         """Diagonal of the second derivative, in row order."""
-        return np.maximum(self.outer.degrees() - self.inner.degrees(), 0.0) * self.factor
+        found = self.outer.degrees()
+        if self.inner is not None:
+            found = np.maximum(found - self.inner.degrees(), 0.0)
+        return found * self.factor
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Product with a row-ordered vector."""
-        return (self.outer.times(values) - self.inner.times(values)) * self.factor
+        found = self.outer.times(values)
+        return (found if self.inner is None else found - self.inner.times(values)) * self.factor
 
 
 class SmoothedHingeRisk(SquaredHingeRisk):
@@ -361,8 +361,14 @@ class SmoothedHingeRisk(SquaredHingeRisk):
         """R, its gradient u in row order, and its curvature."""
         rest = 1.0 - self.width
         outer, outer_slope, outer_curvature = super().curved(scores)
+        if rest <= 0.0:
+            return (
+                0.5 * outer,
+                0.5 * outer_slope,
+                SmoothedHingeCurvature(outer_curvature, None, 0.5),
+            )
         inner, inner_slope, inner_curvature = super().curved(scores / rest)
         factor = 0.5 / self.width
         value = factor * (outer - rest * rest * inner)
         slope = factor * (outer_slope - rest * inner_slope)
-        return value, slope, SmoothedHingeCurvature(outer_curvature, inner_curvature, self.width)
+        return value, slope, SmoothedHingeCurvature(outer_curvature, inner_curvature, factor)

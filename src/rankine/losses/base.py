@@ -89,6 +89,11 @@ class PairLoss(NamedTuple):
     smooth: bool
     lift: Callable[..., Any] | None
 
+    @property
+    def rounds(self) -> bool:
+        """Whether its kinks can be rounded: the lift answers ``smoothed(width)``."""
+        return hasattr(self.lift, "smoothed")
+
     def spec(self, margin: float = 1.0) -> Any:
         """The spec, with a margin where the loss has one."""
         has_margin = "margin" in getattr(self.spec_type, "_fields", ())

@@ -27,4 +27,4 @@ def _hinge(loss: Any, z: Any) -> Any:
     return 0.0, 0.0, 0.0
 
 
-register_pair_loss("hinge", Hinge, lift=HingeRisk.lift)
+register_pair_loss("hinge", Hinge, lift=HingeRisk)

@@ -19,7 +19,7 @@ from rankine.rankers.fitting import Capabilities, Outcome, Task
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.solvers.base import Callback, Solution
 from rankine.solvers.bundle import Bundle, solve_bundle
-from rankine.solvers.newton import solve_newton
+from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_rounded
 from rankine.solvers.problem import Problem, RowsProblem, coarsen
 
 if TYPE_CHECKING:
@@ -158,13 +158,13 @@ class RankSVM(BaseRanker):
     def _check(self) -> None:
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
-        check_choice("loss", self.loss, pair_losses(lifted=True))
         check_choice("solver", self.solver, SOLVERS)
         check_choice("normalization", self.normalization, NORMALIZATIONS)
         check_choice("oracle", self.oracle, ORACLES)
-        if self.solver == "newton" and not pair_loss_named(self.loss, lifted=True).smooth:
+        known = pair_loss_named(self.loss, lifted=True)
+        if self.solver == "newton" and not (known.smooth or known.rounds):
             raise ParameterError(
-                f"solver='newton' needs a loss with curvature, and {self.loss!r} has none",
+                f"solver='newton' needs a smooth loss, and {self.loss!r} is none",
                 fix="Use solver='bundle' or 'auto', or loss='squared_hinge'",
             )
         self._strengths()
@@ -215,10 +215,16 @@ class RankSVM(BaseRanker):
 
     def _solver(self, problem: Problem) -> _Solver:
         """How this problem is solved; cuts of the bundle method serve every l2."""
+        known = pair_loss_named(self.loss, lifted=True)
         solve: Callable[..., Solution] = partial(solve_newton, problem)
-        if self.solver == "bundle" or not pair_loss_named(self.loss, lifted=True).smooth:
+        if self.solver == "bundle" or not (known.smooth or known.rounds):
             bundle = Bundle(problem.n_features, positive=self.positive)
             solve = partial(solve_bundle, problem, bundle=bundle)
+        elif not known.smooth and self.solver == "newton":
+            solve = partial(solve_rounded, problem)
+        elif not known.smooth:
+            bundle = Bundle(problem.n_features, positive=self.positive)
+            solve = partial(solve_nonsmooth, problem, bundle=bundle)
 
         def solver(
             l2: float,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.linalg import add_rows, dot, rows_dot
+from rankine.kernels.linalg import add_rows, dot, norm, rows_dot
 from rankine.solvers.base import Callback, Solution, report, require_finite
-from rankine.solvers.bundle_qp import maximise_dual, maximise_dual_positive
+from rankine.solvers.bundle_qp import maximise_dual_positive, solve_dual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,6 +119,8 @@ def _between(low: Trial, high: Trial, linear: float, bend: float) -> float:
 
 #: A cut without weight for this many rounds is dropped.
 IDLE_ROUNDS = 60
+#: Relative error of a sum of products: a few roundings of the last bit.
+ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 #: Cuts may take this many bytes; beyond, the lightest are merged into one.
 MAX_BYTES = 256 * 2**20
 
@@ -138,8 +140,11 @@ class Bundle:
         self._gram = np.zeros((4, 4))
         self.n_cuts = 1
         self.b = np.zeros(1)
+        self._size = np.zeros(1)
         self.alpha = np.ones(1)
         self._idle = np.zeros(1, dtype=np.int64)
+        #: Whether the last minimum could not be found to the tolerance asked for.
+        self.coarse = False
 
     @property
     def cuts(self) -> NDArray[np.float64]:
@@ -151,8 +156,8 @@ class Bundle:
         """A A^T."""
         return self._gram[: self.n_cuts, : self.n_cuts]
 
-    def add(self, slope: NDArray[np.float64], offset: float) -> None:
-        """Add the cut <slope, w> + offset."""
+    def add(self, slope: NDArray[np.float64], offset: float, size: float = 0.0) -> None:
+        """Add the cut <slope, w> + offset; ``size`` is that of the numbers it was made from."""
         if self.n_cuts >= self.max_cuts:
             self._merge(self.n_cuts // 2)
         t = self.n_cuts
@@ -164,6 +169,7 @@ class Bundle:
         self._gram[t, : t + 1] = row
         self._gram[: t + 1, t] = row
         self.b = np.append(self.b, offset)
+        self._size = np.append(self._size, size)
         self.alpha = np.append(self.alpha, 0.0)
         self._idle = np.append(self._idle, 0)
 
@@ -172,16 +178,22 @@ class Bundle:
         if self.positive:
             self.alpha = maximise_dual_positive(self.cuts, self.b, l2, self.alpha, tol)
         else:
-            maximise_dual(self.gram, self.b, l2, self.alpha, tol)
+            self.coarse = solve_dual(self.gram, self.b, l2, self.alpha, tol) > tol
         self.alpha /= self.alpha.sum()
         pull = add_rows(self.cuts, self.alpha)
         w = -pull / l2
         if self.positive:
             w = np.maximum(0.0, w)
-        bound = float(dot(self.b, self.alpha) - 0.5 * l2 * dot(w, w))
+        bound = float(dot(self.b, self.alpha) - 0.5 * l2 * dot(w, w)) - self._rounding(w)
         self._idle = np.where(self.alpha > 0, 0, self._idle + 1)
         self._keep(self._idle < IDLE_ROUNDS)
         return w, bound
+
+    def _rounding(self, w: NDArray[np.float64]) -> float:
+        """What rounding may have added to the bound: in the cuts' offsets, and in their mean."""
+        lengths = np.sqrt(np.diag(self.gram))
+        sizes = dot(self._size, self.alpha) + norm(w) * dot(lengths, self.alpha)
+        return ROUNDING * float(sizes)
 
     def _keep(self, kept: NDArray[np.bool_]) -> None:
         if kept.all():
@@ -192,6 +204,7 @@ class Bundle:
         self._gram[: len(places), : len(places)] = self._gram[np.ix_(places, places)]
         self.n_cuts = len(places)
         self.b, self.alpha, self._idle = self.b[kept], self.alpha[kept], self._idle[kept]
+        self._size = self._size[kept]
 
     def _merge(self, count: int) -> None:
         """Replace the ``count`` lightest cuts by their weighted mean (or drop them, if idle)."""
@@ -203,9 +216,10 @@ class Bundle:
         keep[lightest] = False
         if total > 0.0:
             slope, offset = add_rows(self.cuts, share / total), float(dot(self.b, share)) / total
+            size = float(dot(self._size, share)) / total
         self._keep(keep)
         if total > 0.0:
-            self.add(slope, offset)
+            self.add(slope, offset, size)
             self.alpha[-1] = total
 
     def _grow(self, capacity: int) -> None:
@@ -219,8 +233,10 @@ class Bundle:
 MIX = 0.1
 #: Below this fraction of the objective a gap is rounding.
 PRECISION = 1e-13
-#: Rounds without a better point or bound after which rounding has the last word.
+#: Rounds without a better point or bound after which nothing more is to be expected.
 MAX_STALLED = 30
+#: Minima of the cuts that missed their tolerance, after which numbers are too coarse for them.
+MAX_COARSE = 30
 
 
 class _Best:
@@ -286,11 +302,12 @@ def solve_bundle(
     w = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
     best = _Best(problem, np.maximum(0.0, w) if positive else w, l2)
     cut_w, cut_risk, cut_slopes = best.w, best.risk, best.slopes
-    low, stalled, reason, iteration = 0.0, 0, "max_iter", 0
+    low, stalled, coarse, reason, iteration = 0.0, 0, 0, "max_iter", 0
     trace: list[dict[str, float]] = []
     for iteration in range(1, max_iter + 1):
         slope = problem.gradient(cut_slopes)
-        bundle.add(slope, cut_risk - dot(slope, cut_w))
+        offset = cut_risk - dot(slope, cut_w)
+        bundle.add(slope, offset, cut_risk + norm(slope) * norm(cut_w))
         before = (best.objective, low)
         w, bound = bundle.solve(l2, max(1e-13, 0.01 * min(gap_wanted, best.objective - low)))
         require_finite(w, iteration, "the bundle method")
@@ -310,11 +327,15 @@ def solve_bundle(
             reason = "callback"
             break
         stalled = 0 if best.objective < before[0] or low > before[1] else stalled + 1
+        coarse += bundle.coarse
         if gap <= gap_wanted:
             reason = "converged"
             break
-        if gap <= PRECISION * best.objective or stalled >= MAX_STALLED:
+        if gap <= PRECISION * best.objective or coarse >= MAX_COARSE:
             reason = "precision"
+            break
+        if stalled >= MAX_STALLED:
+            reason = "stalled"
             break
     certificate = {
         "objective": best.objective,

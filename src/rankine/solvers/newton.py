@@ -9,6 +9,10 @@ pass and no product with X. The objective is l2-strongly convex, which certifies
 and, with the constraint v >= 0, the same minimum taken coordinate by coordinate. With w >= 0 asked
 for, steps are projected and coordinates at 0 that want to leave downwards are held (two-metric
 projection, Bertsekas 1982).
+
+A risk with kinks that can be rounded (R - s/2 R(0) <= R_s <= R) is solved for a falling s, each
+from the solution before it: a lower bound of R_s is one of R. The diagonal preconditioner makes
+Newton's steps blind to the scale of columns, which the bundle method is not.
 """
 
 from __future__ import annotations
@@ -21,13 +25,14 @@ from numpy.typing import NDArray
 
 from rankine.kernels.linalg import dot, norm
 from rankine.solvers.base import Callback, Solution, report, require_finite
+from rankine.solvers.bundle import Bundle, solve_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rankine.solvers.problem import Problem
 
-__all__ = ["solve_newton"]
+__all__ = ["solve_newton", "solve_nonsmooth", "solve_rounded"]
 
 MAX_INNER = 200
 #: Armijo: accept a step that gains this fraction of what the slope promises.
@@ -35,6 +40,16 @@ SUFFICIENT = 1e-4
 MIN_STEP = 1e-10
 #: Below this fraction of the objective a gap is rounding.
 PRECISION = 1e-14
+#: Cuts after which the bundle method hands over. Where it works it needs a dozen or, with a tiny
+#: l2, a hundred; columns of very different scale would need thousands.
+CUTS = 200
+#: Widths of the rounding: the first, and the ratio of one to the next.
+FIRST_WIDTH = 0.5
+NARROWER = 0.2
+#: Part of a width to which its problem is solved; the rounding itself costs about a tenth of it.
+WIDTH_SHARE = 0.05
+#: Part of the tolerance below which a narrower width cannot help: rounding numbers is at fault.
+NARROWEST = 0.1
 
 
 @dataclass
@@ -110,6 +125,107 @@ def solve_newton(
         "products": float(products),
     }
     return Solution(point.w, point.objective, certificate, iteration, trace, reason)
+
+
+def solve_nonsmooth(
+    problem: Problem,
+    l2: float,
+    *,
+    start: NDArray[np.float64] | None = None,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    positive: bool = False,
+    bundle: Bundle | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Solution:
+    """Minimise l2/2 |w|^2 + R(w): by cuts, and by Newton steps where cuts are slow."""
+    cuts = solve_bundle(
+        problem,
+        l2,
+        start=start,
+        tol=tol,
+        max_iter=min(max_iter, CUTS),
+        positive=positive,
+        bundle=bundle,
+        callbacks=callbacks,
+    )
+    if not cuts.unfinished or max_iter <= CUTS:
+        return cuts
+    return solve_rounded(
+        problem,
+        l2,
+        before=cuts,
+        tol=tol,
+        max_iter=max_iter - cuts.n_iter,
+        positive=positive,
+        callbacks=callbacks,
+    )
+
+
+def solve_rounded(
+    problem: Problem,
+    l2: float,
+    *,
+    start: NDArray[np.float64] | None = None,
+    before: Solution | None = None,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    positive: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> Solution:
+    """Minimise l2/2 |w|^2 + R(w) by Newton steps on risks that are rounded less and less.
+
+    ``before`` may give the solution of another method to go on from.
+    """
+    best = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
+    low, done, products = 0.0, 0, 0.0
+    trace: list[dict[str, float]] = []
+    if before is not None:
+        best, low, done = before.coef, before.certificate["lower_bound"], before.n_iter
+        trace = [dict(record) for record in before.trace]
+    last = done + max_iter
+    value = 0.5 * l2 * dot(best, best) + problem.value_and_gradient(best)[0]
+    w, width, reason = best, 1.0, "max_iter"
+    while done < last:
+        rounded = solve_newton(
+            problem.smoothed(width),
+            l2,
+            start=w,
+            tol=WIDTH_SHARE * width,
+            max_iter=last - done,
+            positive=positive,
+            callbacks=callbacks,
+        )
+        w, done = rounded.coef, done + rounded.n_iter
+        products += rounded.certificate["products"]
+        here = 0.5 * l2 * dot(w, w) + problem.value_and_gradient(w)[0]
+        if here < value:
+            best, value = w, here
+        else:
+            w = best
+        if width < 1.0:
+            low = max(low, rounded.certificate["lower_bound"])
+        gap = value - low
+        record = {"iteration": done, "objective": value, "lower_bound": low, "gap": gap}
+        trace.append({**record, "width": width})
+        if rounded.stop_reason == "callback":
+            reason = "callback"
+            break
+        if gap <= tol * problem.at_zero:
+            reason = "converged"
+            break
+        if width < NARROWEST * tol:
+            reason = "precision"
+            break
+        width = FIRST_WIDTH if width >= 1.0 else NARROWER * width
+    certificate = {
+        "objective": value,
+        "lower_bound": low,
+        "gap": value - low,
+        "relative_gap": (value - low) / problem.at_zero,
+        "products": products,
+    }
+    return Solution(best, value, certificate, done, trace, reason)
 
 
 def _look(problem: Problem, l2: float, w: NDArray[np.float64], scores: Any = None) -> _Point:

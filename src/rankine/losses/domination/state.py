@@ -392,7 +392,7 @@ class DominationRisk:
     """
 
     def __init__(self, levels: Levels | None) -> None:
-        self.state = None if levels is None else new_state(levels)
+        self.state: Domination | None = None if levels is None else new_state(levels)
         self.at_zero = 0.0 if self.state is None else float(loss_value(self.state))
         self._lock = threading.Lock()
 
@@ -406,10 +406,12 @@ class DominationRisk:
 
     def scratch(self) -> Scratch:
         """Work space of one thread."""
+        assert self.state is not None  # noqa: S101 - coordinates are asked where there are pairs
         return new_scratch(self.state.levels)
 
     def move_to(self, columns: Columns, w: NDArray[np.float64]) -> None:
         """Bring the state to the weights w."""
+        assert self.state is not None  # noqa: S101 - as above
         move_to(self.state, columns, w)
 
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
