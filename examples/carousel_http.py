@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rankine
-from rankine.logs.scan import read_for
+from rankine.logs import read_for
 from rankine.logs.training import LogTraining, train_from_log
 
 GENRES = ["drama", "comedy", "thriller", "cartoon", "nature"]

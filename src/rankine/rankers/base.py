@@ -7,7 +7,8 @@ A ranker is one file: a class with its parameters, ``system``, ``can`` and two m
 ``_solve(task) -> Outcome``
     build a problem from ``task.source`` and solve it by ``task.run`` or ``task.along``.
 
-Everything around a solver stands in ``rankine.rankers.fitting``.
+Everything around a solver stands in ``rankine.rankers.fitting``, where lists come from in
+``rankine.rankers.sources``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankine.core.checks import check_count
 from rankine.core.errors import (
+    CheckpointError,
     FeatureMismatchError,
     NoPairsError,
     ParameterError,
@@ -38,19 +40,15 @@ from rankine.data.dataset import Dataset, check_weight, require_rows, row_scores
 from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
 from rankine.model import LinearModel
-from rankine.rankers.fitting import (
+from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
+from rankine.rankers.provenance import packed_trace, plain, plain_parameters
+from rankine.rankers.sources import (
     Capabilities,
-    Judge,
     MemorySource,
-    Outcome,
     PartitionSource,
     StreamSource,
-    Task,
-    check_resume,
     source_kind,
-    warn_unfinished,
 )
-from rankine.rankers.provenance import packed_trace, plain, plain_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -229,6 +227,11 @@ class BaseRanker(BaseEstimator, ABC):
         metric = parse_metric(self.metric)
         if self.early_stopping is not None:
             check_count("early_stopping", self.early_stopping)
+            if eval_set is None and act == "fit":
+                raise ParameterError(
+                    f"early_stopping={self.early_stopping} has nothing to watch",
+                    fix="Pass an eval_set, or leave early_stopping=None",
+                )
         self._check()
         kind, name = source_kind(X), type(self).__name__
         self.can.require(act, kind, name)
@@ -236,7 +239,8 @@ class BaseRanker(BaseEstimator, ABC):
         for option, value in asked.items():
             if value is not None:
                 self.can.require(option, kind, name)
-        check_resume(checkpoint, resume)
+        if resume and checkpoint is None:
+            raise CheckpointError("nothing to resume from", fix="Pass the folder as checkpoint=")
         source = self._source(kind, X, y, qid, group, sample_weight, query_weight)
         valid = self._eval_data(eval_set, eval_qid)
         facts = self._recorded(source) if checkpoint is not None else {}

@@ -21,10 +21,11 @@ from rankine.core.errors import ParameterError
 from rankine.data.column_storage import column_storage, is_column_storage
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Capabilities, Outcome, Task, Watch, warn_unfinished
+from rankine.rankers.fitting import Outcome, Task, Watch, warn_unfinished
 from rankine.rankers.path import RegularizationPath, Step, check_steps
 from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.sources import Capabilities
 from rankine.solvers.base import Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,

@@ -17,10 +17,11 @@ from rankine.data.prefetch import prefetch
 from rankine.losses import pair_losses
 from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Capabilities, Outcome, Task, Watch
+from rankine.rankers.fitting import Outcome, Task, Watch
 from rankine.rankers.path import ElasticPath, Step, check_steps
 from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.sources import Capabilities
 from rankine.scoring.latency import scoring_latency
 from rankine.solvers.base import Progress, Solution, notify, require_finite
 from rankine.solvers.one_pass import OnePassLearner

@@ -13,8 +13,9 @@ from rankine.core.errors import ParameterError
 from rankine.losses.pair_queries import NORMALIZATIONS
 from rankine.losses.squared import PAIRS, pair_squares
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Capabilities, Outcome, Task
+from rankine.rankers.fitting import Outcome, Task
 from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.sources import Capabilities
 from rankine.solvers.base import Callback, Solution
 from rankine.solvers.cg import solve_cg, solve_shifted_cg
 from rankine.solvers.heavy_ball import (

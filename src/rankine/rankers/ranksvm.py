@@ -15,8 +15,9 @@ from rankine.core.errors import ParameterError
 from rankine.losses.base import pair_loss_named, pair_losses
 from rankine.losses.pair_queries import NORMALIZATIONS, PairQueries, pair_risk
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Capabilities, Outcome, Task
+from rankine.rankers.fitting import Outcome, Task
 from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.sources import Capabilities
 from rankine.solvers.base import Callback, Solution
 from rankine.solvers.bundle import Bundle, solve_bundle
 from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_rounded

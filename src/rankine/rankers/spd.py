@@ -23,8 +23,9 @@ from rankine.data.prefetch import prefetch
 from rankine.losses import pair_loss_spec, pair_losses
 from rankine.losses.all_pairs import MEANS, MeanPairLoss
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Capabilities, Judge, Outcome, Task, Watch
+from rankine.rankers.fitting import Judge, Outcome, Task, Watch
 from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.sources import Capabilities
 from rankine.samplers.draw import SAMPLINGS, pair_sampler, stream_sampler
 from rankine.samplers.pair_index import query_shares
 from rankine.solvers.base import Solution, require_finite
