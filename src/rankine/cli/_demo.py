@@ -54,7 +54,7 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     import rankine
     from rankine.data.formats import writer_for
     from rankine.data.shop import shop_log
-    from rankine.rankers.apply import score_dataset
+    from rankine.transforms.apply import score_dataset
 
     seconds: dict[str, float] = {}
 
@@ -101,14 +101,14 @@ def _measure(test: Dataset, scores: NDArray[Any]) -> dict[str, dict[str, float]]
     """Each metric for the model, the old engine's order, and a random order."""
     import numpy as np
 
-    from rankine.metrics import evaluate, random_expectation
+    from rankine.metrics import evaluate_on, random_expectation
 
     shown = -np.asarray(test.position, dtype=np.float64)
     return {
         metric: {
-            "model": float(evaluate(metric, test.y, scores, test.qid)),
-            "as_shown": float(evaluate(metric, test.y, shown, test.qid)),
-            "random": float(random_expectation(metric, test.y, test.qid)),
+            "model": evaluate_on(test, scores=scores, metric=metric),
+            "as_shown": evaluate_on(test, scores=shown, metric=metric),
+            "random": random_expectation(metric, test.y, test.queries),
         }
         for metric in _METRICS
     }

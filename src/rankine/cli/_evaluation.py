@@ -41,14 +41,15 @@ def evaluate_model(
 ) -> dict[str, Any]:
     """Metrics of a saved model; the model's own metric when none is named."""
     import rankine
+    from rankine.logs.scan import read_for
     from rankine.metrics import (
         count_without_value,
-        evaluate,
+        data_columns,
+        evaluate_on,
         parse_metric,
         random_expectation,
     )
-    from rankine.metrics.data_columns import data_columns
-    from rankine.rankers.apply import read_for, score_dataset
+    from rankine.transforms.apply import score_dataset
 
     model = rankine.LinearModel.load(path)
     data = read_for(model, files, **options)
@@ -64,7 +65,7 @@ def evaluate_model(
     for name in metrics or [model.metric or "ndcg@10"]:
         metric = parse_metric(name)
         entry: dict[str, Any] = {
-            "value": evaluate(metric, data.y, scores, data.queries, columns=columns),
+            "value": evaluate_on(data, scores=scores, metric=metric),
             "no_relevant": metric.no_relevant,
             "queries_without_value": count_without_value(
                 metric, data.y, data.queries, columns=columns
@@ -75,7 +76,7 @@ def evaluate_model(
             entry["random"] = chance
             entry["gain_percent"] = 100 * (entry["value"] / chance - 1) if chance else None
         if per_query:
-            values = evaluate(metric, data.y, scores, data.queries, per_query=True, columns=columns)
+            values = evaluate_on(data, scores=scores, metric=metric, per_query=True)
             entry["per_query"] = _by_query(data.queries.ids.tolist(), values.tolist())
         results["metrics"][str(metric)] = entry
     return results

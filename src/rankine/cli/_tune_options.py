@@ -49,7 +49,7 @@ class Search:
     def options(self) -> dict[str, Any]:
         """Keyword arguments of ``rankine.tune``."""
         from rankine.cli._settings import parse_settings
-        from rankine.rankers.latency import parse_latency
+        from rankine.scoring.latency import parse_latency
 
         return {
             "folds": self.folds,

@@ -57,7 +57,8 @@ def explain(
 ) -> None:
     """Explain the best documents of a query, or why document A stands above B; exact."""
     import rankine
-    from rankine.rankers.apply import fit_columns, read_for
+    from rankine.logs.scan import read_for
+    from rankine.transforms.apply import fit_columns
 
     fitted = rankine.LinearModel.load(model)
     rows = fit_columns(

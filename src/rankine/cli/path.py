@@ -61,7 +61,7 @@ def path(
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Train models of every size along an l1 path; show, draw and keep the best."""
-    from rankine.cli._path import one_pass_steps, path_table, walk_files
+    from rankine.cli._path import path_options, path_table, walk_files
     from rankine.cli._settings import make_ranker, parse_settings
 
     settings = {"metric": metric, "scale": scale, "random_state": seed}
@@ -76,7 +76,7 @@ def path(
             "n_steps": n_steps,
             "min_ratio": min_ratio,
             "max_nonzero": max_nonzero,
-            **one_pass_steps(estimator, solvers, max_latency),
+            **path_options(estimator, solvers, max_latency),
         },
         out=out,
         plot=plot,

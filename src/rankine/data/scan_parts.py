@@ -57,6 +57,11 @@ class ScanPart:
         """Names of the features, or None."""
         return self._scan.feature_names
 
+    @property
+    def encoding(self) -> Any:
+        """How raw columns became features, or None."""
+        return getattr(self._scan, "encoding", None)
+
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """One pass over the part; blocks without chosen queries are left out."""
         choose = self._start()

@@ -44,8 +44,6 @@ class PartitionedDataset:
         Files.
     runner
         Who asks the partitions.
-    checkpoint, resume
-        Folder of answers, and whether to go on from it.
     """
 
     pieces: tuple[Piece, ...]
@@ -53,8 +51,6 @@ class PartitionedDataset:
     feature_names: tuple[str, ...] | None
     sources: tuple[str, ...]
     runner: Any = field(repr=False)
-    checkpoint: str | Path | None = None
-    resume: bool = False
 
     @property
     def n_partitions(self) -> int:
@@ -92,8 +88,6 @@ def scan(
     client: Any = None,
     partition_bytes: int = PARTITION_BYTES,
     timeout: float = 600.0,
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
     **options: Unpack[ReadKeywords],
 ) -> PartitionedDataset:
     """Cut files into partitions of whole queries to train on.
@@ -114,8 +108,6 @@ def scan(
         About the memory of a partition. A worker needs several times as much.
     timeout
         Seconds without any finished task after which training ends with a ClusterError.
-    checkpoint, resume
-        Folder that records training; ``resume`` goes on from it, with the same bits.
     **options
         Fields of ``ReadOptions``, as for ``rankine.scan``.
 
@@ -150,7 +142,7 @@ def scan(
             Piece(len(pieces) + k, file, rows, state, nbytes, chosen, found)
             for k, (rows, nbytes) in enumerate(zip(cut.ranges, cut.nbytes, strict=True))
         ]
-    return PartitionedDataset(tuple(pieces), width, found, tuple(files), runner, checkpoint, resume)
+    return PartitionedDataset(tuple(pieces), width, found, tuple(files), runner)
 
 
 def _cut(file: str, options: ReadOptions, partition_bytes: int) -> FileCuts:

@@ -33,11 +33,10 @@ from rankine.samplers.draw import pair_sampler
 from rankine.samplers.pair_index import query_shares
 from rankine.solvers.base import Solution, report, require_finite
 from rankine.solvers.one_pass import OnePassLearner
-from rankine.solvers.one_pass_run import OnePassRun
+from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.solvers.pair_sgd import PairPlan, run_phase
 from rankine.solvers.pair_steps import S, average_of, new_vector
 from rankine.solvers.problem import RowsProblem, SummedProblem
-from rankine.solvers.progressive import Progressive
 from rankine.transforms.scaling import (
     Scaling,
     check_scale,
@@ -415,7 +414,7 @@ def average_pairs(
     )
     team = team_of(recipe)
     w = np.zeros(n_features) if start is None else start
-    mean, counted, reason, done = np.zeros(n_features), 0.0, "max_iter", 0
+    mean, counted, reason, done = np.zeros(n_features), 0.0, "passes", 0
     for number in range(n_passes):
         w, averaged = team.total("learn", w, number, start is not None)
         part = counted_part(number, n_passes) if plan.average else 0.0

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.dataset import Dataset
 from rankine.data.splits import query_folds
-from rankine.metrics import Metric, evaluate, parse_metric
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import Metric, evaluate_on, parse_metric
 
 __all__ = ["CrossValidation", "cross_validate"]
 
@@ -116,11 +115,9 @@ def cross_validate(
         seconds.append(time.perf_counter() - started)
         predicted = fitted.predict(held_out)
         scores[split.rows] = predicted
-        arguments = (chosen, held_out.y, predicted, held_out.queries)
-        columns = data_columns(held_out)
-        values[places] = evaluate(*arguments, per_query=True, columns=columns)
+        values[places] = evaluate_on(held_out, scores=predicted, metric=chosen, per_query=True)
         fold[places] = k
-        means.append(evaluate(*arguments, columns=columns))
+        means.append(evaluate_on(held_out, scores=predicted, metric=chosen))
         rankers.append(fitted)
     if progress is not None:
         progress(len(splits), len(splits))

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from rankine.core.errors import ParameterError
-from rankine.data.dataset import Dataset
 from rankine.evaluation.letor_folds import Fold, LetorFolder
-from rankine.metrics import Metric, evaluate, parse_metric
+from rankine.metrics import Metric, evaluate_on, parse_metric
 from rankine.metrics.modes import MODES
 
 __all__ = ["FoldResult", "LetorResult", "MethodResult", "TaskResult", "run_letor"]
@@ -208,7 +207,7 @@ def _run_fold(
                           for key, value in setting.items())  # fmt: skip
         count.tell(f"{text} {shown}".rstrip())
         fitted = clone(ranker).set_params(**setting).fit(fold.train)
-        value = sign * _value(rule, fitted, fold.vali)
+        value = sign * evaluate_on(fold.vali, model=fitted, metric=rule)
         if best is None or value > best[0]:
             best = value, fitted, setting
     if best is None:
@@ -216,10 +215,13 @@ def _run_fold(
     value, fitted, setting = best
     scores = fitted.predict(fold.test)
     values = {
-        name: evaluate(f"{script}:{name}" if name in _computed(script) else f"letor4:{name}",
-                       fold.test.y, scores, fold.test.queries)
+        name: evaluate_on(
+            fold.test,
+            scores=scores,
+            metric=f"{script}:{name}" if name in _computed(script) else f"letor4:{name}",
+        )
         for name in TABLE
-    }  # fmt: skip
+    }
     seconds = time.perf_counter() - started
     return FoldResult(fold.name, setting, sign * value, values, seconds)
 
@@ -227,7 +229,3 @@ def _run_fold(
 def _computed(script: str) -> set[str]:
     """Metrics of the table that a script computes (LETOR 3.0 has no MeanNDCG: 4.0's is used)."""
     return {name for name in TABLE if name.split("@")[0] in MODES[script]}
-
-
-def _value(metric: Metric, fitted: Any, data: Dataset) -> float:
-    return evaluate(metric, data.y, fitted.predict(data), data.queries)

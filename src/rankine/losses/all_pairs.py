@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.losses.pair_queries import PairQueries
 
-__all__ = ["BY_LABELS", "BY_PAIRS", "BY_QUERIES", "AllPairs", "mean_pair_loss"]
+__all__ = ["BY_LABELS", "BY_PAIRS", "BY_QUERIES", "MEANS", "AllPairs", "MeanPairLoss"]
 
 #: The mean over all pairs; over queries of their mean; over queries of the mean over label pairs.
 BY_PAIRS, BY_QUERIES, BY_LABELS = 0, 1, 2
+#: The mean that each way of drawing pairs has in expectation.
+MEANS = {"query": BY_QUERIES, "uniform": BY_PAIRS, "rejection": BY_PAIRS, "indexed": BY_LABELS}
 
 
 @jit
@@ -73,32 +75,52 @@ def _span_sums(
         out[q, 1] = mass
 
 
-def mean_pair_loss(
-    loss: Any,
-    data: Dataset,
-    scores: NDArray[np.float64],
-    query_weight: NDArray[np.float64],
-    mean: int,
-    threads: int | None = None,
-) -> float:
-    """Weighted mean of ``pair_loss(loss, s_a - s_b)`` over the pairs of a dataset."""
-    index = data.labels
-    ordered = scores[index.order]
-    weights = np.ones(data.n_rows) if data.weight is None else data.weight[index.order]
-    sums = np.zeros((data.n_queries, 2))
-    starts, ptr = index.level_starts, index.level_ptr
-    cuts = cut_by_weight(np.concatenate([[0], np.cumsum(index.pair_counts)]))
+class MeanPairLoss:
+    """Weighted mean of ``pair_loss(loss, s_a - s_b)`` over the pairs of rows that come in blocks.
 
-    def visit(first: int, last: int) -> None:
-        _span_sums(loss, ordered, weights, starts, ptr, mean == BY_LABELS, (first, last), sums)
+    Queries are added one by one, so that how the rows are cut changes no bit.
 
-    map_shards(visit, cuts, threads)
-    mass = sums[:, 1]
-    used = mass > 0
-    if mean == BY_PAIRS:
-        return float((query_weight * sums[:, 0]).sum() / (query_weight * mass).sum())
-    share = query_weight[used]
-    return float((share * (sums[used, 0] / mass[used])).sum() / share.sum())
+    Parameters
+    ----------
+    loss
+        A spec that answers ``pair_loss``.
+    mean
+        ``BY_PAIRS``, ``BY_QUERIES`` or ``BY_LABELS``; ``MEANS`` has that of every sampling.
+    """
+
+    def __init__(self, loss: Any, mean: int, threads: int | None = None) -> None:
+        self.loss = loss
+        self.mean = mean
+        self.threads = threads
+        self.sums = np.zeros(2)
+
+    def add(
+        self, data: Dataset, scores: NDArray[np.float64], query_weight: NDArray[np.float64]
+    ) -> None:
+        """Add the pairs of a block."""
+        index = data.labels
+        ordered = scores[index.order]
+        weights = np.ones(data.n_rows) if data.weight is None else data.weight[index.order]
+        sums = np.zeros((data.n_queries, 2))
+        starts, ptr = index.level_starts, index.level_ptr
+        cuts = cut_by_weight(np.concatenate([[0], np.cumsum(index.pair_counts)]))
+        by_labels = self.mean == BY_LABELS
+
+        def visit(first: int, last: int) -> None:
+            span = (first, last)
+            _span_sums(self.loss, ordered, weights, starts, ptr, by_labels, span, sums)
+
+        map_shards(visit, cuts, self.threads)
+        used = sums[:, 1] > 0
+        share, sums = query_weight[used, None], sums[used]
+        if self.mean != BY_PAIRS:
+            sums = sums / sums[:, 1:]
+        self.sums = np.cumsum(np.concatenate([self.sums[None, :], share * sums]), axis=0)[-1]
+
+    @property
+    def value(self) -> float:
+        """The mean so far; NaN before the first pair."""
+        return float(self.sums[0] / self.sums[1]) if self.sums[1] > 0 else float("nan")
 
 
 @jit

@@ -9,7 +9,7 @@ import numpy as np
 from rankine.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from rankine.rankers.regularization_path import RegularizationPath
+    from rankine.rankers.path import RegularizationPath
 
 __all__ = ["new_axes", "path_curves", "plot_path"]
 

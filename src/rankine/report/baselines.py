@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.metrics import evaluate
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import evaluate_on
 from rankine.report.judged import Opponent
 
 if TYPE_CHECKING:
@@ -49,18 +48,14 @@ def best_feature(judged: Judged) -> Opponent | None:
         matrix = matrix[rows]
     sign = 1.0 if metric.larger_is_better else -1.0
     best: tuple[float, int, float] | None = None
-    columns = data_columns(some)
     for j in tried.tolist():
         values = _column(matrix, j)
         if np.ptp(values) == 0:
             continue
         for direction in (1.0, -1.0):
             found = sign * np.nanmean(
-                evaluate(
-                    metric, some.y, direction * values, some.queries, per_query=True,
-                    columns=columns,
-                )
-            )  # fmt: skip
+                evaluate_on(some, scores=direction * values, metric=metric, per_query=True)
+            )
             if np.isfinite(found) and (best is None or found > best[0]):
                 best = float(found), j, direction
     if best is None:

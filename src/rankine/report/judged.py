@@ -15,10 +15,15 @@ from rankine.core.specs import ListRange
 from rankine.data.dataset import Dataset, row_scores
 from rankine.kernels.moments import column_variances
 from rankine.kernels.shards import cut_by_weight
-from rankine.metrics import Metric, evaluate, parse_metric, random_expectation
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import (
+    Metric,
+    data_columns,
+    evaluate_on,
+    parse_metric,
+    random_expectation,
+)
 from rankine.model import LinearModel
-from rankine.rankers.apply import fit_columns, score_dataset
+from rankine.transforms.apply import fit_columns, score_dataset
 from rankine.transforms.scaling import scale_lists
 
 __all__ = ["Judged", "Opponent", "judge"]
@@ -84,15 +89,13 @@ class Judged:
         """The metric of each query (NaN where it is skipped)."""
         key = (opponent.kind, str(metric))
         if key not in self._known:
-            data, columns = self.data, data_columns(self.data)
+            data = self.data
             if opponent.scores is None:
                 found = random_expectation(
-                    metric, data.y, data.queries, per_query=True, columns=columns
+                    metric, data.y, data.queries, per_query=True, columns=data_columns(data)
                 )
             else:
-                found = evaluate(
-                    metric, data.y, opponent.scores, data.queries, per_query=True, columns=columns
-                )
+                found = evaluate_on(data, scores=opponent.scores, metric=metric, per_query=True)
             self._known[key] = found
         values: NDArray[np.float64] = self._known[key]
         return values
@@ -167,13 +170,12 @@ def _measurable(
     """Metrics that have a value on these labels, each once; why the others have none."""
     chosen: list[Metric] = []
     refused: dict[str, str] = {}
-    columns = data_columns(data)
     for text in dict.fromkeys(wanted):
         metric = parse_metric(text)
         if metric in chosen:
             continue
         try:
-            evaluate(metric, data.y, scores, data.queries, columns=columns)
+            evaluate_on(data, scores=scores, metric=metric)
         except DataError as error:
             refused[text] = error.reason
         else:

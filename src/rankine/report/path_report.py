@@ -18,7 +18,7 @@ from rankine.report.svg import Line, figure, line_chart
 from rankine.report.words import count, number, plural
 
 if TYPE_CHECKING:
-    from rankine.rankers.regularization_path import RegularizationPath
+    from rankine.rankers.path import RegularizationPath
 
 __all__ = ["RAW", "path_report"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankine.evaluation.comparison import Comparison
 from rankine.evaluation.letor import LetorResult
-from rankine.rankers.regularization_path import RegularizationPath
+from rankine.rankers.path import RegularizationPath
 
 if TYPE_CHECKING:
     from rankine.report.page import Report

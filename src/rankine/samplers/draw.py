@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
 __all__ = [
+    "SAMPLINGS",
     "ExactPairs",
     "LabelPairs",
     "RejectionPairs",
@@ -28,8 +29,11 @@ __all__ = [
     "TiedPairs",
     "draw_pair",
     "pair_sampler",
+    "stream_sampler",
 ]
 
+#: The ways to draw a pair, by the words that users write.
+SAMPLINGS = ("query", "uniform", "indexed", "rejection")
 #: Above this chance two random rows are compared directly; below it a level is chosen first.
 _DIRECT = 0.25
 #: How a pair is drawn within a query of a stream.
@@ -279,3 +283,20 @@ def pair_sampler(
     if sampling == "indexed":
         return LabelPairs(index)
     return TiedPairs(index) if ties else ExactPairs(index)
+
+
+def stream_sampler(
+    block: Dataset,
+    query_weight: NDArray[np.float64],
+    step_ends: NDArray[np.int64],
+    *,
+    sampling: str = "query",
+    ties: bool = False,
+) -> StreamPairs:
+    """A sampler of a block of a stream; its queries that hold a pair own the steps in turn.
+
+    ``"rejection"`` is replaced by exact draws of the same distribution.
+    """
+    index = build_pair_index(block, query_weight, ties=ties)
+    rule = BY_LABELS if sampling == "indexed" else WITH_TIES if ties else EXACT
+    return StreamPairs(index, step_ends, rule)

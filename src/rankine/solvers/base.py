@@ -56,8 +56,8 @@ class Solution:
     stop_reason
         ``"converged"``: the certificate is within the tolerance. ``"max_iter"``: the budget ended
         first. ``"stalled"``, ``"precision"``: neither bound nor objective improved any more, or
-        rounding leaves nothing to improve. ``"passes"``: a stochastic run took the passes it was
-        given. ``"callback"``, ``"early_stopping"``: somebody asked.
+        rounding leaves nothing to improve. ``"passes"``, ``"steps"``: a stochastic run took what
+        it was given. ``"callback"``, ``"early_stopping"``: somebody asked.
     """
 
     coef: NDArray[np.float64]

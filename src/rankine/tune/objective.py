@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import check_count, check_positive
 from rankine.data.dataset import Dataset
-from rankine.metrics import Metric
-from rankine.rankers.checks import check_count, check_positive
-from rankine.rankers.latency import scoring_latency
+from rankine.metrics import Metric, evaluate_on
+from rankine.scoring.latency import scoring_latency
 from rankine.transforms.scaling import Scaling, fit_scaling
 from rankine.tune.extra import import_optuna
 from rankine.tune.gain_pruner import GainPruner
 from rankine.tune.parts import Parts
 from rankine.tune.spaces import Space
 from rankine.tune.thompson import SO_FAR
-from rankine.tune.watch import Watch, judge
+from rankine.tune.watch import Watch
 
 __all__ = ["Limits", "Objective"]
 
@@ -98,7 +98,7 @@ class Objective:
             ranker.fit(train, callbacks=() if watch is None else (watch,))
             sizes.append(int(np.count_nonzero(ranker.coef_)))
             if watch is None or not watch.hopeless:
-                means.append(judge(self.metric, held, ranker.predict(held)))
+                means.append(evaluate_on(held, model=ranker, metric=self.metric))
                 for name, cost in self.limits.costs(ranker.coef_, held).items():
                     costs[name] = max(cost, costs.get(name, 0.0))
                 if watch is not None and k < last:

@@ -13,7 +13,7 @@ from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.concat import concat
 from rankine.data.dataset import Dataset
 from rankine.data.splits import query_folds, split_in_order
-from rankine.rankers.log_training import parse_split
+from rankine.logs.training import parse_split
 
 __all__ = ["Parts", "data_digest", "make_parts"]
 

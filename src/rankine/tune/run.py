@@ -15,7 +15,7 @@ import numpy as np
 
 from rankine.core.errors import DivergenceError, ParameterError, RankineError
 from rankine.data.dataset import Dataset
-from rankine.metrics import Metric, parse_metric
+from rankine.metrics import Metric, evaluate_on, parse_metric
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.tune.extra import import_optuna
 from rankine.tune.gain_pruner import make_pruner
@@ -25,7 +25,6 @@ from rankine.tune.result import TuningResult, importances, is_feasible, records
 from rankine.tune.spaces import Space
 from rankine.tune.study import SharedStudy
 from rankine.tune.thompson import ThompsonSampler
-from rankine.tune.watch import judge
 
 __all__ = ["tune"]
 
@@ -175,7 +174,7 @@ def _candidates(ranker: Any, metric: str, seed: int, workers: int) -> dict[str, 
         names = list(RANKERS) if ranker == "auto" else [ranker]
         found = {name: ranker_class(name)() for name in names}
     else:
-        found = {getattr(ranker, "_system", "") or type(ranker).__name__: clone(ranker)}
+        found = {getattr(ranker, "system", "") or type(ranker).__name__: clone(ranker)}
     for one in found.values():
         known = one.get_params(deep=False)
         one.set_params(metric=metric)
@@ -279,7 +278,7 @@ def _result(study: Any, objective: Objective, metric: Metric) -> TuningResult:
     best, ranker = _refit(trials, objective, metric)
     test: float | None = None
     if objective.parts.test is not None:
-        test = judge(metric, objective.parts.test, ranker.predict(objective.parts.test))
+        test = evaluate_on(objective.parts.test, model=ranker, metric=metric)
     return TuningResult(
         best.params,
         float(best.value),

@@ -13,15 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.data.dataset import row_scores
-from rankine.metrics import Metric, evaluate
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import Metric, evaluate_on
 from rankine.transforms.scaling import Scaling
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.solvers.base import Progress
 
-__all__ = ["Watch", "judge"]
+__all__ = ["Watch"]
 
 FIRST = 4
 #: Steps of an Optuna trial per part: more than a run has judged reports.
@@ -61,7 +60,8 @@ class Watch:
         count = self._reports
         if count < FIRST or count & (count - 1):
             return False
-        value = judge(self.metric, self.held, self._scores(progress.coef()))
+        scores = self._scores(progress.coef())
+        value = evaluate_on(self.held, scores=scores, metric=self.metric)
         self.hopeless = self._tell(float(np.mean([*self.means, value])))
         return self.hopeless
 
@@ -81,9 +81,3 @@ class Watch:
         if self.scaling.transforms:
             return row_scores(self.scaling.apply(self.held).X, coef)
         return row_scores(self.held.X, self.scaling.fold(coef))
-
-
-def judge(metric: Metric, held: Dataset, scores: NDArray[np.float64]) -> float:
-    """Mean of the metric over the held-out queries."""
-    columns = data_columns(held)
-    return float(evaluate(metric, held.y, scores, held.queries, columns=columns))

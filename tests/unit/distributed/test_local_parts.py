@@ -110,19 +110,19 @@ def test_an_interrupted_run_resumes_to_the_same_bits(ranker, files, tmp_path):
 
     ranker = clone(ranker)
     folder = tmp_path / "kept"
-    data = rd.scan(files, partition_bytes=20_000, checkpoint=folder)
+    data = rd.scan(files, partition_bytes=20_000)
     asked = count_rounds(data, stop_at=6, error=LostError)
     with pytest.raises(LostError):
-        clone(ranker).fit(data)
+        clone(ranker).fit(data, checkpoint=folder)
     assert asked() == 6
-    resumed = rd.scan(files, partition_bytes=20_000, checkpoint=folder, resume=True)
+    resumed = rd.scan(files, partition_bytes=20_000)
     asked = count_rounds(resumed)
-    first = clone(ranker).fit(resumed)
+    first = clone(ranker).fit(resumed, checkpoint=folder, resume=True)
     new_rounds = asked()
     # Everything is recorded now: the same model without asking anyone.
-    replayed = rd.scan(files, partition_bytes=20_000, checkpoint=folder, resume=True)
+    replayed = rd.scan(files, partition_bytes=20_000)
     asked = count_rounds(replayed)
-    second = clone(ranker).fit(replayed)
+    second = clone(ranker).fit(replayed, checkpoint=folder, resume=True)
     assert new_rounds > 0 == asked()
     np.testing.assert_array_equal(first.coef_, second.coef_)
     if ranker.random_state is not None or "SPD" not in str(ranker):
@@ -146,20 +146,21 @@ def count_rounds(data, stop_at=None, error=None):
 
 
 def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
-    def data(**options):
-        return rd.scan(files, checkpoint=tmp_path / "c", **options)
+    def fit(ranker, partition_bytes=64 * 2**20, **options):
+        data = rd.scan(files, partition_bytes=partition_bytes)
+        ranker.fit(data, checkpoint=tmp_path / "c", **options)
 
     with pytest.raises(CheckpointError, match="no checkpoint"):
-        LeastSquaresRanker().fit(data(resume=True))
-    LeastSquaresRanker().fit(data())
+        fit(LeastSquaresRanker(), resume=True)
+    fit(LeastSquaresRanker())
     with pytest.raises(CheckpointError, match="already holds"):
-        LeastSquaresRanker().fit(data())
+        fit(LeastSquaresRanker())
     with pytest.raises(CheckpointError, match="parameters"):
-        LeastSquaresRanker(l2=1.0).fit(data(resume=True))
+        fit(LeastSquaresRanker(l2=1.0), resume=True)
     with pytest.raises(CheckpointError, match="data"):
-        LeastSquaresRanker().fit(data(resume=True, partition_bytes=5_000))
+        fit(LeastSquaresRanker(), resume=True, partition_bytes=5_000)
     with pytest.raises(CheckpointError, match="not that of the checkpoint"):
-        LeastSquaresRanker().fit(data(resume=True), coef_init=np.ones(6))
+        fit(LeastSquaresRanker(), resume=True, coef_init=np.ones(6))
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_what_has_no_meaning_is_refused(data, name, value):
 
 
 def test_topics_that_stop_early_are_named_once(data):
-    with pytest.warns(ConvergenceWarning, match="4 of 4 topics") as caught:
+    with pytest.warns(ConvergenceWarning, match="4 of 4 runs, topic ") as caught:
         fit_topics(*data, max_iter=1, tol=1e-9)
     assert len(caught) == 1
 

@@ -12,8 +12,7 @@ import pytest
 import rankine
 from rankine import Dataset, LinearModel
 from rankine.core.specs import LogColumns, OneHot
-from rankine.metrics import evaluate, parse_metric, random_expectation
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import data_columns, evaluate, parse_metric, random_expectation
 from rankine.report.figures.calibration import calibration
 from rankine.report.figures.curves import curves
 from rankine.report.figures.data import column_ranges, data_summary

@@ -8,10 +8,10 @@ from scipy import stats
 from slow_pairs import pair_weights
 
 import rankine
+from rankine import SPDRanker
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.rankers.pairs import draw_span
-from rankine.rankers.spd import SPDRanker
-from rankine.rankers.spd_parts import make_sampler
+from rankine.samplers.draw import pair_sampler
+from rankine.samplers.pairs import draw_span
 
 # Unequal queries: two, three and one label, one row alone; rows interleaved on purpose.
 QID = np.array([3, 1, 3, 1, 1, 2, 3, 1, 2, 9, 3, 2])
@@ -42,8 +42,7 @@ def assert_distribution(count, expected, draws):
 @pytest.mark.kernels
 @pytest.mark.parametrize("sampling", ["query", "uniform", "indexed", "rejection"])
 def test_pairs_have_their_stated_probability(sampling):
-    ranker = SPDRanker(sampling=sampling)
-    sampler = make_sampler(ranker, data(), np.ones(4))
+    sampler = pair_sampler(data(), np.ones(4), sampling=sampling)
     draws = 20_000
     assert_distribution(frequencies(sampler, draws), pair_weights(Y, QID, sampling), draws)
 
@@ -52,7 +51,7 @@ def test_pairs_have_their_stated_probability(sampling):
 def test_row_and_query_weights_are_probabilities(sampling):
     weight = np.array([1, 2, 1, 0.5, 3, 1, 2, 1, 1, 1, 0, 1.0])
     query_weight = np.array([2.0, 1.0, 1.0, 1.0])  # order of first appearance: 3, 1, 2, 9
-    sampler = make_sampler(SPDRanker(sampling=sampling), data(weight), query_weight)
+    sampler = pair_sampler(data(weight), query_weight, sampling=sampling)
     share = {3: 2.0, 1: 1.0}
     mass = {
         pair: weight[pair[0]] * weight[pair[1]]
@@ -72,14 +71,13 @@ def test_row_and_query_weights_are_probabilities(sampling):
 
 
 def test_ties_are_drawn_when_asked():
-    sampler = make_sampler(SPDRanker(ties="zero", sampling="uniform"), data(), np.ones(4))
+    sampler = pair_sampler(data(), np.ones(4), sampling="uniform", ties=True)
     expected = {}
     for i in range(12):
         for j in range(12):
             if i != j and QID[i] == QID[j] and Y[i] >= Y[j]:
-                # A query is drawn by its squared size, then two different rows, oriented.
-                n = (QID[i] == QID).sum()
-                expected[i, j] = n / (n - 1) * (1 if Y[i] == Y[j] else 2)
+                # Both orders of two different labels are the one that prefers the larger.
+                expected[i, j] = 1 if Y[i] == Y[j] else 2
     total = sum(expected.values())
     shares = {pair: mass / total for pair, mass in expected.items()}
     assert_distribution(frequencies(sampler, 20_000), shares, 20_000)
@@ -89,7 +87,7 @@ def test_many_levels_and_direct_comparison_agree_with_the_oracle():
     rng = np.random.default_rng(0)
     for y in (rng.permutation(12).astype(float), np.r_[np.zeros(11), 1.0]):
         one = rankine.Dataset.from_arrays(X, y)
-        sampler = make_sampler(SPDRanker(), one, np.ones(1))
+        sampler = pair_sampler(one, np.ones(1))
         expected = pair_weights(y, np.zeros(12), "query")
         assert_distribution(frequencies(sampler, 20_000), expected, 20_000)
 

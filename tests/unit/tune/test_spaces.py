@@ -6,8 +6,7 @@ import pytest
 from rankine import ElasticRanker, RankSVM, SPDRanker
 from rankine.core.errors import ParameterError
 from rankine.losses.base import PAIR_LOSSES
-from rankine.rankers.registry import RANKERS, ranker_class
-from rankine.rankers.search_space import Choice, Number
+from rankine.rankers.registry import RANKERS, Choice, Number, ranker_class
 from rankine.tune.spaces import Space, read_dimension
 from rankine.updates import UPDATES
 

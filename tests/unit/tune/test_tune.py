@@ -17,7 +17,7 @@ from rankine.core.errors import (
     ParameterError,
 )
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.search_space import Choice, Number
+from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution
 from rankine.tune.objective import Limits
 from rankine.tune.parts import data_digest, make_parts
@@ -26,7 +26,7 @@ from rankine.tune.parts import data_digest, make_parts
 class Means(BaseRanker):
     """Weights by differences of means; ``keep`` the largest of them."""
 
-    _system = "means"
+    system = "means"
     search_space: ClassVar = {"power": Number(0.1, 10.0, log=True), "flip": Choice((False, True))}
 
     def __init__(
@@ -243,7 +243,7 @@ def test_all_rankers_at_once():
     fast = {"spd.n_steps": [500], "ranker": ["spd", "least-squares"]}
     found = tune(ranker="auto", space=fast, trials=4)
     assert found.best_params["ranker"] in {"spd", "least-squares"}
-    assert type(found.ranker)._system == found.best_params["ranker"]
+    assert type(found.ranker).system == found.best_params["ranker"]
 
 
 def test_drawing(tmp_path):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.rankers.pair_rows import pair_rows
+from rankine.samplers.pairs import pair_rows
 
 if TYPE_CHECKING:
     from rankine.report.judged import Judged

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankine.metrics import count_without_value
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import count_without_value, data_columns
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankine.data.dataset import row_scores
-from rankine.metrics import Metric, evaluate
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import Metric, evaluate_on
 
 if TYPE_CHECKING:
     from rankine.report.judged import Judged
@@ -44,7 +43,6 @@ def size_curve(judged: Judged, metric: Metric) -> SizeCurve | None:
         return None
     steps = np.geomspace(1, model.nnz, POINTS).round().astype(int)
     strong = np.lexsort((-np.abs(model.values), -np.abs(judged.effect)))
-    columns = data_columns(data)
     sizes = sorted({*steps.tolist(), model.nnz})
     values = []
     for size in sizes:
@@ -52,7 +50,7 @@ def size_curve(judged: Judged, metric: Metric) -> SizeCurve | None:
         coef = np.zeros(model.n_features)
         coef[model.indices[kept]] = model.values[kept]
         scores = judged.scores if size == model.nnz else row_scores(judged.features, coef)
-        values.append(float(evaluate(metric, data.y, scores, data.queries, columns=columns)))
+        values.append(evaluate_on(data, scores=scores, metric=metric))
     near = [
         size
         for size, value in zip(sizes, values, strict=True)

@@ -9,10 +9,10 @@ import pytest
 
 from rankine import ElasticRanker, LinearModel, Scorer
 from rankine.core.errors import FeatureMismatchError, FileKindError, LimitError, ParameterError
+from rankine.logs.scan import fit_one_hot, log_spec, read_for, scan_log
+from rankine.logs.training import parse_split, train_from_log
 from rankine.metrics import evaluate
-from rankine.rankers.apply import read_for, score_dataset
-from rankine.rankers.log_data import fit_one_hot, log_spec, scan_log
-from rankine.rankers.log_training import parse_split, train_from_log
+from rankine.transforms.apply import score_dataset
 
 BRANDS = np.array(["acme", "zed", "tyrell", "weyland", "cyberdyne"])
 KINDS = np.array(["shoes", "hats", "bags"])
@@ -130,7 +130,7 @@ def test_the_cut_of_the_stream_changes_nothing(log):
     spec = log_spec(numeric=["price"], categorical=["brand", "category"], hash_bits=12)
     coefs = [
         ElasticRanker(random_state=0, scale="query")
-        .fit_stream(scan_log(log, spec, query="session_id", label="clicked", block_rows=rows))
+        .fit(scan_log(log, spec, query="session_id", label="clicked", block_rows=rows))
         .coef_
         for rows in (64, 100_000)
     ]

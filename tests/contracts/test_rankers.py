@@ -1,4 +1,4 @@
-"""SPDRanker as a scikit-learn citizen."""
+"""Every ranker as a scikit-learn citizen: the registry says which there are."""
 
 from __future__ import annotations
 
@@ -9,26 +9,68 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+    parametrize_with_checks,
+)
 
-from rankine import SPDRanker
+from rankine import RankSVM, SPDRanker
 from rankine.data.shop import shop_log
+from rankine.rankers.registry import RANKERS, ranker_class
 
-#: Weights are sampling probabilities: a row of weight 2 is drawn as often as two copies, but not
-#: by the same draws, so that the two runs differ as two seeds do.
-EXCUSED = {
-    "check_sample_weight_equivalence_on_dense_data": "drawn pairs differ; equal in distribution",
-    "check_sample_weight_equivalence_on_sparse_data": "drawn pairs differ; equal in distribution",
+# The checks cut max_iter to 5 and expect a warning rather than an error.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+#: Parameters that keep a check short.
+SHORT = {"spd": {"n_steps": 2000}}
+#: Why a weight of 2 is not a row twice, by ranker.
+UNEQUAL = {
+    "spd": "weights are sampling probabilities: equal in distribution, by other draws",
+    "elastic": (
+        "a weight multiplies the pairs of a row, while a repeated row also changes the ranks of "
+        "the list and so every |Delta|"
+    ),
+    "ranksvm": (
+        "the hinge has kinks: runs on weighted and on repeated rows take different subgradients "
+        "there and stop at different points within tol; test_weights_equal_repetitions checks a "
+        "tight tol"
+    ),
 }
+WEIGHTS = (
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+)
+SUBJECTS = [ranker_class(name)(random_state=0, **SHORT.get(name, {})) for name in RANKERS]
+
+
+def excused(ranker):
+    smooth = getattr(ranker, "loss", None) == "squared_hinge"
+    if smooth or ranker.system not in UNEQUAL:
+        return {}
+    return {check.__name__: UNEQUAL[ranker.system] for check in WEIGHTS}
 
 
 @pytest.mark.estimators
-@parametrize_with_checks(
-    [SPDRanker(n_steps=2000, random_state=0)],
-    expected_failed_checks=lambda _estimator: EXCUSED,
-)
+@parametrize_with_checks([*SUBJECTS, RankSVM(loss="squared_hinge")], expected_failed_checks=excused)
 def test_estimator_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.estimators
+@pytest.mark.parametrize("check", WEIGHTS)
+def test_weights_equal_repetitions(check):
+    check("RankSVM", RankSVM(tol=1e-14))
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_a_ranker_says_what_it_can_do(name):
+    kind = ranker_class(name)
+    assert kind.system == name
+    assert "memory" in kind.can.fit
+    assert set(kind.can.path) | set(kind.can.checkpoint) <= set(kind.can.fit)
+    assert bool(kind.can.path) == hasattr(kind, "path")
+    assert kind.can.partial == hasattr(kind(), "partial_fit")
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+import numpy as np
+
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import LogColumns, OneHot
-from rankine.data.dataset import row_scores
+from rankine.data.concat import concat
 from rankine.data.splits import split_in_order
-from rankine.model.names import PackedNames
-from rankine.rankers.log_data import LogScan, column_names, fit_one_hot, log_spec, scan_log
-from rankine.rankers.log_probes import log_probes
-from rankine.solvers.progressive import Progressive
+from rankine.logs.scan import LogScan, column_names, fit_one_hot, log_spec, scan_log
+from rankine.metrics import evaluate_on
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
@@ -78,11 +79,12 @@ def train_from_log(
     columns: Sequence[str] = (),
     split: str | None = None,
     time_column: str | None = None,
+    valid: Any = None,
     warm_start: LinearModel | None = None,
+    callbacks: Sequence[Callback] = (),
     checkpoint: str | None = None,
     every: int = 100_000,
     resume: bool = False,
-    callbacks: Sequence[Callback] = (),
     missing: str = "zero",
     **options: Any,
 ) -> LogTraining:
@@ -91,8 +93,7 @@ def train_from_log(
     Parameters
     ----------
     ranker
-        An unfitted ranker. ``ElasticRanker`` and others with ``fit_stream`` never hold the log in
-        memory.
+        An unfitted ranker. One that can be fitted to a stream never holds the log in memory.
     path
         Parquet or Arrow files whose lists stand together.
     query, label
@@ -101,16 +102,19 @@ def train_from_log(
         Columns to hash, to use as numbers, to give a feature per value; groups ``"a*b"`` to hash
         together.
     hash_bits
-        The hashed space has 2^hash_bits features, up to 2^24.
+        The hashed space has 2^hash_bits features.
     position, columns
         Column of displayed positions (for ``propensity``); further columns (for ``recall@shown``).
     split, time_column
         ``"time:9/11,1/11,1/11"``: train on the oldest lists, measure on the newer ones. Lists are
         in order of ``time_column``, or of the file.
+    valid
+        Another log of the same columns to measure on. With ``early_stopping`` the ranker watches
+        it, or the second part of the split, during training.
     warm_start
         Model of an earlier log with the same columns.
-    checkpoint, every, resume, callbacks
-        As for ``ElasticRanker.fit_stream``.
+    callbacks, checkpoint, every, resume
+        As for ``fit``.
     missing, options
         As for ``scan_log``.
     """
@@ -125,29 +129,56 @@ def train_from_log(
         ignored=ignored,
     )
     _check_warm(warm_start, spec)
-    extra = [*columns, *(() if time_column is None else (time_column,))]
-    log = scan_log(
-        path,
-        spec,
-        query=query,
-        label=label,
-        position=position,
-        columns=extra,
-        missing=missing,
-        **options,
+
+    def read(files: Any, extra: Sequence[str]) -> LogScan:
+        return scan_log(
+            files,
+            spec,
+            query=query,
+            label=label,
+            position=position,
+            columns=[*columns, *extra],
+            missing=missing,
+            **options,
+        )
+
+    log = read(path, () if time_column is None else (time_column,))
+    parts = _parts(log, split, time_column)
+    if valid is not None:
+        if "valid" in parts:
+            raise ParameterError(
+                "the split has a part to measure on, and valid was given too",
+                fix="Leave out one of them",
+            )
+        parts["valid"] = read(valid, ())
+    train = parts.pop("train")
+    ranker.fit(
+        train if "stream" in ranker.can.fit else concat(list(train.blocks())),
+        eval_set=None if ranker.early_stopping is None else parts.get("valid"),
+        coef_init=warm_start,
+        callbacks=callbacks,
+        checkpoint=checkpoint,
+        every=every,
+        resume=resume,
     )
-    parts: dict[str, Any] = {"train": log}
-    if split is not None:
-        names = ("train", "valid", "test") if split.count(",") == 2 else ("train", "valid")
-        shares = parse_split(split)
-        stream: Any = log
-        parts = dict(zip(names, split_in_order(stream, shares, time_column), strict=True))
-    _fit(ranker, parts["train"], warm_start, checkpoint, every, resume, callbacks)
+    ranker.encoding_ = log
     measured, queries = {}, {"train": int(ranker.training_["queries"])}
-    for name in list(parts)[1:]:
-        measured[name], queries[name] = _measure(ranker, parts[name])
-    note = {"query": query, "label": label, "position": position, "missing": missing}
-    return LogTraining(log_model(ranker, log, note, measured), measured, queries)
+    for name, part in parts.items():
+        measured[name], queries[name] = _measure(ranker, part)
+    model: LinearModel = ranker.to_model()
+    if split is not None:
+        model = replace(model, provenance={**model.provenance, "measured": measured})
+    return LogTraining(model, measured, queries)
+
+
+def _parts(log: LogScan, split: str | None, time_column: str | None) -> dict[str, Any]:
+    """The log, or its parts in order of time."""
+    if split is None:
+        return {"train": log}
+    shares = parse_split(split)
+    stream: Any = log
+    cut = split_in_order(stream, shares, time_column)
+    return dict(zip(("train", "valid", "test")[: len(shares)], cut, strict=True))
 
 
 def _one_hot(
@@ -165,7 +196,7 @@ def _check_warm(start: LinearModel | None, spec: LogColumns) -> None:
     if start is None:
         return
     found = next((s for s in start.transforms if isinstance(s, LogColumns)), None)
-    same = found is not None and replaced(found) == replaced(spec)
+    same = found is not None and _read_columns(found) == _read_columns(spec)
     if not same:
         raise FeatureMismatchError(
             "the model to start from encodes other columns than this training",
@@ -173,70 +204,17 @@ def _check_warm(start: LinearModel | None, spec: LogColumns) -> None:
         )
 
 
-def replaced(spec: LogColumns) -> LogColumns:
+def _read_columns(spec: LogColumns) -> LogColumns:
     """The spec without the columns that it does not read."""
-    import msgspec
-
     return msgspec.structs.replace(spec, ignored=())
 
 
-def _fit(
-    ranker: Any,
-    scan: Any,
-    start: LinearModel | None,
-    checkpoint: str | None,
-    every: int,
-    resume: bool,
-    callbacks: Sequence[Callback],
-) -> None:
-    """Stream where the ranker can; only ElasticRanker keeps checkpoints and starts from models."""
-    from rankine.rankers.elastic import ElasticRanker
-
-    if isinstance(ranker, ElasticRanker):
-        ranker.fit_stream(
-            scan,
-            coef_init=start,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            every=every,
-            resume=resume,
-        )
-        return
-    if checkpoint is not None or resume:
-        raise ParameterError(
-            f"{type(ranker).__name__} keeps no checkpoints", fix="Use the elastic ranker"
-        )
-    if hasattr(ranker, "fit_stream") and start is None:
-        ranker.fit_stream(scan, callbacks=callbacks)
-        return
-    from rankine.data.concat import concat
-
-    data = concat(list(scan.blocks()))
-    ranker.fit(data, coef_init=None if start is None else start.to_dense(), callbacks=callbacks)
-
-
 def _measure(ranker: Any, part: Any) -> tuple[float, int]:
-    """Mean metric over a stream and its number of lists."""
-    mean = Progressive(ranker.metric, fair_ties=False)
-    lists = 0
-    for block in part.blocks():
-        scores = row_scores(ranker.scaling_.apply(block).X, ranker.coef_)
-        mean.add(block, scores, None)
-        lists += block.n_queries
-    return mean.value, lists
-
-
-def log_model(
-    ranker: Any, log: LogScan, note: dict[str, Any], measured: dict[str, float]
-) -> LinearModel:
-    """The fitted model with its columns, the names of its weights and rows to test it by."""
-    model: LinearModel = ranker.to_model()
-    names = log.weight_names(model.indices.tolist())
-    return replace(
-        model,
-        transforms=(log.spec, *model.transforms),
-        parameters={**model.parameters, "log": note},
-        provenance={**model.provenance, **({"measured": measured} if measured else {})},
-        probes=log_probes(ranker, log.spec, names),
-        names=PackedNames.pack(names),
-    )
+    """Mean metric over a stream, and its number of lists."""
+    values = [
+        np.asarray(evaluate_on(block, metric=ranker.metric, model=ranker, per_query=True))
+        for block in part.blocks()
+    ]
+    every = np.concatenate([np.zeros(0), *values])
+    judged = every[~np.isnan(every)]
+    return float(judged.mean()) if len(judged) else float("nan"), len(every)

@@ -9,11 +9,8 @@ import pytest
 
 from rankine import Dataset, ElasticRanker
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.rankers.propensity import (
-    estimate_propensity,
-    inverse_propensity,
-    position_weights,
-)
+from rankine.logs.propensity import estimate_propensity
+from rankine.losses.list_objectives import inverse_propensity, position_weights
 
 ITEMS = 8
 

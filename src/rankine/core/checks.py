@@ -11,19 +11,35 @@ import numpy as np
 
 from rankine.core.errors import ParameterError
 
-__all__ = ["check_choice", "check_count", "check_positive", "check_strengths", "count_passes"]
+__all__ = [
+    "check_choice",
+    "check_count",
+    "check_not_negative",
+    "check_positive",
+    "check_strengths",
+    "count_passes",
+]
 
 
 def check_positive(name: str, value: Any) -> float:
     """A finite number above 0."""
-    if (
-        isinstance(value, (bool, np.bool_))
-        or not isinstance(value, Real)
-        or not math.isfinite(value)
-        or value <= 0
-    ):
+    if not _is_number(value) or value <= 0:
         raise ParameterError(f"{name}={value!r} is not a positive number", fix=f"Pass {name} > 0")
     return float(value)
+
+
+def check_not_negative(name: str, value: Any) -> float:
+    """A finite number of at least 0."""
+    if not _is_number(value) or value < 0:
+        raise ParameterError(
+            f"{name}={value!r} is not a finite number >= 0", fix=f"Pass {name} >= 0"
+        )
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    plain = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    return plain and math.isfinite(value)
 
 
 def check_count(name: str, value: Any) -> int:

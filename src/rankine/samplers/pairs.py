@@ -1,23 +1,23 @@
-"""Sampled pairs for any binary learner: Sculley's reduction (2009, algorithm 1)."""
+"""Pairs as rows: a sample for any binary learner (Sculley 2009, algorithm 1), or all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import check_choice
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.compile import jit
-from rankine.kernels.random import random_bits, resolve_seed, stream_seed
-from rankine.rankers.spd import SPDRanker
-from rankine.rankers.spd_parts import check_spd, make_sampler
-from rankine.samplers.draw import BY_LABELS, EXACT, StreamPairs, draw_pair
-from rankine.samplers.pair_index import build_pair_index, query_shares
+from rankine.kernels.random import PAIR_SIGNS, random_bits, resolve_seed, stream_seed
+from rankine.samplers.draw import SAMPLINGS, draw_pair, pair_sampler, stream_sampler
+from rankine.samplers.pair_index import query_shares
 
-__all__ = ["PairBlock", "draw_span", "sample_pairs"]
+__all__ = ["PairBlock", "draw_span", "pair_rows", "sample_pairs"]
 
 
 class PairBlock(NamedTuple):
@@ -66,35 +66,40 @@ def sample_pairs(
     """
     if n < 0 or int(n) != n:
         raise ParameterError(f"n={n!r} must be a whole number of pairs", fix="Pass n >= 0")
-    plan = SPDRanker(sampling=sampling, max_trials=max_trials)
-    check_spd(plan)
+    check_choice("sampling", sampling, SAMPLINGS)
     seed = np.uint64(resolve_seed(random_state))
     if isinstance(data, Dataset):
         data.labels.require_pairs()
-        sampler = make_sampler(plan, data, np.ones(data.n_queries))
+        sampler = pair_sampler(
+            data, np.ones(data.n_queries), sampling=sampling, max_trials=max_trials
+        )
         yield from _drawn(data, sampler, seed, 0, int(n), block)
         return
-    total = float(sum(_shares(part, sampling).sum() for part in data))
+    total = float(_reached(data, sampling)[-1])
     if total <= 0:
         raise NoPairsError(
             "no query of the stream holds two different labels", fix="Check the labels"
         )
     passed, done = 0.0, 0
     for part in data:
-        shares = _shares(part, sampling)
-        reached = passed + np.cumsum(shares[shares > 0])
-        if len(reached) == 0:
-            continue
-        ends = np.floor(n * (reached / total)).astype(np.int64)
+        ones = np.ones(part.n_queries)
+        shares = query_shares(part, ones, sampling=sampling, ties=False)
+        reached = np.cumsum(np.concatenate([[passed], shares]))[1:]
         passed = float(reached[-1])
-        index = build_pair_index(part, np.ones(part.n_queries))
-        rule = BY_LABELS if sampling == "indexed" else EXACT
-        yield from _drawn(part, StreamPairs(index, ends, rule), seed, done, int(ends[-1]), block)
+        if not (shares > 0).any():
+            continue
+        ends = np.floor(n * (reached[shares > 0] / total)).astype(np.int64)
+        sampler = stream_sampler(part, ones, ends, sampling=sampling)
+        yield from _drawn(part, sampler, seed, done, int(ends[-1]), block)
         done = int(ends[-1])
 
 
-def _shares(part: Dataset, sampling: str) -> NDArray[np.float64]:
-    return query_shares(part, np.ones(part.n_queries), sampling=sampling, ties=False)
+def _reached(data: Any, sampling: str) -> NDArray[np.float64]:
+    """Running sum of the shares of all queries of a stream, by one reading."""
+    shares = [
+        query_shares(part, np.ones(part.n_queries), sampling=sampling, ties=False) for part in data
+    ]
+    return np.cumsum(np.concatenate([[0.0], *shares]))
 
 
 @jit
@@ -110,7 +115,7 @@ def draw_span(sampler: Any, seed: Any, start: int, first: Any, second: Any) -> b
 def _drawn(
     data: Dataset, sampler: Any, seed: np.uint64, start: int, stop: int, block: int
 ) -> Iterator[PairBlock]:
-    flips = stream_seed(int(seed), 1)
+    flips = stream_seed(int(seed), PAIR_SIGNS)
     for begin in range(start, stop, block):
         size = min(block, stop - begin)
         first, second = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
@@ -123,3 +128,44 @@ def _drawn(
         left, right = np.where(swap, second, first), np.where(swap, first, second)
         sign = np.where(swap, -1, 1).astype(np.int8)
         yield PairBlock(data.X[left] - data.X[right], sign, np.ones(size))
+
+
+def pair_rows(
+    data: Dataset, limit: int, seed: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
+    """Better row, worse row of each pair, and whether these are all pairs.
+
+    With more than ``limit`` pairs, so many are drawn, every pair with the same chance.
+    """
+    data.labels.require_pairs()
+    if data.labels.n_pairs <= limit:
+        return (*_all_pairs(data), True)
+    alike = replace(data, weight=None, query_index=data.queries)
+    sampler = pair_sampler(alike, np.ones(data.n_queries), sampling="uniform")
+    first, second = np.empty(limit, dtype=np.int64), np.empty(limit, dtype=np.int64)
+    if not draw_span(sampler, np.uint64(seed), 0, first, second):
+        raise NoPairsError("no pair was found in the allowed trials", fix="Check the labels")
+    return first, second, False
+
+
+def _all_pairs(data: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    index = data.labels
+    better = np.empty(index.n_pairs, dtype=np.int64)
+    worse = np.empty(index.n_pairs, dtype=np.int64)
+    _fill(index.order, index.query_starts, index.level_ptr, index.level_starts, better, worse)
+    return better, worse
+
+
+@jit
+def _fill(
+    order: Any, query_starts: Any, level_ptr: Any, level_starts: Any, better: Any, worse: Any
+) -> None:
+    """Every row of a level is better than the rows of its query before the level."""
+    k = 0
+    for q in range(query_starts.shape[0] - 1):
+        for level in range(level_ptr[q], level_ptr[q + 1]):
+            for i in range(level_starts[level], level_starts[level + 1]):
+                for j in range(query_starts[q], level_starts[level]):
+                    better[k] = order[i]
+                    worse[k] = order[j]
+                    k += 1

@@ -1,7 +1,8 @@
-"""A saved model on a dataset: checks that they belong together, then scores."""
+"""A model on a dataset: checks that they belong together, runs its transforms, scores."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.model import LinearModel
 
-__all__ = ["fit_columns", "read_for", "score_dataset"]
+__all__ = ["fit_columns", "score_dataset"]
 
 
 def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
@@ -35,27 +36,6 @@ def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
     return row_scores(X, model.to_dense())
 
 
-def read_for(model: LinearModel, path: Any, *, stream: bool = False, **options: Any) -> Any:
-    """Data as a model reads it: a ``Dataset``, or a stream of them.
-
-    A model of a raw log reads its own columns, encoded as in training; its query column and label
-    formula stand in for the defaults ``query="qid"`` and ``label="label"``. Other models read
-    files as ``rankine.load`` and ``rankine.scan`` do, with the width and index base of the model.
-    """
-    spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
-    if spec is None:
-        from rankine.data.open import load, scan
-
-        options = {"base": model.base, **options}
-        if model.feature_names is None:
-            options = {"n_features": model.n_features, **options}
-        return scan(path, **options) if stream else load(path, **options)
-    from rankine.rankers.log_data import scan_log_of
-
-    log = scan_log_of(model.parameters.get("log", {}), spec, path, **options)
-    return log if stream else log.load()
-
-
 def fit_columns(model: LinearModel, data: Dataset) -> Dataset:
     """The data with the model's columns in the model's order; names decide where both have them."""
     names = model.feature_names
@@ -67,8 +47,6 @@ def fit_columns(model: LinearModel, data: Dataset) -> Dataset:
                 f"the data lacks feature {missing[0]!r} of the model (and {len(missing) - 1} more)",
                 fix="Score data with the features the model was trained on",
             )
-        from dataclasses import replace
-
         chosen = [place[name] for name in names]
         X = data.X[:, chosen]
         X = X if not isinstance(X, np.ndarray) else np.ascontiguousarray(X)

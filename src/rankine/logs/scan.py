@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,17 +12,26 @@ import numpy as np
 from rankine.core.errors import FileKindError, LimitError, ParameterError, SchemaError
 from rankine.core.specs import LogColumns, OneHot
 from rankine.data.concat import concat, make_csr
+from rankine.data.dataset import Dataset, row_scores
 from rankine.data.expressions import Expression, parse_expression
-from rankine.data.open import scan
+from rankine.data.formats import choose_format, reader_of
+from rankine.data.open import load, scan
+from rankine.data.options import ReadOptions
 from rankine.data.sources import find_sources
+from rankine.model.names import PackedNames
+from rankine.model.probes import Probe, Probes
 from rankine.transforms.categories import category_texts
 from rankine.transforms.log_columns import LogEncoder
 
 if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
     from rankine.data.scan import Scan
+    from rankine.model import LinearModel
+    from rankine.transforms.scaling import Scaling
 
-__all__ = ["LogScan", "column_names", "fit_one_hot", "log_spec", "scan_log", "scan_log_of"]
+__all__ = ["LogScan", "column_names", "fit_one_hot", "log_spec", "read_for", "scan_log"]
+
+#: Made-up rows that a model of a log is tested by before it serves.
+PROBE_ROWS = 4
 
 
 def log_spec(
@@ -64,12 +74,21 @@ class LogScan:
         How columns become features.
     label
         Formula of the label; None gives all rows the label 0 (scoring).
+    note
+        How the log is read: what a model of it remembers.
     """
 
-    def __init__(self, raw: Scan, spec: LogColumns, label: Expression | None) -> None:
+    def __init__(
+        self,
+        raw: Scan,
+        spec: LogColumns,
+        label: Expression | None,
+        note: Mapping[str, Any] | None = None,
+    ) -> None:
         self.raw = raw
         self.spec = spec
         self.label = label
+        self.note = dict(note or {})
         self.options = raw.options
         self.sources = raw.sources
         self.encoder = LogEncoder(spec)
@@ -104,6 +123,38 @@ class LogScan:
     def load(self) -> Dataset:
         """All blocks in memory."""
         return concat(list(self.blocks()))
+
+    @property
+    def encoding(self) -> LogScan:
+        """What finishes the model of a ranker that was fitted to this log."""
+        return self
+
+    def finish(self, model: LinearModel, scaling: Scaling) -> LinearModel:
+        """The model with its columns, the names of its weights and rows to test it by."""
+        names = self.weight_names(model.indices.tolist())
+        return replace(
+            model,
+            transforms=(self.spec, *model.transforms),
+            parameters={**model.parameters, "log": self.note},
+            probes=self._probes(model.to_dense(), scaling, names),
+            names=PackedNames.pack(names),
+        )
+
+    def _probes(self, coef: Any, scaling: Scaling, names: Sequence[str]) -> Probes:
+        """Made-up raw rows of one list with their scores.
+
+        A model file must not leak a log: no row here was ever seen. Categories are those the file
+        names anyway, in its one-hot lists and the names of its weights, dealt out so that no row
+        repeats one.
+        """
+        rows = [_made_up(self.spec, names, i) for i in range(PROBE_ROWS)]
+        columns = {name: [row[name] for row in rows] for name in self.spec.columns}
+        encoded = self.encoder.encode(columns, PROBE_ROWS)
+        shape = (PROBE_ROWS, self.spec.n_features)
+        X = make_csr(encoded.values, encoded.indices, encoded.indptr, shape)
+        one_list = Dataset(X, np.zeros(PROBE_ROWS), np.zeros(PROBE_ROWS, dtype=np.int64))
+        scores = row_scores(scaling.apply(one_list).X, coef)
+        return Probes(tuple(Probe(raw=row) for row in rows), tuple(scores.tolist()))
 
     def weight_names(self, indices: Sequence[int]) -> list[str]:
         """Names of the given features; hashed ones by reading the log's columns once more.
@@ -170,10 +221,28 @@ def scan_log(
         missing=missing,
         **chosen,
     )
-    return LogScan(raw, spec, formula)
+    note = {"query": query, "label": label, "position": position, "missing": missing}
+    return LogScan(raw, spec, formula, note)
 
 
-def scan_log_of(log: Mapping[str, Any], spec: LogColumns, path: Any, **options: Any) -> LogScan:
+def read_for(model: LinearModel, path: Any, *, stream: bool = False, **options: Any) -> Any:
+    """Data as a model reads it: a ``Dataset``, or a stream of them.
+
+    A model of a raw log reads its own columns, encoded as in training; its query column and label
+    formula stand in for the defaults ``query="qid"`` and ``label="label"``. Other models read
+    files as ``rankine.load`` and ``rankine.scan`` do, with the width and index base of the model.
+    """
+    spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+    if spec is None:
+        options = {"base": model.base, **options}
+        if model.feature_names is None:
+            options = {"n_features": model.n_features, **options}
+        return scan(path, **options) if stream else load(path, **options)
+    log = _scan_log_of(model.parameters.get("log", {}), spec, path, **options)
+    return log if stream else log.load()
+
+
+def _scan_log_of(log: Mapping[str, Any], spec: LogColumns, path: Any, **options: Any) -> LogScan:
     """A log read as the one that a model was trained on (``log`` is the model's note of it).
 
     A label column that is not there (a log without outcomes) gives all rows the label 0.
@@ -201,28 +270,20 @@ def scan_log_of(log: Mapping[str, Any], spec: LogColumns, path: Any, **options: 
 
 
 def column_names(path: Any) -> set[str]:
-    """Columns of the first of the given Parquet or Arrow files."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    """Columns of the first of the given Parquet or Arrow files, by the guarded readers."""
     source = find_sources(path)[0]
     if source.path is None:
         raise FileKindError("a raw log is read from files, not from a pipe", fix="Pass a path")
-    try:
-        if source.head(4) == b"PAR1":
-            return set(pq.read_schema(source.path).names)
-        with pa.memory_map(str(source.path)) as file:
-            try:
-                return set(pa.ipc.open_file(file).schema.names)
-            except pa.ArrowInvalid:
-                file.seek(0)
-                return set(pa.ipc.open_stream(file).schema.names)
-    except pa.ArrowException as error:
+    options = ReadOptions.make()
+    reader = reader_of(choose_format(source, None, source.head()))
+    names = getattr(reader, "column_names", None)
+    if names is None:
         raise FileKindError(
-            f"not a Parquet or Arrow file: {error}",
+            "not a Parquet or Arrow file",
             file=source.name,
             fix="Raw logs are Parquet or Arrow files",
-        ) from error
+        )
+    return set(names(source, options))
 
 
 def fit_one_hot(
@@ -248,3 +309,22 @@ def fit_one_hot(
     return tuple(
         OneHot(name, tuple(value for value in values if value)) for name, values in found.items()
     )
+
+
+def _made_up(spec: LogColumns, names: Sequence[str], i: int) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(spec.columns, f"made up {i}")
+    for k, name in enumerate(spec.numeric):
+        row[name] = ((7 * i + 5 * k + i * k) % 17 - 8) / 4
+    for k, field in enumerate(spec.one_hot):
+        row[field.column] = _dealt(field.values, i, k, row[field.column])
+    for k, column in enumerate(spec.hashed):
+        start = f"{column}="
+        known = islice((name for name in names if name.startswith(start)), 2 * PROBE_ROWS)
+        values = [name.removeprefix(start) for name in known]
+        row[column] = _dealt(values, i, k, row[column])
+    return row
+
+
+def _dealt(values: Sequence[str], i: int, k: int, otherwise: str) -> str:
+    """The value of row i in the k-th column: neighbouring columns start at different places."""
+    return values[(i + k) % len(values)] if values else otherwise
