@@ -80,11 +80,11 @@ def notify(callbacks: Sequence[Callback], progress: Progress) -> bool:
     return any(isinstance(answer, (bool, np.bool_)) and bool(answer) for answer in answers)
 
 
-def require_finite(coef: NDArray[np.float64], step: int, what: str) -> None:
-    """Raise DivergenceError when a weight is NaN or infinite."""
-    if not np.isfinite(coef).all():
+def require_finite(values: NDArray[np.float64], step: int, what: str) -> None:
+    """Raise DivergenceError when a weight, or what steps are made from, is NaN or infinite."""
+    if not np.isfinite(values).all():
         raise DivergenceError(
-            f"{what} diverged: weights are no longer finite at step {step}",
+            f"{what} diverged: numbers are no longer finite at step {step}",
             fix="Scale the features (scale='standard') or regularise more",
         )
 

@@ -166,6 +166,7 @@ class Bundle:
         self._cuts[t] = slope
         self.n_cuts = t + 1
         row = rows_dot(self.cuts, slope)
+        require_finite(row, t, "the bundle method")
         self._gram[t, : t + 1] = row
         self._gram[: t + 1, t] = row
         self.b = np.append(self.b, offset)

@@ -1,16 +1,14 @@
-"""Extreme eigenvalues of A = X^T L X: what sets the step and momentum of heavy-ball descent.
-
-kappa_1 must not be underestimated by more than kappa_n, or the iteration diverges; kappa_n may be
-overestimated at the price of speed. All estimates are for A; the spectrum of A + gamma I is the
-same, shifted, so one run serves every gamma.
-
-Gradient descent with momentum on 1/2 w^T H w - b^T w, H = A + gamma I (Tas, eq. 7).
+"""Gradient descent with momentum on 1/2 w^T H w - b^T w, H = A + gamma I (Tas, eq. 7).
 
     w_{t+1} = w_t - a (H w_t - b) + mu (w_t - w_{t-1}),        a = (1 - mu) eta
 
 converges iff 0 < a kappa < 2 (1 + mu) for every eigenvalue kappa of H. With the extreme
 eigenvalues known, a = 4 / (sqrt k1 + sqrt kn)^2 and mu = ((sqrt k1 - sqrt kn) / (sqrt k1 +
 sqrt kn))^2 are optimal (eq. 11; Polyak 1964), and stable while the true kappa_1 < k1 + kn.
+
+They are estimated for A = X^T L X; the spectrum of H is the same, shifted, so one run serves every
+gamma. kappa_1 must not be underestimated by more than kappa_n, or the iteration diverges; kappa_n
+may be overestimated at the price of speed.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from rankine.core.errors import DivergenceError, ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.linalg import add_rows, dot, norm, rows_dot
 from rankine.kernels.random import random_unit, stream_seed
-from rankine.solvers.base import Callback, Solution, report
+from rankine.solvers.base import Callback, Solution, report, require_finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,11 +162,16 @@ def _tridiagonal(
     diagonal: NDArray[np.float64], off: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Eigenvalues, ascending, and eigenvectors of a symmetric tridiagonal matrix."""
+    require_finite(diagonal, len(diagonal), "the estimate of the spectrum")
     matrix = np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1)
     values, vectors = np.linalg.eigh(matrix)
     return values, vectors
 
 
+#: The optimal rate halves the residual in about sqrt(k1/kn) steps. A run that has not halved it in
+#: so many times as many, which leaves room for its transient, and some steps more has stalled.
+TRANSIENT = 20
+PATIENCE = 50
 #: A residual this many times the best one is a divergence.
 EXPLODED = 1e3
 
@@ -262,8 +265,7 @@ def solve_egdm(
             reference, since = run.best_residual, 0
         since += 1
         exploded = not run.residual <= EXPLODED * run.best_residual
-        # The optimal rate halves the residual in about sqrt(k1/kn) steps, its transient in more.
-        if exploded or since > 50 + 20 * np.sqrt(k1 / kn):
+        if exploded or since > PATIENCE + TRANSIENT * np.sqrt(k1 / kn):
             # gamma is a true lower bound of kappa_n, so a stall has run out of excuses there.
             if exploded or kn <= gamma:
                 k1 *= 2.0

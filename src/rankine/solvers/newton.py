@@ -254,6 +254,7 @@ def _direction(
     Ends when the residual, measured by the diagonal preconditioner, has shrunk to ``forcing``.
     """
     scale = l2 + problem.curvature_scale(point.curvature)
+    require_finite(scale, 0, "the Newton method")
     d = np.zeros_like(residual)
     scaled = residual / scale
     search, squared = scaled, dot(residual, scaled)

@@ -1,11 +1,8 @@
-"""The loop of one-pass learning: score a list, take its gradient, push it; O(non-zeros) a list.
+"""One-pass list learning: score a list, take its gradient, push it; O(non-zeros) a list.
 
-Written once for every optimiser, objective and storage.
-
-One-pass list learning: a mutable learner that eats blocks of lists.
-
-The order of the lists is the caller's. Everything random is drawn by list number, so the result
-depends on the sequence of lists and the seed alone: not on how the sequence is cut into blocks.
+The loop is written once for every update, objective and storage. A learner eats blocks of lists;
+their order is the caller's. Everything random is drawn by list number, so the result depends on the
+sequence of lists and the seed alone: not on how the sequence is cut into blocks.
 """
 
 from __future__ import annotations
@@ -39,10 +36,10 @@ from rankine.updates.lazy import (
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["LearnsLists", "Lists", "OnePassLearner", "learn_lists"]
+__all__ = ["LearnsLists", "ListBlock", "OnePassLearner", "learn_lists"]
 
 
-class Lists(NamedTuple):
+class ListBlock(NamedTuple):
     """Lists to learn from.
 
     Attributes
@@ -134,7 +131,7 @@ def _fill(lists: Any, q: int, work: Any) -> Any:
 @jit
 def learn_lists(
     rows: Rows,
-    lists: Lists,
+    lists: ListBlock,
     order: Any,
     batch: int,
     optimizer: Any,
@@ -328,10 +325,10 @@ class OnePassLearner:
         self.lists_seen += len(order)
         return scores
 
-    def _lists(self, data: Dataset, list_weight: NDArray[np.float64] | None) -> Lists:
+    def _lists(self, data: Dataset, list_weight: NDArray[np.float64] | None) -> ListBlock:
         index = data.queries
         row_weights = self.objective.row_weights(data)
-        return Lists(
+        return ListBlock(
             index.starts,
             _NO_ROWS if index.rows is None else index.rows,
             np.ascontiguousarray(self.objective.levels(data), dtype=np.float64),

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import NoPairsError
+from rankine.core.errors import DivergenceError, NoPairsError
 from rankine.kernels.compile import jit
+from rankine.kernels.linalg import norm
 from rankine.kernels.random import random_bits
 from rankine.kernels.rows import Rows, row_prefetch
 from rankine.samplers.draw import draw_pair
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PairPlan", "Phase", "Span", "run_phase", "solve_pairs"]
 
+#: Beyond this a feature cannot be squared.
+LARGEST_SQUARED = float(np.sqrt(np.finfo(np.float64).max))
+#: Rounding that a mean of many iterates may have gathered.
+BALL_SLACK = 1e-6
 _BATCH = 64
 _AHEAD = 4  # pairs fetched ahead of use; more gains nothing
 
@@ -129,6 +134,35 @@ def run_phase(
         raise NoPairsError(
             f"step {failed} found no pair in the allowed number of trials",
             fix="Use sampling='query' or 'uniform', which index the pairs, or raise max_trials",
+        )
+    if span[1] == phase.stop:
+        _require_in_ball(w, phase)
+        _require_steps(rows, w, phase)
+
+
+def _require_steps(rows: Rows, w: ScaledVector, phase: Phase) -> None:
+    """Weights that never left zero because the squares of features overflow are no result."""
+    if not w.v.any() and np.abs(rows.values).max(initial=0.0) > LARGEST_SQUARED:
+        raise DivergenceError(
+            f"nothing was learnt in {phase.stop} steps: the squares of the features overflow",
+            fix="Scale the features (scale='standard')",
+        )
+
+
+def _require_in_ball(w: ScaledVector, phase: Phase) -> None:
+    """Every projected iterate lies in a ball, so their mean does; else rounding has taken over.
+
+    With features of 1e20 a step is so long that nothing of the weights is left after it.
+    """
+    largest = float(getattr(phase.learner, "max_norm2", np.inf))
+    if not np.isfinite(largest) or (w.c[COUNT] > 0 and phase.average_from < phase.start):
+        return
+    length = norm(average_of(w))
+    if not length <= (1.0 + BALL_SLACK) * np.sqrt(largest):
+        raise DivergenceError(
+            f"after {phase.stop} steps the weights have length {length:.3g}, where the projection "
+            f"allows {np.sqrt(largest):.3g}: the features are too large for the step size",
+            fix="Scale the features (scale='standard')",
         )
 
 

@@ -1,13 +1,12 @@
-"""Weights as w = s v, with |w|^2 and the running sum of iterates kept in O(non-zeros of a step).
-
-Shrinking multiplies the scalar s. The sum of iterates is ``al v + u``: an addition of D to v
-subtracts ``al D`` from u, and every counted iterate adds s to ``al``. Before s is folded into v,
-``al v`` is folded into u; dividing al by s instead is algebraically right and numerically fatal.
-
-One stochastic step on one pair, for each learner of Sculley (2009), section 3.2.
+"""One stochastic step on one pair, for each learner of Sculley (2009), section 3.2.
 
 x = x_a - x_b with a preferred, z = <w, x> before the step; t = 1, or 0 for a tied pair whose
 target is z = 0. Step numbers i count from 1.
+
+Weights are kept as w = s v, with |w|^2 and the running sum of iterates in O(non-zeros of a step).
+Shrinking multiplies the scalar s. The sum of iterates is ``al v + u``: an addition of D to v
+subtracts ``al D`` from u, and every counted iterate adds s to ``al``. Before s is folded into v,
+``al v`` is folded into u; dividing al by s instead is algebraically right and numerically fatal.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def solve_query_sgd(
     batch = max(1, min(n_queries, _queries_per_step(problem)))
     w = np.zeros(len(system.b)) if start is None else np.array(start, dtype=np.float64)
     before, mean, size = w.copy(), w.copy(), norm(system.b) or 1.0
-    total, count, reason = np.zeros(len(w)), 0, "passes"
+    total, count, reason = np.zeros(len(w)), 0, "max_iter"
     trace: list[dict[str, float]] = []
     done = 0
     for done in range(1, n_passes + 1):
