@@ -103,7 +103,7 @@ def test_pipeline_with_routing_scores(shop):
         ranker = SPDRanker(n_steps=500, random_state=0)
         ranker = ranker.set_fit_request(qid=True).set_score_request(qid=True, sample_weight=True)
         pipeline = make_pipeline(MaxAbsScaler(), ranker)
-        search = GridSearchCV(pipeline, {"spdranker__lam": [1e-3, 1e-2]}, cv=GroupKFold(3))
+        search = GridSearchCV(pipeline, {"spdranker__l2": [1e-3, 1e-2]}, cv=GroupKFold(3))
         search.fit(shop.X, shop.y, qid=shop.qid, groups=shop.qid)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 

@@ -191,10 +191,10 @@ def test_a_raw_parquet_log_trains_and_its_model_scores_raw_rows(tmp_path):
 
 
 def test_demo_runs_and_beats_the_shop(tmp_path):
-    result = json.loads(run("demo", "--out", tmp_path / "d", "--queries", 200, "--json").stdout)
+    result = json.loads(run("demo", "--out", tmp_path / "d", "--n-queries", 200, "--json").stdout)
     for values in result["metrics"].values():
         assert values["model"] > values["as_shown"] > values["random"]
-    shown = run("demo", "--out", tmp_path / "d", "--queries", 200).stdout
+    shown = run("demo", "--out", tmp_path / "d", "--n-queries", 200).stdout
     assert "stands above" in shown
     assert "Try next" in shown
     assert (tmp_path / "d" / "model.rankine").exists()

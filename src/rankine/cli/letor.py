@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._output import require_folder
-from rankine.cli._report import ReportFile, save_report
-from rankine.cli.app import app
+from rankine.cli._console import progress_bar, require_folder, save_report, show_tables
+from rankine.cli._options import (
+    AsJson,
+    AsLatex,
+    AsMarkdown,
+    ReportFile,
+    Seed,
+    make_ranker,
+    parse_settings,
+)
+from rankine.cli.main import app
+from rankine.core.errors import ParameterError
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -50,16 +59,14 @@ def letor(
         str | None,
         typer.Option(help="Table of published figures (TOML or CSV); 'published': rankine's own."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of rankers that draw at random.")] = 0,
+    seed: Seed = 0,
     missing: Annotated[str, typer.Option(help="error, or zero: NULL becomes 0.")] = "error",
     report: ReportFile = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="LaTeX tables.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown tables.")] = False,
+    json: AsJson = False,
+    latex: AsLatex = False,
+    markdown: AsMarkdown = False,
 ) -> None:
     """Train, tune on validation, test once, on every fold; print the tables papers print."""
-    from rankine.cli._letor import fits_progress, parse_rankers
-    from rankine.cli._tables import show_tables
     from rankine.evaluation.baselines import add_baselines, read_baselines
     from rankine.evaluation.letor import run_letor
     from rankine.evaluation.letor_report import letor_dict, letor_notes, letor_tables
@@ -67,7 +74,7 @@ def letor(
     require_folder("--report", report)
     figures = None if baselines is None else read_baselines(baselines)
     rankers, grids = parse_rankers(ranker)
-    with fits_progress() as tell:
+    with progress_bar("fits", remaining=True) as tell:
         result = run_letor(
             folders,
             rankers,
@@ -87,3 +94,19 @@ def letor(
     show_tables(letor_tables(result), latex=latex, markdown=markdown)
     for note in letor_notes(result):
         _console.say(note)
+
+
+def parse_rankers(texts: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, list[Any]]]]:
+    """``spd:solver=romma,l2=1e-3`` as rankers and grids; what is set is not searched."""
+    rankers: dict[str, Any] = {}
+    grids: dict[str, dict[str, list[Any]]] = {}
+    for text in texts:
+        if text in rankers:
+            raise ParameterError(f"ranker {text!r} is named twice", fix="Name each once")
+        name, _, rest = text.partition(":")
+        given = parse_settings([part for part in rest.split(",") if part])
+        ranker = make_ranker(name, given)
+        grid = getattr(ranker, "letor_grid", {})
+        rankers[text] = ranker
+        grids[text] = {key: list(values) for key, values in grid.items() if key not in given}
+    return rankers, grids

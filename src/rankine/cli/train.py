@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._cluster_options import Cluster
-from rankine.cli._data_options import Reading
-from rankine.cli._groups import spread
-from rankine.cli._output import require_folder
-from rankine.cli._progress import training_progress
+from rankine.cli._console import require_folder, training_progress
+from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings, spread
 from rankine.cli._train_options import Checkpoints, LogColumns
-from rankine.cli.app import app
+from rankine.cli.main import app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +74,6 @@ def train(
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
-    from rankine.cli._settings import make_ranker, parse_settings
     from rankine.core.errors import ParameterError
 
     settings = {

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli.app import app
+from rankine.cli._options import AsJson
+from rankine.cli.main import app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +40,7 @@ def warmup(
     jobs: Annotated[
         int | None, typer.Option(help="Processes that compile; default: one a core, at most 4.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Compile the kernels of reading, training, evaluation and scoring, and keep them on disk."""
     from rankine.core.errors import ParameterError
@@ -116,7 +117,7 @@ def _work() -> Iterator[tuple[str, Callable[[str], object]]]:
     from rankine.data.shop import shop_log
     from rankine.metrics import evaluate
     from rankine.rankers.registry import ranker_class
-    from rankine.serve.warm import compile_kernels
+    from rankine.scoring.scorer import compile_kernels
 
     data = shop_log(12, random_state=1, list_length=8)
 

@@ -102,7 +102,7 @@ def train_from_log(
         Columns to hash, to use as numbers, to give a feature per value; groups ``"a*b"`` to hash
         together.
     hash_bits
-        The hashed space has 2^hash_bits features.
+        The hashed space has 2^hash_bits features, up to 2^26.
     position, columns
         Column of displayed positions (for ``propensity``); further columns (for ``recall@shown``).
     split, time_column

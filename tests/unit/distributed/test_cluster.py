@@ -30,7 +30,7 @@ RANKERS = {
     "hinge": HINGE,
     "newton": RankSVM(l2=2e-3, tol=1e-8, loss="squared_hinge", scale="standard"),
     "cg": LeastSquaresRanker(2e-3, scale="maxabs"),
-    "egdm": LeastSquaresRanker(2e-2, solver="egdm"),
+    "egdm": LeastSquaresRanker(2e-2, solver="egdm", random_state=0),
     "domination": DominationRanker(tol=1e-8),
     "spd": SPDRanker(n_steps=20_000, random_state=1),
     "elastic": ElasticRanker(random_state=1),

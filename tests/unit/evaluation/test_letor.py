@@ -273,8 +273,7 @@ def test_report(result):
 def test_command(folders):
     from typer.testing import CliRunner
 
-    from rankine.cli.app import app
-    from rankine.cli.main import find_commands
+    from rankine.cli.main import app, find_commands
 
     find_commands()
     arguments = ["letor", str(folders / "ohsumed"), str(folders / "packed"), "--ranker",

@@ -142,8 +142,21 @@ def test_other_rankers_train_on_logs(log):
 
     done = train_from_log(LeastSquaresRanker(scale="query"), log, hash_bits=8, **options())
     assert done.model.nnz > 0
-    with pytest.raises(ParameterError, match="no checkpoints"):
+    with pytest.raises(ParameterError, match="cannot keep checkpoints"):
         train_from_log(LeastSquaresRanker(), log, checkpoint="here", **options())
+
+
+def test_a_ranker_fitted_to_a_log_gives_a_model_of_raw_rows(log, trained):
+    """``fit`` takes the log itself; ``train_from_log`` adds the split and the measuring."""
+    spec = log_spec(numeric=["price"], categorical=["brand"], hash_bits=8)
+    stream = scan_log(log, spec, query="session_id", label="clicked")
+    model = ElasticRanker(random_state=0, scale="query").fit(stream).to_model()
+    scorer = Scorer(model)
+    rows = [{"price": 3.0, "brand": "acme"}, {"price": 30.0, "brand": "cyberdyne"}]
+    scores = scorer.score(rows)
+    assert scores[0] > scores[1]
+    assert model.parameters["log"]["label"] == "clicked"
+    assert any(name.startswith("brand=") for name in model.weight_names)
 
 
 def test_one_hot_has_a_limit(log):
@@ -154,10 +167,11 @@ def test_one_hot_has_a_limit(log):
 
 
 def test_a_text_file_is_no_log(tmp_path):
-    path = tmp_path / "log.parquet"
-    path.write_text("1 qid:1 1:0.5\n")
-    with pytest.raises(FileKindError, match="Parquet or Arrow"):
-        train_from_log(ElasticRanker(), path, **options())
+    for name, reason in (("log.parquet", "the content does not"), ("log.txt", "Parquet or Arrow")):
+        path = tmp_path / name
+        path.write_text("1 qid:1 1:0.5\n")
+        with pytest.raises(FileKindError, match=reason):
+            train_from_log(ElasticRanker(), path, **options())
 
 
 @pytest.mark.parametrize(

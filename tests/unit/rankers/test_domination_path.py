@@ -81,8 +81,7 @@ def test_model_of_a_step(path):
 
 @pytest.mark.cli
 def test_command(data, tmp_path):
-    from rankine.cli.app import app
-    from rankine.cli.main import find_commands
+    from rankine.cli.main import app, find_commands
 
     find_commands()
     X, y, qid = data

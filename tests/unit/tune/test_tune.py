@@ -107,7 +107,7 @@ def test_trials_is_a_total_and_a_resumed_study_goes_on_the_same_way(tmp_path):
         ({"space": {"power": "0.5..2"}}, r"space\.searched\.power"),
         ({"parameters": {"flip": False}}, "flip"),
         ({"folds": 4}, "parts"),
-        ({"seed": 1}, "seed"),
+        ({"random_state": 1}, "seed"),
         ({"ranker": Means(keep=2)}, "keep"),
         ({"max_nonzero": 3}, "limits"),
     ],
