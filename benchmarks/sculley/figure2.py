@@ -12,7 +12,7 @@ from benchmarks.timing import spread
 from benchmarks.workloads import letor_like
 from rankine import Dataset, RankSVM, SPDRanker
 from rankine.core.errors import DivergenceError
-from rankine.evaluation.letor_folds import Fold
+from rankine.evaluation.letor import Fold
 from rankine.losses import Hinge
 from rankine.losses.all_pairs import BY_QUERIES, mean_pair_loss
 from rankine.metrics import evaluate

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.kernels.gains import (
+from rankine.kernels.lists import (
     AveragePrecisionGain,
     DcgGain,
     RecallGain,
