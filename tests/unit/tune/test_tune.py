@@ -37,12 +37,18 @@ class Means(BaseRanker):
         self.metric, self.scale, self.early_stopping = metric, scale, early_stopping
         self.warm_start, self.random_state = warm_start, random_state
 
-    def _solve(self, job):
+    def _check(self):
+        pass
+
+    def _solve(self, task):
+        return task.run(lambda start, callbacks: self._means(task.source.data))
+
+    def _means(self, data):
         if self.breaks == "always" or (self.breaks == "flipped" and self.flip):
             raise DivergenceError("weights left the finite numbers")
         if self.breaks == "interrupt":
             raise KeyboardInterrupt
-        X, y = np.asarray(job.data.X), job.data.y
+        X, y = np.asarray(data.X), data.y
         coef = X[y > 0].mean(0) - X[y <= 0].mean(0)
         coef[np.argsort(-np.abs(coef))[int(self.keep) :]] = 0.0
         coef = np.sign(coef) * np.abs(coef) ** self.power
