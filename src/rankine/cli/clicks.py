@@ -159,7 +159,7 @@ class CounterfactualOptions:
         import rankine
         from rankine.evaluation.counterfactual import counterfactual
         from rankine.logs.propensity import Propensity
-        from rankine.rankers.apply import read_for
+        from rankine.logs.scan import read_for
         from rankine.transforms.apply import score_dataset
 
         model = rankine.LinearModel.load(path)

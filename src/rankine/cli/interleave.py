@@ -95,7 +95,7 @@ def _draft(
     from rankine.core.atomic import atomic_file
     from rankine.core.errors import ParameterError
     from rankine.evaluation.interleave import interleave
-    from rankine.rankers.apply import read_for
+    from rankine.logs.scan import read_for
     from rankine.transforms.apply import score_dataset
 
     if len(inputs) < 3 or out is None:

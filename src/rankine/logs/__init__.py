@@ -10,17 +10,27 @@ from typing import Any
 
 #: Public name -> module that holds it (``simulate`` is a module that can be called).
 _PUBLIC = {
+    "LogScan": "rankine.logs.scan",
     "coec": "rankine.logs.clicks",
     "estimate_propensity": "rankine.logs.propensity",
+    "log_spec": "rankine.logs.scan",
     "read_clicks": "rankine.logs.clicks",
+    "read_for": "rankine.logs.scan",
+    "scan_log": "rankine.logs.scan",
     "simulate": "rankine.logs.simulate",
+    "train_from_log": "rankine.logs.training",
 }
 
 __all__ = [
+    "LogScan",
     "coec",
     "estimate_propensity",
+    "log_spec",
     "read_clicks",
+    "read_for",
+    "scan_log",
     "simulate",
+    "train_from_log",
 ]
 
 
