@@ -126,3 +126,42 @@ def test_an_answer_outside_the_package_that_changes_is_compiled_again(run, tmp_p
         found.append(run(ASKING))
     assert [one["value"] for one in found] == [6.0, 6.0, 15.0]
     assert [one["compiled"] for one in found] == [True, False, True]
+
+
+def test_a_loss_typed_in_twice_is_compiled_twice(tmp_path):
+    """What stands in no file cannot be told from what stood there before: nothing is kept of it."""
+    code = """
+        from typing import NamedTuple
+        from rankine.kernels.compile import jit
+        from rankine.losses import pair_loss
+
+        class Typed(NamedTuple):
+            margin: float = 1.0
+
+        @pair_loss.answer(Typed)
+        def typed(loss, z):
+            return FACTOR * z, FACTOR, 0.0
+        """
+    script = """
+        import sys, textwrap
+        text = textwrap.dedent(open(sys.argv[1]).read()).replace("FACTOR", sys.argv[2])
+        space = {"__name__": "typed_in"}
+        exec(text, space)
+        from rankine.losses.all_pairs import _block_sums
+        import numpy as np
+        ones = np.ones(2)
+        print(_block_sums(space["Typed"](), np.array([0.0, 3.0]), ones, (1, 2), (0, 1))[0])
+        """
+    (tmp_path / "typed.txt").write_text(code, encoding="utf-8")
+    environment = {**os.environ, "RANKINE_CACHE": str(tmp_path / "cache")}
+    for factor in ("1.0", "2.0"):
+        command = [
+            sys.executable,
+            "-c",
+            textwrap.dedent(script),
+            str(tmp_path / "typed.txt"),
+            factor,
+        ]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert float(done.stdout) == 3.0 * float(factor)
