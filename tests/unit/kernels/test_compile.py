@@ -128,40 +128,33 @@ def test_an_answer_outside_the_package_that_changes_is_compiled_again(run, tmp_p
     assert [one["compiled"] for one in found] == [True, False, True]
 
 
-def test_a_loss_typed_in_twice_is_compiled_twice(tmp_path):
-    """What stands in no file cannot be told from what stood there before: nothing is kept of it."""
-    code = """
-        from typing import NamedTuple
-        from rankine.kernels.compile import jit
-        from rankine.losses import pair_loss
+TYPED_IN = """
+import os
+from rankine.kernels.compile import jit
+from rankine.kernels.dispatch import question
+@question
+def ask(spec, x):
+    pass
+space = {"ask": ask}
+exec('''
+from typing import NamedTuple
+class Typed(NamedTuple):
+    size: float = 1.0
+@ask.answer(Typed)
+def typed(spec, x):
+    return x * ''' + os.environ["FACTOR"], space)
+@jit
+def asked(spec, x):
+    return ask(spec, x)
+def twice(x):
+    return asked(space["Typed"](), x)
+"""
 
-        class Typed(NamedTuple):
-            margin: float = 1.0
 
-        @pair_loss.answer(Typed)
-        def typed(loss, z):
-            return FACTOR * z, FACTOR, 0.0
-        """
-    script = """
-        import sys, textwrap
-        text = textwrap.dedent(open(sys.argv[1]).read()).replace("FACTOR", sys.argv[2])
-        space = {"__name__": "typed_in"}
-        exec(text, space)
-        from rankine.losses.all_pairs import _block_sums
-        import numpy as np
-        ones = np.ones(2)
-        print(_block_sums(space["Typed"](), np.array([0.0, 3.0]), ones, (1, 2), (0, 1))[0])
-        """
-    (tmp_path / "typed.txt").write_text(code, encoding="utf-8")
-    environment = {**os.environ, "RANKINE_CACHE": str(tmp_path / "cache")}
-    for factor in ("1.0", "2.0"):
-        command = [
-            sys.executable,
-            "-c",
-            textwrap.dedent(script),
-            str(tmp_path / "typed.txt"),
-            factor,
-        ]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert float(done.stdout) == 3.0 * float(factor)
+def test_an_answer_that_stands_in_no_file_is_compiled_each_time(run, monkeypatch):
+    """It cannot be told from what was typed in before: nothing is kept of it."""
+    for factor in ("2.0", "2.0", "3.0"):
+        monkeypatch.setenv("FACTOR", factor)
+        found = run(TYPED_IN)
+        assert found["value"] == 3.0 * float(factor)
+        assert found["compiled"]
