@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError, ParameterError
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import add_rows, dot, norm, rows_dot
 from rankine.kernels.random import random_unit, stream_seed
+from rankine.kernels.shards import add_rows, dot, norm, rows_dot
 from rankine.solvers.base import Callback, Solution, report, require_finite
 
 if TYPE_CHECKING:

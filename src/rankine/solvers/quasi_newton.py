@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import dot, norm, rows_dot
+from rankine.kernels.shards import dot, norm, rows_dot
 from rankine.solvers.base import Callback, Solution, report, require_finite
 
 if TYPE_CHECKING:

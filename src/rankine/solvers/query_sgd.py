@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import norm
 from rankine.kernels.random import QUERY_ORDER, STEP_START, permutation, random_unit, stream_seed
+from rankine.kernels.shards import norm
 from rankine.losses.base import normal_times
 from rankine.solvers.base import Callback, Solution, report, require_finite
 

@@ -6,8 +6,7 @@ from scipy import sparse
 from slow_domination import brute_loss, slope
 
 from rankine.data import Dataset
-from rankine.kernels.columns import columns_of
-from rankine.kernels.coordinates import curvature_bounds, shift, slope_and_curvature
+from rankine.kernels.columns import columns_of, curvature_bounds, shift, slope_and_curvature
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
 from rankine.losses.domination.task import resolve_table
 from rankine.solvers.coordinate_descent import CoordinateDescent
