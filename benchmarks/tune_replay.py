@@ -22,13 +22,13 @@ import optuna
 from benchmarks.machine import save
 from rankine.core.errors import RankineError
 from rankine.data.dataset import row_scores
-from rankine.evaluation.letor_folds import LetorFolder
+from rankine.evaluation.letor import LetorFolder
 from rankine.metrics import evaluate_on, parse_metric
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.transforms.scaling import fit_scaling
 from rankine.tune import GainPruner
+from rankine.tune.objective import FIRST
 from rankine.tune.spaces import Space
-from rankine.tune.watch import FIRST
 
 FOLDERS = ("mq2008", "ohsumed_letor3_querylevelnorm")
 METRIC = parse_metric("ndcg@10")

@@ -13,8 +13,8 @@ from benchmarks.papers import table
 from benchmarks.real_data import letor_folders
 from benchmarks.timing import cpu_seconds, spread
 from rankine import ElasticRanker
-from rankine.evaluation.baselines import PUBLISHED, read_baselines
 from rankine.evaluation.letor import settings
+from rankine.evaluation.letor_tables import PUBLISHED, read_baselines
 from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 

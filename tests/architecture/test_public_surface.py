@@ -61,7 +61,7 @@ def test_nothing_loads_pickles_or_runs_text():
 
 
 def test_functions_stay_small():
-    """A function of at most 80 lines besides its docstring and signature."""
+    """A function has at most 80 lines besides its docstring and signature."""
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef):

@@ -13,7 +13,7 @@ from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
-    from rankine.evaluation.comparison import Comparison
+    from rankine.evaluation.compare import Comparison
 
 _EPILOG = """
 [bold]Examples[/bold]

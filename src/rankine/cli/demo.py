@@ -136,7 +136,7 @@ def _measure(test: Dataset, scores: NDArray[Any]) -> dict[str, dict[str, float]]
         metric: {
             "model": evaluate_on(test, scores=scores, metric=metric),
             "as_shown": evaluate_on(test, scores=shown, metric=metric),
-            "random": float(random_expectation(metric, test.y, test.qid)),
+            "random": random_expectation(metric, test.y, test.queries),
         }
         for metric in _METRICS
     }

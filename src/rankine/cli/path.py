@@ -106,7 +106,7 @@ def walk_files(
 ) -> dict[str, Any]:
     """Walk the path of a ranker on files; returns the steps and the best of them."""
     import rankine
-    from rankine.rankers.plot_file import check_plot_file, save_axes
+    from rankine.plot import check_plot_file, save_axes
 
     require_folder("--out", out)
     require_folder("--plot", plot)

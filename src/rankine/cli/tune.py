@@ -158,8 +158,8 @@ def tune_files(
 ) -> TuningResult:
     """Read the files once, search, write the model and the plot."""
     import rankine
-    from rankine.rankers.plot_file import check_plot_file, save_axes
-    from rankine.tune.extra import import_optuna
+    from rankine.plot import check_plot_file, save_axes
+    from rankine.tune import import_optuna
 
     import_optuna()
     require_folder("--out", out)
@@ -183,7 +183,7 @@ def tune_files(
     if out is not None:
         model.save(out)
     if plot is not None:
-        save_axes(found.plot(), plot)
+        save_axes(rankine.plot.trials(found), plot)
     return found
 
 

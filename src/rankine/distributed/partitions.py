@@ -18,7 +18,7 @@ from rankine.distributed.runners import DaskRunner, LocalRunner, require_dask
 from rankine.distributed.team import Team, token_of
 
 if TYPE_CHECKING:
-    from rankine.data.keywords import ReadKeywords
+    from rankine.data.options import ReadKeywords
     from rankine.distributed.journal import Journal
     from rankine.distributed.runners import Runner
     from rankine.distributed.team import Recipe

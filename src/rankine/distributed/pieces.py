@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.data.options import ReadOptions
     from rankine.data.readers.parquet import ParquetRows
-    from rankine.data.readers.parquet_pages import Chunk, RowGroup
+    from rankine.data.readers.parquet_guard import Chunk, RowGroup
 
 __all__ = ["FileCuts", "Piece", "cut_file", "file_state"]
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError, ParameterError, QueryOrderError
 from rankine.distributed.team import RAW, token_of
-from rankine.kernels.random import permutation, stream_seed
+from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
 from rankine.losses.base import pair_loss_spec
 from rankine.losses.domination import domination_risk
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals, risk_at_zero
@@ -76,8 +76,6 @@ __all__ = [
 #: Passes where none are asked for: the mean of weights that saw a part of the data each needs more
 #: than one to come near a pass over all of it.
 PASSES = 10
-#: Streams of draws of the partitions lie beyond those of a single run.
-_STREAM = 1000
 
 #: Gives all partitions, prepared by a recipe.
 TeamOf = Callable[["Recipe"], "Team"]
@@ -347,7 +345,7 @@ class PairPassRecipe(NamedTuple):
     def build(self, data: Dataset, threads: int | None, number: int) -> _PairPasses:  # noqa: ARG002
         """The partition; its stream of draws is that of its number."""
         return _PairPasses(
-            self.scaling.apply(data), self, int(stream_seed(self.seed, _STREAM + number))
+            self.scaling.apply(data), self, int(stream_seed(self.seed, PARTITION + number))
         )
 
 
@@ -466,7 +464,7 @@ class ListPassRecipe(NamedTuple):
     def build(self, data: Dataset, threads: int | None, number: int) -> _ListPasses:  # noqa: ARG002
         """The partition; its stream of draws is that of its number."""
         return _ListPasses(
-            self.scaling.apply(data), self, int(stream_seed(self.seed, _STREAM + number))
+            self.scaling.apply(data), self, int(stream_seed(self.seed, PARTITION + number))
         )
 
     def learner(
@@ -494,7 +492,9 @@ class _ListPasses:
         learner = recipe.learner(data.n_features, self.seed, start, steps)
         learner.lists_seen = number * data.n_queries
         run = OnePassRun(learner, Progressive(recipe.metric))
-        run.learn_block(data, permutation(stream_seed(self.seed, 1, number), data.n_queries))
+        run.learn_block(
+            data, permutation(stream_seed(self.seed, LIST_ORDER, number), data.n_queries)
+        )
         unfit = float(run.progressive.unfit is not None)
         return self.share * learner.coef(), run.progressive.sums, learner.tally, unfit
 

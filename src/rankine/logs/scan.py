@@ -11,15 +11,13 @@ import numpy as np
 
 from rankine.core.errors import FileKindError, LimitError, ParameterError, SchemaError
 from rankine.core.specs import LogColumns, OneHot
-from rankine.data.concat import concat, make_csr
-from rankine.data.dataset import Dataset, row_scores
+from rankine.data.dataset import Dataset, concat, make_csr, row_scores
 from rankine.data.expressions import Expression, parse_expression
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import load, scan
 from rankine.data.options import ReadOptions
 from rankine.data.sources import find_sources
-from rankine.model.names import PackedNames
-from rankine.model.probes import Probe, Probes
+from rankine.model.weights import PackedNames, Probe, Probes
 from rankine.transforms.categories import category_texts
 from rankine.transforms.log_columns import LogEncoder
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import LogColumns, OneHot
-from rankine.data.concat import concat
+from rankine.data.dataset import concat
 from rankine.data.splits import split_in_order
 from rankine.logs.scan import LogScan, column_names, fit_one_hot, log_spec, scan_log
 from rankine.metrics import evaluate_on

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rankine.kernels.gains import exchange, open_list, uses_ranking
-from rankine.kernels.lists import rank_into
+from rankine.kernels.lists import exchange, open_list, rank_into, uses_ranking
 from rankine.losses.base import list_loss, needs_pairs, pair_loss
 
 __all__ = ["LambdaWeighted", "Pointwise", "PointwiseSquared"]

@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import dot, tree_sum
 from rankine.kernels.rows import row_add, row_dot
-from rankine.kernels.shards import cut_by_weight, map_shards
+from rankine.kernels.shards import cut_by_weight, dot, map_shards, tree_sum
 from rankine.losses.base import normal_times, pair_loss, register_pair_loss
 from rankine.losses.pair_queries import PairQueries, PairTotals, check_normalization
 

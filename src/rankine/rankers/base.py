@@ -35,8 +35,7 @@ from rankine.core.errors import (
     ParameterError,
     SchemaError,
 )
-from rankine.data.concat import concat
-from rankine.data.dataset import Dataset, check_weight, require_rows, row_scores
+from rankine.data.dataset import Dataset, check_weight, concat, require_rows, row_scores
 from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
 from rankine.model import LinearModel
@@ -370,8 +369,8 @@ class BaseRanker(BaseEstimator, ABC):
 
     def _html_repr(self) -> str:
         """Parameters always; the training and the heaviest weights once there are some."""
-        from rankine.core.html import facts_table, name_of
-        from rankine.model.html import weights_html
+        from rankine.core.safe_text import facts_table, name_of
+        from rankine.model.show import weights_html
 
         diagram: str = estimator_html_repr(self)
         if not hasattr(self, "coef_"):

@@ -18,7 +18,7 @@ from rankine.core.checks import (
     check_positive,
 )
 from rankine.core.errors import ParameterError
-from rankine.data.column_storage import column_storage, is_column_storage
+from rankine.data.dataset import column_storage, is_column_storage
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Outcome, Task, Watch, warn_unfinished

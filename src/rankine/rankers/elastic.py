@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from rankine.core.checks import check_choice, check_count, check_positive, count_passes
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.data.prefetch import prefetch
+from rankine.data.progress import read_ahead
 from rankine.losses import pair_losses
 from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
 from rankine.rankers.base import BaseRanker
@@ -403,7 +403,7 @@ class ElasticRanker(BaseRanker):
         )
         members: list[_Member] = []
         sample: Dataset | None = None
-        for block in prefetch(_in_blocks(task)):
+        for block in read_ahead(_in_blocks(task)):
             if sample is None:
                 sample = block.take_queries(np.arange(min(block.n_queries, LOOK_AHEAD)))
                 members = self._members(task, sample, solvers, n_steps, min_ratio)

@@ -59,10 +59,12 @@ class RankSVM(BaseRanker):
         ``normalization="query"`` it is SVMrank's ``-c`` (with ``-l 2``); with ``"sum"``, the C of
         1/2 |w|^2 + C sum of losses. The effective values are ``l2_`` and ``C_``.
     loss
-        ``"hinge"`` or ``"squared_hinge"`` (usually faster).
+        ``"hinge"``, ``"squared_hinge"`` (usually faster), or any registered pair loss with an exact
+        lift (``docs/add-a-loss.md``).
     solver
-        ``"bundle"``: cutting planes with a line search, for either loss; ``"newton"``: truncated
-        Newton, for losses with curvature; ``"auto"``: Newton where the loss allows it.
+        ``"bundle"``: cutting planes with a line search, for every loss; ``"newton"``: truncated
+        Newton, for smooth losses and, its kink rounded less and less, the hinge; ``"auto"``: Newton
+        for smooth losses, cutting planes for others, and Newton where these are slow.
     normalization
         ``"query"``: om_q = 1 / (Q N_q), mean over the Q queries that hold a pair of the mean over
         their N_q pairs; ``"pair"``: 1 / N; ``"sum"``: 1. Weights enter as repetitions would.

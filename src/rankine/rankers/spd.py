@@ -19,7 +19,7 @@ from rankine.core.checks import (
 )
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import row_scores
-from rankine.data.prefetch import prefetch
+from rankine.data.progress import read_ahead
 from rankine.losses import pair_loss_spec, pair_losses
 from rankine.losses.all_pairs import MEANS, MeanPairLoss
 from rankine.rankers.base import BaseRanker
@@ -396,7 +396,7 @@ class SPDRanker(BaseRanker):
     ) -> Iterator[tuple[Dataset, NDArray[np.float64], NDArray[np.float64]]]:
         """Blocks with the shares and the weights of their queries."""
         first = 0
-        for block in prefetch(source.blocks()):
+        for block in read_ahead(source.blocks()):
             weight = source.weights(block, first)
             first += block.n_queries
             ties = self.ties == "zero"

@@ -15,10 +15,9 @@ from scipy import sparse
 
 from rankine.core.checks import check_choice
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
-from rankine.core.terminal import live_console
-from rankine.data.column_storage import column_storage
-from rankine.data.dataset import Dataset, check_weight, row_scores
+from rankine.data.dataset import Dataset, check_weight, column_storage, row_scores
 from rankine.data.frames import split_frame
+from rankine.data.progress import live_console
 from rankine.data.query_index import QueryIndex
 from rankine.kernels.columns import Columns
 from rankine.kernels.random import resolve_seed

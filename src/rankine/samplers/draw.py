@@ -191,14 +191,22 @@ def _tied_in(index: PairIndex, seed: int, k: int) -> Any:
 
 @jit(inline=True)
 def _labels_in(index: PairIndex, seed: int, k: int) -> Any:
-    n = index.n_levels[k]
-    i = random_below(seed, 1, n)
-    j = random_below(seed, 2, n - 1)
-    j += j >= i
-    low, high = index.query_levels[k] + min(i, j), index.query_levels[k] + max(i, j)
-    starts = index.level_starts
-    p = _pick_position(index.row_mass, seed, 3, starts[high], starts[high + 1])
-    q = _pick_position(index.row_mass, seed, 4, starts[low], starts[low + 1])
+    n, starts, mass = index.n_levels[k], index.level_starts, index.row_mass
+    counter = 1
+    while True:
+        i = random_below(seed, counter, n)
+        j = random_below(seed, counter + 1, n - 1)
+        j += j >= i
+        low, high = index.query_levels[k] + min(i, j), index.query_levels[k] + max(i, j)
+        # A label whose rows all have weight 0 is none; a drawable query has two others.
+        if mass.shape[0] == 0 or (
+            mass[starts[low + 1]] > mass[starts[low]]
+            and mass[starts[high + 1]] > mass[starts[high]]
+        ):
+            break
+        counter += 4
+    p = _pick_position(mass, seed, counter + 2, starts[high], starts[high + 1])
+    q = _pick_position(mass, seed, counter + 3, starts[low], starts[low + 1])
     return np.int64(index.order[p]), np.int64(index.order[q]), 1.0
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import FeatureMismatchError, SchemaError
-from rankine.core.printable import printable
-from rankine.model.rows import name_positions, unknown_feature
+from rankine.core.safe_text import printable
+from rankine.model.explain import name_positions, unknown_feature
 from rankine.scoring.kernels import exact_scores
 
 if TYPE_CHECKING:
@@ -202,7 +202,9 @@ class NamedRows:
             return None
         values = np.empty((len(rows), len(names)))
         try:
-            if not all(map(names.__eq__, map(tuple, rows))):
+            # Keys of a row differ, so no row can be longer than the first without breaking the
+            # repetition: rows whose keys, one after the other, repeat the first row's are alike.
+            if list(chain.from_iterable(rows)) != list(names) * len(rows):
                 return None
             numbers = chain.from_iterable(map(dict.values, cast("Any", rows)))
             struct.pack_into(f"{values.size}d", values.data, 0, *numbers)

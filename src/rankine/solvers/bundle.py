@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.linalg import add_rows, dot, norm, rows_dot
+from rankine.kernels.shards import add_rows, dot, norm, rows_dot
 from rankine.solvers.base import Callback, Solution, report, require_finite
 from rankine.solvers.bundle_qp import maximise_dual_positive, solve_dual
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.linalg import dot, norm
+from rankine.kernels.shards import dot, norm
 from rankine.solvers.base import Callback, Solution, report, require_finite
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError, ParameterError
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import add_rows, dot, norm, rows_dot
 from rankine.kernels.random import random_unit, stream_seed
+from rankine.kernels.shards import add_rows, dot, norm, rows_dot
 from rankine.solvers.base import Callback, Solution, report, require_finite
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def stable_eta(k1: float, mu: float) -> float:
     return 2.0 * (1.0 + mu) / ((1.0 - mu) * k1)
 
 
-class _Run:
+class _Momentum:
     """The state both methods share: iterate, previous iterate, best residual."""
 
     def __init__(
@@ -248,7 +248,7 @@ def solve_egdm(
     reached after finitely many restarts, whatever the first estimate, so the run never diverges.
     """
     k1, kn = eigenvalues
-    run = _Run(system, gamma, start, "egdm")
+    run = _Momentum(system, gamma, start, "egdm")
     step, momentum = optimal_pair(k1, kn)
     restarts, reference, since = 0, np.inf, 0
     reason, iteration = "max_iter", 0
@@ -299,7 +299,7 @@ def solve_gdm(
             f"eta={eta:g} with momentum={momentum:g} diverges: the largest eigenvalue is {k1:.6g}",
             fix=f"Pass 0 < eta < {limit:.6g}, or leave eta at its default 1/kappa_1",
         )
-    run = _Run(system, gamma, start, "gdm")
+    run = _Momentum(system, gamma, start, "gdm")
     reason, iteration = "max_iter", 0
     for iteration in range(max_iter + 1):
         run.look(iteration)

@@ -17,7 +17,7 @@ from rankine.core.errors import DivergenceError, FeatureMismatchError
 from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.lists import ListWork, list_work
-from rankine.kernels.random import random_bits, stream_seed
+from rankine.kernels.random import LIST_DRAWS, random_bits, stream_seed
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 from rankine.losses.base import list_loss, needs_pairs
 from rankine.updates.lazy import (
@@ -313,7 +313,7 @@ class OnePassLearner:
             np.zeros(longest * self.batch_lists),
             scores,
             self.tally,
-            stream_seed(self.seed, 2),
+            stream_seed(self.seed, LIST_DRAWS),
             self.lists_seen,
         )
         if bad >= 0:

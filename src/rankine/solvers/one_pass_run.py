@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError, LabelError
-from rankine.data.prefetch import prefetch
+from rankine.data.progress import read_ahead
 from rankine.data.query_index import QueryIndex
-from rankine.data.regroup import regroup
+from rankine.data.scan import regroup
 from rankine.kernels.random import LIST_ORDER, STREAMED_ORDER, permutation, stream_seed
 from rankine.solvers.base import Callback, Progress, notify
 
@@ -93,7 +93,7 @@ class OnePassRun:
                 return permutation(seed, block.n_queries)
             return np.arange(block.n_queries, dtype=np.int64)
 
-        return self._run(lambda: prefetch(self._arranged(read())), order, weigh, n_passes)
+        return self._run(lambda: read_ahead(self._arranged(read())), order, weigh, n_passes)
 
     def _run(
         self,

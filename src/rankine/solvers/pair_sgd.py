@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError, NoPairsError
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import norm
 from rankine.kernels.random import random_bits
 from rankine.kernels.rows import Rows, row_prefetch
+from rankine.kernels.shards import norm
 from rankine.samplers.draw import draw_pair
 from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
 from rankine.solvers.pair_steps import AL, COUNT, S, ScaledVector, average_of, new_vector, pair_step

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.linalg import dot
-from rankine.kernels.moments import column_variances
+from rankine.kernels.columns import column_variances
 from rankine.kernels.products import Products
-from rankine.kernels.shards import cut_by_weight
+from rankine.kernels.shards import cut_by_weight, dot
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset

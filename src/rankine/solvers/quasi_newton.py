@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import dot, norm, rows_dot
+from rankine.kernels.shards import dot, norm, rows_dot
 from rankine.solvers.base import Callback, Solution, report, require_finite
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class _Curvature:
 
 
 @dataclass
-class _Point:
+class _Weighed:
     """Weights, the loss's value and gradient there, and the objective."""
 
     w: NDArray[np.float64]
@@ -152,7 +152,7 @@ def solve_quasi_newton(
     ``first`` may pass in value and gradient at the start. Certificate: ``gap``, ``lower_bound``,
     ``relative_gap``.
     """
-    run = _Run(problem, penalty, start, first)
+    run = _QuasiNewton(problem, penalty, start, first)
     goal = tol * at_zero
     low, reason, iteration, last_bound = -np.inf, "max_iter", 0, 0
     trace: list[dict[str, float]] = []
@@ -183,7 +183,7 @@ def solve_quasi_newton(
     return Solution(run.point.w, run.point.objective, certificate, iteration, trace, reason)
 
 
-class _Run:
+class _QuasiNewton:
     """A point, the curvature seen on the way to it, and steps from it."""
 
     def __init__(self, problem: Problem, penalty: Penalty, start: Any, first: Any) -> None:
@@ -193,7 +193,7 @@ class _Run:
         self.point = self._look(np.array(start, dtype=np.float64), first)
         self.curvature = _Curvature(len(start), max(norm(self.point.gradient), 1e-300))
 
-    def _look(self, w: NDArray[np.float64], known: Any = None) -> _Point:
+    def _look(self, w: NDArray[np.float64], known: Any = None) -> _Weighed:
         if known is None:
             self.rounds += 1
             known = self.problem.value_and_gradient(w)
@@ -203,9 +203,9 @@ class _Run:
             raise DivergenceError(
                 "the loss is no longer finite", fix="Scale the features (scale='maxabs')"
             )
-        return _Point(w, float(value), gradient, objective)
+        return _Weighed(w, float(value), gradient, objective)
 
-    def _smooth(self, point: _Point) -> NDArray[np.float64]:
+    def _smooth(self, point: _Weighed) -> NDArray[np.float64]:
         """Gradient of all but the l1 penalty."""
         return point.gradient + self.penalty.l2 * point.w
 

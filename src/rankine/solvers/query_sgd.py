@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import norm
-from rankine.kernels.random import permutation, random_unit, stream_seed
+from rankine.kernels.random import QUERY_ORDER, STEP_START, permutation, random_unit, stream_seed
+from rankine.kernels.shards import norm
 from rankine.losses.base import normal_times
 from rankine.solvers.base import Callback, Solution, report, require_finite
 
@@ -98,7 +98,7 @@ def _pass(
 def query_curvature(problem: RowsProblem, seed: int) -> float:
     """max over queries of Q lambda_max(H_q): the curvature of the roughest single estimate."""
     largest = _largest_per_query(
-        problem.products.rows, problem.risk.lap, problem.n_features, stream_seed(seed, 1)
+        problem.products.rows, problem.risk.lap, problem.n_features, stream_seed(seed, STEP_START)
     )
     return float(SAFETY * len(largest) * largest.max())
 
@@ -134,7 +134,7 @@ def solve_query_sgd(
             gamma,
             (1.0 - MOMENTUM) / bound,
             MOMENTUM,
-            permutation(stream_seed(seed, 2, done), n_queries),
+            permutation(stream_seed(seed, QUERY_ORDER, done), n_queries),
             batch,
             w,
             before,

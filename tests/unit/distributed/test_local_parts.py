@@ -17,7 +17,7 @@ from rankine.core.errors import (
 )
 from rankine.distributed.recipes import RawRecipe
 from rankine.distributed.team import Assignment, PartitionCache, ask, sum_in_order
-from rankine.kernels.linalg import tree_sum
+from rankine.kernels.shards import tree_sum
 
 BATCH = [
     RankSVM(l2=2e-2, tol=1e-5),

@@ -6,11 +6,11 @@ from scipy import sparse
 from slow_domination import brute_loss, slope
 
 from rankine.data import Dataset
-from rankine.kernels.columns import columns_of
-from rankine.kernels.coordinates import curvature_bounds, shift, slope_and_curvature
+from rankine.kernels.columns import columns_of, curvature_bounds, shift, slope_and_curvature
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
+from rankine.losses.domination.task import resolve_table
 from rankine.solvers.coordinate_descent import CoordinateDescent
-from rankine.solvers.problem import Penalty
+from rankine.solvers.problem import Penalty, RowsProblem
 
 pytestmark = pytest.mark.kernels
 
@@ -123,3 +123,24 @@ def test_dual_never_exceeds_the_objective_anywhere(case, l1, l2):
         bounds.append(penalty.lower_bound(descent.risk.current_dual, descent.gradient(1)))
     assert max(bounds) <= min(objectives) + 1e-9
     assert descent.risk.current_dual(0.0) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_level_that_underflows_leaves_the_others_in_the_sum():
+    """e^-1000 is 0: the first query's loss is 0, and the second's still counts."""
+    X = np.array([[1000.0], [0.0], [0.0], [1.0], [2.0]])
+    y, qid = np.array([1.0, 0.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1, 1])
+    descent = start(X, y, qid)
+    descent.restart(np.ones(1))
+    second = np.log1p(np.exp(1.0) + np.exp(2.0))
+    assert descent.risk.value() == pytest.approx(second, rel=1e-12)
+    problem = RowsProblem.of(Dataset.from_arrays(X, y, qid), descent.risk)
+    assert problem.value_and_gradient(np.ones(1))[0] == pytest.approx(second, rel=1e-12)
+
+
+def test_gaps_and_margins_of_zero_are_legal():
+    own, rows = resolve_table(np.zeros((2, 2)), np.array([0.0, 1.0]))
+    assert (own == 0).all()
+    assert rows.tolist() == [0, 1]
+    X, y, qid, _ = problem(2, levels=3)
+    level = start(X, y, qid, margin=np.zeros_like)
+    assert level.at_zero == pytest.approx(start(X, y, qid).at_zero)

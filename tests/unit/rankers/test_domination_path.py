@@ -55,7 +55,7 @@ def test_given_strengths_and_a_bound_on_size(data):
         domination_path(X, y, qid, n_steps=0)
 
 
-def test_n_nonzero_bounds_the_model(data):
+def test_max_nonzero_bounds_the_model(data):
     X, y, qid = data
     small = DominationRanker(max_nonzero=3).fit(X, y, qid=qid)
     larger = DominationRanker(max_nonzero=8).fit(X, y, qid=qid)

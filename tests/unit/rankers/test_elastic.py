@@ -7,7 +7,7 @@ import pytest
 
 from rankine import Dataset, ElasticRanker
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
-from rankine.data.concat import concat
+from rankine.data.dataset import concat
 from rankine.solvers.one_pass import OnePassLearner
 
 
@@ -92,6 +92,14 @@ def test_two_passes_are_the_file_twice():
     assert twice.n_iter_ == 120
 
 
+def test_passes_over_rows_in_memory_are_counted():
+    data = shop(lists=60)
+    one, first, three = (ElasticRanker(random_state=0, n_passes=n).fit(data) for n in (None, 1, 3))
+    np.testing.assert_array_equal(one.coef_, first.coef_)
+    assert three.n_iter_ == 3 * one.n_iter_
+    assert three.solution_.stop_reason == "passes"
+
+
 def test_partial_fit_takes_arrays_and_checks_their_width():
     data = shop(lists=20)
     ranker = ElasticRanker(random_state=0).partial_fit(data.X, data.y, qid=data.qid)
@@ -144,10 +152,10 @@ def test_a_cutoff_column_equals_the_same_cutoff_in_words():
     mixed = ElasticRanker(objective="recall@shown", random_state=0).fit(data)
     np.testing.assert_array_equal(by_column.coef_, by_number.coef_)
     assert (mixed.coef_ != by_number.coef_).any()
-    with pytest.raises(SchemaError, match="needs a column 'slots'"):
+    with pytest.raises(SchemaError, match="column 'slots', which the data lacks"):
         ElasticRanker(objective="recall@slots").fit(data)
     uneven = replace(data, columns={"shown": np.arange(data.n_rows) + 1})
-    with pytest.raises(SchemaError, match="differs within a list"):
+    with pytest.raises(SchemaError, match="changes within query"):
         ElasticRanker(objective="ndcg@shown").fit(uneven)
 
 
@@ -182,7 +190,7 @@ def test_warm_start_continues_from_the_weights():
     np.testing.assert_allclose(handed.coef_, first, rtol=1e-6)
 
 
-def test_n_nonzero_bounds_the_weights():
+def test_max_nonzero_bounds_the_weights():
     data = shop(d=20)
     ranker = ElasticRanker(random_state=0, max_nonzero=3).fit(data)
     assert np.count_nonzero(ranker.coef_) <= 3

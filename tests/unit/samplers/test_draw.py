@@ -10,7 +10,8 @@ from slow_pairs import pair_weights
 import rankine
 from rankine import SPDRanker
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.samplers.draw import pair_sampler
+from rankine.samplers.draw import SAMPLINGS, pair_sampler
+from rankine.samplers.pair_index import build_pair_index, query_shares
 from rankine.samplers.pairs import draw_span
 
 # Unequal queries: two, three and one label, one row alone; rows interleaved on purpose.
@@ -122,3 +123,58 @@ def test_sampled_pairs_do_not_depend_on_the_block_size():
 
     for one, other in zip(drawn(7), drawn(500), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("n_levels", [4, 12], ids=["scanned", "searched"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_skewed_lists_draw_every_pair_in_proportion(n_levels, weighted):
+    """Most rows share the lowest label, so a level is chosen before its rows."""
+    rng = np.random.default_rng(n_levels)
+    y = np.r_[np.zeros(110), np.arange(1.0, n_levels)]
+    weight = rng.choice([0.0, 0.5, 1.0, 4.0], len(y)) if weighted else np.ones(len(y))
+    weight[-n_levels:] = rng.choice([0.25, 1.0], n_levels) if weighted else 1.0
+    one = rankine.Dataset.from_arrays(np.zeros((len(y), 1)), y, weight=weight if weighted else None)
+    sampler = pair_sampler(one, np.ones(1))
+    assert sampler.pairs.accept[0] < 0.25
+    mass = np.where(y[:, None] > y[None, :], weight[:, None] * weight[None, :], 0.0)
+    drawn = frequencies(sampler, 40_000)
+    assert all(mass[a, b] > 0 for a, b in drawn)
+    # By row rather than by pair, of which there are too many to be counted well.
+    counts = np.zeros(len(y))
+    for (a, b), times in drawn.items():
+        counts[a] += times
+        counts[b] += times
+    expected = (mass.sum(axis=0) + mass.sum(axis=1)) / mass.sum() * 40_000
+    np.testing.assert_allclose(counts, expected, atol=6.0 * np.sqrt(expected.max()))
+    assert (counts[expected > 30] > 0).all()
+    tops = expected[-n_levels + 1 :]
+    np.testing.assert_allclose(counts[-n_levels + 1 :], tops, atol=6.0 * np.sqrt(tops.max()))
+
+
+@pytest.mark.parametrize("sampling", ["query", "uniform", "indexed"])
+def test_pairs_of_no_weight_are_an_error_of_their_own(sampling):
+    weight = np.where(Y == 0, 1.0, 0.0)
+    with pytest.raises(NoPairsError, match="weight zero"):
+        pair_sampler(data(weight), np.ones(4), sampling=sampling)
+    with pytest.raises(NoPairsError, match="weight zero"):
+        pair_sampler(data(), np.zeros(4), sampling=sampling)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_shares_and_index_agree_on_who_takes_part(ties):
+    """Lists without weight, of one row, of one label, of one weighted label: no dust, no step."""
+    qid = np.repeat([0, 1, 2, 3, 4], [3, 1, 3, 3, 3])
+    y = np.array([0.0, 1, 2, 1, 1, 1, 1, 0, 1, 1, 0, 1, 2])
+    weight = np.array([0.1, 0.2, 0.3, 1, 0.7, 0.1, 0.1, 0.0, 0.3, 0.3, 0.0, 0.0, 0.0])
+    lists = rankine.Dataset.from_arrays(np.zeros((13, 1)), y, qid, weight=weight)
+    expected = np.zeros(5)
+    for i in range(13):
+        for j in range(13):
+            if i != j and qid[i] == qid[j] and (ties or y[i] != y[j]):
+                expected[qid[i]] += weight[i] * weight[j]
+    for sampling in SAMPLINGS:
+        shares = query_shares(lists, np.ones(5), sampling=sampling, ties=ties)
+        by_pairs = sampling in ("uniform", "rejection")
+        np.testing.assert_allclose(shares, expected if by_pairs else expected > 0, rtol=1e-12)
+    index = build_pair_index(lists, np.ones(5), ties=ties)
+    assert len(index.query_starts) == np.count_nonzero(expected)

@@ -20,7 +20,7 @@ from rankine.core.errors import (
 from rankine.core.specs import ListRange, LogColumns, OneHot
 from rankine.data import Dataset
 from rankine.model import LinearModel
-from rankine.model.probes import Probe, Probes
+from rankine.model.weights import Probe, Probes
 from rankine.scoring import Notes, Scorer
 from rankine.scoring.kernels import exact_scores
 from rankine.transforms.scaling import scale_lists
@@ -154,6 +154,9 @@ def test_rows_alike_and_rows_shuffled_have_the_same_scores(transforms):
     lenient = Scorer(model, unknown="zero")
     assert lenient.score([{**row, "x": 1} for row in rows]).tolist() == scorer.score(rows).tolist()
     assert lenient.notes.unknown_features == 20
+    cut = [dict(list(row.items())[: rng.randrange(1, 13)]) for row in rows]
+    whole = [{**dict.fromkeys(names, 0.0), **row} for row in cut]
+    np.testing.assert_allclose(scorer.score(cut), scorer.score(whole), rtol=1e-15)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, with the JIT off

@@ -14,7 +14,7 @@ from rankine.core.errors import ParameterError
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.registry import Number
 from rankine.solvers.base import Progress, Solution, notify
-from rankine.tune.gain_pruner import GainPruner, make_pruner
+from rankine.tune.pruning import GainPruner, make_pruner
 from rankine.tune.thompson import SO_FAR
 
 REPORTS = 20

@@ -98,3 +98,13 @@ def test_several_rankers_are_one_space():
     ranker = space.ranker(setting)
     assert (type(ranker), ranker.l2, ranker.loss) == (RankSVM, 0.5, "hinge")
     assert space.ranker({"ranker": "spd", "spd.l2": 0.1}).n_steps == 9
+
+
+def test_a_parameter_added_to_one_of_several_rankers_is_read_with_it():
+    both = {name: ranker_class(name)() for name in ("spd", "ranksvm")}
+    space = Space(both, {"ranksvm.tol": "1e-4..1e-2:log", "spd.margin": [0.5, 1.0]})
+    assert "ranksvm.tol" in space.active({"ranker": "ranksvm"})
+    assert "ranksvm.tol" not in space.active({"ranker": "spd"})
+    assert "spd.margin" in space.active({"ranker": "spd"})
+    assert "spd.margin" not in space.active({"ranker": "ranksvm"})
+    assert space.ranker({"ranker": "ranksvm", "ranksvm.tol": 5e-3}).tol == 5e-3

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
-from rankine.data.label_index import LabelIndex
-from rankine.data.query_index import QueryIndex
+from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.kernels.compile import jit
 
 __all__ = [
