@@ -69,7 +69,7 @@ def build_pair_index(
     level_weight, query_total = _weights(data)
     owner = np.repeat(np.arange(data.n_queries), index.n_levels)
     level_mass = _running(level_weight * (query_total[owner] - level_weight), index.level_ptr)
-    order = index.order.astype(np.uint32 if data.n_rows < 2**32 else np.uint64)
+    order: Any = index.order.astype(np.uint32 if data.n_rows < 2**32 else np.uint64)
     labels, row_mass, level_starts, apart = data.y[index.order], _NONE, index.level_starts, 0
     if data.weight is not None:
         # Queries stand one place apart, and sums begin at 0 in each: a draw depends on the rows of
