@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import CompressionError, FileKindError, LimitError, SchemaError
 from rankine.data.dataset import Dataset, finite
 from rankine.data.progress import Meter
-from rankine.data.readers.column_plan import ColumnPlan
+from rankine.data.readers.column_plan import ColumnPlan, check_width
 from rankine.data.readers.columns import ItemFaults, csr_rows, rows_to_dataset
 from rankine.data.readers.values import (
     Place,
@@ -206,12 +206,7 @@ class _ArchiveReader:
 
     def _check_width(self, width: int, *, sparse: bool) -> int:
         given = self._options.n_features
-        if width < 0 or width > self._options.max_features:
-            raise LimitError(
-                f"{width} features exceed max_features={self._options.max_features}",
-                fix="Raise max_features if this is meant",
-                file=self._file,
-            )
+        check_width(width, None, self._options, self._file)
         if given is not None and width != given and not (sparse and width < given):
             raise self._misfit(
                 "X", f"{width} features where n_features={given}", "Leave n_features out"
