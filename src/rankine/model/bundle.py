@@ -162,9 +162,6 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
 
         return bundle_html(self)
 
-    __eq__ = Stored.__eq__  # not that of a mapping
-    __hash__ = Stored.__hash__
-
     def __repr__(self) -> str:
         return (
             f"ModelBundle({len(self):,} models of {self.n_features:,} features, "
