@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rankine.evaluation.compare import compare
     from rankine.evaluation.cross_validation import cross_validate
     from rankine.model import LinearModel, ModelBundle
+    from rankine.rankers.additive import AdditiveRanker
     from rankine.rankers.domination import DominationRanker
     from rankine.rankers.domination_path import domination_path
     from rankine.rankers.elastic import ElasticRanker
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 #: Public name -> module that holds it (a module that is public itself maps to itself).
 _PUBLIC = {
+    "AdditiveRanker": "rankine.rankers.additive",
     "Dataset": "rankine.data",
     "DominationRanker": "rankine.rankers.domination",
     "ElasticRanker": "rankine.rankers.elastic",
@@ -54,6 +56,7 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "AdditiveRanker",
     "Dataset",
     "DominationRanker",
     "ElasticRanker",

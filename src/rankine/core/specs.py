@@ -127,11 +127,14 @@ class Bins(msgspec.Struct, frozen=True, tag="bins", tag_field="type", forbid_unk
         Columns whose numbers name categories.
     linear
         Columns without cells: their values are features themselves, after all cells and grids.
+    names
+        Names of the columns of a row, or None.
     """
 
     cuts: tuple[tuple[float, ...], ...]
     unordered: tuple[int, ...] = ()
     linear: tuple[int, ...] = ()
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a spec that cannot have been written by rankine."""
@@ -147,6 +150,12 @@ class Bins(msgspec.Struct, frozen=True, tag="bins", tag_field="type", forbid_unk
                 raise ValueError("unordered and linear columns are listed once, in order")
         if any(self.cuts[j] for j in self.linear):
             raise ValueError("a linear column has no cuts")
+        if self.names is not None and len(set(self.names)) != len(self.cuts):
+            raise ValueError("every column has a name of its own, or none has one")
+
+    def name(self, j: int) -> str:
+        """Name of a column; its number, from 0, where columns have no names."""
+        return str(j) if self.names is None else self.names[j]
 
     @property
     def n_cells(self) -> tuple[int, ...]:

@@ -77,16 +77,17 @@ class Dataset:
         weight: ArrayLike | None = None,
         position: ArrayLike | None = None,
         columns: Mapping[str, ArrayLike] | None = None,
+        missing: bool = False,
     ) -> Dataset:
         """Make a dataset of arrays, sparse matrices or data frames.
 
         Float32 and float64 features are used as they stand. ``group`` (rows per query, in row
-        order) may stand in for ``qid``.
+        order) may stand in for ``qid``. NaN is refused unless ``missing`` is set.
         """
         from rankine.data.frames import split_frame
 
         frame = split_frame(X, feature_names)
-        matrix = check_matrix(frame.values)
+        matrix = check_matrix(frame.values, missing=missing)
         n_rows = matrix.shape[0]
         labels = check_labels(y, n_rows)
         if qid is None and group is None:
@@ -229,8 +230,11 @@ def as_rows(X: Any) -> Rows:
     return CsrRows(X.indptr.astype(np.int64, copy=False), indices.view(unsigned), X.data)
 
 
-def check_matrix(X: Any) -> Any:
-    """C-ordered float array or canonical CSR with finite values; copies only where it must."""
+def check_matrix(X: Any, *, missing: bool = False) -> Any:
+    """C-ordered float array or canonical CSR with finite values; copies only where it must.
+
+    ``missing`` lets NaN and infinity stand.
+    """
     if sparse.issparse(X):
         matrix = X.tocsr()
         if matrix.dtype not in (np.float32, np.float64):
@@ -238,7 +242,8 @@ def check_matrix(X: Any) -> Any:
         if not matrix.has_canonical_format:
             matrix = matrix.copy() if matrix is X else matrix
             matrix.sum_duplicates()
-        check_finite(matrix.data, "X")
+        if not missing:
+            check_finite(matrix.data, "X")
         return matrix
     array = np.asarray(X)
     if array.dtype.kind == "O" or array.dtype.kind not in "fiub":
@@ -253,7 +258,8 @@ def check_matrix(X: Any) -> Any:
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     array = np.ascontiguousarray(array)
-    check_finite(array, "X")
+    if not missing:
+        check_finite(array, "X")
     return array
 
 

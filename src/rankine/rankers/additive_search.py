@@ -35,11 +35,15 @@ if TYPE_CHECKING:
     from rankine.kernels.rows import Rows
     from rankine.solvers.base import Callback, Solution
 
-__all__ = ["LOSSES", "Plan", "TableData", "hold_out", "search", "solve_plan"]
+__all__ = ["LOSSES", "Plan", "TableData", "best_pairs", "hold_out", "judge_rounds", "search", "solve_plan"]
 
 LOSSES = ("squared_hinge", "softmax")
-#: Strengths that are tried, from a linear ranker to tables that follow every bin.
-PATH = tuple(10.0 ** (k / 2.0) for k in range(6, -7, -1))
+#: A strength that leaves curves their slopes alone, unless there are very many lists.
+STIFF = 1000.0
+#: Strengths that are tried first, from nearly linear to tables that follow every bin.
+DECADES = (100.0, 10.0, 1.0, 0.1, 0.01, 0.001)
+#: Steps between decades.
+HALF = 10.0**0.5
 #: Rows on which strengths and pairs are sought; the risk is a sum, so they serve all rows.
 SEARCH_ROWS = 60_000
 #: Gap, relative to J(0), to which steps of the search are solved.
@@ -233,7 +237,10 @@ def solve_plan(
 
 
 class _Walk:
-    """Plans tried on training lists and judged on held-out ones."""
+    """Plans tried on training lists and judged on held-out ones; the best is kept."""
+
+    plan: Plan
+    theta: NDArray[np.float64]
 
     def __init__(
         self, train: TableData, valid: TableData, told: Callable[[dict[str, float]], None]
@@ -241,35 +248,55 @@ class _Walk:
         self.train = train
         self.valid = valid
         self.told = told
-        self.best: tuple[float, Plan, NDArray[np.float64]] | None = None
+        self.value = -np.inf
 
     def try_plan(
         self, plan: Plan, start: NDArray[np.float64] | None
-    ) -> tuple[float, NDArray[np.float64]]:
-        """Solve and judge; True when it is the best so far."""
-        solution, problem = solve_plan(plan, self.train, start, SEARCH_TOL)
-        held = plan.problem(self.valid, None)
-        data = self.valid.lists
+    ) -> tuple[bool, NDArray[np.float64]]:
+        """Solve and judge: whether it is the best so far, and its parameters."""
+        solution, _ = solve_plan(plan, self.train, start, SEARCH_TOL)
+        lists = self.valid.lists
+        scores = plan.problem(self.valid, None).scores(solution.coef)
         metric = parse_metric(plan.metric)
-        value = evaluate(
-            metric, data.y, held.scores(solution.coef), data.queries, columns=data_columns(data)
-        )
+        value = evaluate(metric, lists.y, scores, lists.queries, columns=data_columns(lists))
         self.told({**_plain(plan), "value": value})
         signed = value if metric.larger_is_better else -value
-        if self.best is None or signed > self.best[0]:
-            self.best = (signed, plan, solution.coef)
-        return signed, solution.coef
+        better = bool(signed > self.value)
+        if better:
+            self.value, self.plan, self.theta = signed, plan, solution.coef
+        return better, solution.coef
 
-    def path(self, plan: Plan, name: str, values: Sequence[float], patience: int) -> None:
-        """Try strengths in order, each from the last, until ``patience`` of them gain nothing."""
-        start = None if self.best is None else plan.carried(self.best[2], self.best[1])
-        failed = 0
+    def path(self, plan: Plan, name: str, values: Sequence[float], patience: int = 1) -> bool:
+        """Try strengths in order, each from the last, until ``patience`` of them gain nothing.
+
+        True when one of them is the best of all.
+        """
+        known = np.isfinite(self.value)
+        start = plan.carried(self.theta, self.plan) if known else None
+        failed, gained = 0, False
         for value in values:
-            before = None if self.best is None else self.best[0]
             tried = replace(plan, strengths=replace(plan.strengths, **{name: value}))
-            signed, start = self.try_plan(tried, start)
-            failed = 0 if before is None or signed > before else failed + 1
+            better, start = self.try_plan(tried, start)
+            failed, gained = (0, True) if better else (failed + 1, gained)
             if failed >= patience:
+                break
+        return gained
+
+    def refine(self, name: str, steps: int = 1) -> None:
+        """Half decades up, or else down, as long as they gain."""
+        value = getattr(self.plan.strengths, name)
+        ratios = [HALF**k for k in range(1, steps + 1)]
+        if not self.path(self.plan, name, [value * ratio for ratio in ratios]):
+            self.path(self.plan, name, [value / ratio for ratio in ratios])
+
+    def add_rounds(self, rounds: int, eased: Sequence[float] = (1.0, 0.3)) -> None:
+        """Rounds of weights by Delta, as long as each gains; weights may ease the penalty."""
+        for k in range(1, rounds + 1):
+            before = self.plan
+            for factor in eased:
+                strengths = before.strengths.times(factor)
+                self.try_plan(replace(before, rounds=k, strengths=strengths), self.theta)
+            if self.plan.rounds < k:
                 break
 
 
@@ -291,55 +318,53 @@ def search(
     valid: TableData,
     pairs: int | Sequence[tuple[int, int]],
     rounds: int,
+    patience: int,
     seed: int,
     told: Callable[[dict[str, float]], None],
 ) -> tuple[Plan, NDArray[np.float64]]:
     """The plan that ranks held-out lists best, and its parameters."""
     walk = _Walk(sample(train, seed), valid, told)
-    stiff = replace(plan, strengths=replace(plan.strengths, smooth=PATH[0]))
-    walk.path(stiff, "anchor", (1.0, 0.1, 0.01), 1)
-    if walk.best[1].strengths.anchor == 1.0:
-        walk.path(walk.best[1], "anchor", (10.0, 100.0), 1)
-    walk.path(walk.best[1], "smooth", PATH[1:], 2)
-    _, curves, theta = walk.best
-    chosen = pairs if not isinstance(pairs, int) else best_pairs(curves, walk.train, theta, pairs)
-    if len(chosen):
-        _pair_paths(walk, curves.with_pairs(chosen), chosen)
-    for k in range(1, rounds + 1):
-        _, best, theta = walk.best
-        if best.rounds != k - 1:
-            break
-        for factor in (1.0, 0.3):
-            s = best.strengths
-            eased = replace(
-                s,
-                smooth=factor * s.smooth,
-                pair_smooth=factor * s.pair_smooth,
-                anchor=factor * s.anchor,
-            )
-            walk.try_plan(replace(best, rounds=k, strengths=eased), theta)
-    return walk.best[1], walk.best[2]
+    stiff = replace(plan, strengths=replace(plan.strengths, smooth=STIFF))
+    walk.path(stiff, "anchor", (1.0, 0.1, 0.01))
+    if walk.plan.strengths.anchor == 1.0:
+        walk.path(walk.plan, "anchor", (10.0, 100.0))
+    if walk.path(walk.plan, "smooth", DECADES, patience):
+        walk.refine("smooth")
+    curves = walk.plan
+    if isinstance(pairs, int):
+        pairs = best_pairs(curves, walk.train, walk.theta, pairs)
+    if len(pairs):
+        _pair_paths(walk, curves.with_pairs(pairs), pairs, patience)
+    walk.add_rounds(rounds)
+    return walk.plan, walk.theta
 
 
-def _pair_paths(walk: _Walk, plan: Plan, chosen: Sequence[tuple[int, int]]) -> None:
+def judge_rounds(
+    plan: Plan,
+    train: TableData,
+    valid: TableData,
+    rounds: int,
+    told: Callable[[dict[str, float]], None],
+) -> Plan:
+    """The plan with as many rounds of weights by Delta as held-out lists gain from."""
+    walk = _Walk(train, valid, told)
+    walk.try_plan(plan, None)
+    walk.add_rounds(rounds, eased=(1.0,))
+    return walk.plan
+
+
+def _pair_paths(
+    walk: _Walk, plan: Plan, pairs: Sequence[tuple[int, int]], patience: int
+) -> None:
     """Strengths of grids; then fewer pairs; then the curves' strength again."""
-    middle = PATH.index(10.0)
-    before = walk.best[0]
-    walk.path(plan, "pair_smooth", PATH[middle:], 2)
-    if walk.best[0] == before:
+    if not walk.path(plan, "pair_smooth", DECADES[1:], patience):
         return
-    if walk.best[1].strengths.pair_smooth == PATH[middle]:
-        walk.path(walk.best[1], "pair_smooth", PATH[middle - 1 :: -1], 1)
-    for fewer in (len(chosen) // 3, len(chosen) // 8):
-        if fewer >= 1:
-            _, best, theta = walk.best
-            few = best.with_pairs(chosen[:fewer])
-            walk.try_plan(few, few.carried(theta, best))
-    best = walk.best[1]
-    at = PATH.index(best.strengths.smooth)
-    walk.path(best, "smooth", PATH[:at][::-1], 1)
-    if walk.best[1].strengths.smooth == best.strengths.smooth:
-        walk.path(best, "smooth", PATH[at + 1 :], 1)
+    walk.refine("pair_smooth")
+    for fewer in (len(pairs) // 3, len(pairs) // 8):
+        few = walk.plan.with_pairs(pairs[:fewer])
+        if fewer == 0 or not walk.try_plan(few, few.carried(walk.theta, walk.plan))[0]:
+            break
+    walk.refine("smooth", 2)
 
 
 def best_pairs(

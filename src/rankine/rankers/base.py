@@ -103,6 +103,8 @@ class BaseRanker(ShownAsHtml, BaseEstimator, ABC):
     _estimator_type = "ranker"
     #: Name on the command line and in model files.
     _system: ClassVar[str] = ""
+    #: Whether missing values (NaN) may stand in rows.
+    _missing: ClassVar[bool] = False
 
     metric: str
     scale: str
@@ -341,6 +343,7 @@ class BaseRanker(ShownAsHtml, BaseEstimator, ABC):
             qid if qid is not None or group is not None else found,
             group=group,
             weight=sample_weight,
+            missing=self._missing,
         )
 
     def _same_columns(self, data: Dataset) -> Dataset:

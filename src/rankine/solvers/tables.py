@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rankine.kernels.binned import BinnedProducts, TableLayout
     from rankine.kernels.products import Products
 
-__all__ = ["Strengths", "TablePenalty", "TableProblem", "TableSpace", "bin_means"]
+__all__ = ["Strengths", "TablePenalty", "TableProblem", "TableSpace", "bin_means", "purify"]
 
 Vector = NDArray[np.float64]
 
@@ -60,6 +60,12 @@ class Strengths:
     pair_smooth: float
     anchor: float
     ridge: float = 1e-3
+
+    def times(self, factor: float) -> Strengths:
+        """All strengths, multiplied."""
+        return Strengths(
+            factor * self.smooth, factor * self.pair_smooth, factor * self.anchor, self.ridge
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,27 +208,95 @@ def _reduce(starts: Any, sizes: Any, signs: Any, means: Any, slopes: Any, out: A
                 out[c] = signs[j] * level
 
 
-def bin_means(bins: Bins, values: Any, counts: Vector) -> Vector:
+def bin_means(bins: Bins, counts: Vector) -> Vector:
     """m: place of every bin on its column's scale, centred and of unit variance over the rows.
 
-    ``values`` are the mean values of the cells (NaN where a cell is empty), as ``counts`` their
-    rows. Empty bins take the value between their neighbours.
+    A bin stands in the middle of its cuts, an outer one as far beyond its cut as its neighbour
+    before it. ``counts`` are the rows of every cell.
     """
     out = np.zeros(len(counts))
     start = 0
     for j, size in enumerate(bins.n_cells):
-        stop = start + size
-        inner = slice(start, stop - 1)
-        seen = np.flatnonzero(counts[inner] > 0)
-        if j not in bins.unordered and len(seen) > 1:
-            own = np.interp(np.arange(size - 1), seen, values[inner][seen])
-            share = counts[inner] / counts[inner].sum()
-            own = own - dot(share, own)
-            spread = np.sqrt(dot(share, own * own))
-            if spread > 0.0 and np.isfinite(spread):
-                out[inner] = own / spread
-        start = stop
+        inner = slice(start, start + size - 1)
+        start += size
+        cuts, weight = np.array(bins.cuts[j]), counts[inner]
+        if j in bins.unordered or len(cuts) == 0 or weight.sum() == 0.0:
+            continue
+        widths = np.diff(cuts) if len(cuts) > 1 else np.ones(1)
+        first, last = cuts[0] - widths[0] / 2, cuts[-1] + widths[-1] / 2
+        own = np.concatenate([[first], (cuts[1:] + cuts[:-1]) / 2, [last]])
+        own = own / max(np.abs(own).max(), 1e-300)
+        own = own - dot(weight, own) / weight.sum()
+        spread = np.sqrt(dot(weight, own * own) / weight.sum())
+        if spread > 0.0 and np.isfinite(spread):
+            out[inner] = own / spread
     return out
+
+
+def purify(space: TableSpace, tables: Vector, counts: Vector) -> Vector:
+    """The same function with centred curves and pure grids.
+
+    The part of a grid that is a curve of one of its columns moves into that column's table, until
+    the weighted mean of every row and every column of the grid is 0; then the weighted mean of
+    every curve is taken away, which changes all scores alike. Cells of missing and unknown values
+    that no row fell into become 0: what was never seen says nothing. ``counts`` are the rows of
+    every cell.
+    """
+    out = tables.copy()
+    layout = space.layout
+    for g, (rows, columns) in enumerate(space.grid_sides.tolist()):
+        start = layout.grid_starts[g]
+        span = slice(start, start + rows * columns)
+        grid, weight = out[span].reshape(rows, columns), counts[span].reshape(rows, columns)
+        across, down = np.zeros(rows), np.zeros(columns)
+        _pure(grid, weight, across, down)
+        for side, (j, added) in enumerate(
+            ((layout.firsts[g], across), (layout.seconds[g], down))
+        ):
+            own = layout.places[2 * g + side, : space.sizes[j]].astype(np.int64)
+            place = own // columns if side == 0 else own
+            out[layout.starts[j] : layout.starts[j] + space.sizes[j]] += added[place]
+        grid[-1] = np.where(weight[-1] > 0.0, grid[-1], 0.0)
+        grid[:, -1] = np.where(weight[:, -1] > 0.0, grid[:, -1], 0.0)
+    for j in np.flatnonzero(space.sizes):
+        span = slice(layout.starts[j], layout.starts[j] + space.sizes[j])
+        weight = counts[span]
+        if weight.sum() > 0.0:
+            out[span] -= dot(weight, out[span]) / weight.sum()
+        seldom = 1 if space.ordered[j] else 2
+        out[span][-seldom:] = np.where(weight[-seldom:] > 0.0, out[span][-seldom:], 0.0)
+    return out
+
+
+@jit
+def _pure(grid: Any, weight: Any, across: Any, down: Any) -> None:
+    """Take weighted means of rows and columns out by turns, into ``across`` and ``down``."""
+    rows, columns = grid.shape
+    for _ in range(1000):
+        moved, largest = 0.0, 0.0
+        for a in range(rows):
+            total, mass = 0.0, 0.0
+            for b in range(columns):
+                total += weight[a, b] * grid[a, b]
+                mass += weight[a, b]
+                largest = max(largest, abs(grid[a, b]))
+            if mass > 0.0:
+                for b in range(columns):
+                    grid[a, b] -= total / mass
+                across[a] += total / mass
+                moved = max(moved, abs(total / mass))
+        for b in range(columns):
+            total, mass = 0.0, 0.0
+            for a in range(rows):
+                total += weight[a, b] * grid[a, b]
+                mass += weight[a, b]
+            if mass > 0.0:
+                for a in range(rows):
+                    grid[a, b] -= total / mass
+                down[b] += total / mass
+                moved = max(moved, abs(total / mass))
+        if moved <= 1e-12 * largest:
+            break
 
 
 class TablePenalty:
@@ -450,4 +524,7 @@ class TableProblem:
 
     def diagonal(self, curvature: Any) -> Vector:
         """About the diagonal of d2R/dtheta2."""
-        return self.space.diagonal(self.products.transpose_times(curvature.degrees()))
+        degrees = curvature.degrees()
+        out = self.space.diagonal(self.products.transpose_times(degrees))
+        out[self.space.size - self.space.n_linear :] = degrees.sum()  # columns of unit deviation
+        return out
