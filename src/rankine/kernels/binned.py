@@ -32,8 +32,8 @@ __all__ = [
     "take_rows",
 ]
 
-#: Rows of a block.
-BLOCK = 2048
+#: Rows of a block; not a power of two, or the columns of a block would share cache lines.
+BLOCK = 2112
 
 
 class BinnedRows(NamedTuple):

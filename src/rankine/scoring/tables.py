@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rankine.core.specs import Bins, Grids
 from rankine.kernels.compile import jit
-from rankine.transforms.bins import BinCoder, layout_of
+from rankine.transforms.bins import cut_search, guided_cell, halved_cell, layout_of
 
 __all__ = ["TableScores"]
 
@@ -17,10 +17,14 @@ __all__ = ["TableScores"]
 @jit
 def _table_scores(
     values: Any,
-    columns: Any,
     cuts: Any,
     sizes: Any,
     exact: Any,
+    low: Any,
+    scale: Any,
+    guide: Any,
+    guided: Any,
+    halved: Any,
     starts: Any,
     table: Any,
     firsts: Any,
@@ -31,27 +35,20 @@ def _table_scores(
 ) -> None:
     """out_i += all table entries of row i."""
     cells = np.empty(values.shape[1], dtype=np.uint8)
-    width = cuts.shape[1]
     for i in range(values.shape[0]):
         total = 0.0
-        for k in range(columns.shape[0]):
-            j = columns[k]
+        for j in guided:
             x = np.float64(values[i, j])
-            own = cuts[k]
-            place = 0
-            half = (width + 1) >> 1
-            while half > 0:
-                place += half * (x >= own[place + half - 1])
-                half >>= 1
-            place = min(place, sizes[k])
-            if exact[k]:
-                place = place - 1 if place > 0 and own[place - 1] == x else sizes[k]
-            place = place if x == x else sizes[k] + 1  # noqa: PLR0124 - NaN is not itself
-            cells[j] = place
-            total += table[starts[k] + place]
+            cell = guided_cell(x, cuts, guide, low[j], scale[j], j, sizes[j] + 1)
+            cells[j] = cell
+            total += table[starts[j] + cell]
+        for j in halved:
+            cell = halved_cell(np.float64(values[i, j]), cuts, j, sizes[j], exact[j])
+            cells[j] = cell
+            total += table[starts[j] + cell]
         for g in range(firsts.shape[0]):
-            cell = np.int64(places[2 * g, cells[firsts[g]]])
-            total += table[grid_starts[g] + cell + np.int64(places[2 * g + 1, cells[seconds[g]]])]
+            first, second = places[2 * g, cells[firsts[g]]], places[2 * g + 1, cells[seconds[g]]]
+            total += table[grid_starts[g] + np.uint64(first) + np.uint64(second)]
         out[i] += total
 
 
@@ -67,7 +64,7 @@ class TableScores:
     """
 
     def __init__(self, bins: Bins, grids: Grids | None, weights: NDArray[np.float64]) -> None:
-        coder, layout = BinCoder(bins), layout_of(bins, grids)
+        search, layout = cut_search(bins), layout_of(bins, grids)
         self.n_columns = len(bins.cuts)
         self.linear = np.array(bins.linear, dtype=np.int64)
         self.linear_weights = weights[layout.size :]
@@ -76,17 +73,15 @@ class TableScores:
         for j, size in enumerate(bins.n_cells):
             start = layout.starts[j]
             used[j] |= size > 0 and bool(weights[start : start + size].any())
-        columns = np.flatnonzero(used)
         self._arguments = (
-            columns,
-            np.ascontiguousarray(coder.cuts[columns]),
-            coder.sizes[columns],
-            coder.exact[columns],
-            layout.starts[columns],
+            *search[:-2],
+            search.guided[used[search.guided]],
+            search.halved[used[search.halved]],
+            layout.starts.astype(np.uint64),
             np.ascontiguousarray(weights[: layout.size]),
-            layout.firsts,
-            layout.seconds,
-            layout.grid_starts,
+            layout.firsts.astype(np.uint64),
+            layout.seconds.astype(np.uint64),
+            layout.grid_starts.astype(np.uint64),
             layout.places,
         )
 

@@ -8,7 +8,8 @@ decides alike. Missing values (NaN) have a cell of their own; infinities fall in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,10 @@ __all__ = [
 SAMPLE_LISTS = 10_000
 #: ... and on about this many of their rows, evenly spread.
 SAMPLE_ROWS = 65_536
+#: Steps between a column's first and last cut.
+BUCKETS = 256.0
+#: A column is searched by halves when buckets would leave more comparisons than this.
+FEW_COMPARISONS = 4
 
 
 def quantile_cuts(
@@ -131,34 +136,113 @@ def _distinct(columns: Any, j: int) -> tuple[NDArray[np.float64], NDArray[np.int
     return values, counts.astype(np.int64)
 
 
+class CutSearch(NamedTuple):
+    """Cuts of several columns, laid out to be searched.
+
+    ``bucket(x)``, the place of x between the outer cuts in ``BUCKETS`` equal steps, never falls as
+    x grows, so that a value lies above all cuts of lower buckets: ``guide`` counts them, and few
+    cuts are left to compare. Columns whose cuts crowd into few buckets are searched by halves.
+
+    Attributes
+    ----------
+    cuts
+        Row j: cuts of column j, then NaN (which nothing exceeds), 2^k places.
+    sizes
+        Number of cuts; -1 where a column has no cells.
+    exact
+        Whether the column is unordered.
+    low, scale
+        First cut, and buckets per unit.
+    guide
+        Cuts below each bucket.
+    guided, halved
+        Columns with cells: those to search from their buckets, and the others.
+    """
+
+    cuts: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+    exact: NDArray[np.bool_]
+    low: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    guide: NDArray[np.uint8]
+    guided: NDArray[np.uint64]
+    halved: NDArray[np.uint64]
+
+
 @jit
-def cell_of(x: Any, cuts: Any, n: int, half: int, exact: bool) -> Any:
-    """Cell of one value: a search without branches among cuts that are padded by infinity."""
-    place = 0
-    while half > 0:
-        place += half * (x >= cuts[place + half - 1])
-        half >>= 1
-    place = min(place, n)
+def bucket_of(x: Any, low: Any, scale: Any) -> Any:
+    """Bucket of a value: 0 below the first cut, ``BUCKETS + 1`` beyond the last."""
+    u = (x - low) * scale
+    u = u if u > -1.0 else -1.0  # NaN too
+    u = u if u < BUCKETS else BUCKETS
+    return np.uint64(np.int64(u + 1.0))
+
+
+@jit
+def guided_cell(x: Any, cuts: Any, guide: Any, low: Any, scale: Any, k: Any, missing: Any) -> Any:
+    """Cell of a value in an ordered column whose buckets say where to begin."""
+    place = np.uint64(guide[k, bucket_of(x, low, scale)])
+    while x >= cuts[k, place]:
+        place += np.uint64(1)
+    return place if x == x else np.uint64(missing)  # noqa: PLR0124 - NaN is not itself
+
+
+@jit
+def halved_cell(x: Any, cuts: Any, k: Any, size: Any, exact: Any) -> Any:
+    """Cell of a value in any column, by halves."""
+    place = np.uint64(0)
+    half = np.uint64(cuts.shape[1] >> 1)
+    while half > np.uint64(0):
+        ahead = place + half
+        place = ahead if x >= cuts[k, ahead - np.uint64(1)] else place
+        half >>= np.uint64(1)
     if exact:
-        place = place - 1 if place > 0 and cuts[place - 1] == x else n
-    return place if x == x else n + 1  # noqa: PLR0124 - NaN is not itself
+        hit = place > np.uint64(0) and cuts[k, place - np.uint64(1)] == x
+        place = place - np.uint64(1) if hit else np.uint64(size)
+    return place if x == x else np.uint64(size + 1)  # noqa: PLR0124
+
+
+def cut_search(bins: Bins) -> CutSearch:
+    """Lay out the cuts of all columns."""
+    n_columns = len(bins.cuts)
+    longest = max((len(cuts) for cuts in bins.cuts), default=0)
+    cuts = np.full((n_columns, 1 << max(longest, 1).bit_length()), np.nan)
+    linear, unordered = set(bins.linear), set(bins.unordered)
+    sizes = np.array([-1 if j in linear else len(own) for j, own in enumerate(bins.cuts)])
+    exact = np.array([j in unordered for j in range(n_columns)], dtype=np.bool_)
+    low, scale = np.zeros(n_columns), np.zeros(n_columns)
+    guide = np.zeros((n_columns, int(BUCKETS) + 2), dtype=np.uint8)
+    crowded = exact.copy()
+    for j, own in enumerate(bins.cuts):
+        cuts[j, : len(own)] = own
+        if len(own) > 1 and np.isfinite(own[-1] - own[0]):
+            low[j], scale[j] = own[0], BUCKETS / (own[-1] - own[0])
+        places = np.array([bucket_of(cut, low[j], scale[j]) for cut in own], dtype=np.int64)
+        guide[j] = np.searchsorted(places, np.arange(int(BUCKETS) + 2), side="left")
+        crowd = np.bincount(places, minlength=1)
+        # Bins hold about equal shares of the rows: this is about the mean number of comparisons.
+        crowded[j] |= bool((crowd * crowd).sum() > FEW_COMPARISONS * max(len(own), 1))
+    guided, halved = ((sizes >= 0) & ~crowded).nonzero()[0], ((sizes >= 0) & crowded).nonzero()[0]
+    columns = guided.astype(np.uint64), halved.astype(np.uint64)
+    return CutSearch(cuts, sizes.astype(np.int64), exact, low, scale, guide, *columns)
 
 
 @jit
 def _code_dense(
-    values: Any, cuts: Any, sizes: Any, exact: Any, codes: Any, offset: int, first: int, last: int
+    values: Any, search: Any, codes: Any, offset: int, first: int, last: int
 ) -> None:
     """Codes of rows first..last-1 of a matrix, written from row ``offset`` of the store on."""
-    half = (cuts.shape[1] + 1) // 2
+    cuts, guide, sizes, exact = search.cuts, search.guide, search.sizes, search.exact
+    low, scale, guided, halved = search.low, search.scale, search.guided, search.halved
     block = codes.shape[2]
     for i in range(first, last):
-        k = offset + i
-        out = codes[k // block]
-        at = k % block
-        for j in range(values.shape[1]):
-            if sizes[j] >= 0:
-                x = np.float64(values[i, j])
-                out[j, at] = np.uint8(cell_of(x, cuts[j], sizes[j], half, exact[j]))
+        k, at = (offset + i) // block, (offset + i) % block
+        for j in guided:
+            x = np.float64(values[i, j])
+            codes[k, j, at] = guided_cell(x, cuts, guide, low[j], scale[j], j, sizes[j] + 1)
+        for j in halved:
+            x = np.float64(values[i, j])
+            codes[k, j, at] = halved_cell(x, cuts, j, sizes[j], exact[j])
 
 
 @jit
@@ -166,28 +250,24 @@ def _code_csr(
     indptr: Any,
     indices: Any,
     values: Any,
-    cuts: Any,
-    sizes: Any,
-    exact: Any,
+    search: Any,
     absent: Any,
     codes: Any,
     offset: int,
     first: int,
     last: int,
 ) -> None:
-    half = (cuts.shape[1] + 1) // 2
+    cuts, sizes, exact = search.cuts, search.sizes, search.exact
     block = codes.shape[2]
     for i in range(first, last):
-        k = offset + i
-        out = codes[k // block]
-        at = k % block
+        k, at = (offset + i) // block, (offset + i) % block
         for j in range(absent.shape[0]):
-            out[j, at] = absent[j]
+            codes[k, j, at] = absent[j]
         for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
             if sizes[j] >= 0:
                 x = np.float64(values[p])
-                out[j, at] = np.uint8(cell_of(x, cuts[j], sizes[j], half, exact[j]))
+                codes[k, j, at] = halved_cell(x, cuts, j, sizes[j], exact[j])
 
 
 class BinCoder:
@@ -204,48 +284,36 @@ class BinCoder:
     def __init__(self, bins: Bins, threads: int | None = None) -> None:
         self.bins = bins
         self.threads = threads
-        longest = max((len(cuts) for cuts in bins.cuts), default=0)
-        width = (1 << longest.bit_length()) - 1
-        self.cuts = np.full((len(bins.cuts), max(width, 1)), np.inf)
-        for j, cuts in enumerate(bins.cuts):
-            self.cuts[j, : len(cuts)] = cuts
-        linear, unordered = set(bins.linear), set(bins.unordered)
-        #: Cuts of each column; -1 where it has no cells.
-        self.sizes = np.array(
-            [-1 if j in linear else len(cuts) for j, cuts in enumerate(bins.cuts)], dtype=np.int64
-        )
-        self.exact = np.array([j in unordered for j in range(len(bins.cuts))], dtype=np.bool_)
-        half = (self.cuts.shape[1] + 1) // 2
-        self.absent = np.array(
-            [
-                max(0, cell_of(0.0, self.cuts[j], int(n), half, bool(e)))
-                for j, (n, e) in enumerate(zip(self.sizes, self.exact, strict=True))
-            ],
-            dtype=np.uint8,
-        )
+        self.search = cut_search(bins)
+
+    @cached_property
+    def _absent(self) -> NDArray[np.uint8]:
+        """Codes of a row of zeros."""
+        zeros = np.zeros((1, len(self.bins.cuts)))
+        codes = np.zeros((1, len(self.bins.cuts), 1), dtype=np.uint8)
+        _code_dense(zeros, self.search, codes, 0, 0, 1)
+        return codes[0, :, 0]
 
     def code_into(self, X: Any, codes: NDArray[np.uint8], offset: int = 0) -> None:
         """Write the codes of rows from row ``offset`` of the blocks on."""
-        if X.shape[1] != len(self.sizes):
+        if X.shape[1] != len(self.bins.cuts):
             raise SchemaError(
-                f"{X.shape[1]} columns for bins of {len(self.sizes)}",
+                f"{X.shape[1]} columns for bins of {len(self.bins.cuts)}",
                 fix="Give the columns of the fit",
             )
         n_rows = X.shape[0]
-        cuts = list(range(0, n_rows, 8 * BLOCK)) + [n_rows]
+        shards = [*range(0, n_rows, 8 * BLOCK), n_rows]
         if hasattr(X, "indptr"):
-            parts = X.indptr, X.indices, X.data
+            parts, absent = (X.indptr, X.indices, X.data), self._absent
             map_shards(
-                lambda a, b: _code_csr(
-                    *parts, self.cuts, self.sizes, self.exact, self.absent, codes, offset, a, b
-                ),
-                cuts,
+                lambda a, b: _code_csr(*parts, self.search, absent, codes, offset, a, b),
+                shards,
                 self.threads,
             )
         else:
             map_shards(
-                lambda a, b: _code_dense(X, self.cuts, self.sizes, self.exact, codes, offset, a, b),
-                cuts,
+                lambda a, b: _code_dense(X, self.search, codes, offset, a, b),
+                shards,
                 self.threads,
             )
 
@@ -273,7 +341,7 @@ class CodeStore:
         self._codes = self._room(max(1, -(-expected // BLOCK)), min(max(expected, 1), BLOCK))
 
     def _room(self, n_blocks: int, length: int) -> NDArray[np.uint8]:
-        return np.zeros((n_blocks, len(self._coder.sizes), length), dtype=np.uint8)
+        return np.zeros((n_blocks, len(self._coder.bins.cuts), length), dtype=np.uint8)
 
     def append(self, X: Any) -> None:
         """Take further rows."""
