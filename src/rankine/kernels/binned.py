@@ -3,7 +3,7 @@
 ``BinnedRows`` answers what other storages answer. With a table entry for every cell of every
 column, and grids over pairs of columns::
 
-    scores           s_i = sum_j table[start_j + c_ij] + sum_(a,b) grid_ab[place_a(c_ia), place_b(c_ib)]
+    scores           s_i = sum_j table[start_j + c_ij] + sum_(a,b) grid_ab[r_a(c_ia), r_b(c_ib)]
     transpose times  h[cell] = sum of v_i over the rows that fall into the cell: a histogram
 
 Codes stand in blocks of ``BLOCK`` rows, column after column within a block: a block's scores stay
@@ -97,7 +97,9 @@ def _block_scores(codes: Any, n: int, layout: Any, table: Any, out: Any) -> None
 
 
 @jit
-def _scores(codes: Any, n_rows: int, first: int, last: int, layout: Any, table: Any, o: Any) -> None:
+def _scores(
+    codes: Any, n_rows: int, first: int, last: int, layout: Any, table: Any, o: Any
+) -> None:
     for k in range(first, last):
         start = k * codes.shape[2]
         stop = min(start + codes.shape[2], n_rows)

@@ -191,6 +191,9 @@ class AdditiveRanker(BaseRanker):
         self.random_state = random_state
         self.n_threads = n_threads
 
+    _plan: Plan
+    _theta: NDArray[np.float64]
+
     # ---------------------------------------------------------------- training
     def _solve(self, job: Job) -> Solution:
         self._check()
@@ -225,7 +228,7 @@ class AdditiveRanker(BaseRanker):
         """Strengths, pairs and rounds, and parameters to start from."""
         rounds = self.reweight if self.reweight is not None else int(self.smooth is None)
         pairs = self._named_pairs(plan.bins)
-        train, valid = data, None
+        train = valid = data
         if job.valid is not None:
             valid = self._table_data(job.valid, plan.bins, np.ones(job.valid.n_queries))
         elif self.smooth is None or rounds:
@@ -366,7 +369,7 @@ class AdditiveRanker(BaseRanker):
         )
         return matrix, qid
 
-    def _start(self, coef_init: Any, scaling: Scaling, n_features: int) -> None:
+    def _start(self, coef_init: Any, _scaling: Scaling, _n_features: int) -> None:
         if coef_init is not None:
             raise ParameterError(
                 "tables cannot start from one weight a feature (coef_init)",

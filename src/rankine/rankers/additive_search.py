@@ -32,10 +32,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rankine.data.dataset import Dataset
-    from rankine.kernels.rows import Rows
     from rankine.solvers.base import Callback, Solution
 
-__all__ = ["LOSSES", "Plan", "TableData", "best_pairs", "hold_out", "judge_rounds", "search", "solve_plan"]
+__all__ = [
+    "LOSSES",
+    "Plan",
+    "TableData",
+    "best_pairs",
+    "hold_out",
+    "judge_rounds",
+    "search",
+    "solve_plan",
+]
 
 LOSSES = ("squared_hinge", "softmax")
 #: A strength that leaves curves their slopes alone, unless there are very many lists.
@@ -191,9 +199,7 @@ def _named_pairs(grids: Grids | None) -> list[tuple[int, int]]:
     return [(grids.axes[a].column, grids.axes[b].column) for a, b in grids.pairs]
 
 
-def make_risk(
-    plan: Plan, data: TableData, ranked_by: NDArray[np.float64] | None = None
-) -> Any:
+def make_risk(plan: Plan, data: TableData, ranked_by: NDArray[np.float64] | None = None) -> Any:
     """The loss of lists; with scores given, pairs weighted by Delta at their ranking."""
     queries = PairQueries.build(data.lists, data.query_weight)
     check_normalization("query", queries.n_queries)
@@ -353,9 +359,7 @@ def judge_rounds(
     return walk.plan
 
 
-def _pair_paths(
-    walk: _Walk, plan: Plan, pairs: Sequence[tuple[int, int]], patience: int
-) -> None:
+def _pair_paths(walk: _Walk, plan: Plan, pairs: Sequence[tuple[int, int]], patience: int) -> None:
     """Strengths of grids; then fewer pairs; then the curves' strength again."""
     if not walk.path(plan, "pair_smooth", DECADES[1:], patience):
         return

@@ -1,7 +1,7 @@
 """Risks of whole lists as functions of scores: softmax cross entropy, and pairs weighted by Delta.
 
-Both answer what ``pair_risk`` answers: value, slope and curvature in row order. With om_q the weight
-of a list::
+Both answer what ``pair_risk`` answers: value, slope and curvature in row order. With om_q the
+weight of a list::
 
     softmax  R  = - sum_q om_q sum_i g_i log softmax(p)_i          g: shares of the list's gain
              u  = om (softmax(p) - g),    Hv = om (s v - s <s, v>)
@@ -14,8 +14,9 @@ O(k m) for a list of m rows.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,25 +41,27 @@ def gain_shares(gains: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArra
     )
 
 
-@dataclass(eq=False)
-class _ListCurvature:
-    """Row-ordered products with the second derivative of a list risk."""
+@dataclass(frozen=True, eq=False)
+class ListCurvature:
+    """d2R/dp2 at grouped scores p; ``diagonal`` is its diagonal, grouped."""
 
-    risk: Any
-    state: NDArray[np.float64]
+    risk: ListRisk
+    p: NDArray[np.float64]
+    diagonal: NDArray[np.float64]
     n_rows: int
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """d2R/dp2 v."""
-        return self.risk._times(self.state, values, self.n_rows)  # noqa: SLF001 - its own curvature
+        """d2R/dp2 v, in row order."""
+        _, moved, _ = self.risk.ask(self.p, values[self.risk.queries.rows])
+        return self.risk.spread(moved, self.n_rows)
 
     def degrees(self) -> NDArray[np.float64]:
-        """Diagonal of the second derivative."""
-        return self.risk._degrees(self.state, self.n_rows)  # noqa: SLF001
+        """Diagonal of the second derivative, in row order."""
+        return self.risk.spread(self.diagonal, self.n_rows)
 
 
-class _ListRisk:
-    """Lists sharded over threads; sub-classes name the kernels."""
+class ListRisk(ABC):
+    """A sum over lists, sharded over threads; sub-classes name the kernel."""
 
     def __init__(
         self, queries: PairQueries, omega: NDArray[np.float64], threads: int | None = None
@@ -68,62 +71,72 @@ class _ListRisk:
         self.threads = threads
         self.cuts = cut_by_weight(queries.starts)
 
+    @abstractmethod
+    def kernel(self, p: Any, v: Any, first: int, last: int, slope: Any, diagonal: Any) -> float:
+        """R, its slope and its diagonal over some lists; with v, ``slope`` receives H v."""
+
+    def ask(self, p: NDArray[np.float64], v: NDArray[np.float64]) -> Any:
+        """The kernel over all lists: R, slopes and diagonal, grouped."""
+        slope, diagonal = np.zeros(len(p)), np.zeros(len(p))
+        values = map_shards(
+            lambda a, b: self.kernel(p, v, a, b, slope, diagonal), self.cuts, self.threads
+        )
+        return float(sum(values)), slope, diagonal
+
+    def spread(self, grouped: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
+        """Grouped values in row order; 0 for rows that form no pair."""
+        out = np.zeros(n_rows)
+        out[self.queries.rows] = grouped
+        return out
+
     def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """R and its gradient u = dR/dp, in row order."""
         risk, slope, _ = self.evaluate_curved(scores)
         return risk, slope
 
-    def evaluate_curved(self, scores: NDArray[np.float64]) -> Any:
+    def evaluate_curved(
+        self, scores: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64], ListCurvature]:
         """R, its gradient and its curvature."""
-        grouped = scores[self.queries.rows]
-        slope, state = np.empty(len(grouped)), np.empty(len(grouped))
-        values = map_shards(
-            lambda a, b: self._look(grouped, a, b, slope, state), self.cuts, self.threads
-        )
-        out = np.zeros(len(scores))
-        out[self.queries.rows] = slope
-        return float(sum(values)), out, _ListCurvature(self, state, len(scores))
-
-    def _look(self, p: Any, first: int, last: int, slope: Any, state: Any) -> float:
-        raise NotImplementedError
+        p = scores[self.queries.rows]
+        value, slope, diagonal = self.ask(p, np.zeros(0))
+        n_rows = len(scores)
+        return value, self.spread(slope, n_rows), ListCurvature(self, p, diagonal, n_rows)
 
 
 @jit
 def _softmax(
-    p: Any, shares: Any, starts: Any, omega: Any, first: int, last: int, slope: Any, state: Any
+    p: Any, v: Any, shares: Any, starts: Any, omega: Any, first: int, last: int, out: Any, diag: Any
 ) -> float:
     total = 0.0
     for q in range(first, last):
         start, stop = starts[q], starts[q + 1]
-        top = p[start]
+        top, mass, mean = p[start], 0.0, 0.0
         for k in range(start, stop):
             top = max(top, p[k])
-        mass = 0.0
         for k in range(start, stop):
-            state[k] = np.exp(p[k] - top)
-            mass += state[k]
-        log_mass = np.log(mass) + top
+            diag[k] = np.exp(p[k] - top)
+            mass += diag[k]
         for k in range(start, stop):
-            state[k] /= mass
-            slope[k] = omega[q] * (state[k] - shares[k])
-            total += omega[q] * shares[k] * (log_mass - p[k])
+            s = diag[k] / mass
+            if v.shape[0] > 0:
+                mean += s * v[k]
+                diag[k] = s
+            else:
+                out[k] = omega[q] * (s - shares[k])
+                diag[k] = omega[q] * s * (1.0 - s)
+                total += omega[q] * shares[k] * (np.log(mass) + top - p[k])
+        if v.shape[0] > 0:
+            for k in range(start, stop):
+                out[k] = omega[q] * diag[k] * (v[k] - mean)
     return total
 
 
-@jit
-def _softmax_times(
-    s: Any, v: Any, starts: Any, omega: Any, first: int, last: int, out: Any
-) -> None:
-    for q in range(first, last):
-        mean = 0.0
-        for k in range(starts[q], starts[q + 1]):
-            mean += s[k] * v[k]
-        for k in range(starts[q], starts[q + 1]):
-            out[k] = omega[q] * s[k] * (v[k] - mean)
+class SoftmaxRisk(ListRisk):
+    """Cross entropy of softmax(scores) and the shares of gain, list by list.
 
-
-class SoftmaxRisk(_ListRisk):
-    """Cross entropy of softmax(scores) and the shares of gain, list by list."""
+    ``shares`` are those of the grouped rows (``gain_shares``).
+    """
 
     def __init__(
         self,
@@ -135,77 +148,57 @@ class SoftmaxRisk(_ListRisk):
         super().__init__(queries, omega, threads)
         self.shares = shares
 
-    def _look(self, p: Any, first: int, last: int, slope: Any, state: Any) -> float:
-        starts = self.queries.starts
-        return float(_softmax(p, self.shares, starts, self.omega, first, last, slope, state))
+    def kernel(self, p: Any, v: Any, first: int, last: int, slope: Any, diagonal: Any) -> float:
+        """See ``ListRisk``."""
+        starts, shares = self.queries.starts, self.shares
+        return _softmax(p, v, shares, starts, self.omega, first, last, slope, diagonal)
 
-    def _times(self, state: Any, values: Any, n_rows: int) -> NDArray[np.float64]:
-        queries = self.queries
-        grouped = values[queries.rows]
-        moved = np.empty_like(grouped)
-        map_shards(
-            lambda a, b: _softmax_times(
-                state, grouped, queries.starts, self.omega, a, b, moved
-            ),
-            self.cuts,
-            self.threads,
-        )
-        out = np.zeros(n_rows)
-        out[queries.rows] = moved
-        return out
 
-    def _degrees(self, state: Any, n_rows: int) -> NDArray[np.float64]:
-        out = np.zeros(n_rows)
-        weight = np.repeat(self.omega, np.diff(self.queries.starts))
-        out[self.queries.rows] = weight * state * (1.0 - state)
-        return out
+class Swaps(NamedTuple):
+    """What a change of places changes: gain and discount of each grouped row, rows by discount."""
+
+    gains: NDArray[np.float64]
+    discounts: NDArray[np.float64]
+    order: NDArray[np.int64]
 
 
 @jit
 def _delta(
-    p: Any, gains: Any, discounts: Any, order: Any, starts: Any, omega: Any, first: int, last: int,
-    v: Any, slope: Any, degrees: Any,
-) -> float:  # fmt: skip
-    """One pass over the pairs that count.
-
-    ``order`` lists a query's rows by falling discount. With ``v`` empty: risk, slopes and degrees;
-    otherwise ``slope`` receives the curvature times v.
-    """
+    p: Any, v: Any, swaps: Any, starts: Any, omega: Any, first: int, last: int, out: Any, diag: Any
+) -> float:
+    """One pass over the pairs that count: one of the two stands within the cutoff."""
+    gains, discounts, order = swaps.gains, swaps.discounts, swaps.order
     risk = 0.0
-    curved = v.shape[0] > 0
     for q in range(first, last):
-        start, stop = starts[q], starts[q + 1]
-        for k in range(start, stop):
-            slope[k] = 0.0
-            degrees[k] = 0.0
-        for a in range(start, stop):
+        stop = starts[q + 1]
+        for a in range(starts[q], stop):
             i = order[a]
             if discounts[i] <= 0.0:
                 break
             for b in range(a + 1, stop):
                 j = order[b]
                 gap = gains[i] - gains[j]
-                if gap == 0.0:
-                    continue
-                weight = 2.0 * omega[q] * abs(gap) * (discounts[i] - discounts[j])
                 sign = 1.0 if gap > 0.0 else -1.0
+                weight = 2.0 * omega[q] * abs(gap) * (discounts[i] - discounts[j])
                 short = 1.0 - sign * (p[i] - p[j])
                 if weight > 0.0 and short > 0.0:
-                    if curved:
+                    if v.shape[0] > 0:
                         pull = weight * (v[i] - v[j])
-                        slope[i] += pull
-                        slope[j] -= pull
                     else:
+                        pull = -sign * weight * short
                         risk += 0.5 * weight * short * short
-                        slope[i] -= sign * weight * short
-                        slope[j] += sign * weight * short
-                        degrees[i] += weight
-                        degrees[j] += weight
+                        diag[i] += weight
+                        diag[j] += weight
+                    out[i] += pull
+                    out[j] -= pull
     return risk
 
 
-class DeltaRisk(_ListRisk):
-    """Squared hinge of pairs, each weighted by the change of DCG at a fixed ranking.
+class DeltaRisk(ListRisk):
+    """Squared hinge of pairs, each weighted by the change of NDCG at a fixed ranking.
+
+    All weights are scaled together so that R(0) is the sum of the lists' weights, as for the mean
+    over pairs.
 
     Parameters
     ----------
@@ -216,7 +209,7 @@ class DeltaRisk(_ListRisk):
     scores
         Scores of all rows, whose ranking is held; equal scores rank in grouped order.
     cutoff
-        k of DCG@k.
+        k of NDCG@k.
     """
 
     def __init__(
@@ -229,54 +222,22 @@ class DeltaRisk(_ListRisk):
         threads: int | None = None,
     ) -> None:
         super().__init__(queries, omega, threads)
-        self.gains = gains
         sizes = np.diff(queries.starts)
         lists = np.repeat(np.arange(len(sizes)), sizes)
-        self.order = np.lexsort((-scores[queries.rows], lists))
         rank = np.arange(len(lists)) - np.repeat(queries.starts[:-1], sizes)
-        self.discounts = np.empty(len(lists))
-        self.discounts[self.order] = np.where(rank < cutoff, 1.0 / np.log2(rank + 2.0), 0.0)
+        by_rank = np.where(rank < cutoff, 1.0 / np.log2(rank + 2.0), 0.0)
+        order = np.lexsort((-scores[queries.rows], lists))
+        discounts = np.empty(len(lists))
+        discounts[order] = by_rank
+        self.swaps = Swaps(gains, discounts, order)
         best = gains[np.lexsort((-gains, lists))]
-        ideal = np.add.reduceat(best * np.where(rank < cutoff, 1.0 / np.log2(rank + 2.0), 0.0), queries.starts[:-1])
-        self.omega = np.where(ideal > 0, omega / np.where(ideal > 0, ideal, 1.0), 0.0)
+        ideal = np.add.reduceat(best * by_rank, queries.starts[:-1])
+        self.omega = np.divide(omega, ideal, out=np.zeros(len(omega)), where=ideal > 0.0)
         at_zero = self.evaluate(np.zeros(len(scores)))[0]
         if at_zero > 0.0:
             self.omega *= omega.sum() / at_zero
-        self._p = np.zeros(0)
 
-    def _pass(self, p: Any, v: Any, slope: Any, degrees: Any) -> float:
-        starts, none = self.queries.starts, np.zeros(0)
-        return float(
-            sum(
-                map_shards(
-                    lambda a, b: _delta(
-                        p, self.gains, self.discounts, self.order, starts, self.omega, a, b,
-                        none if v is None else v, slope, degrees,
-                    ),  # fmt: skip
-                    self.cuts,
-                    self.threads,
-                )
-            )
-        )
-
-    def evaluate_curved(self, scores: NDArray[np.float64]) -> Any:
-        """R, its gradient and its curvature."""
-        p = scores[self.queries.rows]
-        slope, degrees = np.empty(len(p)), np.empty(len(p))
-        value = self._pass(p, None, slope, degrees)
-        out = np.zeros(len(scores))
-        out[self.queries.rows] = slope
-        return value, out, _ListCurvature(self, np.stack([p, degrees]), len(scores))
-
-    def _times(self, state: Any, values: Any, n_rows: int) -> NDArray[np.float64]:
-        v = values[self.queries.rows]
-        moved, spare = np.empty(len(v)), np.empty(len(v))
-        self._pass(state[0], v, moved, spare)
-        out = np.zeros(n_rows)
-        out[self.queries.rows] = moved
-        return out
-
-    def _degrees(self, state: Any, n_rows: int) -> NDArray[np.float64]:
-        out = np.zeros(n_rows)
-        out[self.queries.rows] = state[1]
-        return out
+    def kernel(self, p: Any, v: Any, first: int, last: int, slope: Any, diagonal: Any) -> float:
+        """See ``ListRisk``."""
+        starts = self.queries.starts
+        return _delta(p, v, self.swaps, starts, self.omega, first, last, slope, diagonal)

@@ -5,7 +5,8 @@ two columns their sums G, H say how the risk would move if a cell were raised. C
 (r, s) into four quadrants, the best step in each is -G/H, and the part of the gain that no curve
 of either column can reach is that of the interaction alone::
 
-    gain(r, s) = z^2 / (2 sum_k 1 / (H_k + damping)),    z = f_11 - f_12 - f_21 + f_22,  f_k = -G_k / (H_k + damping)
+    gain(r, s) = z^2 / (2 sum_k 1 / (H_k + damping))
+    z = f_11 - f_12 - f_21 + f_22,    f_k = -G_k / (H_k + damping)
 
 the weighted analysis of variance of a 2 x 2 table. A pair is worth its best cut.
 """
@@ -58,7 +59,14 @@ def _best_contrast(cells: Any, damping: float) -> float:
 
 @jit
 def _batch_gains(
-    codes: Any, n_rows: int, pairs: Any, places: Any, side: int, values: Any, damping: float, out: Any
+    codes: Any,
+    n_rows: int,
+    pairs: Any,
+    places: Any,
+    side: int,
+    values: Any,
+    damping: float,
+    out: Any,
 ) -> None:
     cells = np.zeros((pairs.shape[0], side, side, 2))
     pair_histograms(codes, n_rows, pairs, places, side, values, cells)
@@ -76,7 +84,7 @@ def interaction_gains(
     damping: float,
     threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """The gain of every pair; ``places[j, c]`` is the place of cell c of column j, below ``side``."""
+    """The gain of every pair; ``places[j, c]`` is where cell c of column j stands on a side."""
     values = np.stack([slope, curvature], axis=1)
     gains = np.zeros(len(pairs))
     cuts = [*range(0, len(pairs), BATCH), len(pairs)]

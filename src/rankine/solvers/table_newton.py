@@ -76,7 +76,9 @@ def solve_tables(
         if iteration == max_iter:
             break
         forcing = min(0.25, float(np.sqrt(size_now / first)))
-        direction, scores, used = _direction(problem, penalty, point, -gradient * free, free, forcing)
+        direction, scores, used = _direction(
+            problem, penalty, point, -gradient * free, free, forcing
+        )
         products += used
         moved = _step(problem, penalty, point, gradient, direction, scores)
         if moved is None:

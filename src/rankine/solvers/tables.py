@@ -4,7 +4,7 @@ Parameters theta are, in this order: an entry for every cell of every column, th
 grids, one slope a column (the *anchor*), and the weights of columns that stay linear. The tables
 that rows are scored with are::
 
-    table_j[c] = curve_j[c] + slope_j m_j[c]          m_j: centred, scaled means of the column's bins
+    table_j[c] = curve_j[c] + slope_j m_j[c]        m_j: centred, scaled middles of the bins
 
 so that a strong penalty on the curves leaves a linear ranker, not a constant one. Curves of
 monotone columns are sums of steps of one sign, and their slopes have that sign too. The objective
@@ -250,9 +250,7 @@ def purify(space: TableSpace, tables: Vector, counts: Vector) -> Vector:
         grid, weight = out[span].reshape(rows, columns), counts[span].reshape(rows, columns)
         across, down = np.zeros(rows), np.zeros(columns)
         _pure(grid, weight, across, down)
-        for side, (j, added) in enumerate(
-            ((layout.firsts[g], across), (layout.seconds[g], down))
-        ):
+        for side, (j, added) in enumerate(((layout.firsts[g], across), (layout.seconds[g], down))):
             own = layout.places[2 * g + side, : space.sizes[j]].astype(np.int64)
             place = own // columns if side == 0 else own
             out[layout.starts[j] : layout.starts[j] + space.sizes[j]] += added[place]
@@ -310,7 +308,7 @@ class TablePenalty:
         self._diagonal[:curve] = strengths.ridge * strengths.smooth
         self._diagonal[curve : space.layout.size] = strengths.ridge * strengths.pair_smooth
         self._diagonal[space.layout.size :] = strengths.anchor
-        self._links = np.zeros(curve)
+        self.links = np.zeros(curve)
         for j in np.flatnonzero(space.sizes):
             start, size = space.layout.starts[j], space.sizes[j]
             # A ramp over all bins costs the same whatever their number.
@@ -318,14 +316,14 @@ class TablePenalty:
             if space.signs[j] != 0:
                 self._diagonal[start : start + size - 1] = weight
             elif space.ordered[j]:
-                self._links[start : start + size - 2] = weight
+                self.links[start : start + size - 2] = weight
         self._bare: _Factor | None = None
         self.bounded = space.bounded
 
     def times(self, theta: Vector) -> Vector:
         """K theta."""
         out = self._diagonal * theta
-        _add_links(self._links, theta, out)
+        _add_links(self.links, theta, out)
         space = self.space
         _add_grid_links(
             space.layout.grid_starts,
@@ -365,7 +363,7 @@ class _Factor:
         self._space = space
         self._curve = space.n_curve_cells
         self._diagonal = diagonal
-        self._pivots, self._ratios = _factor_links(penalty._links, diagonal)
+        self._pivots, self._ratios = _factor_links(penalty.links, diagonal)
         sides = space.grid_sides
         self._band = int(sides[:, 1].max()) if len(sides) else 0
         self._rows = np.zeros((space.layout.size - self._curve, self._band + 1))

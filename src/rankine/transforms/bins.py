@@ -21,7 +21,7 @@ from rankine.kernels.compile import jit
 from rankine.kernels.shards import map_shards
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 __all__ = [
     "SAMPLE_LISTS",
@@ -59,7 +59,11 @@ def quantile_cuts(
         spare = max(0, bins - len(heavy) - len(spans))
         shares = 1 + np.floor(spare * weight / max(weight.sum(), 1.0)).astype(np.int64)
         ends = np.concatenate(
-            [heavy, heavy + 1, *(_even(mass, a, b, n) for (a, b), n in zip(spans, shares, strict=True))]
+            [
+                heavy,
+                heavy + 1,
+                *(_even(mass, a, b, n) for (a, b), n in zip(spans, shares, strict=True)),
+            ]
         )
         ends = np.unique(ends)
         ends = ends[(ends > 0) & (ends < len(values))]
@@ -173,8 +177,8 @@ class CutSearch(NamedTuple):
 def bucket_of(x: Any, low: Any, scale: Any) -> Any:
     """Bucket of a value: 0 below the first cut, ``BUCKETS + 1`` beyond the last."""
     u = (x - low) * scale
-    u = u if u > -1.0 else -1.0  # NaN too
-    u = u if u < BUCKETS else BUCKETS
+    u = u if u > -1.0 else -1.0  # noqa: FURB136 - NaN too
+    u = u if u < BUCKETS else BUCKETS  # noqa: FURB136
     return np.uint64(np.int64(u + 1.0))
 
 
@@ -228,9 +232,7 @@ def cut_search(bins: Bins) -> CutSearch:
 
 
 @jit
-def _code_dense(
-    values: Any, search: Any, codes: Any, offset: int, first: int, last: int
-) -> None:
+def _code_dense(values: Any, search: Any, codes: Any, offset: int, first: int, last: int) -> None:
     """Codes of rows first..last-1 of a matrix, written from row ``offset`` of the store on."""
     cuts, guide, sizes, exact = search.cuts, search.guide, search.sizes, search.exact
     low, scale, guided, halved = search.low, search.scale, search.guided, search.halved
@@ -360,9 +362,7 @@ class CodeStore:
         return BinnedRows(self._codes[:n_blocks], self._n_rows)
 
 
-def grid_axis(
-    bins: Bins, column: int, counts: NDArray[np.float64], side: int
-) -> GridAxis:
+def grid_axis(bins: Bins, column: int, counts: NDArray[np.float64], side: int) -> GridAxis:
     """Join the cells of a column into at most ``side`` places of about equal mass, and one for NaN.
 
     Of an unordered column the ``side - 1`` most frequent values keep a place of their own and the

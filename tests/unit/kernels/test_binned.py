@@ -36,7 +36,7 @@ def indicators(rows, bins, grids, layout):
 
 
 def test_products_are_those_of_indicators(tables):
-    rows, bins, grids, layout = tables
+    rows, _, _, layout = tables
     Z = indicators(*tables)
     rng = np.random.default_rng(1)
     products = BinnedProducts(rows, layout)

@@ -71,9 +71,7 @@ def test_missing_values_have_a_cell_of_their_own():
     # Where nothing was missing in training, a missing value says nothing.
     lone = X[:1].copy()
     lone[0, 0] = np.nan
-    assert not any(
-        term.name == "0" for term in ranker.to_model().explain(lone[0]).contributions
-    )
+    assert not any(term.name == "0" for term in ranker.to_model().explain(lone[0]).contributions)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -139,7 +137,7 @@ def test_a_warm_start_keeps_cuts_pairs_and_strengths():
 
 
 def test_the_model_explains_every_score_exactly(fitted, tmp_path):
-    X, y, qid = shop(5, seed=4)
+    X = shop(5, seed=4)[0]
     X[0, 1] = np.nan
     model = fitted.to_model()
     model.save(tmp_path / "tables.rankine")
@@ -151,7 +149,10 @@ def test_the_model_explains_every_score_exactly(fitted, tmp_path):
         assert told.total == pytest.approx(scores[i], abs=1e-9)
         pair = loaded.explain_pair(X[i], X[i + 1])
         assert pair.total == pytest.approx(scores[i] - scores[i + 1], abs=1e-9)
-        assert {term.name for term in pair.contributions} <= {*"01234", *map(" x ".join, fitted.pairs_)}
+        assert {term.name for term in pair.contributions} <= {
+            *"01234",
+            *map(" x ".join, fitted.pairs_),
+        }
     fast = TableScores(fitted.bins_, fitted.grids_, fitted.coef_)
     np.testing.assert_allclose(fast.score(X), scores, atol=1e-12)
 

@@ -11,7 +11,14 @@ from rankine.solvers.pair_queries import PairQueries
 from rankine.solvers.pair_risk import SquaredHingeRisk
 from rankine.solvers.pair_search import interaction_gains
 from rankine.solvers.table_newton import solve_tables
-from rankine.solvers.tables import Strengths, TablePenalty, TableProblem, TableSpace, bin_means, purify
+from rankine.solvers.tables import (
+    Strengths,
+    TablePenalty,
+    TableProblem,
+    TableSpace,
+    bin_means,
+    purify,
+)
 from rankine.transforms.bins import BinCoder, fit_bins, grid_axis, layout_of
 
 
@@ -123,9 +130,9 @@ def test_delta_risk_is_the_sum_over_pairs_of_changes_of_ndcg():
         span = range(queries.starts[q], queries.starts[q + 1])
         for i in span:
             for j in span:
-                if risk.gains[i] > risk.gains[j]:
-                    change = (risk.gains[i] - risk.gains[j]) * abs(
-                        risk.discounts[i] - risk.discounts[j]
+                if risk.swaps.gains[i] > risk.swaps.gains[j]:
+                    change = (risk.swaps.gains[i] - risk.swaps.gains[j]) * abs(
+                        risk.swaps.discounts[i] - risk.swaps.discounts[j]
                     )
                     z = p[queries.rows[i]] - p[queries.rows[j]]
                     total += risk.omega[q] * change * max(0.0, 1.0 - z) ** 2
@@ -173,7 +180,9 @@ def test_purified_tables_are_the_same_function_up_to_a_constant():
     assert np.ptp(moved) < 1e-9
     start = 0
     for size in space.sizes:
-        assert counts[start : start + size] @ pure[start : start + size] == pytest.approx(0, abs=1e-8)
+        assert counts[start : start + size] @ pure[start : start + size] == pytest.approx(
+            0, abs=1e-8
+        )
         start += size
     for g, (rows, columns) in enumerate(space.grid_sides):
         span = slice(space.layout.grid_starts[g], space.layout.grid_starts[g] + rows * columns)

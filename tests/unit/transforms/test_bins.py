@@ -83,7 +83,12 @@ def test_neighbouring_floats_and_huge_values_stay_apart():
 
 def test_unseen_and_missing_categories_have_cells():
     fitted = fit_bins(np.array([[3.0], [5.0], [3.0]]), 8, unordered=[0])
-    assert codes_of(fitted, np.array([[3.0], [4.0], [5.0], [np.nan]]))[:, 0].tolist() == [0, 2, 1, 3]
+    assert codes_of(fitted, np.array([[3.0], [4.0], [5.0], [np.nan]]))[:, 0].tolist() == [
+        0,
+        2,
+        1,
+        3,
+    ]
 
 
 def test_a_store_does_not_depend_on_its_parts():
