@@ -209,6 +209,7 @@ class AdditiveRanker(BaseRanker):
             np.ones(data.lists.n_rows)
         )
         self._tried: list[dict[str, float]] = []
+        start: NDArray[np.float64] | None
         if before is not None:
             plan, start = before, self._theta
         else:

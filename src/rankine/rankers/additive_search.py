@@ -54,13 +54,15 @@ DECADES = (100.0, 10.0, 1.0, 0.1, 0.01, 0.001)
 HALF = 10.0**0.5
 #: Rows on which strengths and pairs are sought; the risk is a sum, so they serve all rows.
 SEARCH_ROWS = 60_000
+#: A path ends at once where the metric falls by more than this share of the best.
+CLIFF = 0.01
 #: Gap, relative to J(0), to which steps of the search are solved.
 SEARCH_TOL = 2e-3
 #: Places on a side of the grids in which interactions are sought.
 SEARCH_SIDE = 16
 #: With fewer columns than this, grids are finer.
 FEW_COLUMNS = 30
-_HELD_OUT, _SAMPLED = 0x48454C44, 0x53414D50
+_HELD_OUT = 0x48454C44
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,20 +100,24 @@ class TableData:
         return TableData(lists, self.query_weight[order], take_rows(self.rows, rows), linear)
 
 
-def hold_out(data: TableData, seed: int, share: int = 5) -> tuple[TableData, TableData]:
-    """Training and held-out lists: one in ``share`` is held out, chosen by the seed."""
+def hold_out(data: TableData, seed: int) -> tuple[TableData, TableData]:
+    """Lists to search on and a fifth of the lists, held out, both chosen by the seed."""
     order = permutation(stream_seed(seed, _HELD_OUT), data.lists.n_queries)
-    n_held = max(1, data.lists.n_queries // share)
-    return data.take_queries(np.sort(order[n_held:])), data.take_queries(np.sort(order[:n_held]))
+    n_held = max(1, len(order) // 5)
+    return _some(data, order[n_held:]), _some(data, order[:n_held])
 
 
 def sample(data: TableData, seed: int) -> TableData:
-    """Whole lists of at most about ``SEARCH_ROWS`` rows."""
-    if data.lists.n_rows <= SEARCH_ROWS:
-        return data
-    order = permutation(stream_seed(seed, _SAMPLED), data.lists.n_queries)
+    """Lists to search on, chosen by the seed."""
+    return _some(data, permutation(stream_seed(seed, _HELD_OUT), data.lists.n_queries))
+
+
+def _some(data: TableData, order: NDArray[np.int64]) -> TableData:
+    """The first of these lists that hold about ``SEARCH_ROWS`` rows; the data itself if it can."""
     reached = np.cumsum(data.lists.queries.sizes[order])
-    n_kept = max(1, int(np.searchsorted(reached, SEARCH_ROWS)))
+    n_kept = max(1, int(np.searchsorted(reached, SEARCH_ROWS, side="right")))
+    if n_kept >= data.lists.n_queries:
+        return data
     return data.take_queries(np.sort(order[:n_kept]))
 
 
@@ -255,6 +261,7 @@ class _Walk:
         self.valid = valid
         self.told = told
         self.value = -np.inf
+        self.fell = False
 
     def try_plan(
         self, plan: Plan, start: NDArray[np.float64] | None
@@ -268,6 +275,7 @@ class _Walk:
         self.told({**_plain(plan), "value": value})
         signed = value if metric.larger_is_better else -value
         better = bool(signed > self.value)
+        self.fell = bool(signed < self.value - CLIFF * abs(self.value))
         if better:
             self.value, self.plan, self.theta = signed, plan, solution.coef
         return better, solution.coef
@@ -284,7 +292,7 @@ class _Walk:
             tried = replace(plan, strengths=replace(plan.strengths, **{name: value}))
             better, start = self.try_plan(tried, start)
             failed, gained = (0, True) if better else (failed + 1, gained)
-            if failed >= patience:
+            if failed >= patience or self.fell:
                 break
         return gained
 
