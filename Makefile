@@ -3,25 +3,37 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.installed-for-the-demo
+CHECK := import sys; sys.exit("rankine needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)
 WORKERS ?= 2
 
-.PHONY: demo test test-full reliability soak test-lowest lock lint format types contracts docs bench bench-full results clean setup
+.PHONY: wheel demo test test-full reliability soak test-lowest test-python dist lock lint format types contracts docs bench bench-full results clean setup
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("rankine needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -c '$(CHECK)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[all]' --group dev
+	@touch $@ $(DEMO)
+
+# The demo needs the package and its pictures, not the tools of developers.
+$(DEMO): pyproject.toml
+	@$(PYTHON) -c '$(CHECK)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[report]'
 	@touch $@
 
-demo: $(STAMP)
+demo: $(DEMO)
 	$(BIN)/rankine demo
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
+	$(BIN)/rumdl check --quiet .
+	$(BIN)/zizmor --offline --quiet .github
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix --exit-zero .
@@ -50,10 +62,32 @@ test-lowest: $(STAMP)
 	    -m 'not packaging and not browser and not docs and not full and not reliability and not dask and not estimators' \
 	    tests/unit tests/contracts tests/properties
 
+# A wheel for this platform with compiled kernels inside: nothing compiles on first use.
+wheel: $(STAMP)
+	rm -rf build/kernels
+	$(BIN)/rankine warmup --into build/kernels
+	RANKINE_KERNELS=build/kernels $(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+# The tests with another Python: make test-python PYTHON=python3.13
+test-python:
+	$(PYTHON) -m venv .venv-python
+	.venv-python/bin/pip install --quiet --disable-pip-version-check --upgrade pip
+	.venv-python/bin/pip install --quiet --disable-pip-version-check --editable '.[all]' --group test
+	RANKINE_CACHE_DIR=.venv-python/cache .venv-python/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider \
+	    -m 'not packaging and not browser and not docs and not full and not reliability' tests/unit tests/contracts tests/properties
+
+# Wheel and source archive, the same bytes each time.
+dist: $(STAMP)
+	rm -rf dist build/again
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m build --no-isolation --outdir build/again .
+	cd dist && for file in *; do cmp "$$file" "../build/again/$$file" || exit 1; done
+	@ls -l dist
+
 # The exact versions, with hashes, that developers and continuous integration can install.
 lock: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 --extra dev \
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 --extra all --group dev \
 	    --custom-compile-command 'make lock' pyproject.toml -o requirements/dev.lock
 
 # Fuzzing, kills, faults and determinism in full; figures go to tests/reliability/results.

@@ -9,7 +9,9 @@ Every figure and table below is made by one command, from one JSON file, on data
 generate or name in `RANKINE_DATA`. Times are CPU seconds of one thread unless said otherwise;
 bands and brackets go from the lowest to the highest of the repetitions, lines are medians.
 Parameters are chosen on training or validation data, never on test data. Where a published figure
-is not reached, the section says so and why.
+is not reached, the section says so and why. `lam` and `gamma` are the symbols of the paper at hand
+([conventions](conventions.md#from-a-papers-symbols-to-ours) turns them into `l2`), `C` is SPD's
+`aggressiveness`, and `n_iter` in a stored setting is `n_steps`.
 
 `make bench` runs everything at quick sizes, `make bench-full` at full ones, and `make results`
 writes this page.

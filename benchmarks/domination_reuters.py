@@ -61,7 +61,7 @@ def passive_aggressive(train, valid, seed):
     """Weights of the C with the best average precision on the validation part."""
     best, chosen = -1.0, None
     for C in C_GRID:
-        ranker = SPDRanker("passive-aggressive", C=C, random_state=seed, average=False)
+        ranker = SPDRanker("passive_aggressive", aggressiveness=C, random_state=seed, average=False)
         ranker.fit(*train)
         value = float(evaluate("map", valid[1], valid[0] @ ranker.coef_))
         if value > best:

@@ -28,7 +28,7 @@ from rankine import Dataset, ElasticRanker, SPDRanker
 from rankine.metrics import evaluate
 
 HELD_OUT = 20_000
-PLAIN = {"optimizer": "rda", "adaptive": True, "l1": 0.0, "l2": 0.0}
+PLAIN = {"solver": "rda", "adaptive": True, "l1": 0.0, "l2": 0.0}
 STEPS = tuple({**PLAIN, "eta0": eta} for eta in (0.1, 0.2, 0.4))
 OBJECTIVES = ("ndcg", "recall@1", "pairwise")
 PENALTIES = (0.0, 3e-6, 1e-5, 3e-5)
@@ -69,7 +69,7 @@ def learn(parameters, train):
 
 
 def kept(ranker, cap):
-    """The weights, at most ``cap`` of them: what ``n_nonzero=cap`` gives for the same pass."""
+    """The weights, at most ``cap`` of them: what ``max_nonzero=cap`` gives for the same pass."""
     return ranker.coef_ if cap is None else ranker._learner.largest(cap)  # noqa: SLF001
 
 
@@ -116,7 +116,7 @@ class Candidates:
 
     def spd(self, lam):
         """Quality of SPD."""
-        ranker = SPDRanker(n_iter=1_000_000, lam=lam, random_state=1).fit(self.train)
+        ranker = SPDRanker(n_steps=1_000_000, l2=lam, random_state=1).fit(self.train)
         return judge(ranker.predict(self.held_out), self.held_out)
 
 
@@ -154,12 +154,12 @@ def final(chosen, penalties, lam, train, test, others):
     rows = {}
     scores = {}
     for size, l1 in penalties.items():
-        ranker, seconds = learn({**chosen, "l1": l1, "n_nonzero": CAPS[size]}, train)
+        ranker, seconds = learn({**chosen, "l1": l1, "max_nonzero": CAPS[size]}, train)
         scores[size] = ranker.predict(test)
         weights = int(np.count_nonzero(ranker.coef_))
         rows[f"elastic, {size}"] = {"l1": l1, "weights": weights, "cpu_s": seconds}
         rows[f"elastic, {size}"] |= judge(scores[size], test)
-    spd = SPDRanker(n_iter=1_000_000, lam=lam, random_state=1).fit(train)
+    spd = SPDRanker(n_steps=1_000_000, l2=lam, random_state=1).fit(train)
     others = {**others, "spd 1M pairs": spd.predict(test)}
     for name, values in others.items():
         rows[name] = judge(values, test)

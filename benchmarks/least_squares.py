@@ -35,11 +35,11 @@ def main(argv=None):
         cpu_seconds(lambda: (products.scores(w), products.transpose_times(v)))[0] for _ in range(4)
     )
     results = {"rows": options.rows, "gamma": GAMMA, "unit_s": unit, "solvers": {}}
-    path = [GAMMA * 10.0**k for k in range(5)]
+    path = [2 * GAMMA * 10.0**k for k in range(5)]
     runs = {
-        "cg": {"gamma": GAMMA},
-        "egdm": {"gamma": GAMMA, "solver": "egdm"},
-        "cg, 5 gammas": {"gamma": path},
+        "cg": {"l2": 2 * GAMMA},
+        "egdm": {"l2": 2 * GAMMA, "random_state": 0, "solver": "egdm"},
+        "cg, 5 gammas": {"l2": path},
     }
     for name, parameters in runs.items():
         ranker = LeastSquaresRanker(tol=1e-4, n_threads=1, **parameters)
@@ -60,7 +60,7 @@ def main(argv=None):
         results["ratio"] = results["solvers"]["cg"]["s"] / taken
         print("CGRankRLS", taken, "ratio", results["ratio"])
     results["memory_over_data"] = peak_above_import(
-        "LeastSquaresRanker", {"gamma": GAMMA, "tol": 1e-4}, options.rows
+        "LeastSquaresRanker", {"l2": 2 * GAMMA, "tol": 1e-4}, options.rows
     )
     save("least_squares", results)
     return results

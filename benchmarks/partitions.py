@@ -182,7 +182,7 @@ def training(data):
     for loss, gap in (("hinge", 1e-2), ("hinge", 1e-3), ("squared_hinge", 1e-3)):
         rounds = count_rounds(data.runner)
         begun = time.perf_counter()
-        ranker = RankSVM(lam=LAM, loss=loss, tol=gap).fit(data)
+        ranker = RankSVM(l2=2 * LAM, loss=loss, tol=gap).fit(data)
         found[f"{loss} {gap:g}"] = {
             "iterations": ranker.n_iter_,
             "rounds": rounds(),
@@ -257,7 +257,7 @@ def train_large(folder, limit):
         data = rd.scan(pattern, client=client, timeout=1800)
         rounds = count_rounds(data.runner)
         begun = time.perf_counter()
-        ranker = LeastSquaresRanker(LAM, tol=1e-3)
+        ranker = LeastSquaresRanker(2 * LAM, tol=1e-3)
         ranker.fit(data, callbacks=[lambda p: print(p.step, dict(p.values), flush=True)])
         seconds = time.perf_counter() - begun
         watcher.done = True

@@ -3,7 +3,7 @@
     python -m benchmarks.ranksvm [--sizes 1000 ... 781265] [--distinct] [--peer TRAIN]
 
 ``--peer`` names the user's own liblinear-ranksvm ``train`` binary; it is run on the same rows with
-C = 1 / (2 lam N), N = m (m - 1) / 2, and our lam is set to make the objectives equal. Squared
+C = 1 / (l2 N), N = m (m - 1) / 2, and our l2 is set to make the objectives equal. Squared
 hinge is run until it is at or below the peer's final objective (without a peer: to a certified gap
 of 2e-5), the hinge to a certified gap of 1e-3. CPU seconds, one thread, data in memory. Without a
 peer, times are compared with one product X w + X^T v and one sort on the same data.
@@ -64,7 +64,7 @@ def measure(data, peer=None):
     """One size: squared hinge, hinge, and the peer."""
     m, pairs = data.n_rows, data.labels.n_pairs
     C = 1 / (2 * LAM * m * (m - 1) / 2)
-    lam = 1 / (2 * C * pairs)
+    l2 = 1 / (C * pairs)
     entry = {"rows": m, "pairs": pairs, "unit_s": unit_of_work(data)}
     target = -np.inf
     if peer:
@@ -74,11 +74,11 @@ def measure(data, peer=None):
     def reached(progress):
         return progress.values["objective"] <= target
 
-    squared = RankSVM(lam=lam, loss="squared_hinge", tol=1e-9 if peer else 2e-5, n_threads=1)
+    squared = RankSVM(l2=l2, loss="squared_hinge", tol=1e-9 if peer else 2e-5, n_threads=1)
     entry["squared_s"], squared = cpu_seconds(
         lambda: squared.fit(data, callbacks=[reached] if peer else [])
     )
-    hinge = RankSVM(lam=LAM, tol=1e-3, n_threads=1)
+    hinge = RankSVM(l2=2 * LAM, tol=1e-3, n_threads=1)
     entry["hinge_s"], hinge = cpu_seconds(lambda: hinge.fit(data))
     entry |= {
         "squared_objective": squared.solution_.objective * C * pairs,
@@ -116,7 +116,7 @@ def main(argv=None):
             for name in ("squared", "hinge")
         }
     results["memory_over_data"] = {
-        loss: peak_above_import("RankSVM", {"lam": LAM, "loss": loss}, max(options.sizes))
+        loss: peak_above_import("RankSVM", {"l2": 2 * LAM, "loss": loss}, max(options.sizes))
         for loss in ("hinge", "squared_hinge")
     }
     save("ranksvm", results)

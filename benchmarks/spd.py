@@ -30,7 +30,7 @@ LEARNERS = ("pegasos", "sgd-svm", "passive-aggressive", "logistic", "hybrid", "r
 
 def measure(data, steps, repeats, **parameters):
     """Best CPU seconds of the index and of the steps."""
-    ranker = SPDRanker(n_iter=steps, random_state=1, **parameters)
+    ranker = SPDRanker(n_steps=steps, random_state=1, **parameters)
     best_index, best_steps = np.inf, np.inf
     for _ in range(repeats + 1):
         fresh = Dataset(data.X, data.y, data.qid)
@@ -81,8 +81,10 @@ def main(argv=None):
     }
     for task, data in tasks.items():
         for learner in LEARNERS:
-            index, seconds, coef = measure(data, options.steps, options.repeats, learner=learner)
-            short = measure(data, 100_000, options.repeats, learner=learner)
+            index, seconds, coef = measure(
+                data, options.steps, options.repeats, solver=learner.replace("-", "_")
+            )
+            short = measure(data, 100_000, options.repeats, solver=learner.replace("-", "_"))
             entry = {
                 "index_s": index,
                 "ns_per_step": 1e9 * seconds / options.steps,
@@ -115,7 +117,11 @@ def compare_with_sofia(options, data, held, held_y, results):
                 key=lambda pair: pair[0],
             )
             _, ours, _ = measure(
-                data, options.steps, options.repeats, learner=learner, average=False
+                data,
+                options.steps,
+                options.repeats,
+                solver=learner.replace("-", "_"),
+                average=False,
             )
             weights = np.zeros(data.n_features)
             weights[: min(len(theirs[1]), data.n_features)] = theirs[1][: data.n_features]

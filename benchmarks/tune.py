@@ -3,7 +3,7 @@
     python -m benchmarks.tune [--seeds 20] [--trials 30]
 
 Two objectives. ``toy``: a known function of the paper's space (l1 and l2 on a logarithmic axis;
-optimizer, loss and metric) with noise of 0.005 and optimum 0.33; what counts is the true value of
+solver, loss and metric) with noise of 0.005 and optimum 0.33; what counts is the true value of
 the setting that a sampler judged best, at the end and as a mean over the trials (the area under its
 curve). ``elastic``: the same space, with a real ElasticRanker on
 generated lists, judged on held-out ones.
@@ -24,7 +24,7 @@ from rankine import Dataset, ElasticRanker
 from rankine.metrics import evaluate
 from rankine.tune import ThompsonSampler
 
-OPTIMIZERS, LOSSES = ("rda", "fobos", "psgd"), ("hinge", "logistic")
+SOLVERS, LOSSES = ("rda", "fobos", "psgd"), ("hinge", "logistic")
 METRICS = ("ndcg", "map", "mrr", "recall@10")
 SAMPLERS = {
     "thompson": lambda seed: ThompsonSampler(seed=seed),
@@ -35,19 +35,19 @@ SAMPLERS = {
 
 
 def suggest(trial):
-    """The space of Freno et al. 2015: l1 (theta for PSGD), l2, optimizer, loss, metric."""
+    """The space of Freno et al. 2015: l1 (theta for PSGD), l2, solver, loss, metric."""
     return (
         trial.suggest_float("l1_or_theta", 1e-6, 1e-1, log=True),
         trial.suggest_float("l2", 1e-6, 1.0, log=True),
-        trial.suggest_categorical("optimizer", OPTIMIZERS),
+        trial.suggest_categorical("solver", SOLVERS),
         trial.suggest_categorical("loss", LOSSES),
         trial.suggest_categorical("metric", METRICS),
     )
 
 
-def toy_value(l1, l2, optimizer, loss, metric):
+def toy_value(l1, l2, solver, loss, metric):
     """The true value; at most 0.33."""
-    a, b = OPTIMIZERS.index(optimizer), LOSSES.index(loss)
+    a, b = SOLVERS.index(solver), LOSSES.index(loss)
     value = -0.05 * (np.log10(l1) + 4) ** 2 - 0.02 * (np.log10(l2) + 2) ** 2
     value += (0.0, 0.15, 0.05)[a] + (0.1, 0.0)[b] + (0.0, 0.02, 0.08, -0.1)[METRICS.index(metric)]
     return value - 0.1 * (a == 1 and b == 1)
@@ -72,10 +72,10 @@ def elastic(seed):
     """ElasticRanker on generated lists."""
     train, held = make_lists(seed), make_lists(seed, 400).take(slice(150 * 12, None))
 
-    def value(l1, l2, optimizer, loss, metric):
-        strength = {"theta": l1} if optimizer == "psgd" else {"l1": l1}
+    def value(l1, l2, solver, loss, metric):
+        strength = {"theta": l1} if solver == "psgd" else {"l1": l1}
         ranker = ElasticRanker(
-            optimizer=optimizer, loss=loss, objective=metric, l2=l2, random_state=0, **strength
+            solver=solver, loss=loss, objective=metric, l2=l2, random_state=0, **strength
         )
         scores = ranker.fit(train).predict(held)
         return float(evaluate("ndcg@10", held.y, scores, held.queries))
@@ -94,7 +94,7 @@ def run(problem, sampler, seed, trials):
         suggest(trial)
         spent += time.process_time() - begun
         study.tell(trial, objective(trial))
-    order = ("l1_or_theta", "l2", "optimizer", "loss", "metric")
+    order = ("l1_or_theta", "l2", "solver", "loss", "metric")
     curve, best = [], -np.inf
     for trial in study.trials:
         if trial.value > best:

@@ -43,7 +43,13 @@ def search(ranker, train, held, seed, trials, pruner):
         rankine.tune.run, "Objective", type("Timed", (Objective,), {"__call__": timed})
     ):
         found = rankine.tune(
-            train, ranker=ranker, valid=held, metric=METRIC, trials=trials, seed=seed, pruner=pruner
+            train,
+            ranker=ranker,
+            valid=held,
+            metric=METRIC,
+            trials=trials,
+            random_state=seed,
+            pruner=pruner,
         )
     return found, sum(spent)
 

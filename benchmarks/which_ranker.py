@@ -30,9 +30,9 @@ from rankine.metrics import evaluate
 
 #: Ranker -> settings that are tried; l1 of domination rank is a share of the smallest that gives 0.
 GRID = {
-    "spd": [{"lam": lam} for lam in (1e-5, 1e-4, 1e-3, 1e-2)],
-    "ranksvm": [{"lam": lam, "loss": "squared_hinge"} for lam in (1e-6, 1e-5, 1e-4, 1e-3)],
-    "least-squares": [{"gamma": gamma} for gamma in (1e-5, 1e-4, 1e-3, 1e-2)],
+    "spd": [{"l2": l2} for l2 in (1e-5, 1e-4, 1e-3, 1e-2)],
+    "ranksvm": [{"l2": l2, "loss": "squared_hinge"} for l2 in (2e-6, 2e-5, 2e-4, 2e-3)],
+    "least-squares": [{"l2": l2} for l2 in (2e-5, 2e-4, 2e-3, 2e-2)],
     "domination": [{"share": share} for share in (0.1, 0.03, 0.01)],
     "elastic": [{"eta0": eta0, "l1": l1} for eta0 in (0.05, 0.2, 0.8) for l1 in (0.0, 1e-5, 1e-4)],
 }

@@ -17,7 +17,7 @@ import numpy as np
 
 import rankine
 from rankine.evaluation.letor import run_letor
-from rankine.evaluation.letor_report import letor_tables
+from rankine.evaluation.letor_tables import letor_tables
 
 FEATURES = ["bm25 title", "bm25 body", "language model", "inlinks", "page rank", "url length"]
 
@@ -63,7 +63,7 @@ def main() -> None:
     rankers = {
         "RankSVM": rankine.RankSVM(loss="squared_hinge"),
         "least squares": rankine.LeastSquaresRanker(),
-        "SPD": rankine.SPDRanker(n_iter=20_000),
+        "SPD": rankine.SPDRanker(n_steps=20_000),
     }
     result = run_letor([folder], rankers, metric="map", random_state=0)
     # end protocol

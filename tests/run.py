@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 _SPECIAL = ("estimators", "cli", "packaging", "docs", "reliability", "browser", "dask")
+_SLOW = re.compile(r"^\s*([\d.]+)s (?:call|setup)\s+(\S+)")
 _COUNT = re.compile(r"(\d+) (passed|failed|skipped|error|errors|xfailed)")
 
 
@@ -24,6 +25,8 @@ def pytest(marker: str, *extra: str) -> list[str]:
         os.environ.get("RANKINE_TEST_WORKERS", "2"),
         "--dist",
         "worksteal",
+        "--durations=10",
+        "--durations-min=1",
         "-m",
         marker,
         *extra,
@@ -37,6 +40,8 @@ def groups(full: bool) -> list[tuple[str, list[str], dict[str, str]]]:
     found = [
         ("lint", [str(BIN / "ruff"), "check", "."], {}),
         ("format", [str(BIN / "ruff"), "format", "--check", "."], {}),
+        ("spelling", [str(BIN / "codespell")], {}),
+        ("pages", [str(BIN / "rumdl"), "check", "--quiet", "."], {}),
         ("types", [str(BIN / "mypy")], {}),
         ("import contracts", [str(BIN / "lint-imports")], {}),
         ("unit and contract tests", pytest(plain), {}),
@@ -48,8 +53,10 @@ def groups(full: bool) -> list[tuple[str, list[str], dict[str, str]]]:
     return found
 
 
-def run(command: list[str], extra: dict[str, str], counts: dict[str, int]) -> int:
-    """Run one command, passing its output on and adding up what pytest counted."""
+def run(
+    command: list[str], extra: dict[str, str], counts: dict[str, int], slow: list[tuple[float, str]]
+) -> int:
+    """Run one command, passing its output on and adding up what pytest counted and timed."""
     environment = {**os.environ, **extra}
     process = subprocess.Popen(
         command,
@@ -64,6 +71,8 @@ def run(command: list[str], extra: dict[str, str], counts: dict[str, int]) -> in
     for line in process.stdout:
         sys.stdout.write(line)
         last = line if line.strip() else last
+        if found := _SLOW.match(line):
+            slow.append((float(found[1]), found[2]))
     sys.stdout.flush()
     if "pytest" in command[0]:
         for number, word in _COUNT.findall(last):
@@ -79,17 +88,21 @@ def main() -> int:
     options = parser.parse_args()
     counts: dict[str, int] = {"passed": 0, "failed": 0, "skipped": 0}
     times: list[tuple[str, float, str]] = []
+    slow: list[tuple[float, str]] = []
     broken = False
     for name, command, extra in groups(options.full):
         if options.only and options.only not in name:
             continue
         print(f"\n=== {name}", flush=True)
         started = time.monotonic()
-        code = run(command, extra, counts)
+        code = run(command, extra, counts, slow)
         empty = code == 5 and "pytest" in command[0]
         verdict = "no tests" if empty else "ok" if code == 0 else f"FAILED ({code})"
         broken |= code != 0 and not empty
         times.append((name, time.monotonic() - started, verdict))
+    print("\n=== the slowest ten tests")
+    for seconds, test in sorted(slow, reverse=True)[:10]:
+        print(f"{seconds:7.1f} s  {test}")
     print("\n=== time by group")
     for name, seconds, verdict in times:
         print(f"{seconds:7.1f} s  {name}: {verdict}")

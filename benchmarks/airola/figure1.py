@@ -40,7 +40,7 @@ def oracle_times(data, known, patience):
 def fit_and_test(data, task, **parameters):
     """Seconds, iterations, gap and test error of a fit."""
     seconds, ranker = cpu_seconds(
-        lambda: RankSVM(lam=LAM, tol=TOL, n_threads=1, **parameters).fit(data)
+        lambda: RankSVM(l2=2 * LAM, tol=TOL, n_threads=1, **parameters).fit(data)
     )
     return {
         "seconds": seconds,

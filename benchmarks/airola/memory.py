@@ -13,7 +13,7 @@ TITLE = "Memory against rows"
 QUICK = {"sizes": [8_000, 16_000], "repetitions": 1}
 FULL = {"sizes": [8_000, 16_000, 32_000, 64_000, 128_000], "repetitions": 2}
 
-KINDS = {"hinge": {"lam": LAM}, "squared hinge": {"lam": LAM, "loss": "squared_hinge"}}
+KINDS = {"hinge": {"l2": 2 * LAM}, "squared hinge": {"l2": 2 * LAM, "loss": "squared_hinge"}}
 
 
 def measure(sizes, repetitions):

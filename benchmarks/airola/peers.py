@@ -75,7 +75,7 @@ def ours(text, task, repetitions, **parameters):
         from rankine import load
 
         data = load(text, n_features=task.X.shape[1])
-        return RankSVM(lam=LAM, tol=TOL, n_threads=1, **parameters).fit(data)
+        return RankSVM(l2=2 * LAM, tol=TOL, n_threads=1, **parameters).fit(data)
 
     seconds, ranker = repeated(fit, repetitions, warm=False)
     return {"seconds": seconds, "test_error": error(task, ranker.coef_)}
@@ -93,7 +93,7 @@ def two_grades(task, m, patience, repetitions):
     """
     y, y_test = (np.where(v > task.y.min(), 1.0, 0.0) for v in (task.y, task.y_test))
     task = task._replace(y=y, y_test=y_test)
-    fit = partial(RankSVM(lam=LAM, tol=TOL, n_threads=1).fit, task.X[:m], y[:m])
+    fit = partial(RankSVM(l2=2 * LAM, tol=TOL, n_threads=1).fit, task.X[:m], y[:m])
     seconds, ranker = repeated(fit, repetitions)
     found = {"rankine, hinge": {"seconds": seconds, "test_error": error(task, ranker.coef_)}}
     with tempfile.TemporaryDirectory() as name:

@@ -24,7 +24,7 @@ FULL = {"seeds": [1, 2, 3, 4, 5], "lists": 3000}
 OBJECTIVES = ("ndcg", "recall@1", "recall@4")
 SHOWN = ("recall@1", "recall@4", "ndcg")
 REFERENCE = "rda ndcg model"
-OPTIMIZERS = ("rda", "fobos")
+SOLVERS = ("rda", "fobos")
 
 
 def one_log(seed, lists):
@@ -33,13 +33,13 @@ def one_log(seed, lists):
     chooser = Chooser(log)
     train, test = log.between(1, TRAINED), log.between(TRAINED + 1, TRAINED + TESTED).together()
     found = {}
-    for optimizer in OPTIMIZERS:
+    for solver in SOLVERS:
         for objective in OBJECTIVES:
             for delta in ("model", "target"):
-                fixed = {**NOTHING, "optimizer": optimizer, "objective": objective, "delta": delta}
+                fixed = {**NOTHING, "solver": solver, "objective": objective, "delta": delta}
                 chosen = chooser.best(settings(fixed, {"eta0": ETAS}))
                 values = judge(learn(chosen, train).predict(test), test, SHOWN)
-                found[f"{optimizer} {objective} {delta}"] = {**values, "eta0": chosen["eta0"]}
+                found[f"{solver} {objective} {delta}"] = {**values, "eta0": chosen["eta0"]}
     return found
 
 
@@ -63,9 +63,9 @@ def measure(seeds, lists):
 def words(results):
     rows = []
     for name, values in results["values"].items():
-        optimizer, objective, delta = name.split()
+        solver, objective, delta = name.split()
         gaps = results["differences"][name]
-        cells = [optimizer.upper(), objective.replace("recall", "R").replace("ndcg", "NDCG"), delta]
+        cells = [solver.upper(), objective.replace("recall", "R").replace("ndcg", "NDCG"), delta]
         cells += [f"{values[m]['median']:.4f}" for m in SHOWN]
         rows.append([*cells, *(_gap(gaps[m]) for m in ("recall@1", "ndcg"))])
     lists = results["lists"]
@@ -98,7 +98,7 @@ def _verdict(logs):
         [
             log[f"{o} {m} target"]["recall@1"] - log[f"{o} {m} model"]["recall@1"]
             for log in logs
-            for o in OPTIMIZERS
+            for o in SOLVERS
             for m in OBJECTIVES
         ]
     )
@@ -114,7 +114,7 @@ def _mean_gap(logs, measure_name, against):
     gaps = [
         log[f"{o} {other} {d}"][measure_name] - log[f"{o} {base} {d}"][measure_name]
         for log in logs
-        for o in OPTIMIZERS
+        for o in SOLVERS
         for d in ("model", "target")
         for base, others in against.items()
         for other in others

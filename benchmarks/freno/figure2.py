@@ -13,8 +13,8 @@ from benchmarks.papers import table
 from benchmarks.real_data import letor_folders
 from benchmarks.timing import cpu_seconds, spread
 from rankine import ElasticRanker
-from rankine.evaluation.baselines import PUBLISHED, read_baselines
 from rankine.evaluation.letor import settings
+from rankine.evaluation.letor_tables import PUBLISHED, read_baselines
 from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 
@@ -46,8 +46,10 @@ def one_fold(fold, seeds):
             value = float(evaluate(DECIDES, vali.y, ranker.predict(vali), vali.queries))
             best = max(best, (value, ranker, setting), key=lambda three: three[0])
         found.append(judged(best[1], test))
-        longer = ElasticRanker(random_state=seed, shuffle_buffer=train.n_queries, **best[2])
-        more.append(judged(longer.fit_stream(Blocks([train], train.n_features), PASSES), test))
+        longer = ElasticRanker(
+            n_passes=PASSES, random_state=seed, shuffle_buffer=train.n_queries, **best[2]
+        )
+        more.append(judged(longer.fit_stream(Blocks([train], train.n_features)), test))
     print(fold.name, file=sys.stderr, flush=True)
     return found, more, seconds
 

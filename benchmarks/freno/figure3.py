@@ -16,7 +16,7 @@ from rankine import ElasticRanker
 TITLE = "Figure 3: recall against the number of weights"
 QUICK = {"seeds": [1, 2], "lists": 1000, "steps": 12}
 FULL = {"seeds": [1, 2, 3], "lists": 3000, "steps": 16}
-OPTIMIZERS = ("PSGD", "FOBOS", "RDA", "TGD")
+SOLVERS = ("PSGD", "FOBOS", "RDA", "TGD")
 MEASURES = ("recall@1", "recall@4")
 PASSES = ("one pass", "two passes")
 #: Weakest penalty of a curve as a share of the one that leaves nothing.
@@ -26,9 +26,9 @@ NEAR = 0.99
 
 def curve(setting, days, test, steps):
     """Weights and recall of models of every size, smallest first; ``days`` are read once."""
-    kind = setting["optimizer"]
+    kind = setting["solver"]
     ranker = ElasticRanker(random_state=1, metric="recall@1", **setting)
-    path = ranker.path(days, optimizers=(kind,), n_steps=steps, min_ratio=WEAKEST)
+    path = ranker.path(days, solvers=(kind,), n_steps=steps, min_ratio=WEAKEST)
     found = []
     for place in range(len(path.l1)):
         coef = path.weights[[place]].toarray().ravel()
@@ -58,7 +58,7 @@ def one_log(seed, lists, steps):
     chooser = Chooser(log)
     days, test = log.between(1, TRAINED), log.between(TRAINED + 1, TRAINED + TESTED).together()
     found = {}
-    for name in OPTIMIZERS:
+    for name in SOLVERS:
         setting = chooser.choose(name)
         found[name] = {
             "setting": described(setting),
@@ -74,10 +74,10 @@ def measure(seeds, lists, steps):
     logs = [one_log(seed, lists, steps) for seed in seeds]
     summary = {}
     for passes in PASSES:
-        for name in OPTIMIZERS:
+        for name in SOLVERS:
             curves = [log[name][passes] for log in logs]
             peaks = [max(p["recall@1"] for p in points) for points in curves]
-            tops = [max(p["recall@1"] for o in OPTIMIZERS for p in log[o][passes]) for log in logs]
+            tops = [max(p["recall@1"] for o in SOLVERS for p in log[o][passes]) for log in logs]
             pairs = list(zip(curves, peaks, tops, strict=True))
             summary[f"{name}, {passes}"] = {
                 "best": spread(peaks),
@@ -98,7 +98,7 @@ def draw(results):
     figure, axes = panels(2, 2, width=4.4, height=3.1)
     for place, (passes, metric) in enumerate((p, m) for p in PASSES for m in MEASURES):
         ax = axes[place]
-        for name, colour in zip(OPTIMIZERS, COLOURS, strict=False):
+        for name, colour in zip(SOLVERS, COLOURS, strict=False):
             for k, log in enumerate(results["logs"]):
                 points = log[name][passes]
                 ax.plot(
@@ -155,11 +155,11 @@ def words(results):
 
 
 def _answers(summary):
-    one = {n: summary[f"{n}, {PASSES[0]}"] for n in OPTIMIZERS}
-    two = {n: summary[f"{n}, {PASSES[1]}"] for n in OPTIMIZERS}
-    smallest = min(OPTIMIZERS, key=lambda n: one[n]["near_own"]["median"])
-    largest = max(OPTIMIZERS, key=lambda n: one[n]["near_own"]["median"])
-    rough = {n: one[n]["roughness"]["median"] for n in OPTIMIZERS}
+    one = {n: summary[f"{n}, {PASSES[0]}"] for n in SOLVERS}
+    two = {n: summary[f"{n}, {PASSES[1]}"] for n in SOLVERS}
+    smallest = min(SOLVERS, key=lambda n: one[n]["near_own"]["median"])
+    largest = max(SOLVERS, key=lambda n: one[n]["near_own"]["median"])
+    rough = {n: one[n]["roughness"]["median"] for n in SOLVERS}
     roughest, smoothest = max(rough, key=rough.get), min(rough, key=rough.get)
     share = one[largest]["near_own"]["median"] / one[smallest]["near_own"]["median"]
     gains = {n: 100 * (two[n]["best"]["median"] / one[n]["best"]["median"] - 1) for n in rough}

@@ -24,7 +24,7 @@ DECIDES = "ndcg"
 
 ETAS = (0.1, 0.3, 1.0, 3.0, 10.0)
 LISTWISE = ("ndcg", "recall@1", "recall@4")
-PLAIN = {"optimizer": "psgd", "theta": 0.0, "l1": 0.0, "l2": 0.0}
+PLAIN = {"solver": "psgd", "theta": 0.0, "l1": 0.0, "l2": 0.0}
 NOTHING = {"l1": 0.0, "l2": 0.0}
 
 #: Method -> (fixed, first round, second round).
@@ -50,22 +50,22 @@ METHODS = {
         {"loss": ("logistic", "hinge"), "theta": (0.0, 0.003, 0.01), "l2": (0.0, 1e-4)},
     ),
     "FOBOS": (
-        {**NOTHING, "optimizer": "fobos", "loss": "logistic"},
+        {**NOTHING, "solver": "fobos", "loss": "logistic"},
         {"eta0": ETAS, "objective": LISTWISE},
         {"loss": ("logistic", "hinge"), "l1": (0.0, 3e-5, 1e-4), "l2": (0.0, 1e-4)},
     ),
     "RDA": (
-        {**NOTHING, "optimizer": "rda", "loss": "logistic"},
+        {**NOTHING, "solver": "rda", "loss": "logistic"},
         {"eta0": ETAS, "objective": LISTWISE},
         {"loss": ("logistic", "hinge"), "l1": (0.0, 1e-5, 1e-4), "l2": (0.0, 1e-4)},
     ),
     "TGD": (
-        {**NOTHING, "optimizer": "tgd", "loss": "logistic"},
+        {**NOTHING, "solver": "tgd", "loss": "logistic"},
         {"eta0": ETAS, "objective": LISTWISE},
         {"loss": ("logistic", "hinge"), "l1": (0.0, 3e-5, 1e-4)},
     ),
     "RDA, adaptive": (
-        {**NOTHING, "optimizer": "rda", "adaptive": True, "loss": "logistic"},
+        {**NOTHING, "solver": "rda", "adaptive": True, "loss": "logistic"},
         {"eta0": (0.05, 0.1, 0.2, 0.4), "objective": LISTWISE},
         {"loss": ("logistic", "hinge"), "l1": (0.0, 1e-5, 3e-5), "l2": (0.0, 1e-4)},
     ),
@@ -120,5 +120,5 @@ class Chooser:
 
 def described(setting):
     """A setting in a few words, without what is zero."""
-    shown = {k: v for k, v in setting.items() if k not in ("optimizer", "adaptive") and v}
+    shown = {k: v for k, v in setting.items() if k not in ("solver", "adaptive") and v}
     return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in shown.items())

@@ -23,7 +23,7 @@ SIZES = (4, 29, 1804)
 PAPER = {4: 0.0062, 29: 0.0087, 1804: 0.0109}
 #: Candidates of one request.
 REQUEST = 100
-SETTING = {"optimizer": "rda", "eta0": 1.0, "l1": 0.0, "l2": 0.0, "objective": "ndcg"}
+SETTING = {"solver": "rda", "eta0": 1.0, "l1": 0.0, "l2": 0.0, "objective": "ndcg"}
 
 
 def requests(data):

@@ -15,9 +15,9 @@ def grid(name, values, **fixed):
 TREE_RATES = (0.1, 0.3)
 PASSES = [{"passes": passes, "rate": rate} for rate in (0.5, 0.1) for passes in (1, 10)]
 OURS = {
-    "rankine RankSVM": grid("lam", (1e-3, 1e-1, 1e-5), loss="squared_hinge"),
-    "rankine SPD": grid("lam", (1e-3, 1e-2, 1e-4), n_iter=500_000),
-    "rankine least squares": grid("gamma", (1e-3, 1e-1, 1e-5)),
+    "rankine RankSVM": grid("l2", (2e-3, 2e-1, 2e-5), loss="squared_hinge"),
+    "rankine SPD": grid("l2", (1e-3, 1e-2, 1e-4), n_steps=500_000),
+    "rankine least squares": grid("l2", (2e-3, 2e-1, 2e-5)),
     "rankine ElasticRank": grid("eta0", (0.03, 0.1, 0.3), l1=0.0, l2=0.0),
     "rankine domination": grid("l1", (10.0, 100.0, 1.0)),
 }
@@ -32,9 +32,9 @@ DENSE = {
     "dlib": grid("C", (10.0, 1000.0)),
 }
 SPARSE = {
-    "rankine RankSVM": grid("lam", (1e-4, 1e-3, 1e-5), loss="squared_hinge"),
-    "rankine SPD": grid("lam", (1e-5, 1e-4, 1e-3), n_iter=500_000),
-    "rankine least squares": grid("gamma", (1e-4, 1e-3, 1e-2)),
+    "rankine RankSVM": grid("l2", (2e-4, 2e-3, 2e-5), loss="squared_hinge"),
+    "rankine SPD": grid("l2", (1e-5, 1e-4, 1e-3), n_steps=500_000),
+    "rankine least squares": grid("l2", (2e-4, 2e-3, 2e-2)),
     "rankine ElasticRank": grid("eta0", (0.1, 0.2, 0.4), adaptive=True, l1=0.0, l2=0.0),
     "rankine domination": grid("l1", (10.0, 100.0, 1.0)),
     "scikit-learn SGD on pairs": grid("alpha", (1e-6, 1e-5, 1e-4), pairs=500_000),

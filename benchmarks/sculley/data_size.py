@@ -28,7 +28,7 @@ MANY = 100_000
 
 def one_fit(X, y, learner):
     """CPU seconds of the index and of the steps."""
-    ranker = SPDRanker(learner, random_state=SEED)
+    ranker = SPDRanker(learner.replace("-", "_"), random_state=SEED)
     data = Dataset(X, y, np.ones(len(y), dtype=np.int64))
     indexing, sampler = cpu_seconds(lambda: make_sampler(ranker, data, np.ones(1)))
     phases = make_phases(ranker, 0, warm=False)
@@ -39,7 +39,7 @@ def one_fit(X, y, learner):
 
 def measure(sizes, rows, repetitions):
     X, y, _ = stored_rcv1_like(rows)
-    RankSVM(lam=1e-5, n_threads=1).fit(Dataset.from_arrays(X[: sizes[0]], y[: sizes[0]]))
+    RankSVM(l2=2e-5, n_threads=1).fit(Dataset.from_arrays(X[: sizes[0]], y[: sizes[0]]))
     found = []
     for size in sizes:
         Xs, ys = X[:size], y[:size]
@@ -51,7 +51,7 @@ def measure(sizes, rows, repetitions):
             entry["index"] = spread(index for index, _ in runs)
         data = Dataset.from_arrays(Xs, ys)
         entry["ranksvm"] = spread(
-            cpu_seconds(lambda d=data: RankSVM(lam=1e-5, n_threads=1).fit(d))[0]
+            cpu_seconds(lambda d=data: RankSVM(l2=2e-5, n_threads=1).fit(d))[0]
             for _ in range(1 + (size < 200_000))
         )
         found.append(entry)

@@ -15,9 +15,9 @@ FULL = {"seeds": [0, 1, 2, 3, 4], "folds": 5}
 REFERENCE = "RankSVM"
 CONTESTANTS = {
     REFERENCE: Contestant(RankSVM(n_threads=1), random=False),
-    "SGD-SVM": Contestant(SPDRanker("sgd-svm")),
+    "SGD-SVM": Contestant(SPDRanker("sgd_svm")),
     "Pegasos": Contestant(SPDRanker("pegasos")),
-    "passive-aggressive": Contestant(SPDRanker("passive-aggressive")),
+    "passive-aggressive": Contestant(SPDRanker("passive_aggressive")),
     "ROMMA, guarded": Contestant(SPDRanker("romma")),
     "ROMMA, plain": Contestant(SPDRanker("romma", norm_guard=False, average=False), {}),
 }

@@ -12,7 +12,7 @@ from benchmarks.timing import spread
 from benchmarks.workloads import letor_like
 from rankine import Dataset, RankSVM, SPDRanker
 from rankine.core.errors import DivergenceError
-from rankine.evaluation.letor_folds import Fold
+from rankine.evaluation.letor import Fold
 from rankine.losses import Hinge
 from rankine.metrics import evaluate
 from rankine.solvers.pair_mean import BY_QUERIES, mean_pair_loss
@@ -25,17 +25,17 @@ FULL = {"steps": 10**7, "longest": 10**8, "seeds": [1, 2, 3]}
 TASKS = ("hp2003", "ohsumed_letor3_querylevelnorm", "mq2008")
 HAND_OVER = 10_000
 LEARNERS = {
-    "SGD-SVM": {"learner": "sgd-svm"},
-    "Pegasos": {"learner": "pegasos"},
-    "passive-aggressive": {"learner": "passive-aggressive"},
-    "ROMMA, plain": {"learner": "romma", "norm_guard": False},
-    "ROMMA, guarded": {"learner": "romma"},
-    "hybrid": {"learner": "hybrid", "hybrid_steps": HAND_OVER},
+    "SGD-SVM": {"solver": "sgd_svm"},
+    "Pegasos": {"solver": "pegasos"},
+    "passive-aggressive": {"solver": "passive_aggressive"},
+    "ROMMA, plain": {"solver": "romma", "norm_guard": False},
+    "ROMMA, guarded": {"solver": "romma"},
+    "hybrid": {"solver": "hybrid", "hybrid_steps": HAND_OVER},
 }
 #: Learners whose points are runs of their own, of 10^6 steps at most.
 APART = {
-    "logistic": {"learner": "logistic", "average": False},
-    "Pegasos, averaged": {"learner": "pegasos"},
+    "logistic": {"solver": "logistic", "average": False},
+    "Pegasos, averaged": {"solver": "pegasos"},
 }
 GENERATED = "generated, shape of hp2003"
 
@@ -68,7 +68,7 @@ def recorded(fold, steps, seed, parameters):
     at = [int(s) for s in 10 ** np.arange(2, np.log10(steps) + 0.25, 0.5)]
     while True:
         ranker = SPDRanker(
-            n_iter=at[-1], average=False, record_at=at, random_state=seed, **parameters
+            n_steps=at[-1], average=False, record_at=at, random_state=seed, **parameters
         )
         try:
             ranker.fit(fold.train, eval_set=fold.test)
@@ -82,11 +82,11 @@ def apart(fold, steps, seed, parameters):
     """The hinge objectives of runs of different lengths."""
     found = []
     for n in [int(s) for s in 10 ** np.arange(2, np.log10(steps) + 0.25, 0.5)]:
-        ranker = SPDRanker(n_iter=n, random_state=seed, **parameters).fit(fold.train)
+        ranker = SPDRanker(n_steps=n, random_state=seed, **parameters).fit(fold.train)
         found.append({
             "step": n,
-            "objective": objective(ranker.coef_, fold.train, ranker.lam),
-            "eval_objective": objective(ranker.coef_, fold.test, ranker.lam),
+            "objective": objective(ranker.coef_, fold.train, ranker.l2),
+            "eval_objective": objective(ranker.coef_, fold.test, ranker.l2),
         })  # fmt: skip
     return found
 
@@ -111,14 +111,16 @@ def measure(steps, longest, seeds):
 
 def one_task(fold, steps, longest, seeds):
     """The optimum and the curves of all learners; the first seed runs longest."""
-    exact = best([RankSVM(lam=10.0**-k, tol=1e-4, n_threads=1) for k in range(1, 6)], fold)
-    exact = RankSVM(lam=exact.lam_, tol=1e-6, max_iter=5000, n_threads=1).fit(fold.train)
-    lam = 2 * exact.lam_  # SPD's penalty has the factor 1/2
-    pa = [SPDRanker("passive-aggressive", C=10.0**-k, random_state=0) for k in range(6)]
-    C = best(pa, fold).C
+    exact = best([RankSVM(l2=2 * 10.0**-k, tol=1e-4, n_threads=1) for k in range(1, 6)], fold)
+    exact = RankSVM(l2=exact.l2_, tol=1e-6, max_iter=5000, n_threads=1).fit(fold.train)
+    lam = exact.l2_
+    pa = [
+        SPDRanker("passive_aggressive", aggressiveness=10.0**-k, random_state=0) for k in range(6)
+    ]
+    C = best(pa, fold).aggressiveness
     curves, diverged = {}, {}
     for name, own in LEARNERS.items():
-        parameters = {**own, "lam": lam, "C": C}
+        parameters = {**own, "l2": lam, "aggressiveness": C}
         lengths = [longest, *([steps] * (len(seeds) - 1))]
         runs = [recorded(fold, n, s, parameters) for n, s in zip(lengths, seeds, strict=True)]
         curves[name] = joined(runs)
@@ -126,7 +128,7 @@ def one_task(fold, steps, longest, seeds):
         diverged[name] = sum(2 * run[-1]["step"] < length for run, length in ends)
         print(name, file=sys.stderr, flush=True)
     for name, own in APART.items():
-        runs = [apart(fold, min(steps, 10**6), s, {**own, "lam": lam}) for s in seeds]
+        runs = [apart(fold, min(steps, 10**6), s, {**own, "l2": lam}) for s in seeds]
         curves[name] = joined(runs)
     return {
         "lam": lam,

@@ -16,31 +16,30 @@ from sklearn.svm import LinearSVC
 from benchmarks.papers import table
 from benchmarks.timing import cpu_seconds, median_and_range, spread
 from rankine import Dataset, RankSVM, SPDRanker
-from rankine.evaluation.resampling import bootstrap_means
-from rankine.evaluation.significance import paired_tests
+from rankine.evaluation.significance import bootstrap_means, paired_tests
 from rankine.metrics import evaluate
 
 FOLDS = 3
 CLASSIFIER = "binary SVM, class weights tuned"
 
 
-def _spd(learner):
+def _spd(solver):
     def fit(X, y, seed, **setting):
         data = Dataset.from_arrays(X, y)
-        return SPDRanker(learner, random_state=seed, **setting).fit(data).coef_
+        return SPDRanker(solver, random_state=seed, **setting).fit(data).coef_
 
     return fit
 
 
-def _ranksvm(X, y, seed, lam):
-    return RankSVM(lam=lam, n_threads=1).fit(Dataset.from_arrays(X, y)).coef_
+def _ranksvm(X, y, seed, l2):
+    return RankSVM(l2=l2, n_threads=1).fit(Dataset.from_arrays(X, y)).coef_
 
 
-def _classifier(X, y, seed, lam, weight):
-    """lam |w|^2 / 2 + mean weighted hinge; C is stated per row so that it carries over."""
+def _classifier(X, y, seed, l2, weight):
+    """l2 |w|^2 / 2 + mean weighted hinge; C is stated per row so that it carries over."""
     share = {1.0: weight, -1.0: 1.0}
     machine = LinearSVC(
-        C=1 / (lam * len(y)), loss="hinge", class_weight=share, random_state=seed, max_iter=5000
+        C=1 / (l2 * len(y)), loss="hinge", class_weight=share, random_state=seed, max_iter=5000
     )
     return machine.fit(X, y).coef_.ravel()
 
@@ -59,11 +58,14 @@ REMARK = (
 )
 #: Name -> fit, grid.
 METHODS = {
-    "SPD Pegasos": (_spd("pegasos"), {"lam": LAM}),
-    "SPD SGD-SVM": (_spd("sgd-svm"), {"lam": LAM}),
-    "SPD passive-aggressive": (_spd("passive-aggressive"), {"C": [1e-3, 1e-2, 1e-1, 1.0]}),
-    "RankSVM": (_ranksvm, {"lam": LAM}),
-    CLASSIFIER: (_classifier, {"lam": LAM, "weight": [1.0, 10.0, 100.0]}),
+    "SPD Pegasos": (_spd("pegasos"), {"l2": LAM}),
+    "SPD SGD-SVM": (_spd("sgd_svm"), {"l2": LAM}),
+    "SPD passive-aggressive": (
+        _spd("passive_aggressive"),
+        {"aggressiveness": [1e-3, 1e-2, 1e-1, 1.0]},
+    ),
+    "RankSVM": (_ranksvm, {"l2": [2 * lam for lam in LAM]}),
+    CLASSIFIER: (_classifier, {"l2": LAM, "weight": [1.0, 10.0, 100.0]}),
 }
 
 

@@ -25,19 +25,19 @@ def cross_products(data):
     return replace(data, X=wide, query_index=data.queries, feature_names=None)
 
 
-INVERSE = {"schedule_c": [1.0, 100.0, 10_000.0], "lam": [1e-5, 1e-3, 1e-1]}
+INVERSE = {"schedule_c": [1.0, 100.0, 10_000.0], "l2": [1e-5, 1e-3, 1e-1]}
 CONTESTANTS = {
     REFERENCE: Contestant(SPDRanker("pegasos")),
     "perceptron": Contestant(SPDRanker("perceptron"), {}),
     "perceptron with margin": Contestant(
-        SPDRanker("margin-perceptron"), {"margin": [0.1, 1.0, 10.0, 100.0]}
+        SPDRanker("margin_perceptron"), {"margin": [0.1, 1.0, 10.0, 100.0]}
     ),
     "perceptron, last iterate": Contestant(SPDRanker("perceptron", average=False), {}),
     "Pegasos with tied pairs": Contestant(SPDRanker("pegasos", ties="zero")),
-    "passive-aggressive": Contestant(SPDRanker("passive-aggressive")),
-    "passive-aggressive with tied pairs": Contestant(SPDRanker("passive-aggressive", ties="zero")),
+    "passive-aggressive": Contestant(SPDRanker("passive_aggressive")),
+    "passive-aggressive with tied pairs": Contestant(SPDRanker("passive_aggressive", ties="zero")),
     "Pegasos, cross products": Contestant(SPDRanker("pegasos"), prepare=cross_products),
-    "SGD-SVM, eta = c/(c+i)": Contestant(SPDRanker("sgd-svm", schedule="inverse"), INVERSE),
+    "SGD-SVM, eta = c/(c+i)": Contestant(SPDRanker("sgd_svm", schedule="inverse"), INVERSE),
 }
 
 

@@ -48,7 +48,11 @@ def pamir(X, y, seed):
     """Weights of passive-aggressive steps for every C."""
     for C in C_GRID:
         ranker = SPDRanker(
-            "passive-aggressive", C=C, n_iter=STEPS_OF_PAMIR, average=False, random_state=seed
+            "passive_aggressive",
+            aggressiveness=C,
+            n_steps=STEPS_OF_PAMIR,
+            average=False,
+            random_state=seed,
         )
         yield ranker.fit(X, y).coef_
 

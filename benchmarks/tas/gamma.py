@@ -32,7 +32,7 @@ METHODS = {"eGDM": {"solver": "egdm"}, "GDM": {"solver": "gdm"}, "CG": {"solver"
 def one_fit(train, test, gamma, seed, max_iter, parameters):
     """Seconds, iterations, residual and test error of one solver."""
     ranker = LeastSquaresRanker(
-        gamma, normalization="sum", tol=TOL, max_iter=max_iter, random_state=seed, n_threads=1,
+        2 * gamma, normalization="sum", tol=TOL, max_iter=max_iter, random_state=seed, n_threads=1,
         **parameters,
     )  # fmt: skip
     with warnings.catch_warnings():

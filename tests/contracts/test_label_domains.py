@@ -35,7 +35,7 @@ def scores(request):
     X = rng.normal(size=(40, 2))
     qid = np.repeat(np.arange(10), 4)
     kind = ranker_class(request.param)
-    settings = {"n_iter": 300} if "n_iter" in kind().get_params() else {}
+    settings = {"n_steps": 300} if "n_steps" in kind().get_params() else {}
     if "objective" in kind().get_params():
         settings["objective"] = "pairwise"  # its default, NDCG, has exponential gains
     found = {}

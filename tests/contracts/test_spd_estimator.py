@@ -24,7 +24,7 @@ EXCUSED = {
 
 @pytest.mark.estimators
 @parametrize_with_checks(
-    [SPDRanker(n_iter=2000, random_state=0)],
+    [SPDRanker(n_steps=2000, random_state=0)],
     expected_failed_checks=lambda _estimator: EXCUSED,
 )
 def test_estimator_checks(estimator, check):
@@ -33,11 +33,11 @@ def test_estimator_checks(estimator, check):
 
 @pytest.fixture(scope="module")
 def shop():
-    return shop_log(40, seed=5)
+    return shop_log(40, random_state=5)
 
 
 def test_clone_and_parameters(shop):
-    ranker = SPDRanker("romma", lam=0.1, random_state=3, n_iter=100)
+    ranker = SPDRanker("romma", l2=0.1, random_state=3, n_steps=100)
     copy = clone(ranker)
     assert copy.get_params() == ranker.get_params()
     ranker.fit(shop)
@@ -47,9 +47,9 @@ def test_clone_and_parameters(shop):
 
 def test_grid_search_by_query_with_metadata_routing(shop):
     with sklearn.config_context(enable_metadata_routing=True):
-        ranker = SPDRanker(n_iter=500, random_state=0)
+        ranker = SPDRanker(n_steps=500, random_state=0)
         ranker = ranker.set_fit_request(qid=True).set_score_request(qid=True)
-        search = GridSearchCV(ranker, {"lam": [1e-3, 1e-1]}, cv=GroupKFold(3))
+        search = GridSearchCV(ranker, {"l2": [1e-3, 1e-1]}, cv=GroupKFold(3))
         search.fit(shop.X, shop.y, qid=shop.qid, groups=shop.qid)
     assert search.best_score_ > 0
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
@@ -58,10 +58,10 @@ def test_grid_search_by_query_with_metadata_routing(shop):
 def test_pipeline_with_routing_scores(shop):
     """Pipeline.score hands on sample_weight=None even when nobody gave one."""
     with sklearn.config_context(enable_metadata_routing=True):
-        ranker = SPDRanker(n_iter=500, random_state=0)
+        ranker = SPDRanker(n_steps=500, random_state=0)
         ranker = ranker.set_fit_request(qid=True).set_score_request(qid=True, sample_weight=True)
         pipeline = make_pipeline(MaxAbsScaler(), ranker)
-        search = GridSearchCV(pipeline, {"spdranker__lam": [1e-3, 1e-2]}, cv=GroupKFold(3))
+        search = GridSearchCV(pipeline, {"spdranker__l2": [1e-3, 1e-2]}, cv=GroupKFold(3))
         search.fit(shop.X, shop.y, qid=shop.qid, groups=shop.qid)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
@@ -72,15 +72,15 @@ def test_a_qid_column_in_a_data_frame_is_honoured(shop, library):
     columns = {name: shop.X[:, j] for j, name in enumerate(shop.feature_names)}
     columns["qid"] = shop.qid
     frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
-    ranker = SPDRanker(n_iter=500, random_state=0).fit(frame, shop.y)
-    plain = SPDRanker(n_iter=500, random_state=0).fit(shop)
+    ranker = SPDRanker(n_steps=500, random_state=0).fit(frame, shop.y)
+    plain = SPDRanker(n_steps=500, random_state=0).fit(shop)
     assert ranker.coef_.tobytes() == plain.coef_.tobytes()
     assert ranker.to_model().feature_names == shop.feature_names
     np.testing.assert_array_equal(ranker.predict(frame), plain.predict(shop))
 
 
 def test_rank_gives_rows_best_first(shop):
-    ranker = SPDRanker(n_iter=500, random_state=0).fit(shop)
+    ranker = SPDRanker(n_steps=500, random_state=0).fit(shop)
     scores = ranker.predict(shop)
     for query, rows in ranker.rank(shop, k=3).items():
         mine = np.flatnonzero(shop.qid == query)
@@ -91,8 +91,8 @@ def test_rank_gives_rows_best_first(shop):
 
 def test_group_sizes_are_checked(shop):
     sizes = shop.queries.sizes
-    by_group = SPDRanker(n_iter=500, random_state=0).fit(shop.X, shop.y, group=sizes)
-    by_qid = SPDRanker(n_iter=500, random_state=0).fit(shop)
+    by_group = SPDRanker(n_steps=500, random_state=0).fit(shop.X, shop.y, group=sizes)
+    by_qid = SPDRanker(n_steps=500, random_state=0).fit(shop)
     assert by_group.coef_.tobytes() == by_qid.coef_.tobytes()
     with pytest.raises(ValueError, match="add up to"):
         SPDRanker().fit(shop.X, shop.y, group=sizes[:-1])

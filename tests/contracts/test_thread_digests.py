@@ -5,7 +5,7 @@ import pytest
 
 from rankine.rankers.registry import RANKERS, ranker_class
 
-SETTINGS = {"spd": {"n_iter": 200}}
+SETTINGS = {"spd": {"n_steps": 200}}
 
 
 @pytest.mark.estimators

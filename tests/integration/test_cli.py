@@ -34,7 +34,7 @@ def run(*arguments, stdin=None, code=0, cwd=None):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli")
-    log = shop_log(80, seed=2)
+    log = shop_log(80, random_state=2)
     from dataclasses import replace
 
     log = replace(log, columns={}, position=None, feature_names=None)
@@ -48,8 +48,8 @@ def files(tmp_path_factory):
 def model(files):
     out = files / "model.rankine"
     result = run(
-        "train", files / "train.txt", "--ranker", "spd", "--set", "n_iter=3000",
-        "--set", "lam=1e-3", "--valid", files / "test.txt", "--out", out, "--json",
+        "train", files / "train.txt", "--ranker", "spd", "--set", "n_steps=3000",
+        "--set", "l2=1e-3", "--valid", files / "test.txt", "--out", out, "--json",
     )  # fmt: skip
     report = json.loads(result.stdout)
     assert result.stdout.count("\n") == 1
@@ -76,7 +76,7 @@ def test_a_trained_model_names_its_data(files, model):
 def test_same_seed_writes_the_same_bytes(files, model, tmp_path):
     def trained(name, seed):
         out = tmp_path / name
-        run("train", files / "train.txt", "--set", "n_iter=500", "--seed", seed, "-o", out)
+        run("train", files / "train.txt", "--set", "n_steps=500", "--seed", seed, "-o", out)
         return rankine.LinearModel.load(out).to_dense()
 
     np.testing.assert_array_equal(trained("a", 4), trained("b", 4))
@@ -107,11 +107,11 @@ def test_trec_run_is_evaluated_like_the_model(files, model, tmp_path):
 
 def test_stdin_and_streaming(files, tmp_path):
     text = (files / "train.txt").read_text()
-    run("train", "-", "--set", "n_iter=500", "-o", tmp_path / "a", stdin=text)
-    run("train", files / "train.txt", "--set", "n_iter=500", "-o", tmp_path / "b")
+    run("train", "-", "--set", "n_steps=500", "-o", tmp_path / "a", stdin=text)
+    run("train", files / "train.txt", "--set", "n_steps=500", "-o", tmp_path / "b")
     one, two = (rankine.LinearModel.load(tmp_path / name) for name in "ab")
     np.testing.assert_array_equal(one.to_dense(), two.to_dense())
-    run("train", files / "train.txt", "--stream", "--set", "n_iter=500", "-o", tmp_path / "c")
+    run("train", files / "train.txt", "--stream", "--set", "n_steps=500", "-o", tmp_path / "c")
     assert rankine.LinearModel.load(tmp_path / "c").nnz > 0
 
 
@@ -120,12 +120,12 @@ def test_stdin_and_streaming(files, tmp_path):
     [
         (["train", "{none}", "--out", "x"], ["none.txt", "does not exist"]),
         (["train", "{bad}", "--out", "x"], ["bad.txt:2:", "[parse]"]),
-        (["train", "{train}", "--out", "x", "--set", "lamda=1"], ["lamda", "lam"]),
-        (["train", "{train}", "--out", "x", "--set", "lam"], ["name=value"]),
+        (["train", "{train}", "--out", "x", "--set", "lamda=1"], ["lamda", "l2"]),
+        (["train", "{train}", "--out", "x", "--set", "l2"], ["name=value"]),
         (["train", "{train}", "--out", "x", "--ranker", "tree"], ["tree", "spd"]),
         (["train", "{train}", "--out", "x", "--metric", "nope@3"], ["nope"]),
         (
-            ["train", "{train}", "--out", "/no/such/folder/x", "--set", "n_iter=10"],
+            ["train", "{train}", "--out", "/no/such/folder/x", "--set", "n_steps=10"],
             ["/no/such/folder"],
         ),
         (["predict", "{train}", "{train}"], ["model"]),
@@ -191,10 +191,10 @@ def test_a_raw_parquet_log_trains_and_its_model_scores_raw_rows(tmp_path):
 
 
 def test_demo_runs_and_beats_the_shop(tmp_path):
-    result = json.loads(run("demo", "--out", tmp_path / "d", "--queries", 200, "--json").stdout)
+    result = json.loads(run("demo", "--out", tmp_path / "d", "--n-queries", 200, "--json").stdout)
     for values in result["metrics"].values():
         assert values["model"] > values["as_shown"] > values["random"]
-    shown = run("demo", "--out", tmp_path / "d", "--queries", 200).stdout
+    shown = run("demo", "--out", tmp_path / "d", "--n-queries", 200).stdout
     assert "stands above" in shown
     assert "Try next" in shown
     assert (tmp_path / "d" / "model.rankine").exists()

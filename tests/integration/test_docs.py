@@ -53,7 +53,7 @@ def readers_folder(tmp_path_factory):
     from rankine.data.shop import shop_log
 
     folder = tmp_path_factory.mktemp("reader")
-    log = replace(shop_log(60, seed=4), columns={}, position=None)
+    log = replace(shop_log(60, random_state=4), columns={}, position=None)
     parts = {
         "train": range(40),
         "valid": range(40, 50),
@@ -71,12 +71,12 @@ def readers_folder(tmp_path_factory):
         shutil.copy(folder / f"train.{suffix}", folder / f"huge.{suffix}")
     for name in ("log", "tomorrow"):
         _write_raw_log(folder / f"{name}.parquet", log)
-    _write_raw_log(folder / "randomised.parquet", shop_log(150, seed=5))
+    _write_raw_log(folder / "randomised.parquet", shop_log(150, random_state=5))
     shutil.copy(folder / "train.txt.gz", folder / "log.txt.gz")
     (folder / "no-ids.txt").write_text("1 1:1\n0 1:2\n0 1:3\n1 1:5\n0 1:4\n", encoding="utf-8")
     (folder / "no-ids.txt.query").write_text("3\n2\n", encoding="utf-8")
     (folder / "features.txt").write_text("\n".join(log.feature_names), encoding="utf-8")
-    ranker = rankine.SPDRanker(n_iter=2000, random_state=0).fit(log)
+    ranker = rankine.SPDRanker(n_steps=2000, random_state=0).fit(log)
     for name in ("model", "old", "new", "a", "b"):
         ranker.to_model().save(folder / f"{name}.rankine")
     return folder, log, ranker

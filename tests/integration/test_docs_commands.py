@@ -10,7 +10,7 @@ import pytest
 from tools.docs.cli_reference import cli_reference, commands
 from typer.testing import CliRunner
 
-from rankine.cli.app import app
+from rankine.cli.main import app
 
 pytestmark = pytest.mark.docs
 ROOT = Path(__file__).resolve().parents[2]

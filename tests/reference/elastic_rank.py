@@ -45,7 +45,9 @@ def exchange_weight(name, ranks, levels, i, j, **options):
     )
 
 
-def list_gradient(name, scores, levels, ranks, *, loss="logistic", slack=1.0, weights=None, **opts):
+def list_gradient(
+    name, scores, levels, ranks, *, loss="logistic", margin=1.0, weights=None, **opts
+):
     """Loss of a list and its derivative by the scores."""
     n = len(scores)
     weights = np.ones(n) if weights is None else weights
@@ -59,7 +61,7 @@ def list_gradient(name, scores, levels, ranks, *, loss="logistic", slack=1.0, we
                 if loss == "logistic":
                     value, slope = np.logaddexp(0, -z), -np.exp(-np.logaddexp(0, z))
                 else:
-                    value, slope = max(0.0, slack - z), -float(z < slack)
+                    value, slope = max(0.0, margin - z), -float(z < margin)
                 total += share * value
                 slopes[i] += share * slope
                 slopes[j] -= share * slope
@@ -108,7 +110,9 @@ class Eager:
                 self.w = np.where(np.abs(self.w) <= self.theta, short, self.w)
 
 
-def slow_run(data, objective, eager, *, loss="logistic", target=False, slack=1.0, batch=1, lw=None):
+def slow_run(
+    data, objective, eager, *, loss="logistic", target=False, margin=1.0, batch=1, lw=None
+):
     """Rank by the scores themselves: the data has no ties after the first list."""
     name = objective.name
     cut = None if objective.metric is None else objective.metric.cutoff
@@ -133,7 +137,7 @@ def slow_run(data, objective, eager, *, loss="logistic", target=False, slack=1.0
                 level,
                 ranks,
                 loss=loss,
-                slack=slack,
+                margin=margin,
                 weights=None if data.weight is None else data.weight[rows],
                 **extra,
             )

@@ -30,11 +30,11 @@ def pair_weights(y, qid, sampling):
     return weights
 
 
-def objective(w, X, y, qid, lam, sampling, loss):
-    """lam/2 |w|^2 + weighted mean pair loss."""
+def objective(w, X, y, qid, l2, sampling, loss):
+    """l2/2 |w|^2 + weighted mean pair loss."""
     s = X @ w
     total = sum(p * loss(s[i] - s[j]) for (i, j), p in pair_weights(y, qid, sampling).items())
-    return 0.5 * lam * w @ w + total
+    return 0.5 * l2 * w @ w + total
 
 
 def hinge(z):

@@ -8,8 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from rankine.cli.app import app
-from rankine.cli.main import find_commands
+from rankine.cli.main import app, find_commands
 
 __all__ = ["cli_reference", "commands"]
 

@@ -56,13 +56,13 @@ class Picture:
 def spd(small: bool = False) -> Picture:
     """Distance to the optimum against steps."""
     log = shop_log(40 if small else 400)
-    lam = 1e-3
-    exact = rankine.RankSVM(lam=lam / 2, scale="standard", tol=1e-8).fit(log).solution_.objective
+    l2 = 1e-3
+    exact = rankine.RankSVM(l2=l2, scale="standard", tol=1e-8).fit(log).solution_.objective
     settings = {
-        "pegasos, averaged": {"learner": "pegasos", "average": True},
-        "pegasos, last step": {"learner": "pegasos", "average": False},
-        "passive-aggressive": {"learner": "passive-aggressive", "average": True},
-        "hybrid": {"learner": "hybrid", "average": True},
+        "pegasos, averaged": {"solver": "pegasos", "average": True},
+        "pegasos, last step": {"solver": "pegasos", "average": False},
+        "passive-aggressive": {"solver": "passive_aggressive", "average": True},
+        "hybrid": {"solver": "hybrid", "average": True},
     }
     steps = [10**k for k in range(2, 4 if small else 7)]
     curves = {}
@@ -70,7 +70,7 @@ def spd(small: bool = False) -> Picture:
         reached = []
         for n in steps:
             ranker = rankine.SPDRanker(
-                lam=lam, n_iter=n, record_at=[n], scale="standard", random_state=0, **chosen
+                l2=l2, n_steps=n, record_at=[n], scale="standard", random_state=0, **chosen
             )
             reached.append(ranker.fit(log).record_[-1]["objective"] / exact - 1)
         curves[name] = (steps, reached)
@@ -82,7 +82,7 @@ def ranksvm(small: bool = False) -> Picture:
     log = shop_log(40 if small else 400)
     curves = {}
     for loss, name in (("hinge", "hinge"), ("squared_hinge", "squared hinge")):
-        ranker = rankine.RankSVM(lam=1e-4, loss=loss, scale="standard", tol=1e-6).fit(log)
+        ranker = rankine.RankSVM(l2=2e-4, loss=loss, scale="standard", tol=1e-6).fit(log)
         curves[name] = _trace(ranker, "iteration", "gap")
     return Picture("iteration", "certified gap", curves)
 
@@ -92,7 +92,7 @@ def least_squares(small: bool = False) -> Picture:
     log = shop_log(40 if small else 400)
     curves = {}
     for solver, name in (("cg", "conjugate gradients"), ("egdm", "eGDM"), ("gdm", "momentum")):
-        ranker = rankine.LeastSquaresRanker(solver=solver, gamma=1e-4, tol=1e-8).fit(log)
+        ranker = rankine.LeastSquaresRanker(solver=solver, l2=2e-4, tol=1e-8).fit(log)
         x, y = _trace(ranker, "iteration", "residual")
         curves[name] = (x[:120], y[:120])
     return Picture("iteration", "relative residual", curves)
@@ -118,13 +118,13 @@ def elastic(small: bool = False) -> Picture:
     test = log.take_queries(np.arange(n_train, n_train + n_test))
     stops = [2**k for k in range(int(np.log2(n_train)) + 1)]
     curves = {}
-    for optimizer in ("rda", "fobos", "psgd", "tgd"):
-        ranker = rankine.ElasticRanker(optimizer=optimizer, scale="query", random_state=0)
+    for solver in ("rda", "fobos", "psgd", "tgd"):
+        ranker = rankine.ElasticRanker(solver=solver, scale="query", random_state=0)
         reached = []
         for start, stop in zip([0, *stops], stops, strict=False):
             ranker.partial_fit(log.take_queries(np.arange(start, stop)))
             reached.append(evaluate("ndcg@10", test.y, ranker.predict(test), test.qid))
-        curves[optimizer.upper()] = (stops, reached)
+        curves[solver.upper()] = (stops, reached)
     taste = test.X @ np.array(list(TRUE_WEIGHTS.values()))
     levels = {
         "the shoppers' own weights": float(evaluate("ndcg@10", test.y, taste, test.qid)),

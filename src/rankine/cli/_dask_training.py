@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankine.cli import _console
-from rankine.cli._progress import training_progress
+from rankine.cli._console import training_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rankine.cli._cluster_options import Cluster
+    from rankine.cli._options import Cluster
     from rankine.cli._training import Run
 
 __all__ = ["fit_parts"]
@@ -39,13 +39,13 @@ def fit_parts(
             client=client,
             partition_bytes=cluster.partition_mb * 2**20,
             timeout=cluster.timeout,
-            rounds=cluster.rounds,
             **kept,
             **options,
         )
         if run.valid is not None:
             held = rankine.load(run.valid, **{**options, "n_features": data.n_features})
-        _console.say(f"{data.n_partitions} partitions of {len(data.sources)} files")
+        parts, files = data.n_partitions, len(data.sources)
+        _console.say(f"{parts} partition{'s' * (parts > 1)} of {files} file{'s' * (files > 1)}")
         extra = {} if start is None else {"coef_init": start.to_dense()}
         with training_progress(f"training {type(estimator).__name__}") as callbacks:
             estimator.fit(data, eval_set=held, callbacks=callbacks, **extra)

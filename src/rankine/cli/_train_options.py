@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankine.cli._data_options import split_list
+from rankine.cli._options import split_list
 
 __all__ = ["Checkpoints", "LogColumns"]
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rankine.cli import _console
-from rankine.cli._output import require_folder
-from rankine.cli._progress import training_progress
+from rankine.cli._console import require_folder, training_progress
 from rankine.core.errors import LabelError, ParameterError
 
 if TYPE_CHECKING:
-    from rankine.cli._cluster_options import Cluster
+    from rankine.cli._options import Cluster
     from rankine.cli._train_options import LogColumns
     from rankine.model import LinearModel
 
@@ -26,7 +25,6 @@ class Run:
     valid: str | None
     warm_start: str | None
     stream: bool
-    passes: int
     checkpoints: dict[str, Any] = field(default_factory=dict)
 
     def start(self) -> LinearModel | None:
@@ -100,7 +98,6 @@ def train_log(
             paths,
             **log.options(),
             warm_start=run.start(),
-            passes=run.passes,
             callbacks=callbacks,
             **run.checkpoints,
             **reading,
@@ -133,7 +130,7 @@ def _fit_stream(
                 f"{type(estimator).__name__} has no {option} on streams",
                 fix=f"Leave out {option}, or use the elastic ranker",
             )
-    estimator.fit_stream(scan, passes=run.passes, callbacks=callbacks, **asked)
+    estimator.fit_stream(scan, callbacks=callbacks, **asked)
 
 
 def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
@@ -153,11 +150,9 @@ def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
 
 
 def _measure(metric: str, model: LinearModel, data: Any) -> float:
-    from rankine.metrics import evaluate
-    from rankine.rankers.apply import score_dataset
+    from rankine.metrics import evaluate_on
 
-    scores = score_dataset(model, data)
-    return float(evaluate(metric, data.y, scores, data.qid, columns=data.columns))
+    return evaluate_on(data, model=model, metric=metric)
 
 
 def summary_table(result: dict[str, Any]) -> Any:

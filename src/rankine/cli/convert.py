@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import Reading, split_list
-from rankine.cli._groups import spread
-from rankine.cli.app import app
+from rankine.cli._options import AsJson, Reading, split_list, spread
+from rankine.cli.main import app
 
 if TYPE_CHECKING:
     from rankine.data.convert import Converted
@@ -93,7 +92,7 @@ def convert(
     *,
     writing: Writing,
     reading: ConvertReading,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Convert files between LETOR text, Parquet, Arrow and npz, in bounded memory."""
     from rankine.core.errors import ParameterError

@@ -1,4 +1,8 @@
-"""The door of the command line: finds the commands, runs one, turns errors into one line."""
+"""The door of the command line: the application, its commands, and errors as one line.
+
+Commands attach themselves to ``app``. Their modules import only typer at the top and everything
+heavy inside the command, so that ``rankine --help`` stays fast.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +10,31 @@ import importlib
 import os
 import pkgutil
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli.app import app
 
-__all__ = ["run"]
+__all__ = ["app", "find_commands", "run"]
+
+app = typer.Typer(
+    name="rankine",
+    help="Large-scale linear learning to rank: train, evaluate, explain and serve linear rankers.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        from rankine._version import __version__
-
-        typer.echo(f"rankine {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="With --version: all that a bug report should hold.")
     ] = False,
     verbose: Annotated[
         bool, typer.Option("-v", "--verbose", help="Say more; show tracebacks of errors.")
@@ -36,6 +43,53 @@ def root(
 ) -> None:
     """Large-scale linear learning to rank."""
     _console.set_verbosity(1 if verbose else -1 if quiet else 0)
+    if json and not version:
+        raise typer.BadParameter("--json stands after the command, or beside --version")
+    if version:
+        from rankine._version import __version__
+
+        if json:
+            _console.print_json(about())
+        else:
+            typer.echo(f"rankine {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+def about() -> dict[str, Any]:
+    """Versions of everything rankine stands on, and the machine."""
+    import platform
+    import re
+    from importlib import metadata
+
+    import llvmlite.binding
+
+    from rankine._version import __version__
+    from rankine.kernels.compile import user_cache
+
+    packages: dict[str, str | None] = {}
+    for line in metadata.requires("rankine") or []:
+        found = re.match(r"[\w.-]+", line)
+        if found is None or found[0] == "rankine":
+            continue
+        try:
+            packages[found[0]] = metadata.version(found[0])
+        except metadata.PackageNotFoundError:
+            packages[found[0]] = None
+    return {
+        "rankine": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "cpu": llvmlite.binding.get_host_cpu_name(),
+        "threads": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "cache": str(user_cache()),
+        "packages": dict(sorted(packages.items())),
+    }
 
 
 def find_commands() -> list[str]:
@@ -45,7 +99,7 @@ def find_commands() -> list[str]:
     names = [
         module.name
         for module in pkgutil.iter_modules(rankine.cli.__path__)
-        if not module.name.startswith("_") and module.name not in {"app", "main"}
+        if not module.name.startswith("_") and module.name != "main"
     ]
     for name in names:
         importlib.import_module(f"rankine.cli.{name}")

@@ -7,20 +7,18 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._cluster_options import Cluster
-from rankine.cli._data_options import Reading
-from rankine.cli._groups import spread
+from rankine.cli._options import Cluster, Reading, spread
 from rankine.cli._train_options import Checkpoints, LogColumns
-from rankine.cli.app import app
+from rankine.cli.main import app
 
 _EPILOG = """
 [bold]Examples[/bold]
 
   rankine train train.txt --ranker spd --valid vali.txt --metric ndcg@10 --out model.rankine
 
-  rankine train 'logs/*.txt.gz' --stream --set learner=hybrid --set n_iter=1000000 --out m.rankine
+  rankine train 'logs/*.txt.gz' --stream --set solver=hybrid --set n_steps=1000000 --out m.rankine
 
-  rankine train - --ranker ranksvm --set lam=1e-4 --out m.rankine < train.txt
+  rankine train - --ranker ranksvm --set l2=1e-4 --out m.rankine < train.txt
 
   rankine train log.parquet --ranker elastic --query session_id --label 'clicked + 4*purchased' \\
       --categorical brand,category --numeric price --out m.rankine
@@ -55,7 +53,10 @@ def train(
     ] = None,
     warm_start: Annotated[str | None, typer.Option(help="Model to start from.")] = None,
     stream: Annotated[bool, typer.Option(help="Train without holding the data in memory.")] = False,
-    passes: Annotated[int, typer.Option(help="Passes over a stream.")] = 1,
+    n_passes: Annotated[
+        int | None,
+        typer.Option(help="Passes over a stream, over partitions or (elastic) the lists."),
+    ] = None,
     *,
     kept: Checkpoints,
     cluster: Cluster,
@@ -64,7 +65,7 @@ def train(
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
-    from rankine.cli._settings import make_ranker, parse_settings
+    from rankine.cli._options import make_ranker, parse_settings
     from rankine.cli._training import Run, summary_table, train_files, train_log
 
     settings = {
@@ -72,12 +73,13 @@ def train(
         "scale": scale or ("query" if log.named else "none"),
         "random_state": seed,
         **({"early_stopping": early_stopping} if early_stopping is not None else {}),
+        **({"n_passes": n_passes} if n_passes is not None else {}),
         **parse_settings(set_ or []),
     }
     estimator = make_ranker(ranker, settings)
     options = reading.options()
     cluster.check(raw_log=log.named, stream=stream)
-    run = Run(out, valid, warm_start, stream or kept.asked, passes, kept.options())
+    run = Run(out, valid, warm_start, stream or kept.asked, kept.options())
     if log.named:
         result = train_log(estimator, data, options, run, log)
     else:

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 #: Largest hashed space, as a power of two.
-MAX_HASH_BITS = 24
+MAX_HASH_BITS = 26
 #: Most cuts of a column: its cells, with the one for missing values, are numbered by one byte.
 MAX_CUTS = 254
 

@@ -59,13 +59,13 @@ _THINGS = (
 )
 
 
-def shop_log(n_queries: int = 600, *, seed: int = 7, list_length: int = 24) -> Dataset:
+def shop_log(n_queries: int = 600, *, random_state: int = 7, list_length: int = 24) -> Dataset:
     """Impression lists with labels 0 (seen or not), 1 (clicked), 2 (bought).
 
     ``columns["query_text"]`` holds the words of each row's query, ``position`` where the product
     was shown, ``docid`` its name.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     sizes = rng.integers(list_length // 2, list_length + list_length // 2 + 1, n_queries)
     qid = np.repeat(np.arange(1, n_queries + 1), sizes)
     n = len(qid)

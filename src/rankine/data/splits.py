@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.dataset import Dataset
 from rankine.data.scan_parts import ScanPart, by_hash, by_order
-from rankine.kernels.random import permutation, resolve_seed, stream_seed
+from rankine.kernels.random import SPLIT, permutation, resolve_seed, stream_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rankine.data.scan import Scan
 
 __all__ = ["query_folds", "split_in_order", "split_queries"]
-
-_SPLIT_STREAM = 0x53504C49
 
 
 def split_queries(
@@ -54,7 +52,7 @@ def split_queries(
     (2, 1)
     """
     shares = _shares(proportions)
-    seed = stream_seed(resolve_seed(random_state), _SPLIT_STREAM)
+    seed = stream_seed(resolve_seed(random_state), SPLIT)
     if not isinstance(data, Dataset):
         return tuple(ScanPart(data, by_hash(shares, part, seed)) for part in range(len(shares) - 1))
     order = permutation(seed, data.n_queries)
@@ -73,7 +71,7 @@ def query_folds(
             f"n_folds={n_folds} for {data.n_queries} queries",
             fix="Choose at least 2 and at most the number of queries",
         )
-    seed = stream_seed(resolve_seed(random_state), _SPLIT_STREAM)
+    seed = stream_seed(resolve_seed(random_state), SPLIT)
     order = permutation(seed, data.n_queries)
     for fold in range(n_folds):
         held = np.zeros(data.n_queries, dtype=np.bool_)

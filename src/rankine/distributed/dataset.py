@@ -46,8 +46,6 @@ class PartitionedDataset:
         Files.
     runner
         Who asks the partitions.
-    rounds
-        Rounds of the rankers that average parameters.
     checkpoint, resume
         Folder of answers, and whether to go on from it.
     """
@@ -57,7 +55,6 @@ class PartitionedDataset:
     feature_names: tuple[str, ...] | None
     sources: tuple[str, ...]
     runner: Any = field(repr=False)
-    rounds: int = 10
     checkpoint: str | Path | None = None
     resume: bool = False
 
@@ -97,7 +94,6 @@ def scan(
     client: Any = None,
     partition_bytes: int = PARTITION_BYTES,
     timeout: float = 600.0,
-    rounds: int = 10,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     **options: Unpack[ReadKeywords],
@@ -120,8 +116,6 @@ def scan(
         About the memory of a partition. A worker needs several times as much.
     timeout
         Seconds without any finished task after which training ends with a ClusterError.
-    rounds
-        Rounds of ``SPDRanker`` and ``ElasticRanker``, which average parameters after each.
     checkpoint, resume
         Folder that records training; ``resume`` goes on from it, with the same bits.
     **options
@@ -134,13 +128,11 @@ def scan(
     >>> folder = tempfile.mkdtemp()
     >>> data.save(folder + "/a.parquet")
     >>> parts = rankine.distributed.scan(folder + "/*.parquet")
-    >>> rankine.RankSVM(lam=0.1).fit(parts).coef_.round(2).tolist()
+    >>> rankine.RankSVM(l2=0.2).fit(parts).coef_.round(2).tolist()
     [0.5, -0.5, -0.5, 0.5]
     """
-    if partition_bytes < 1 or timeout <= 0 or rounds < 1:
-        raise ParameterError(
-            "partition_bytes, timeout and rounds must be positive", fix="Leave them out"
-        )
+    if partition_bytes < 1 or timeout <= 0:
+        raise ParameterError("partition_bytes and timeout must be positive", fix="Leave them out")
     chosen = ReadOptions.make(**{"progress": False, **options})
     _refuse_side_data(chosen)
     names = read_names(chosen.feature_names)
@@ -160,9 +152,7 @@ def scan(
             Piece(len(pieces) + k, file, rows, state, nbytes, chosen, found)
             for k, (rows, nbytes) in enumerate(zip(cut.ranges, cut.nbytes, strict=True))
         ]
-    return PartitionedDataset(
-        tuple(pieces), width, found, tuple(files), runner, int(rounds), checkpoint, resume
-    )
+    return PartitionedDataset(tuple(pieces), width, found, tuple(files), runner, checkpoint, resume)
 
 
 def _cut(file: str, options: ReadOptions, partition_bytes: int) -> FileCuts:

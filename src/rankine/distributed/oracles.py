@@ -29,10 +29,11 @@ class TeamOracle(SummedOracle):
     Lists of parts have one entry: weights for scores and curvatures, a gradient for slopes.
     """
 
-    def __init__(self, team: Team, n_features: int) -> None:
+    def __init__(self, team: Team, n_features: int, at_zero: float = 1.0) -> None:
         self.team = team
         self.partitions = []
         self.n_features = n_features
+        self.at_zero = at_zero
 
     def scores(self, w: NDArray[np.float64]) -> Parts:
         """The weights themselves."""

@@ -1,32 +1,49 @@
 """One decorator for every compiled function, and the cache that survives the process.
 
-A file's cache folder is named by a digest of the sources that its compiled code may come from: its
-own, those of the compiled files it imports, and every file that answers a question (``dispatch``).
-Numba by itself notices a change in the file of a cached function, not in the functions it calls.
-``RANKINE_CACHE_DIR`` moves it; a folder that is filled but read-only (a container image after
-``rankine warmup``) is copied to a private temporary folder, since Numba refuses folders it cannot
-write to.
+A compiled function is kept under a key of our own: a digest of the sources it may come from (its
+own file, the compiled files that file imports, every file that answers a question), the versions of
+Numba and Python, and the CPU. Numba by itself notices a change in the file of a cached function,
+not in the functions it calls, and misses its own files when a path or a CPU's name differ.
+
+Kernels are looked up in the folder ``_kernels`` beside this package, where a platform wheel brings
+them, then in ``RANKINE_CACHE_DIR`` or the user's cache; what is missing is compiled and written to
+the latter. A folder that ``rankine warmup --into`` has filled holds ``baseline.json``: its kernels
+were compiled for a baseline of CPUs instead of this machine's, so the process compiles for that
+baseline too, and computes the same bits as every other machine that uses the folder.
 """
 
 from __future__ import annotations
 
-import atexit
+import gc
 import hashlib
+import json
 import os
+import pickle
+import platform
 import re
-import shutil
 import sys
-import tempfile
+import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+import llvmlite.binding
 import numba
+from numba.core import caching, event, serialize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["REDUCE", "cache_folder", "compiled_from", "jit", "source_digest", "user_cache"]
+__all__ = [
+    "CLOCK",
+    "REDUCE",
+    "compiled_from",
+    "jit",
+    "note_answer",
+    "source_digest",
+    "user_cache",
+    "write_baseline",
+]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -64,10 +81,11 @@ def _package_files() -> tuple[Path, ...]:
 
 
 def source_digest(files: Iterable[Path] | None = None) -> str:
-    """Digest of source files of the package in a fixed order; None takes all of them."""
+    """Digest of source files in a fixed order; None takes all files of the package."""
     digest = hashlib.sha256()
     for path in sorted(_package_files() if files is None else files):
-        digest.update(path.relative_to(_ROOT).as_posix().encode())
+        inside = path.is_relative_to(_ROOT)
+        digest.update((path.relative_to(_ROOT) if inside else path).as_posix().encode())
         digest.update(_text(path).encode())
     return digest.hexdigest()[:16]
 
@@ -100,22 +118,171 @@ def compiled_from(path: Path) -> frozenset[Path]:
     return frozenset(found)
 
 
-@cache
-def cache_folder(path: Path | None = None) -> str:
-    """The folder of the compiled code of a file (None: of all); empty when nothing can be kept."""
-    kernels = f"kernels-{source_digest(compiled_from(path) if path else None)}"
-    folder = user_cache() / kernels
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return str(folder)
-    except OSError:
-        pass
-    private = tempfile.mkdtemp(prefix="rankine-kernels-")
-    atexit.register(shutil.rmtree, private, ignore_errors=True)
-    if folder.is_dir():
-        shutil.copytree(folder, private, dirs_exist_ok=True)
-    return private
+#: Files outside the package that answer questions: kernels that ask them depend on these.
+_OUTSIDE: set[Path] = set()
+
+
+def note_answer(function: Callable[..., Any]) -> None:
+    """Remember where an answer was written."""
+    source = Path(function.__code__.co_filename)
+    if not source.is_relative_to(_ROOT) and source.is_file():
+        _OUTSIDE.add(source)
+
+
+class _Locator(caching._CacheLocator):  # noqa: SLF001 - Numba has no public way to name a cache
+    """Where the kernels of a file are kept: by content, wherever the file lies."""
+
+    def __init__(self, function: Any, file: str) -> None:
+        source = Path(file).resolve()
+        self._py_file = file
+        self._line = function.__code__.co_firstlineno
+        self._digest = source_digest(compiled_from(source)) if source.is_file() else ""
+        self.name = f"{source.stem}-{self._digest}"
+
+    def get_cache_path(self) -> str:
+        return str(user_cache() / "kernels" / self.name)
+
+    def get_source_stamp(self) -> str:
+        return self._digest
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _Locator | None:
+        return cls(py_func, py_file) if Path(py_file).is_file() else None
+
+
+class _Kept(caching.CompileResultCacheImpl):
+    _locator_classes = (_Locator,)
+
+
+class _KernelCache(caching.FunctionCache):
+    """One file for each signature of a function, named by everything it depends on.
+
+    Without an index that several processes would have to share, as Numba's own has.
+    """
+
+    _impl_class = _Kept
+
+    def _file(self, sig: Any, codegen: Any) -> Path:
+        outside = source_digest(_OUTSIDE) if _OUTSIDE else ""
+        key = repr((numba.__version__, outside, *self._index_key(sig, codegen)))
+        name = f"{self._impl.filename_base}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc"
+        return Path(self._impl.locator.name) / name
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        file = self._file(sig, target_context.codegen())
+        for folder in (_BROUGHT, user_cache()):
+            try:
+                kept = pickle.loads((folder / "kernels" / file).read_bytes())  # noqa: S301 - as Numba
+            except (OSError, EOFError, pickle.UnpicklingError):
+                continue
+            return self._impl.rebuild(target_context, kept)
+        return None
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        if not self._enabled or not self._impl.check_cachable(data):
+            return
+        file = user_cache() / "kernels" / self._file(sig, data.codegen)
+        fresh = file.with_suffix(f".{os.getpid()}")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            fresh.write_bytes(serialize.dumps(self._impl.reduce(data)))
+            fresh.replace(file)
+        except OSError:
+            self.disable()  # a read-only or full folder: compiled code stays in memory
+
+
+#: Kernels that were installed with the package.
+_BROUGHT = _ROOT / "_kernels"
+_BASELINE_FILE = "baseline.json"
+#: Machine -> the oldest CPU that shared kernels run on, and what it must have (LLVM's names).
+_BASELINES = {"x86_64": ("x86-64-v3", ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"))}
+
+
+def _baseline() -> dict[str, str] | None:
+    """What kernels of a shared folder must have been made for; None where nothing is shared."""
+    if platform.machine() not in _BASELINES:
+        return None
+    cpu, needed = _BASELINES[platform.machine()]
+    features = llvmlite.binding.get_host_cpu_features()
+    if not all(features.get(name) for name in needed):
+        return None
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    made_for = {"cpu": cpu, "python": python, "numba": numba.__version__}
+    return {**made_for, "llvmlite": llvmlite.__version__, "system": sys.platform}
+
+
+def write_baseline(folder: Path) -> None:
+    """Mark a folder as one whose kernels are shared between machines, before it is filled."""
+    from rankine.core.errors import ParameterError
+
+    made_for = _baseline()
+    if made_for is None:
+        known = ", ".join(cpu for cpu, _ in _BASELINES.values())
+        raise ParameterError(
+            f"kernels can be shared between machines of the kind {known}, and this is another",
+            fix="Run rankine warmup without --into on each machine",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _BASELINE_FILE).write_text(json.dumps(made_for) + "\n", encoding="utf-8")
+
+
+def _compile_for_baseline() -> None:
+    """Compile for the baseline when one of the folders is made for it, else for this CPU."""
+    if numba.config.CPU_NAME is not None:
+        return
+    for folder in (_BROUGHT, user_cache()):
+        try:
+            made_for = json.loads((folder / _BASELINE_FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if made_for == _baseline():
+            numba.config.CPU_NAME, numba.config.CPU_FEATURES = made_for["cpu"], ""
+            return
+
+
+_compile_for_baseline()
+
+
+class CompileClock(event.Listener):
+    """How long this process has compiled; ``begin`` is called when it starts to."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.begin: Callable[[], None] | None = None
+        self.end: Callable[[], None] | None = None
+        self._depth = 0
+        self._since = 0.0
+        self._collecting = False
+
+    def on_start(self, event: Any) -> None:  # noqa: ARG002
+        """Count, tell, and keep the collector from walking Numba's millions of objects."""
+        self._depth += 1
+        if self._depth > 1:
+            return
+        self._since = time.perf_counter()
+        self._collecting = gc.isenabled()
+        gc.disable()
+        if self.begin is not None:
+            self.begin()
+
+    def on_end(self, event: Any) -> None:  # noqa: ARG002
+        """Add what has passed."""
+        self._depth -= 1
+        if self._depth:
+            return
+        self.seconds += time.perf_counter() - self._since
+        if self._collecting:
+            gc.enable()
+        if self.end is not None:
+            self.end()
+
+
+#: Seconds this process has spent on compiling.
+CLOCK = CompileClock()
+event.register("numba:compile", CLOCK)
 
 
 @overload
@@ -140,20 +307,15 @@ def jit(
 
 
 def jit_with(function: F, *, fastmath: frozenset[str] | bool, inline: bool) -> F:
-    """Decorate one function, pointing Numba at our cache only while it looks for one."""
+    """Decorate one function and give it our cache."""
     if numba.config.DISABLE_JIT:
         return function
-    before = numba.config.CACHE_DIR
-    source = Path(function.__code__.co_filename).resolve()
-    numba.config.CACHE_DIR = cache_folder(source if source.is_relative_to(_ROOT) else None)
-    try:
-        compiled = numba.njit(
-            cache=True,
-            nogil=True,
-            error_model="numpy",
-            fastmath=set(fastmath) if isinstance(fastmath, frozenset) else fastmath,
-            inline="always" if inline else "never",
-        )(function)
-    finally:
-        numba.config.CACHE_DIR = before
+    compiled = numba.njit(
+        nogil=True,
+        error_model="numpy",
+        fastmath=set(fastmath) if isinstance(fastmath, frozenset) else fastmath,
+        inline="always" if inline else "never",
+    )(function)
+    if Path(function.__code__.co_filename).is_file():
+        compiled._cache = _KernelCache(function)  # noqa: SLF001 - what enable_caching() does
     return cast("F", compiled)

@@ -24,6 +24,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 from numba.extending import overload
 
+from rankine.kernels.compile import note_answer
+
 __all__ = ["Question", "inlined_question", "question"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -74,6 +76,7 @@ def _make(stub: Callable[..., Any], inline: str) -> Question:
     def answer(spec_type: type) -> Callable[[F], F]:
         def register(function: F) -> F:
             answers[spec_type] = function
+            note_answer(function)
             return function
 
         return register

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankine.core.errors import EmptyDataError, NoPairsError, SchemaError
-from rankine.data.dataset import check_finite, check_labels, check_weight
+from rankine.core.errors import EmptyDataError, NoPairsError, ParameterError, SchemaError
+from rankine.data.dataset import check_finite, check_labels, check_weight, row_scores
 from rankine.data.query_index import QueryIndex
 from rankine.metrics.metric import Metric
 from rankine.metrics.parse import parse_metric
 from rankine.metrics.query_values import query_values
+from rankine.transforms.apply import score_dataset
+
+if TYPE_CHECKING:
+    from rankine.data.dataset import Dataset
 
 __all__ = [
     "count_without_value",
+    "data_columns",
     "evaluate",
+    "evaluate_on",
     "mean_value",
     "query_weights",
     "random_expectation",
@@ -91,6 +97,91 @@ def evaluate(
         return values.value
     weight = query_weights(queries, sample_weight, query_weight)
     return mean_value(chosen, values.value, values.mass, weight)
+
+
+@overload
+def evaluate_on(
+    data: Dataset,
+    *,
+    metric: str | Metric,
+    coef: NDArray[np.float64] | None = None,
+    scores: ArrayLike | None = None,
+    model: Any = None,
+    per_query: Literal[False] = False,
+    sample_weight: ArrayLike | None = None,
+    query_weight: Any = None,
+) -> float: ...
+@overload
+def evaluate_on(
+    data: Dataset,
+    *,
+    metric: str | Metric,
+    coef: NDArray[np.float64] | None = None,
+    scores: ArrayLike | None = None,
+    model: Any = None,
+    per_query: bool,
+    sample_weight: ArrayLike | None = None,
+    query_weight: Any = None,
+) -> Any: ...
+def evaluate_on(
+    data: Dataset,
+    *,
+    metric: str | Metric,
+    coef: NDArray[np.float64] | None = None,
+    scores: ArrayLike | None = None,
+    model: Any = None,
+    per_query: bool = False,
+    sample_weight: ArrayLike | None = None,
+    query_weight: Any = None,
+) -> Any:
+    """Score a dataset and evaluate: ``evaluate`` with the labels, queries and columns of the data.
+
+    Parameters
+    ----------
+    data
+        Labelled rows; a metric finds its columns and the document ids there.
+    metric, per_query, sample_weight, query_weight
+        As in ``evaluate``; weights of the data itself are not used.
+    coef
+        Weights, one per column of ``data.X`` as it stands.
+    scores
+        Scores in row order.
+    model
+        A ``LinearModel`` or a fitted ranker, with the scaling it carries.
+
+    Exactly one of ``coef``, ``scores`` and ``model`` says what is evaluated.
+
+    Examples
+    --------
+    >>> from rankine.data import Dataset
+    >>> data = Dataset.from_arrays([[3.0], [2.0], [1.0]], [0, 1, 2])
+    >>> evaluate_on(data, metric="letor3:ndcg@2", coef=[1.0])
+    0.25
+    """
+    if (coef is not None) + (scores is not None) + (model is not None) != 1:
+        raise ParameterError(
+            "evaluate_on takes exactly one of coef, scores and model", fix="Pass one of them"
+        )
+    judged: Any = scores
+    if coef is not None:
+        judged = row_scores(data.X, coef)
+    elif model is not None:  # a fitted ranker predicts by itself
+        judged = model.predict(data) if hasattr(model, "predict") else score_dataset(model, data)
+    return evaluate(
+        metric,
+        data.y,
+        judged,
+        data.queries,
+        per_query=per_query,
+        sample_weight=sample_weight,
+        query_weight=query_weight,
+        columns=data_columns(data),
+    )
+
+
+def data_columns(data: Dataset) -> Mapping[str, Any]:
+    """Columns of a dataset as metrics look them up: the named ones and, for ties, ``docid``."""
+    return dict(data.columns) if data.docid is None else {**data.columns, "docid": data.docid}
 
 
 @overload

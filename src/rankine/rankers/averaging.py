@@ -1,11 +1,11 @@
 """Stochastic rankers on partitions: a pass over each, then the mean of their weights.
 
-This is another algorithm than a pass over all the data. In round r every partition i starts from
+This is another algorithm than a pass over all the data. In pass r every partition i starts from
 the same weights w, learns from its own rows alone, and
 
     w  <-  sum_i (examples of i / all examples)  w_i
 
-The result depends on the partitions, on the number of rounds and on the seed, and on nothing else.
+The result depends on the partitions, on the number of passes and on the seed, and on nothing else.
 (McDonald, Hall and Mann 2010, iterative parameter mixing; Zinkevich et al. 2010.)
 """
 
@@ -57,8 +57,8 @@ class PassRecipe(NamedTuple):
         Name of the ranker.
     parameters
         Its parameters.
-    rounds
-        Rounds in all.
+    n_passes
+        Passes in all.
     seed
         Root of the streams of all partitions.
     total
@@ -69,7 +69,7 @@ class PassRecipe(NamedTuple):
 
     system: str
     parameters: dict[str, Any]
-    rounds: int
+    n_passes: int
     seed: int
     total: float
     scaling: Scaling
@@ -94,17 +94,17 @@ class _SPDPart:
         ranker: Any = ranker_class("spd")(**recipe.parameters)
         self.rows, self.n_features, self.seed = data.rows, data.n_features, seed
         self.share = pair_shares(data, ranker.sampling, ranker.ties) / recipe.total
-        self.steps = int(ranker.n_iter * self.share)
-        self.rounds = recipe.rounds
+        self.steps = int(ranker.n_steps * self.share)
+        self.n_passes = recipe.n_passes
         if self.steps:
-            ranker.n_iter = self.steps
+            ranker.n_steps = self.steps
             self.ranker = ranker
             self.sampler = make_sampler(ranker, data, np.ones(data.n_queries))
 
     def learn(self, w: NDArray[np.float64], number: int, warm: bool) -> Answer:
         """Shares of the last iterate and of the mean of the counted ones."""
-        first = self.steps * number // self.rounds
-        last = self.steps * (number + 1) // self.rounds
+        first = self.steps * number // self.n_passes
+        last = self.steps * (number + 1) // self.n_passes
         if first == last:
             return Answer((self.share * w, self.share * w))
         vector = new_vector(w)

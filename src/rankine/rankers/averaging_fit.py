@@ -1,4 +1,4 @@
-"""``SPDRanker`` and ``ElasticRanker`` on partitions: rounds of passes and means."""
+"""``SPDRanker`` and ``ElasticRanker`` on partitions: passes and means."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.distributed.measure import RawRecipe
 from rankine.rankers.averaging import PassRecipe, pair_shares
+from rankine.rankers.checks import count_passes
 from rankine.rankers.spd_parts import check_spd
 from rankine.solvers.base import Solution, require_finite
 from rankine.solvers.progressive import Progressive
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["solve_elastic_parts", "solve_spd_parts"]
 
+#: Passes where none are asked for: the mean of weights that saw a part of the data each needs more
+#: than one to come near a pass over all of it.
+PASSES = 10
+
 
 def solve_spd_parts(ranker: SPDRanker, job: PartsJob) -> Solution:
-    """``n_iter`` steps in all, a partition's share of them by its examples."""
+    """``n_steps`` steps in all, a partition's share of them by its examples."""
     check_spd(ranker)
     if ranker.record_at:
         raise ParameterError("record_at needs the rows in memory", fix="Leave it out")
@@ -32,37 +37,39 @@ def solve_spd_parts(ranker: SPDRanker, job: PartsJob) -> Solution:
     total = float(sum(found))
     if total <= 0:
         raise NoPairsError("no query holds two different labels", fix="Check the labels")
-    team = _team(ranker, job, total)
+    n_passes = count_passes(ranker.n_passes, PASSES)
+    team = _team(ranker, job, n_passes, total)
     warm = job.coef_init is not None
     w = np.zeros(job.n_features) if job.coef_init is None else job.coef_init
-    rounds = job.data.rounds
     mean, counted, reason = np.zeros(job.n_features), 0.0, "max_iter"
     done = 0
-    for number in range(rounds):
+    for number in range(n_passes):
         w, averaged = team.total("learn", w, number, warm)
-        # The part of this round that lies in the second half of the run.
-        part = min(1.0, max(0.0, number + 1 - rounds / 2)) if ranker.average else 0.0
+        # The part of this pass that lies in the second half of the run.
+        part = min(1.0, max(0.0, number + 1 - n_passes / 2)) if ranker.average else 0.0
         mean, counted = mean + part * averaged, counted + part
         current = mean / counted if counted else w
         require_finite(current, number, "stochastic pairwise descent")
-        done = int(ranker.n_iter) * (number + 1) // rounds
-        if report(job.callbacks, "rounds", number + 1, rounds, {}, current) and number + 1 < rounds:
+        done = int(ranker.n_steps) * (number + 1) // n_passes
+        stop = report(job.callbacks, "passes", number + 1, n_passes, {}, current)
+        if stop and number + 1 < n_passes:
             reason = "callback"
             break
     ranker.record_ = []
-    return Solution(current, float("nan"), {"rounds": float(number + 1)}, done, (), reason)
+    return Solution(current, float("nan"), {"passes": float(number + 1)}, done, (), reason)
 
 
 def solve_elastic_parts(ranker: ElasticRanker, job: PartsJob) -> Solution:
-    """A pass over every partition a round, lists in a new seeded order each time."""
-    team = _team(ranker, job, float(job.measured.queries))
+    """Passes over every partition, lists in a new seeded order each time."""
+    n_passes = count_passes(ranker.n_passes, PASSES)
+    team = _team(ranker, job, n_passes, float(job.measured.queries))
     warm = job.coef_init is not None
     w = np.zeros(job.n_features) if job.coef_init is None else job.coef_init
     ranker._new_learner(job.n_features, job.seed, job.coef_init)  # refuses bad parameters here
     progressive, tally, unfit = Progressive(ranker.metric), np.zeros(2), 0.0
     trace: list[dict[str, float]] = []
-    rounds, reason = job.data.rounds, "passes"
-    for number in range(rounds):
+    reason = "passes"
+    for number in range(n_passes):
         w, sums, losses, strange = team.total("learn", w, number, warm)
         require_finite(w, number, "one-pass learning")
         progressive.sums += sums
@@ -70,19 +77,20 @@ def solve_elastic_parts(ranker: ElasticRanker, job: PartsJob) -> Solution:
         values = {"progressive_loss": float(tally[0] / tally[1]) if tally[1] else float("nan")}
         if not unfit:
             values[progressive.name] = progressive.value
-        trace.append({"round": number + 1, **values})
-        if report(job.callbacks, "rounds", number + 1, rounds, values, w) and number + 1 < rounds:
+        trace.append({"pass": number + 1, **values})
+        stop = report(job.callbacks, "passes", number + 1, n_passes, values, w)
+        if stop and number + 1 < n_passes:
             reason = "callback"
             break
     ranker.progressive_ = float("nan") if unfit else progressive.value
     steps = (number + 1) * -(-job.measured.queries // int(ranker.batch_lists))
-    kept = w if ranker.n_nonzero is None else _largest(w, int(ranker.n_nonzero))
-    return Solution(kept, float("nan"), {**values, "rounds": number + 1.0}, steps, trace, reason)
+    kept = w if ranker.max_nonzero is None else _largest(w, int(ranker.max_nonzero))
+    return Solution(kept, float("nan"), {**values, "passes": number + 1.0}, steps, trace, reason)
 
 
-def _team(ranker: Any, job: PartsJob, total: float) -> Team:
+def _team(ranker: Any, job: PartsJob, n_passes: int, total: float) -> Team:
     parameters = {**ranker.get_params(deep=False), "random_state": None, "warm_start": False}
-    recipe = PassRecipe(ranker._system, parameters, job.data.rounds, job.seed, total, job.scaling)
+    recipe = PassRecipe(ranker._system, parameters, n_passes, job.seed, total, job.scaling)
     return job.team(recipe)
 
 

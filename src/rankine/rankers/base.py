@@ -262,8 +262,7 @@ class BaseRanker(ShownAsHtml, BaseEstimator, ABC):
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Mean of ``metric`` over queries; a query weighs the mean weight of its rows."""
-        from rankine.metrics import evaluate
-        from rankine.metrics.data_columns import data_columns
+        from rankine.metrics import data_columns, evaluate
 
         columns = None
         if isinstance(X, Dataset):

@@ -11,7 +11,7 @@ import numpy as np
 
 from rankine.core.errors import ParameterError
 
-__all__ = ["check_choice", "check_count", "check_positive", "check_strengths"]
+__all__ = ["check_choice", "check_count", "check_positive", "check_strengths", "count_passes"]
 
 
 def check_positive(name: str, value: Any) -> float:
@@ -31,6 +31,11 @@ def check_count(name: str, value: Any) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < 1:
         raise ParameterError(f"{name}={value!r} is not a positive integer", fix=f"Pass {name} >= 1")
     return int(value)
+
+
+def count_passes(n_passes: Any, otherwise: int = 1) -> int:
+    """Passes over the data; ``otherwise`` where None leaves it open."""
+    return otherwise if n_passes is None else check_count("n_passes", n_passes)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DominationRanker"]
 
+SOLVERS = ("cd",)
 CURVATURES = ("newton", "paper")
 ORDERS = ("cyclic", "random")
 #: Default l1 as a share of the smallest l1 that gives w = 0.
@@ -59,6 +60,8 @@ class DominationRanker(BaseRanker):
         Strength of the l1 penalty; None takes 1 % of the smallest l1 that gives w = 0.
     l2
         Strength of the squared penalty.
+    solver
+        ``"cd"``: coordinate descent with a working set.
     normalization
         "sum" (the paper's): v_q is the query's weight. "query": divided by the query's dominating
         weight (the sum of a over rows that have someone below them), so that every query counts
@@ -81,7 +84,7 @@ class DominationRanker(BaseRanker):
         Most sweeps over the working set.
     order
         "cyclic" or "random" visits of the working set.
-    n_nonzero
+    max_nonzero
         Walk down the l1 path (``l1`` is then ignored) and keep the best model with at most this
         many non-zero weights: best by ``metric`` when an ``eval_set`` is given, else by loss.
     metric, scale, early_stopping, warm_start, random_state, n_threads
@@ -133,6 +136,7 @@ class DominationRanker(BaseRanker):
         l1: float | None = None,
         l2: float = 0.0,
         *,
+        solver: str = "cd",
         normalization: str = "sum",
         margin: Any = None,
         margin_scale: float = 1.0,
@@ -141,7 +145,7 @@ class DominationRanker(BaseRanker):
         tol: float = 1e-4,
         max_iter: int = 1000,
         order: str = "cyclic",
-        n_nonzero: int | None = None,
+        max_nonzero: int | None = None,
         metric: str = "ndcg@10",
         scale: str = "none",
         early_stopping: int | None = None,
@@ -151,6 +155,7 @@ class DominationRanker(BaseRanker):
     ) -> None:
         self.l1 = l1
         self.l2 = l2
+        self.solver = solver
         self.normalization = normalization
         self.margin = margin
         self.margin_scale = margin_scale
@@ -159,7 +164,7 @@ class DominationRanker(BaseRanker):
         self.tol = tol
         self.max_iter = max_iter
         self.order = order
-        self.n_nonzero = n_nonzero
+        self.max_nonzero = max_nonzero
         self.metric = metric
         self.scale = scale
         self.early_stopping = early_stopping
@@ -173,7 +178,7 @@ class DominationRanker(BaseRanker):
         slopes = descent.gradient(self.n_threads)
         self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
         self.l1_ = self.resolve_l1(self.l1_max_, self.l1)
-        if self.n_nonzero is not None:
+        if self.max_nonzero is not None:
             return self._best_within(job, descent)
         start = job.coef_init
         if start is not None:
@@ -193,10 +198,10 @@ class DominationRanker(BaseRanker):
         return solve_parts(self, job)
 
     def _best_within(self, job: Job, descent: CoordinateDescent) -> Solution:
-        """The best model with at most ``n_nonzero`` features; w = 0 when no other is so small."""
+        """The best model with at most ``max_nonzero`` features; w = 0 when no other is so small."""
         from rankine.rankers.domination_path import best_within
 
-        limit = int(self.n_nonzero or 0)
+        limit = int(self.max_nonzero or 0)
         point = best_within(self, job, descent, self.l1_max_, limit) if self.l1_max_ > 0 else None
         if point is None:
             restart(descent, np.zeros(len(descent.w)))
@@ -291,11 +296,12 @@ class DominationRanker(BaseRanker):
             value = getattr(self, name)
             if value is not None and value != 0:
                 check_positive(name, value)
+        check_choice("solver", self.solver, SOLVERS)
         check_choice("curvature", self.curvature, CURVATURES)
         check_choice("order", self.order, ORDERS)
         check_count("max_iter", self.max_iter)
-        if self.n_nonzero is not None:
-            check_count("n_nonzero", self.n_nonzero)
+        if self.max_nonzero is not None:
+            check_count("max_nonzero", self.max_nonzero)
         return Settings(
             float(self.tol),
             int(self.max_iter),

@@ -144,9 +144,9 @@ def solve_parts(ranker: DominationRanker, job: PartsJob) -> Solution:
 
 def _check(ranker: DominationRanker, job: PartsJob) -> None:
     """Refuse what belongs to rows in memory."""
-    if ranker.n_nonzero is not None:
+    if ranker.max_nonzero is not None:
         raise ParameterError(
-            "n_nonzero walks down a path of models and needs the rows in memory",
+            "max_nonzero walks down a path of models and needs the rows in memory",
             fix="Choose l1, or train on a sample that fits",
         )
     margin: Any = ranker.margin

@@ -13,7 +13,8 @@ from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.random import permutation, stream_seed
 from rankine.rankers.base import BaseRanker, Job, resolve_seed
-from rankine.rankers.elastic_specs import OPTIMIZERS, optimizer_spec
+from rankine.rankers.checks import count_passes
+from rankine.rankers.elastic_specs import SOLVERS, solver_spec
 from rankine.rankers.list_objectives import LOSSES, ListObjective, objectives, parse_objective
 from rankine.rankers.search_space import SCALE, Choice, Number
 from rankine.solvers.base import Callback, Solution, require_finite
@@ -37,7 +38,7 @@ class ElasticRanker(BaseRanker):
     Minimises the mean over lists of
 
     .. math:: \sum_{l_i > l_j} |\Delta_M(i, j)|\, P(s_i - s_j)
-              \;+\; \lambda_1 |w|_1 + \tfrac{\lambda_2}{2} |w|^2,
+              \;+\; l_1 |w|_1 + \tfrac{l_2}{2} |w|^2,
               \qquad s = X w
 
     by one stochastic step a list, where :math:`|\Delta_M(i, j)|` is how much the metric M changes
@@ -46,11 +47,11 @@ class ElasticRanker(BaseRanker):
 
     Parameters
     ----------
-    optimizer
+    solver
         ``"rda"`` (dual averaging), ``"fobos"`` (proximal gradient), ``"psgd"`` (pruned SGD: L2 and
         ``theta``, no ``l1``) or ``"tgd"`` (truncated gradient: ``l1`` and ``theta``, no ``l2``).
     loss
-        P: ``"logistic"`` log(1 + e^-z) or ``"hinge"`` max(0, slack - z); with
+        P: ``"logistic"`` log(1 + e^-z) or ``"hinge"`` max(0, margin - z); with
         ``objective="pointwise"`` also ``"squared"``.
     objective
         M: ``"ndcg"``, ``"ndcg@10"``, ``"dcg"``, ``"recall@5"``, ``"mrr"``, ``"map"``, with the
@@ -71,14 +72,17 @@ class ElasticRanker(BaseRanker):
         the step; the same value prunes differently.
     theta, prune_every
         Threshold (None: 0.02 for PSGD, no threshold for TGD) and the steps between prunings.
-    slack
+    margin
         Margin of the hinge.
+    n_passes
+        How often to go through the lists. None: once, and ten times over partitions, whose weights
+        are averaged after each pass.
     batch_lists
         Lists a step; their gradients are averaged.
     shuffle_buffer
         Streams: lists that are read ahead and shuffled; 0 keeps the order of the file. ``fit``
         always takes the lists in seeded random order.
-    n_nonzero
+    max_nonzero
         Keep at most this many weights: with RDA those that a larger ``l1`` would drop last (by
         the sum of gradients, so frequent features stay), else the largest.
     propensity
@@ -110,26 +114,26 @@ class ElasticRanker(BaseRanker):
 
     _system: ClassVar[str] = "elastic"
     letor_grid: ClassVar[dict[str, list[Any]]] = {
-        "optimizer": ["rda", "fobos"],
+        "solver": ["rda", "fobos"],
         "objective": ["ndcg", "ndcg@10", "map", "pairwise"],
         "eta0": [0.01, 0.1, 1.0],
     }
     #: What tuning searches: the space of the paper, the step size and the scale.
     search_space: ClassVar[dict[str, Choice | Number]] = {
-        "optimizer": Choice(lambda: tuple(OPTIMIZERS)),
+        "solver": Choice(lambda: tuple(SOLVERS)),
         "loss": Choice(lambda: tuple(LOSSES)),
         "objective": Choice(objectives),
         "eta0": Number(1e-2, 1e2, log=True),
-        "l1": Number(1e-6, 1e-1, log=True, unless={"optimizer": ("psgd",)}),
-        "theta": Number(1e-6, 1e-1, log=True, when={"optimizer": ("psgd",)}),
-        "l2": Number(1e-6, 1.0, log=True, unless={"optimizer": ("tgd",)}),
+        "l1": Number(1e-6, 1e-1, log=True, unless={"solver": ("psgd",)}),
+        "theta": Number(1e-6, 1e-1, log=True, when={"solver": ("psgd",)}),
+        "l2": Number(1e-6, 1.0, log=True, unless={"solver": ("tgd",)}),
         "scale": SCALE,
     }
 
     def __init__(
         self,
         *,
-        optimizer: str = "rda",
+        solver: str = "rda",
         loss: str = "logistic",
         objective: str = "ndcg",
         delta: str = "model",
@@ -140,10 +144,11 @@ class ElasticRanker(BaseRanker):
         l2: float = 1e-3,
         theta: float | None = None,
         prune_every: int = 100,
-        slack: float = 1.0,
+        margin: float = 1.0,
+        n_passes: int | None = None,
         batch_lists: int = 1,
         shuffle_buffer: int = 0,
-        n_nonzero: int | None = None,
+        max_nonzero: int | None = None,
         propensity: Sequence[float] | None = None,
         max_weight: float = 10.0,
         metric: str = "ndcg@10",
@@ -152,7 +157,7 @@ class ElasticRanker(BaseRanker):
         warm_start: bool = False,
         random_state: Any = None,
     ) -> None:
-        self.optimizer = optimizer
+        self.solver = solver
         self.loss = loss
         self.objective = objective
         self.delta = delta
@@ -163,10 +168,11 @@ class ElasticRanker(BaseRanker):
         self.l2 = l2
         self.theta = theta
         self.prune_every = prune_every
-        self.slack = slack
+        self.margin = margin
+        self.n_passes = n_passes
         self.batch_lists = batch_lists
         self.shuffle_buffer = shuffle_buffer
-        self.n_nonzero = n_nonzero
+        self.max_nonzero = max_nonzero
         self.propensity = propensity
         self.max_weight = max_weight
         self.metric = metric
@@ -194,7 +200,6 @@ class ElasticRanker(BaseRanker):
     def fit_stream(
         self,
         scan: Any,
-        passes: int = 1,
         *,
         eval_set: Any = None,
         eval_qid: ArrayLike | None = None,
@@ -214,8 +219,6 @@ class ElasticRanker(BaseRanker):
         scan
             ``rankine.scan(...)``, or any re-iterable of query-aligned ``Dataset`` blocks of one
             width.
-        passes
-            How often to read it.
         eval_set, eval_qid, callbacks
             As for ``fit``; a report comes after every block.
         coef_init
@@ -230,7 +233,7 @@ class ElasticRanker(BaseRanker):
         from rankine.rankers.elastic_stream import fit_stream
 
         valid = None if eval_set is None else (eval_set, eval_qid)
-        fit_stream(self, scan, passes, valid, coef_init, callbacks, checkpoint, every, resume)
+        fit_stream(self, scan, valid, coef_init, callbacks, checkpoint, every, resume)
         return self
 
     def path(
@@ -242,14 +245,14 @@ class ElasticRanker(BaseRanker):
         group: ArrayLike | None = None,
         eval_set: Any = None,
         eval_qid: ArrayLike | None = None,
-        optimizers: Sequence[str] = ("rda", "fobos", "psgd"),
+        solvers: Sequence[str] = ("rda", "fobos", "psgd"),
         n_steps: int = 10,
         min_ratio: float = 1e-3,
         max_nonzero: int | None = None,
         max_latency: float | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> ElasticPath:
-        """Models of every size by several optimisers, in one reading (the paper's figure 3).
+        """Models of every size by several solvers, in one reading (the paper's figure 3).
 
         Parameters
         ----------
@@ -257,8 +260,8 @@ class ElasticRanker(BaseRanker):
             Data as for ``fit``, or a stream such as ``rankine.scan(...)``.
         eval_set, eval_qid
             Evaluation data for ``metric``.
-        optimizers, n_steps, min_ratio
-            For each optimiser ``n_steps`` strengths (``l1``; ``theta`` for PSGD), geometric, from
+        solvers, n_steps, min_ratio
+            For each solver ``n_steps`` strengths (``l1``; ``theta`` for PSGD), geometric, from
             one that leaves about no weight down to ``min_ratio`` times it.
         max_nonzero, max_latency
             Leave out larger models; bound what ``best`` chooses by the measured milliseconds to
@@ -280,7 +283,7 @@ class ElasticRanker(BaseRanker):
             resolve_seed(self.random_state),
             scaling,
             None if valid is None else scaling.apply(valid),
-            optimizers=optimizers,
+            solvers=solvers,
             n_steps=n_steps,
             min_ratio=min_ratio,
             max_nonzero=max_nonzero,
@@ -289,10 +292,10 @@ class ElasticRanker(BaseRanker):
             callbacks=callbacks,
         )
 
-    def _variant(self, optimizer: str, **options: Any) -> ElasticRanker:
-        """The same ranker with another optimiser."""
-        adaptive = self.adaptive and optimizer == "rda"
-        chosen = {"optimizer": optimizer, "adaptive": adaptive, **options}
+    def _variant(self, solver: str, **options: Any) -> ElasticRanker:
+        """The same ranker with another solver."""
+        adaptive = self.adaptive and solver == "rda"
+        chosen = {"solver": solver, "adaptive": adaptive, **options}
         return clone(self).set_params(**chosen)
 
     # ------------------------------------------------------------------ training
@@ -307,9 +310,11 @@ class ElasticRanker(BaseRanker):
         run = OnePassRun(
             learner, Progressive(self.metric), callbacks=job.callbacks, report_every=every
         )
-        order = permutation(stream_seed(job.seed, 1), n_lists)
-        stopped = run.learn_block(job.data, order, job.query_weight)
-        return self._solution(run, "callback" if stopped else "passes")
+        for number in range(count_passes(self.n_passes)):
+            order = permutation(stream_seed(job.seed, 1, *([number] if number else [])), n_lists)
+            if run.learn_block(job.data, order, job.query_weight):
+                return self._solution(run, "callback")
+        return self._solution(run, "passes")
 
     def _solve_parts(self, job: PartsJob) -> Solution:
         from rankine.rankers.averaging_fit import solve_elastic_parts
@@ -323,7 +328,7 @@ class ElasticRanker(BaseRanker):
         return parse_objective(
             self.objective,
             loss=self.loss,
-            slack=self.slack,
+            margin=self.margin,
             delta=self.delta,
             propensity=self.propensity,
             max_weight=self.max_weight,
@@ -336,10 +341,10 @@ class ElasticRanker(BaseRanker):
             raise ParameterError(
                 "batch_lists must be >= 1 and shuffle_buffer >= 0", fix="Use 1 and 0"
             )
-        if self.n_nonzero is not None and self.n_nonzero < 1:
-            raise ParameterError("n_nonzero must be at least 1", fix="Use None to keep all")
-        spec = optimizer_spec(
-            self.optimizer,
+        if self.max_nonzero is not None and self.max_nonzero < 1:
+            raise ParameterError("max_nonzero must be at least 1", fix="Use None to keep all")
+        spec = solver_spec(
+            self.solver,
             eta0=self.eta0,
             power=self.power,
             l1=self.l1,
@@ -370,7 +375,7 @@ class ElasticRanker(BaseRanker):
             certificate[run.progressive.name] = run.progressive.value
         unfit = {} if run.progressive.unfit is None else {"progressive": run.progressive.unfit}
         return Solution(
-            coef if self.n_nonzero is None else learner.largest(self.n_nonzero),
+            coef if self.max_nonzero is None else learner.largest(self.max_nonzero),
             float("nan"),
             certificate,
             learner.steps,

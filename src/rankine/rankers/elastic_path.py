@@ -1,4 +1,4 @@
-"""Quality against number of weights for several optimisers, in one reading of the data."""
+"""Quality against number of weights for several solvers, in one reading of the data."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ LOOK_AHEAD = 1000
 
 @dataclass(frozen=True, eq=False)
 class ElasticPath(RegularizationPath):
-    """One-pass models of several optimisers and strengths.
+    """One-pass models of several solvers and strengths.
 
-    ``l1`` holds the threshold ``theta`` where the optimiser is PSGD.
+    ``l1`` holds the threshold ``theta`` where the solver is PSGD.
 
     Attributes
     ----------
-    optimizers
-        Optimiser of each model.
+    solvers
+        Solver of each model.
     latency
         Measured time to score one item, in milliseconds.
     max_latency
         Bound on it that ``best`` obeys, or None.
     """
 
-    optimizers: tuple[str, ...] = ()
+    solvers: tuple[str, ...] = ()
     latency: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     max_latency: float | None = None
 
@@ -78,17 +78,17 @@ class ElasticPath(RegularizationPath):
         )
 
     def curves(self) -> dict[str, RegularizationPath]:
-        """The models of each optimiser."""
-        kinds = np.array(self.optimizers)
-        return {str(kind): self._only(kinds == kind) for kind in dict.fromkeys(self.optimizers)}
+        """The models of each solver."""
+        kinds = np.array(self.solvers)
+        return {str(kind): self._only(kinds == kind) for kind in dict.fromkeys(self.solvers)}
 
     def records(self) -> list[dict[str, Any]]:
         """One plain mapping per model, for tables and JSON."""
         found = []
-        for k, (kind, record) in enumerate(zip(self.optimizers, super().records(), strict=True)):
+        for k, (kind, record) in enumerate(zip(self.solvers, super().records(), strict=True)):
             del record["objective"]
             own = {"theta": record["l1"]} if kind == "psgd" else {}
-            found.append({"optimizer": kind, **record, **own, "latency_ms": float(self.latency[k])})
+            found.append({"solver": kind, **record, **own, "latency_ms": float(self.latency[k])})
         return found
 
 
@@ -96,7 +96,7 @@ class ElasticPath(RegularizationPath):
 class PathMember:
     """One learner of a path."""
 
-    optimizer: str
+    solver: str
     strength: float
     learner: OnePassLearner
     seconds: float = 0.0
@@ -110,7 +110,7 @@ def elastic_path(
     scaling: Scaling,
     valid: Dataset | None,
     *,
-    optimizers: Sequence[str],
+    solvers: Sequence[str],
     n_steps: int,
     min_ratio: float,
     max_nonzero: int | None,
@@ -128,7 +128,7 @@ def elastic_path(
     for block in prefetch(scaling.apply(block) for block in blocks):
         if sample is None:
             sample = block.take_queries(np.arange(min(block.n_queries, LOOK_AHEAD)))
-            members = _members(ranker, sample, n_features, seed, optimizers, n_steps, min_ratio)
+            members = _members(ranker, sample, n_features, seed, solvers, n_steps, min_ratio)
         for member in members:
             started = time.perf_counter()
             member.learner.learn(block)
@@ -150,13 +150,13 @@ def _members(
     sample: Dataset,
     n_features: int,
     seed: int,
-    optimizers: Sequence[str],
+    solvers: Sequence[str],
     n_steps: int,
     min_ratio: float,
 ) -> list[PathMember]:
-    """A learner for each optimiser and strength; the first lists tell where the grids begin."""
+    """A learner for each solver and strength; the first lists tell where the grids begin."""
     members = []
-    for kind in optimizers:
+    for kind in solvers:
         top = _largest(ranker, sample, n_features, seed, kind)
         for strength in np.geomspace(top, top * min_ratio, n_steps):
             options = {"theta": strength} if kind == "psgd" else {"l1": strength}
@@ -190,8 +190,7 @@ def _collect(
     max_latency: float | None,
     feature_names: Any,
 ) -> ElasticPath:
-    from rankine.metrics import evaluate, parse_metric
-    from rankine.metrics.data_columns import data_columns
+    from rankine.metrics import data_columns, evaluate, parse_metric
 
     coefs = [member.learner.coef() for member in members]
     kept = [
@@ -220,7 +219,7 @@ def _collect(
         feature_names,
         scaling.transforms,
         {"ranker": ranker._system, **plain_parameters(ranker)},
-        tuple(members[k].optimizer for k in kept),
+        tuple(members[k].solver for k in kept),
         np.array([scoring_latency(coefs[k], judged) for k in kept]),
         max_latency,
     )

@@ -1,4 +1,4 @@
-"""From an ElasticRanker's parameters to optimiser specs, checked."""
+"""From an ElasticRanker's parameters to solver specs, checked."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rankine.penalties import (
     Tgd,
 )
 
-__all__ = ["OPTIMIZERS", "StepOptions", "optimizer_spec"]
+__all__ = ["SOLVERS", "StepOptions", "solver_spec"]
 
 #: Thresholds when ``theta`` is None: PSGD's of the paper's range, TGD truncates every weight.
 DEFAULT_THETA = {"psgd": 0.02, "tgd": math.inf}
 
 
 class StepOptions(NamedTuple):
-    """What an optimiser is made from; ``started`` when it continues from given weights."""
+    """What a solver is made from; ``started`` when it continues from given weights."""
 
     eta0: float
     power: float
@@ -55,12 +55,12 @@ def _tgd(given: StepOptions) -> Any:
     return Tgd(given.eta0, given.power, given.l1, _threshold("tgd", given), given.prune_every)
 
 
-def _threshold(optimizer: str, given: StepOptions) -> float:
-    return float(DEFAULT_THETA[optimizer] if given.theta is None else given.theta)
+def _threshold(solver: str, given: StepOptions) -> float:
+    return float(DEFAULT_THETA[solver] if given.theta is None else given.theta)
 
 
-#: Name -> maker of the spec; one more entry is one more optimiser, also for tuning.
-OPTIMIZERS: dict[str, Callable[[StepOptions], Any]] = {
+#: Name -> maker of the spec; one more entry is one more solver, also for tuning.
+SOLVERS: dict[str, Callable[[StepOptions], Any]] = {
     "rda": _rda,
     "fobos": _fobos,
     "psgd": _psgd,
@@ -68,8 +68,8 @@ OPTIMIZERS: dict[str, Callable[[StepOptions], Any]] = {
 }
 
 
-def optimizer_spec(
-    optimizer: str,
+def solver_spec(
+    solver: str,
     *,
     eta0: float,
     power: float,
@@ -80,10 +80,10 @@ def optimizer_spec(
     adaptive: bool = False,
     started: bool = False,
 ) -> Any:
-    """The spec of a named optimiser; ``started`` when it continues from given weights."""
-    if optimizer not in OPTIMIZERS:
+    """The spec of a named solver; ``started`` when it continues from given weights."""
+    if solver not in SOLVERS:
         raise ParameterError(
-            f"optimizer={optimizer!r} is not one of {', '.join(OPTIMIZERS)}",
+            f"solver={solver!r} is not one of {', '.join(SOLVERS)}",
             fix="Choose one of them",
         )
     _positive("eta0", eta0)
@@ -93,11 +93,9 @@ def optimizer_spec(
         raise ParameterError(f"prune_every={prune_every!r} is not a count", fix="Use 1 or more")
     if theta is not None and not theta >= 0:
         raise ParameterError(f"theta={theta!r} is not >= 0", fix="Use None, or a threshold >= 0")
-    if adaptive and optimizer != "rda":
-        raise ParameterError(
-            f"adaptive steps are not known for {optimizer!r}", fix="Use optimizer='rda'"
-        )
-    return OPTIMIZERS[optimizer](
+    if adaptive and solver != "rda":
+        raise ParameterError(f"adaptive steps are not known for {solver!r}", fix="Use solver='rda'")
+    return SOLVERS[solver](
         StepOptions(
             float(eta0),
             float(power),

@@ -17,6 +17,7 @@ from rankine.core.errors import (
 )
 from rankine.data.dataset import Dataset
 from rankine.rankers.base import plain_parameters, resolve_seed
+from rankine.rankers.checks import count_passes
 from rankine.rankers.monitor import Monitor
 from rankine.rankers.query_weight import resolve_query_weight
 from rankine.solvers.checkpoint import CheckpointFolder
@@ -49,7 +50,6 @@ def learn_more(ranker: ElasticRanker, data: Dataset, query_weight: Any) -> None:
 def fit_stream(
     ranker: ElasticRanker,
     scan: Any,
-    passes: int,
     valid: tuple[Any, Any] | None,
     coef_init: Any,
     callbacks: Sequence[Callback],
@@ -57,11 +57,10 @@ def fit_stream(
     every: int,
     resume: bool,
 ) -> None:
-    """Learn from ``passes`` readings of a stream."""
+    """Learn from ``n_passes`` readings of a stream."""
     started = time.perf_counter()
-    if passes < 1:
-        raise ParameterError(f"passes={passes} is not positive", fix="Pass 1 or more")
-    if passes > 1 and iter(scan) is scan:
+    n_passes = count_passes(ranker.n_passes)
+    if n_passes > 1 and iter(scan) is scan:
         raise ParameterError("this stream can be read only once", fix="Pass rankine.scan(path)")
     scaling = stream_scaling(ranker.scale)
     folder = None if checkpoint is None else CheckpointFolder(Path(checkpoint), every)
@@ -82,11 +81,11 @@ def fit_stream(
         shuffle_buffer=int(ranker.shuffle_buffer),
         callbacks=tuple(callbacks) if monitor is None else (monitor, *callbacks),
         checkpoints=folder,
-        facts=_facts(ranker, scan, n_features, seed, passes, start),
+        facts=_facts(ranker, scan, n_features, seed, start),
     )
     if resume:
         run.resume()
-    reason = run.run(lambda: _blocks(scan, scaling), passes)
+    reason = run.run(lambda: _blocks(scan, scaling), n_passes)
     if run.learner.lists_used == 0:
         raise NoPairsError(
             "no list of the stream holds two different labels", fix="Check the labels"
@@ -143,7 +142,7 @@ def _monitor(
 
 
 def _facts(
-    ranker: ElasticRanker, scan: Any, n_features: int, seed: int, passes: int, start: Any
+    ranker: ElasticRanker, scan: Any, n_features: int, seed: int, start: Any
 ) -> dict[str, Any]:
     """What a resumed run must share with the one that was interrupted."""
     parameters = plain_parameters(ranker)
@@ -157,7 +156,6 @@ def _facts(
         "parameters": parameters,
         "sources": sources,
         "n_features": n_features,
-        "passes": passes,
         "seed": seed,
         "start": None if start is None else np.float64(start.sum()).hex(),
     }

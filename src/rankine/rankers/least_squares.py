@@ -39,17 +39,18 @@ class LeastSquaresRanker(BaseRanker):
 
     Minimises
 
-    .. math:: J(w) = \sum_q \omega_q |L_q (X_q w - y_q)|^2 + \gamma |w|^2
+    .. math:: J(w) = \sum_q \omega_q |L_q (X_q w - y_q)|^2 + \tfrac{l_2}{2} |w|^2
 
     where :math:`L_q` subtracts the mean of the query. :math:`|L_q e|^2` is the sum of
     :math:`(e_i - e_j)^2 / (2 m_q)` over all ordered pairs (Tas, eq. 1), so with residuals
     :math:`e = Xw - y` this is regression on all label differences at once. The optimum solves
-    :math:`(X^T L X + \gamma I) w = X^T L y`; X is never centred and never copied.
+    :math:`(X^T L X + \gamma I) w = X^T L y` with Tas's :math:`\gamma = l_2 / 2`; X is never centred
+    and never copied.
 
     Parameters
     ----------
-    gamma
-        Strength of the L2 penalty; or several, solved with one set of products (``"cg"``) or one
+    l2
+        Strength of the penalty; or several, solved with one set of products (``"cg"``) or one
         estimate of the spectrum (``"egdm"``, ``"gdm"``), see ``coef_path_``.
     solver
         ``"cg"``: conjugate gradients, the fastest; ``"egdm"``: momentum descent with the optimal
@@ -68,7 +69,7 @@ class LeastSquaresRanker(BaseRanker):
         Of ``"gdm"``; refused unless 0 < (1 - momentum) eta kappa_1 < 2 (1 + momentum). Default
         eta: 1 / kappa_1.
     tol
-        Stop when |X^T L (Xw - y) + gamma w| <= tol |X^T L y|.
+        Stop when |X^T L (Xw - y) + l2/2 w| <= tol |X^T L y|, the residual of w = 0.
     max_iter
         Iterations at most (``"sgd"``: see ``n_passes``).
     n_passes
@@ -82,10 +83,10 @@ class LeastSquaresRanker(BaseRanker):
     ----------
     coef_
         Weights, one per feature.
-    gamma_
-        The gamma of ``coef_``.
-    coef_path_, gammas_, path_
-        With several gamma, from the largest to the smallest; ``coef_`` is the one that ranks the
+    l2_
+        The l2 of ``coef_``.
+    coef_path_, l2s_, path_
+        With several l2, from the largest to the smallest; ``coef_`` is the one that ranks the
         evaluation set best, or the last without one.
     solution_
         Objective, relative residual, trace of residuals and reason to stop.
@@ -97,7 +98,7 @@ class LeastSquaresRanker(BaseRanker):
     >>> import numpy as np
     >>> from rankine import LeastSquaresRanker
     >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, 0.2]])
-    >>> ranker = LeastSquaresRanker(gamma=0.01).fit(X, y=[2, 0, 1, 0])
+    >>> ranker = LeastSquaresRanker(l2=0.02).fit(X, y=[2, 0, 1, 0])
     >>> ranker.rank(X, k=2)[0].tolist()
     [0, 2]
 
@@ -109,17 +110,17 @@ class LeastSquaresRanker(BaseRanker):
 
     _system: ClassVar[str] = "least-squares"
     #: Values the LETOR protocol tries on validation data.
-    letor_grid: ClassVar[dict[str, list[Any]]] = {"gamma": [10.0**k for k in range(-7, 2)]}
+    letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 2)]}
     #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
-        "gamma": Number(1e-7, 100.0, log=True),
+        "l2": Number(2e-7, 200.0, log=True),
         "pairs": Choice(PAIRS),
         "scale": SCALE,
     }
 
     def __init__(
         self,
-        gamma: float | Sequence[float] = 1e-3,
+        l2: float | Sequence[float] = 2e-3,
         *,
         solver: str = "cg",
         normalization: str = "query",
@@ -134,10 +135,10 @@ class LeastSquaresRanker(BaseRanker):
         scale: str = "none",
         early_stopping: int | None = None,
         warm_start: bool = False,
-        random_state: Any = 0,
+        random_state: Any = None,
         n_threads: int | None = None,
     ) -> None:
-        self.gamma = gamma
+        self.l2 = l2
         self.solver = solver
         self.normalization = normalization
         self.pairs = pairs
@@ -155,42 +156,43 @@ class LeastSquaresRanker(BaseRanker):
         self.n_threads = n_threads
 
     def _solve(self, job: Job) -> Solution:
-        gammas = self._strengths()
+        l2s = self._strengths()
         system = normal_equations(
             job.data, job.query_weight, self.normalization, self.pairs, self.n_threads
         )
-        return self._solve_system(system, gammas, job)
+        return self._solve_system(system, l2s, job)
 
     def _solve_parts(self, job: PartsJob) -> Solution:
-        gammas = self._strengths()
+        l2s = self._strengths()
         for name, value in (("solver", "sgd"), ("curvature", "online")):
             if getattr(self, name) == value:
                 raise ParameterError(
                     f"{name}={value!r} draws queries one by one and cannot use partitions",
                     fix="Use solver='cg', or 'egdm' with curvature='lanczos'",
                 )
-        return self._solve_system(job.equations(self.normalization, self.pairs), gammas, job)
+        return self._solve_system(job.equations(self.normalization, self.pairs), l2s, job)
 
     def _solve_system(
-        self, system: NormalEquations, gammas: list[float], job: Job | PartsJob
+        self, system: NormalEquations, l2s: list[float], job: Job | PartsJob
     ) -> Solution:
         self.spectrum_ = None
-        if self.solver == "cg" and len(gammas) > 1:
+        if self.solver == "cg" and len(l2s) > 1:
+            gammas = [0.5 * l2 for l2 in l2s]
             solutions = solve_shifted_cg(
                 system, gammas, tol=self.tol, max_iter=self.max_iter, callbacks=job.callbacks
             )
-            self._path = Path(gammas, solutions, choose(solutions, job.valid, self.metric))
-            return self._path.chosen_with(gamma=self._path.value)
+            self._path = Path(l2s, solutions, choose(solutions, job.valid, self.metric))
+            return self._path.chosen_with(l2=self._path.value)
         if self.solver in {"egdm", "gdm"}:
             self.spectrum_ = self._spectrum(system, job.seed)
 
         def solve(
-            gamma: float, start: NDArray[np.float64] | None, callbacks: Sequence[Callback]
+            l2: float, start: NDArray[np.float64] | None, callbacks: Sequence[Callback]
         ) -> Solution:
-            return self._solve_one(system, gamma, start, callbacks, job.seed)
+            return self._solve_one(system, 0.5 * l2, start, callbacks, job.seed)
 
-        self._path = run_path(solve, gammas, job, self.metric)
-        return self._path.chosen_with(gamma=self._path.value)
+        self._path = run_path(solve, l2s, job, self.metric)
+        return self._path.chosen_with(l2=self._path.value)
 
     def _solve_one(
         self,
@@ -253,12 +255,12 @@ class LeastSquaresRanker(BaseRanker):
     def _keep(self, solution: Solution, scaling: Scaling, data: Dataset, seconds: float) -> None:
         super()._keep(solution, scaling, data, seconds)
         path: Path = self.__dict__.pop("_path")
-        self.gamma_ = path.value
-        self.training_ |= {"gamma": self.gamma_}
-        path.publish(self, "gammas_", scaling)
+        self.l2_ = path.value
+        self.training_ |= {"l2": self.l2_}
+        path.publish(self, "l2s_", scaling)
 
     def _strengths(self) -> list[float]:
-        """Values of gamma, largest first, once every parameter has been checked."""
+        """Values of l2, largest first, once every parameter has been checked."""
         check_choice("solver", self.solver, SOLVERS)
         check_choice("curvature", self.curvature, CURVATURES)
         check_positive("tol", self.tol)
@@ -270,7 +272,7 @@ class LeastSquaresRanker(BaseRanker):
             raise ParameterError(
                 f"momentum={self.momentum!r} is not in [0, 1)", fix="Pass 0 <= momentum < 1"
             )
-        return check_strengths("gamma", self.gamma)
+        return check_strengths("l2", self.l2)
 
 
 def normal_equations(

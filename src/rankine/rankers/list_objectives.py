@@ -52,7 +52,7 @@ GAINS: dict[str, Callable[[Metric, int], Any]] = {
     "mrr": lambda _metric, _longest: ReciprocalRankGain(),
     "map": lambda _metric, _longest: AveragePrecisionGain(),
 }
-#: Pair losses: name -> maker of the spec from the slack.
+#: Pair losses: name -> maker of the spec from the margin.
 LOSSES: dict[str, Callable[[float], Any]] = {
     "logistic": lambda _slack: Logistic(),
     "hinge": Hinge,
@@ -71,7 +71,7 @@ class ListObjective:
         Cutoff, gain, discount and threshold of a metric; None for the other two.
     loss
         ``"logistic"``, ``"hinge"`` or (pointwise only) ``"squared"``.
-    slack
+    margin
         Margin of the hinge.
     target
         Whether |Delta| is measured at the ranking by label instead of the model's.
@@ -82,7 +82,7 @@ class ListObjective:
     name: str
     metric: Metric | None
     loss: str
-    slack: float
+    margin: float
     target: bool
     inverse: tuple[float, ...] | None = None
 
@@ -90,7 +90,7 @@ class ListObjective:
         """The kernel's form, for lists of up to ``longest`` items."""
         if self.loss == "squared":
             return PointwiseSquared()
-        loss = LOSSES[self.loss](float(self.slack))
+        loss = LOSSES[self.loss](float(self.margin))
         if self.name == "pointwise":
             return Pointwise(loss)
         return LambdaWeighted(loss, self._gain(longest), self.target)
@@ -152,7 +152,7 @@ def parse_objective(
     text: str,
     *,
     loss: str = "logistic",
-    slack: float = 1.0,
+    margin: float = 1.0,
     delta: str = "model",
     propensity: Sequence[float] | None = None,
     max_weight: float = 10.0,
@@ -167,10 +167,10 @@ def parse_objective(
             fix="Use 'logistic' or 'hinge', or objective='pointwise'",
         )
     _one_of("delta", delta, ("model", "target"))
-    if not (np.isfinite(slack) and slack >= 0):
-        raise ParameterError(f"slack={slack!r} is not a finite number >= 0", fix="Use 1.0")
+    if not (np.isfinite(margin) and margin >= 0):
+        raise ParameterError(f"margin={margin!r} is not a finite number >= 0", fix="Use 1.0")
     inverse = None if propensity is None else inverse_propensity(propensity, max_weight)
-    return ListObjective(name, metric, loss, slack, delta == "target", inverse)
+    return ListObjective(name, metric, loss, margin, delta == "target", inverse)
 
 
 def _metric(text: str) -> Metric:

@@ -79,7 +79,6 @@ def train_from_log(
     split: str | None = None,
     time_column: str | None = None,
     warm_start: LinearModel | None = None,
-    passes: int = 1,
     checkpoint: str | None = None,
     every: int = 100_000,
     resume: bool = False,
@@ -102,7 +101,7 @@ def train_from_log(
         Columns to hash, to use as numbers, to give a feature per value; groups ``"a*b"`` to hash
         together.
     hash_bits
-        The hashed space has 2^hash_bits features, up to 2^24.
+        The hashed space has 2^hash_bits features, up to 2^26.
     position, columns
         Column of displayed positions (for ``propensity``); further columns (for ``recall@shown``).
     split, time_column
@@ -110,7 +109,7 @@ def train_from_log(
         in order of ``time_column``, or of the file.
     warm_start
         Model of an earlier log with the same columns.
-    passes, checkpoint, every, resume, callbacks
+    checkpoint, every, resume, callbacks
         As for ``ElasticRanker.fit_stream``.
     missing, options
         As for ``scan_log``.
@@ -143,7 +142,7 @@ def train_from_log(
         shares = parse_split(split)
         stream: Any = log
         parts = dict(zip(names, split_in_order(stream, shares, time_column), strict=True))
-    _fit(ranker, parts["train"], warm_start, passes, checkpoint, every, resume, callbacks)
+    _fit(ranker, parts["train"], warm_start, checkpoint, every, resume, callbacks)
     measured, queries = {}, {"train": int(ranker.training_["queries"])}
     for name in list(parts)[1:]:
         measured[name], queries[name] = _measure(ranker, parts[name])
@@ -185,7 +184,6 @@ def _fit(
     ranker: Any,
     scan: Any,
     start: LinearModel | None,
-    passes: int,
     checkpoint: str | None,
     every: int,
     resume: bool,
@@ -197,7 +195,6 @@ def _fit(
     if isinstance(ranker, ElasticRanker):
         ranker.fit_stream(
             scan,
-            passes,
             coef_init=start,
             callbacks=callbacks,
             checkpoint=checkpoint,
@@ -210,7 +207,7 @@ def _fit(
             f"{type(ranker).__name__} keeps no checkpoints", fix="Use the elastic ranker"
         )
     if hasattr(ranker, "fit_stream") and start is None:
-        ranker.fit_stream(scan, passes=passes, callbacks=callbacks)
+        ranker.fit_stream(scan, callbacks=callbacks)
         return
     from rankine.data.concat import concat
 

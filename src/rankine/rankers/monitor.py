@@ -44,8 +44,7 @@ class Monitor:
 
     def __call__(self, progress: Progress) -> bool:
         """Evaluate; True when patience has run out."""
-        from rankine.metrics import evaluate
-        from rankine.metrics.data_columns import data_columns
+        from rankine.metrics import data_columns, evaluate
 
         coef = progress.coef()
         data = self.valid

@@ -14,7 +14,7 @@ from rankine.distributed.oracles import TeamEquations, TeamOracle
 from rankine.distributed.pair_parts import RiskRecipe, SquaresRecipe
 from rankine.rankers.plain import plain_parameters
 from rankine.solvers.pair_laplacian import LaplacianTotals
-from rankine.solvers.pair_queries import PairTotals
+from rankine.solvers.pair_queries import PairTotals, risk_at_zero
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,6 @@ class PartsJob:
                 "ranker": ranker._system,
                 "parameters": _recorded(ranker),
                 "data": data.fingerprint,
-                "rounds": data.rounds,
             }
             journal = Journal(data.checkpoint, facts, resume=data.resume)
             seed = journal.remember("seed", seed)
@@ -106,7 +105,8 @@ class PartsJob:
         weight, pair_weight, count = self.team(RawRecipe()).total("pair_totals")
         totals = PairTotals(float(weight), float(pair_weight), int(count))
         recipe = RiskRecipe(loss, normalization, oracle, totals, self.scaling)
-        return TeamOracle(self.team(recipe), self.n_features)
+        at_zero = risk_at_zero(normalization, totals)
+        return TeamOracle(self.team(recipe), self.n_features, at_zero)
 
     def equations(self, normalization: str, pairs: str) -> TeamEquations:
         """The linear system of all partitions."""

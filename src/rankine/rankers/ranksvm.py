@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.errors import ParameterError
 from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.rankers.path import Path, run_path
@@ -16,7 +17,7 @@ from rankine.rankers.search_space import SCALE, Choice, Number
 from rankine.solvers.bundle import Bundle
 from rankine.solvers.coarse import coarsen
 from rankine.solvers.cutting_plane import solve_bundle
-from rankine.solvers.pair_queries import PairQueries, pair_scale
+from rankine.solvers.pair_queries import PairQueries, pair_scale, risk_at_zero
 from rankine.solvers.pair_risk import LOSSES
 from rankine.solvers.summed_oracle import Partition, SummedOracle
 from rankine.solvers.truncated_newton import solve_newton
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RankSVM"]
 
+SOLVERS = ("auto", "bundle", "newton")
 #: Gap, relative to J(0), to which the sample that gives the start is solved.
 COARSE_TOL = 2e-3
 
@@ -40,30 +42,33 @@ class RankSVM(BaseRanker):
 
     Minimises, over weights w (w >= 0 with ``positive=True``),
 
-    .. math:: J(w) = \lambda |w|^2 + \sum_q \omega_q
+    .. math:: J(w) = \tfrac{l_2}{2} |w|^2 + \sum_q \omega_q
               \sum_{(i,j) \in q:\, y_i > y_j} s_i s_j\, \ell(\langle w, x_i - x_j\rangle)
 
     with row weights s, and :math:`\ell(z) = \max(0, 1 - z)` or its square. Pairs are never listed:
     one pass costs O(nnz + m log m) for m rows, whatever the number of distinct labels (Airola,
-    Pahikkala, Salakoski 2011). There is no factor 1/2 in front of the norm; see ``C``.
+    Pahikkala, Salakoski 2011, whose lambda is l2 / 2).
 
     Parameters
     ----------
-    lam
-        Strength of the L2 penalty; or several, solved from the largest to the smallest, each from
+    l2
+        Strength of the penalty; or several, solved from the largest to the smallest, each from
         the last one's weights and cuts (see ``coef_path_``).
     C
-        Instead of ``lam``: 1/2 |w|^2 + C R(w), that is lam = 1 / (2 C). With
+        Instead of ``l2``: 1/2 |w|^2 + C R(w), that is l2 = 1 / C. With
         ``normalization="query"`` it is SVMrank's ``-c`` (with ``-l 2``); with ``"sum"``, the C of
-        1/2 |w|^2 + C sum of losses. The effective values are ``lam_`` and ``C_``.
+        1/2 |w|^2 + C sum of losses. The effective values are ``l2_`` and ``C_``.
     loss
-        ``"hinge"`` (bundle method) or ``"squared_hinge"`` (truncated Newton, usually faster).
+        ``"hinge"`` or ``"squared_hinge"`` (usually faster).
+    solver
+        ``"bundle"``: cutting planes with a line search, for either loss; ``"newton"``: truncated
+        Newton, for losses with curvature; ``"auto"``: Newton where the loss allows it.
     normalization
         ``"query"``: om_q = 1 / (Q N_q), mean over the Q queries that hold a pair of the mean over
         their N_q pairs; ``"pair"``: 1 / N; ``"sum"``: 1. Weights enter as repetitions would.
     tol
-        Stop when J - lower bound <= tol; both are in ``solution_.certificate``. J(0) = 1 for
-        ``"query"`` and ``"pair"``.
+        Stop when (J - lower bound) / J(0) <= tol; ``solution_.certificate`` holds them, and
+        ``relative_gap``.
     max_iter
         Iterations at most (cuts, or Newton steps).
     positive
@@ -80,10 +85,10 @@ class RankSVM(BaseRanker):
     ----------
     coef_
         Weights, one per feature.
-    lam_, C_
+    l2_, C_
         Effective regularisation of ``coef_``.
-    coef_path_, lams_, path_
-        With several lam: weights, values and solutions in order of solution; ``coef_`` is the one
+    coef_path_, l2s_, path_
+        With several l2: weights, values and solutions in order of solution; ``coef_`` is the one
         that ranks the evaluation set best, or the last without one.
     solution_
         Objective, certificate, trace (one record an iteration) and reason to stop.
@@ -95,7 +100,7 @@ class RankSVM(BaseRanker):
     >>> import numpy as np
     >>> from rankine import RankSVM
     >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, 0.2]])
-    >>> ranker = RankSVM(lam=0.01).fit(X, y=[2, 0, 1, 0])
+    >>> ranker = RankSVM(l2=0.02).fit(X, y=[2, 0, 1, 0])
     >>> ranker.rank(X)[0].tolist()
     [0, 2, 3, 1]
 
@@ -107,20 +112,21 @@ class RankSVM(BaseRanker):
 
     _system: ClassVar[str] = "ranksvm"
     #: Values the LETOR protocol tries on validation data.
-    letor_grid: ClassVar[dict[str, list[Any]]] = {"lam": [10.0**k for k in range(-7, 1)]}
+    letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 1)]}
     #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
-        "lam": Number(1e-7, 10.0, log=True),
+        "l2": Number(2e-7, 20.0, log=True),
         "loss": Choice(lambda: tuple(LOSSES)),
         "scale": SCALE,
     }
 
     def __init__(
         self,
-        lam: float | Sequence[float] = 1e-3,
+        l2: float | Sequence[float] = 2e-3,
         *,
         C: float | None = None,
         loss: str = "hinge",
+        solver: str = "auto",
         normalization: str = "query",
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -133,9 +139,10 @@ class RankSVM(BaseRanker):
         random_state: Any = None,
         n_threads: int | None = None,
     ) -> None:
-        self.lam = lam
+        self.l2 = l2
         self.C = C
         self.loss = loss
+        self.solver = solver
         self.normalization = normalization
         self.tol = tol
         self.max_iter = max_iter
@@ -149,23 +156,23 @@ class RankSVM(BaseRanker):
         self.n_threads = n_threads
 
     def _solve(self, job: Job) -> Solution:
-        lams = self._strengths()
+        l2s = self._strengths()
         solver = self._solver(self._oracle(job.data, job.query_weight))
         start = job.coef_init
         if start is None:
-            start = self._coarse_start(job.data, job.query_weight, lams[0])
+            start = self._coarse_start(job.data, job.query_weight, l2s[0])
         self._path = run_path(
-            partial(solver, tol=self.tol), lams, replace(job, coef_init=start), self.metric
+            partial(solver, tol=self.tol), l2s, replace(job, coef_init=start), self.metric
         )
-        lam = self._path.value
-        return self._path.chosen_with(lam=lam, C=1.0 / (2.0 * lam))
+        l2 = self._path.value
+        return self._path.chosen_with(l2=l2, C=1.0 / l2)
 
     def _solve_parts(self, job: PartsJob) -> Solution:
-        lams = self._strengths()
+        l2s = self._strengths()
         solver = self._solver(job.risk_oracle(self.loss, self.normalization, self.oracle))
-        self._path = run_path(partial(solver, tol=self.tol), lams, job, self.metric)
-        lam = self._path.value
-        return self._path.chosen_with(lam=lam, C=1.0 / (2.0 * lam))
+        self._path = run_path(partial(solver, tol=self.tol), l2s, job, self.metric)
+        l2 = self._path.value
+        return self._path.chosen_with(l2=l2, C=1.0 / l2)
 
     def _oracle(self, data: Dataset, query_weight: NDArray[np.float64]) -> SummedOracle:
         return pair_oracle(
@@ -173,21 +180,22 @@ class RankSVM(BaseRanker):
         )
 
     def _solver(self, oracle: SummedOracle) -> Callable[..., Solution]:
-        """A function of lam, start, callbacks and tol that solves by asking the oracle."""
+        """A function of l2, start, callbacks and tol that solves by asking the oracle."""
         solve: Callable[..., Solution] = partial(solve_newton, oracle)
-        if self.loss == "hinge":
+        curved = hasattr(LOSSES[self.loss], "evaluate_curved")
+        if self.solver == "bundle" or not curved:
             bundle = Bundle(oracle.n_features, positive=self.positive)
             solve = partial(solve_bundle, oracle, bundle=bundle)
 
         def solver(
-            lam: float,
+            l2: float,
             start: NDArray[np.float64] | None,
             callbacks: Sequence[Callback] = (),
             *,
             tol: float,
         ) -> Solution:
             return solve(
-                lam,
+                l2,
                 start=start,
                 tol=tol,
                 max_iter=self.max_iter,
@@ -198,7 +206,7 @@ class RankSVM(BaseRanker):
         return solver
 
     def _coarse_start(
-        self, data: Dataset, query_weight: NDArray[np.float64], lam: float
+        self, data: Dataset, query_weight: NDArray[np.float64], l2: float
     ) -> NDArray[np.float64] | None:
         """Weights learnt from a sample of the data, itself started in the same way."""
         sample = coarsen(data, query_weight)
@@ -209,32 +217,36 @@ class RankSVM(BaseRanker):
         part_totals = PairQueries.build(part, part_weight).totals
         if part_totals.n_queries == 0:
             return None
-        at_zero = 1.0
         if self.normalization == "sum":
             # The risk of the sample is smaller; the penalty shrinks with it.
-            lam *= part_totals.pair_weight / totals.pair_weight
-            at_zero = part_totals.pair_weight
-        start = self._coarse_start(part, part_weight, lam)
+            l2 *= part_totals.pair_weight / totals.pair_weight
+        start = self._coarse_start(part, part_weight, l2)
         solver = self._solver(self._oracle(part, part_weight))
-        return solver(lam, start, tol=max(self.tol, COARSE_TOL * at_zero)).coef
+        return solver(l2, start, tol=max(self.tol, COARSE_TOL)).coef
 
     def _keep(self, solution: Solution, scaling: Scaling, data: Dataset, seconds: float) -> None:
         super()._keep(solution, scaling, data, seconds)
         path: Path = self.__dict__.pop("_path")
-        self.lam_ = path.value
-        self.C_ = 1.0 / (2.0 * self.lam_)
-        self.training_ |= {"lam": self.lam_, "C": self.C_}
-        path.publish(self, "lams_", scaling)
+        self.l2_ = path.value
+        self.C_ = 1.0 / self.l2_
+        self.training_ |= {"l2": self.l2_, "C": self.C_}
+        path.publish(self, "l2s_", scaling)
 
     def _strengths(self) -> list[float]:
-        """Values of lam, largest first, checked."""
+        """Values of l2, largest first, checked."""
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_choice("loss", self.loss, tuple(LOSSES))
+        check_choice("solver", self.solver, SOLVERS)
+        if self.solver == "newton" and not hasattr(LOSSES[self.loss], "evaluate_curved"):
+            raise ParameterError(
+                f"solver='newton' needs a loss with curvature, and {self.loss!r} has none",
+                fix="Use solver='bundle' or 'auto', or loss='squared_hinge'",
+            )
         if self.C is not None:
             check_positive("C", self.C)
-            return [1.0 / (2.0 * float(self.C))]
-        return check_strengths("lam", self.lam)
+            return [1.0 / float(self.C)]
+        return check_strengths("l2", self.l2)
 
 
 def pair_oracle(
@@ -249,4 +261,5 @@ def pair_oracle(
     queries = PairQueries.build(data, query_weight)
     omega = pair_scale(normalization, queries.totals, queries)
     risk = LOSSES[loss](queries, omega, oracle, threads)
-    return SummedOracle([Partition(data.rows, data.n_features, risk, threads)])
+    partition = Partition(data.rows, data.n_features, risk, threads)
+    return SummedOracle([partition], risk_at_zero(normalization, queries.totals))

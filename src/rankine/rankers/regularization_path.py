@@ -126,12 +126,6 @@ class RegularizationPath:
             provenance={"rankine": __version__, "path_step": chosen, "path": record},
         )
 
-    def plot(self, ax: Any = None) -> Any:
-        """Quality against model size on matplotlib axes (new ones by default), returned."""
-        from rankine.rankers.plot_path import plot_path
-
-        return plot_path(self, ax)
-
 
 def _number(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None

@@ -23,16 +23,16 @@ __all__ = ["SPDRanker"]
 class SPDRanker(BaseRanker):
     """Linear ranker trained on randomly drawn pairs; training time does not grow with the data.
 
-    Minimises ``lam/2 |w|^2 + mean over pairs of loss(<w, x_a - x_b>)`` where a is preferred to b,
-    the mean taken as ``sampling`` says, by taking ``n_iter`` steps on one drawn pair each
+    Minimises ``l2/2 |w|^2 + mean over pairs of loss(<w, x_a - x_b>)`` where a is preferred to b,
+    the mean taken as ``sampling`` says, by taking ``n_steps`` steps on one drawn pair each
     (Sculley 2009, algorithm 1).
 
     Parameters
     ----------
-    learner
-        ``"pegasos"``, ``"sgd-svm"``, ``"passive-aggressive"``, ``"romma"``, ``"logistic"``,
+    solver
+        ``"pegasos"``, ``"sgd_svm"``, ``"passive_aggressive"``, ``"romma"``, ``"logistic"``,
         ``"hybrid"`` (passive-aggressive, then ``hybrid_second``), ``"perceptron"`` or
-        ``"margin-perceptron"``.
+        ``"margin_perceptron"``.
     sampling
         ``"query"``: a uniform query, then a uniform pair of it (mean over queries of the mean over
         their pairs). ``"uniform"``: every pair equally likely. ``"indexed"``: the paper's, a
@@ -40,25 +40,29 @@ class SPDRanker(BaseRanker):
         rows, kept if they form a pair; needs no index.
     ties
         ``"skip"`` leaves pairs of equal labels out; ``"zero"`` draws them too, with target 0.
-    lam
-        Strength of the L2 penalty (pegasos, sgd-svm, logistic, and ROMMA's norm guard).
-    C
-        Largest step of passive-aggressive, and where hybrid hands over.
+    l2
+        Strength of the penalty l2/2 |w|^2 (pegasos, sgd_svm, logistic, and ROMMA's norm guard).
+    aggressiveness
+        Largest step of passive-aggressive (the paper's C), and where hybrid hands over.
     schedule
-        ``"pegasos"``: eta = 1 / (lam i). ``"inverse"``: eta = c / (c + i), c = ``schedule_c``.
-    n_iter
+        ``"pegasos"``: eta = 1 / (l2 i). ``"inverse"``: eta = c / (c + i), c = ``schedule_c``.
+    n_steps
         Number of steps.
+    n_passes
+        Streams and partitions: readings over which the steps are spread. None: one, and ten over
+        partitions, whose weights are averaged after each. Steps on rows in memory are drawn from
+        all of them at once.
     average
         Return the mean of the iterates of the second half instead of the last one.
     norm_guard
-        Project ROMMA on |w| <= 1 / sqrt(lam); False gives the paper's form, which diverges on
+        Project ROMMA on |w| <= 1 / sqrt(l2); False gives the paper's form, which diverges on
         data that cannot be separated.
     margin
-        Margin of ``"margin-perceptron"``.
+        Margin of ``"margin_perceptron"``.
     hybrid_second, hybrid_steps
-        Second learner of ``"hybrid"`` and the number of passive-aggressive steps before it
-        (default: a tenth of ``n_iter``). The second one's step counter starts at 1 / (lam C), so
-        that its first step size meets C.
+        Second solver of ``"hybrid"`` and the number of passive-aggressive steps before it
+        (default: a tenth of ``n_steps``). The second one's step counter starts at
+        1 / (l2 aggressiveness), so that the first step size is ``aggressiveness``.
     record_at
         Steps at which the exact objective on training and evaluation data is recorded in
         ``record_``.
@@ -81,7 +85,7 @@ class SPDRanker(BaseRanker):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 3)); qid = np.repeat(np.arange(20), 10)
     >>> y = (X @ [1.0, -2.0, 0.0] > 0).astype(int)
-    >>> ranker = SPDRanker(random_state=0, n_iter=20_000).fit(X, y, qid=qid)
+    >>> ranker = SPDRanker(random_state=0, n_steps=20_000).fit(X, y, qid=qid)
     >>> ranker.coef_.shape
     (3,)
     """
@@ -89,31 +93,34 @@ class SPDRanker(BaseRanker):
     _system = "spd"
     #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
-        "learner": Choice(("pegasos", "logistic", "passive-aggressive")),
+        "solver": Choice(("pegasos", "logistic", "passive_aggressive")),
         "sampling": Choice(("query", "uniform")),
-        "lam": Number(1e-7, 1.0, log=True, unless={"learner": ("passive-aggressive",)}),
-        "C": Number(1e-6, 1.0, log=True, when={"learner": ("passive-aggressive", "hybrid")}),
+        "l2": Number(1e-7, 1.0, log=True, unless={"solver": ("passive_aggressive",)}),
+        "aggressiveness": Number(
+            1e-6, 1.0, log=True, when={"solver": ("passive_aggressive", "hybrid")}
+        ),
         "scale": SCALE,
     }
 
     @property
     def letor_grid(self) -> dict[str, list[Any]]:
-        """What is tuned by the LETOR protocol: the parameter that this learner regularises by."""
-        if self.learner in ("passive-aggressive", "hybrid"):
-            return {"C": [10.0**k for k in range(-6, 1)]}
-        return {"lam": [10.0**k for k in range(-5, 1)]}
+        """What is tuned by the LETOR protocol: the parameter that this solver regularises by."""
+        if self.solver in ("passive_aggressive", "hybrid"):
+            return {"aggressiveness": [10.0**k for k in range(-6, 1)]}
+        return {"l2": [10.0**k for k in range(-5, 1)]}
 
     def __init__(
         self,
-        learner: str = "pegasos",
+        solver: str = "pegasos",
         *,
         sampling: str = "query",
         ties: str = "skip",
-        lam: float = 1e-4,
-        C: float = 0.01,
+        l2: float = 1e-4,
+        aggressiveness: float = 0.01,
         schedule: str = "pegasos",
         schedule_c: float = 10.0,
-        n_iter: int = 100_000,
+        n_steps: int = 100_000,
+        n_passes: int | None = None,
         average: bool = True,
         norm_guard: bool = True,
         margin: float = 1.0,
@@ -127,14 +134,15 @@ class SPDRanker(BaseRanker):
         warm_start: bool = False,
         random_state: Any = None,
     ) -> None:
-        self.learner = learner
+        self.solver = solver
         self.sampling = sampling
         self.ties = ties
-        self.lam = lam
-        self.C = C
+        self.l2 = l2
+        self.aggressiveness = aggressiveness
         self.schedule = schedule
         self.schedule_c = schedule_c
-        self.n_iter = n_iter
+        self.n_steps = n_steps
+        self.n_passes = n_passes
         self.average = average
         self.norm_guard = norm_guard
         self.margin = margin
@@ -157,7 +165,7 @@ class SPDRanker(BaseRanker):
         warm = job.coef_init is not None
         phases = make_phases(self, taken, warm=warm)
         recorder = ObjectiveRecorder(self, job) if self.record_at else None
-        reports = _report_steps(taken, self.n_iter)
+        reports = _report_steps(taken, self.n_steps)
         solution = solve_pairs(
             data.rows,
             sampler,
@@ -186,7 +194,7 @@ class SPDRanker(BaseRanker):
         sample_weight: Any = None,
         query_weight: Any = None,
     ) -> SPDRanker:
-        """Take ``n_iter`` more steps on pairs of these rows, continuing the step counter.
+        """Take ``n_steps`` more steps on pairs of these rows, continuing the step counter.
 
         Averaging covers the second half of the latest call. Feature scales are those of the first
         call.
@@ -196,18 +204,18 @@ class SPDRanker(BaseRanker):
         partial_fit_block(self, X, y, qid, group, sample_weight, query_weight)
         return self
 
-    def fit_stream(self, scan: Any, *, callbacks: Sequence[Any] = (), passes: int = 1) -> SPDRanker:
+    def fit_stream(self, scan: Any, *, callbacks: Sequence[Any] = ()) -> SPDRanker:
         """Learn from query-aligned blocks that need not fit in memory.
 
-        ``n_iter`` steps in all; a block gets steps in proportion to its queries (``"query"``,
+        ``n_steps`` steps in all; a block gets steps in proportion to its queries (``"query"``,
         ``"indexed"``) or to its pairs (``"uniform"``, ``"rejection"``), counted in a first pass.
         """
         from rankine.rankers.spd_stream import fit_stream
 
-        fit_stream(self, scan, callbacks, passes)
+        fit_stream(self, scan, callbacks)
         return self
 
 
-def _report_steps(taken: int, n_iter: int) -> list[int]:
+def _report_steps(taken: int, n_steps: int) -> list[int]:
     """Twenty reports spread over the run: enough for a progress bar and early stopping."""
-    return [taken + n_iter * k // 20 for k in range(1, 21)]
+    return [taken + n_steps * k // 20 for k in range(1, 21)]

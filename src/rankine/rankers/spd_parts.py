@@ -1,4 +1,4 @@
-"""From SPD's parameters to specs: learners, samplers, phases."""
+"""From SPD's parameters to specs: solvers, samplers, phases."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.rankers.spd import SPDRanker
 
-__all__ = ["LEARNERS", "SAMPLINGS", "check_spd", "make_learner", "make_phases", "make_sampler"]
+__all__ = ["SAMPLINGS", "SOLVERS", "check_spd", "make_phases", "make_sampler", "make_step"]
 
-LEARNERS = (
+SOLVERS = (
     "pegasos",
-    "sgd-svm",
-    "passive-aggressive",
+    "sgd_svm",
+    "passive_aggressive",
     "romma",
     "logistic",
     "hybrid",
     "perceptron",
-    "margin-perceptron",
+    "margin_perceptron",
 )
 SAMPLINGS = ("query", "uniform", "indexed", "rejection")
 
 
 def check_spd(ranker: SPDRanker) -> None:
     """Refuse parameters outside their domain, all of them before any work."""
-    _one_of("learner", ranker.learner, LEARNERS)
+    _one_of("solver", ranker.solver, SOLVERS)
     _one_of("sampling", ranker.sampling, SAMPLINGS)
     _one_of("ties", ranker.ties, ("skip", "zero"))
     _one_of("schedule", ranker.schedule, ("pegasos", "inverse"))
-    _one_of("hybrid_second", ranker.hybrid_second, ("pegasos", "sgd-svm"))
-    for name in ("lam", "C", "schedule_c"):
+    _one_of("hybrid_second", ranker.hybrid_second, ("pegasos", "sgd_svm"))
+    for name in ("l2", "aggressiveness", "schedule_c"):
         value = getattr(ranker, name)
         if not (math.isfinite(value) and value > 0):
             raise ParameterError(
@@ -54,19 +54,19 @@ def check_spd(ranker: SPDRanker) -> None:
             )
     if not math.isfinite(ranker.margin) or ranker.margin < 0:
         raise ParameterError(f"margin={ranker.margin!r} must be >= 0", fix="Pass margin >= 0")
-    if int(ranker.n_iter) != ranker.n_iter or ranker.n_iter < 1:
+    if int(ranker.n_steps) != ranker.n_steps or ranker.n_steps < 1:
         raise ParameterError(
-            f"n_iter={ranker.n_iter!r} must be an integer >= 1", fix="Pass n_iter >= 1"
+            f"n_steps={ranker.n_steps!r} must be an integer >= 1", fix="Pass n_steps >= 1"
         )
     if ranker.ties == "zero" and ranker.sampling == "indexed":
         raise ParameterError(
             "sampling='indexed' draws two different labels, so ties='zero' has no effect there",
             fix="Use sampling='query', 'uniform' or 'rejection'",
         )
-    if ranker.ties == "zero" and ranker.learner in ("romma", "perceptron", "margin-perceptron"):
+    if ranker.ties == "zero" and ranker.solver in ("romma", "perceptron", "margin_perceptron"):
         raise ParameterError(
-            f"learner={ranker.learner!r} has no step for tied pairs",
-            fix="Use ties='skip', or a learner with a loss",
+            f"solver={ranker.solver!r} has no step for tied pairs",
+            fix="Use ties='skip', or a solver with a loss",
         )
 
 
@@ -77,40 +77,40 @@ def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
         )
 
 
-def make_learner(ranker: SPDRanker, name: str) -> Any:
-    """The step spec of a learner."""
+def make_step(ranker: SPDRanker, name: str) -> Any:
+    """The step spec of a solver."""
     inverse = float(ranker.schedule_c) if ranker.schedule == "inverse" else 0.0
-    lam = float(ranker.lam)
-    if name in ("pegasos", "sgd-svm"):
-        return GradientStep(Hinge(), lam, name == "pegasos", inverse)
+    l2 = float(ranker.l2)
+    if name in ("pegasos", "sgd_svm"):
+        return GradientStep(Hinge(), l2, name == "pegasos", inverse)
     if name == "logistic":
-        return GradientStep(Logistic(), lam, project=False, inverse=inverse)
-    if name == "passive-aggressive":
-        return PassiveAggressiveStep(float(ranker.C))
+        return GradientStep(Logistic(), l2, project=False, inverse=inverse)
+    if name == "passive_aggressive":
+        return PassiveAggressiveStep(float(ranker.aggressiveness))
     if name == "romma":
-        return RommaStep(1.0 / lam if ranker.norm_guard else math.inf)
+        return RommaStep(1.0 / l2 if ranker.norm_guard else math.inf)
     return PerceptronStep(0.0 if name == "perceptron" else float(ranker.margin))
 
 
 def make_phases(ranker: SPDRanker, taken: int, *, warm: bool) -> list[Phase]:
     """The steps after the ``taken`` ones as phases; hybrid has two.
 
-    Weights that come from elsewhere would be erased by the first steps of eta = 1 / (lam i);
-    their counter starts at 1 / (lam C), where the step size is C.
+    Weights that come from elsewhere would be erased by the first steps of eta = 1 / (l2 i);
+    their counter starts at 1 / (l2 aggressiveness), where the step size is ``aggressiveness``.
     """
-    stop = taken + int(ranker.n_iter)
-    average_from = taken + int(ranker.n_iter) // 2 if ranker.average else stop
-    matched = math.ceil(1.0 / (ranker.lam * ranker.C))
-    if ranker.learner != "hybrid":
+    stop = taken + int(ranker.n_steps)
+    average_from = taken + int(ranker.n_steps) // 2 if ranker.average else stop
+    matched = math.ceil(1.0 / (ranker.l2 * ranker.aggressiveness))
+    if ranker.solver != "hybrid":
         shift = matched if warm and taken == 0 else 0
-        return [Phase(make_learner(ranker, ranker.learner), taken, stop, shift, average_from)]
-    switch = ranker.hybrid_steps if ranker.hybrid_steps is not None else int(ranker.n_iter) // 10
+        return [Phase(make_step(ranker, ranker.solver), taken, stop, shift, average_from)]
+    switch = ranker.hybrid_steps if ranker.hybrid_steps is not None else int(ranker.n_steps) // 10
     switch = min(max(int(switch), 0), stop)
-    second = make_learner(ranker, ranker.hybrid_second)
+    second = make_step(ranker, ranker.hybrid_second)
     phases = [Phase(second, max(switch, taken), stop, matched - switch, average_from)]
     if switch > taken:
         phases.insert(
-            0, Phase(make_learner(ranker, "passive-aggressive"), taken, switch, 0, average_from)
+            0, Phase(make_step(ranker, "passive_aggressive"), taken, switch, 0, average_from)
         )
     return [phase for phase in phases if phase.start < phase.stop]
 

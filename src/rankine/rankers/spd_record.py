@@ -24,11 +24,11 @@ _MEANS = {"query": BY_QUERIES, "uniform": BY_PAIRS, "rejection": BY_PAIRS, "inde
 def spd_objective(
     ranker: SPDRanker, data: Dataset, coef: NDArray[np.float64], query_weight: NDArray[np.float64]
 ) -> float:
-    """lam/2 |w|^2 + mean pair loss, the mean as ``sampling`` says; hinge unless logistic."""
-    loss = Logistic() if ranker.learner == "logistic" else Hinge()
+    """l2/2 |w|^2 + mean pair loss, the mean as ``sampling`` says; hinge unless logistic."""
+    loss = Logistic() if ranker.solver == "logistic" else Hinge()
     scores = row_scores(data.X, coef)
     mean = mean_pair_loss(loss, data, scores, query_weight, _MEANS[ranker.sampling])
-    return float(0.5 * ranker.lam * (coef @ coef) + mean)
+    return float(0.5 * ranker.l2 * (coef @ coef) + mean)
 
 
 class ObjectiveRecorder:

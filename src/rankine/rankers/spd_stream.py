@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.kernels.random import resolve_seed
+from rankine.rankers.checks import count_passes
 from rankine.rankers.query_weight import resolve_query_weight
 from rankine.rankers.spd_parts import check_spd, make_phases, make_sampler
 from rankine.samplers.draw import BY_LABELS, EXACT, WITH_TIES, StreamPairs
@@ -48,7 +49,7 @@ def query_shares(data: Dataset, sampling: str, *, ties: bool) -> NDArray[np.floa
 def partial_fit_block(
     ranker: SPDRanker, X: Any, y: Any, qid: Any, group: Any, weight: Any, query_weight: Any
 ) -> None:
-    """Take ``n_iter`` steps on these rows from where the last call ended."""
+    """Take ``n_steps`` steps on these rows from where the last call ended."""
     check_spd(ranker)
     first = not hasattr(ranker, "_vector")
     data = ranker._dataset(X, y, qid, group, weight, reset=first)
@@ -58,7 +59,7 @@ def partial_fit_block(
     if first:
         ranker._vector = new_vector(np.zeros(data.n_features))
         ranker._seed = resolve_seed(ranker.random_state)
-        ranker._average_from = ranker.n_iter // 2
+        ranker._average_from = ranker.n_steps // 2
         ranker.n_iter_ = 0
     started = time.perf_counter()
     sampler = make_sampler(ranker, scaled, resolve_query_weight(query_weight, data))
@@ -70,8 +71,8 @@ def partial_fit_block(
         )
         run_phase(scaled.rows, sampler, counted, w, ranker._seed, (phase.start, phase.stop))
     coef = average_of(w)
-    require_finite(coef, taken + ranker.n_iter, "stochastic pairwise descent")
-    solution = Solution(coef, float("nan"), {}, taken + ranker.n_iter, (), "max_iter")
+    require_finite(coef, taken + ranker.n_steps, "stochastic pairwise descent")
+    solution = Solution(coef, float("nan"), {}, taken + ranker.n_steps, (), "max_iter")
     ranker._keep(solution, scaling, data, time.perf_counter() - started)
 
 
@@ -97,9 +98,10 @@ def _count(scan: Any, ranker: SPDRanker) -> tuple[float, dict[str, Any], int, An
     return total, {**seen, "sources": list(getattr(scan, "sources", ()))}, n_features, names
 
 
-def fit_stream(ranker: SPDRanker, scan: Any, callbacks: Sequence[Any], passes: int) -> None:
-    """Count once, then learn in ``passes`` passes of the stream."""
+def fit_stream(ranker: SPDRanker, scan: Any, callbacks: Sequence[Any]) -> None:
+    """Count once, then learn in ``n_passes`` passes of the stream."""
     check_spd(ranker)
+    n_passes = count_passes(ranker.n_passes)
     if ranker.scale not in ("none", "query"):
         raise ParameterError(
             f"scale={ranker.scale!r} must see all rows first and cannot be measured in a stream",
@@ -117,13 +119,13 @@ def fit_stream(ranker: SPDRanker, scan: Any, callbacks: Sequence[Any], passes: i
             "no query of the stream holds two different labels", fix="Check the labels"
         )
     w = new_vector(np.zeros(n_features))
-    _learn(ranker, scan, total * passes, w, callbacks, passes)
+    _learn(ranker, scan, total * n_passes, w, callbacks, n_passes)
     ranker.n_features_in_ = n_features
     ranker._set_names(names)
     coef = average_of(w)
     ranker.coef_ = coef
-    ranker.n_iter_ = int(ranker.n_iter)
-    ranker.solution_ = Solution(coef, float("nan"), {}, int(ranker.n_iter), (), "max_iter")
+    ranker.n_iter_ = int(ranker.n_steps)
+    ranker.solution_ = Solution(coef, float("nan"), {}, int(ranker.n_steps), (), "max_iter")
     ranker.scaling_ = Scaling(ranker.scale)
     ranker.training_ = {**seen, "seconds": round(time.perf_counter() - started, 3)}
     ranker.evals_ = []
@@ -135,21 +137,21 @@ def _learn(
     total: float,
     w: ScaledVector,
     callbacks: Sequence[Any],
-    passes: int,
+    n_passes: int,
 ) -> None:
     phases = make_phases(ranker, 0, warm=False)
     seed = resolve_seed(ranker.random_state)
     ties = ranker.ties == "zero"
     rule = BY_LABELS if ranker.sampling == "indexed" else WITH_TIES if ties else EXACT
     passed, done = 0.0, 0
-    for _ in range(passes):
+    for _ in range(n_passes):
         for block in _blocks(scan, Scaling(ranker.scale)):
             shares = query_shares(block, ranker.sampling, ties=ties)
             passed_after = passed + np.cumsum(shares[shares > 0])
             if len(passed_after) == 0:
                 continue
             # Whole shares summed exactly: the ranges do not depend on the blocks.
-            ends = np.floor(ranker.n_iter * (passed_after / total)).astype(np.int64)
+            ends = np.floor(ranker.n_steps * (passed_after / total)).astype(np.int64)
             passed = float(passed_after[-1])
             index = build_pair_index(block, np.ones(block.n_queries), by_pairs=False, ties=ties)
             sampler = StreamPairs(index, ends, rule)
@@ -161,5 +163,7 @@ def _learn(
             done = stop
             coef = average_of(w)
             require_finite(coef, done, "stochastic pairwise descent")
-            if notify(callbacks, Progress("steps", done, ranker.n_iter, {}, lambda: average_of(w))):
+            if notify(
+                callbacks, Progress("steps", done, ranker.n_steps, {}, lambda: average_of(w))
+            ):
                 return

@@ -84,7 +84,7 @@ class TopicTask:
         if points:
             best = points[self._best(points, topic)]
             return best.solution, best.l1
-        if self.ranker.n_nonzero is None:
+        if self.ranker.max_nonzero is None:
             l1 = self.ranker.resolve_l1(largest, self.strengths[topic])
         else:
             # No model is small enough but the empty one.
@@ -96,7 +96,7 @@ class TopicTask:
         self, descent: CoordinateDescent, settings: Settings, largest: float, topic: int
     ) -> list[PathPoint]:
         """Models to choose from; none when l1 is known."""
-        l2, limit = float(self.ranker.l2), self.ranker.n_nonzero
+        l2, limit = float(self.ranker.l2), self.ranker.max_nonzero
         if limit is not None:
             return list(points_within(descent, largest, l2, settings, int(limit)))
         if self.held is None or not np.isnan(self.strengths[topic]):

@@ -88,8 +88,8 @@ def fit_topics(
         Called after every topic, from its thread; one that returns True stops the run.
     **parameters
         Parameters of ``DominationRanker``, such as ``l2``, ``tol``, ``metric``, ``scale``,
-        ``n_nonzero``, ``n_threads``. ``early_stopping`` and ``warm_start`` are refused: topics are
-        solved to a duality gap, each from w = 0.
+        ``max_nonzero``, ``n_threads``. ``early_stopping`` and ``warm_start`` are refused: topics
+        are solved to a duality gap, each from w = 0.
 
     Returns
     -------

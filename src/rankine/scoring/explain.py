@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
 from rankine.model.explain import Explanation, contributions_at
-from rankine.scoring.lists import Parts
+from rankine.scoring.rows import Notes, Parts
 
 if TYPE_CHECKING:
     from rankine.scoring.scorer import Scorer
@@ -30,7 +30,7 @@ class ListExplainer:
 
     def __init__(self, scorer: Scorer, rows: Any) -> None:
         self._model = scorer.model
-        self._rows = scorer.features(rows)
+        self._rows = scorer.features(rows, Notes())  # noted where the rows were scored
         scorer.score(self._rows)  # refuses what cannot be scored, with its place
         found = self._rows
         self._size = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1

@@ -1,10 +1,10 @@
-"""Bundle method for Lam/2 |w|^2 + R(w) with a certified gap.
+"""Bundle method for l2/2 |w|^2 + R(w) with a certified gap.
 
 Every iteration adds a linear lower bound (cut) of R, minimises the regularised maximum of all
 cuts, searches the line from the best point to that minimiser, and takes the next cut near the new
 best point (Teo et al. 2010; line search after Franc and Sonnenburg 2009, who call it OCAS). The
 model's minimum is a lower bound of the optimum: the run stops when the best objective found is
-within ``tol`` of it.
+within ``tol`` J(0) of it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ MAX_STALLED = 30
 class _Best:
     """The best point so far, with its scores and subgradient."""
 
-    def __init__(self, oracle: SummedOracle, w: NDArray[np.float64], Lam: float) -> None:
+    def __init__(self, oracle: SummedOracle, w: NDArray[np.float64], l2: float) -> None:
         self.oracle = oracle
-        self.Lam = Lam
+        self.l2 = l2
         self.evaluations = 1
         self.w = w
         self.scores = oracle.scores(w)
         self.risk, self.slopes = oracle.evaluate(self.scores)
-        self.objective = 0.5 * Lam * dot(w, w) + self.risk
+        self.objective = 0.5 * l2 * dot(w, w) + self.risk
 
     def search(self, w: NDArray[np.float64], scores: Parts, *, positive: bool) -> None:
         """Move to the best point found on the line through ``w``."""
@@ -58,7 +58,7 @@ class _Best:
             return risk, oracle.dot(slopes, dp), slopes
 
         start = Trial(0.0, self.objective, self.risk, oracle.dot(self.slopes, dp), self.slopes)
-        line = (self.Lam * dot(self.w, d), self.Lam * dot(d, d))
+        line = (self.l2 * dot(self.w, d), self.l2 * dot(d, d))
         longest = _longest_step(self.w, d) if positive else float("inf")
         best = minimise_along(ask, start, line, max_step=longest)
         if best.step > 0.0:
@@ -69,7 +69,7 @@ class _Best:
 
     def consider(self, w: NDArray[np.float64], scores: Parts, risk: float, slopes: Parts) -> None:
         """Take a point if it is better."""
-        objective = 0.5 * self.Lam * dot(w, w) + risk
+        objective = 0.5 * self.l2 * dot(w, w) + risk
         if objective < self.objective:
             self.w, self.scores, self.risk, self.slopes = w, scores, risk, slopes
             self.objective = objective
@@ -77,7 +77,7 @@ class _Best:
 
 def solve_bundle(
     oracle: SummedOracle,
-    lam: float,
+    l2: float,
     *,
     start: NDArray[np.float64] | None = None,
     tol: float = 1e-3,
@@ -86,16 +86,17 @@ def solve_bundle(
     bundle: Bundle | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Minimise lam |w|^2 + R(w), w >= 0 if ``positive``.
+    """Minimise l2/2 |w|^2 + R(w), w >= 0 if ``positive``.
 
-    ``bundle`` may hold cuts of the same risk from an earlier run, for instance with another lam;
-    it is extended in place. Certificate: ``objective``, ``lower_bound``, ``gap``.
+    ``bundle`` may hold cuts of the same risk from an earlier run, for instance with another l2;
+    it is extended in place. Certificate: ``objective``, ``lower_bound``, ``gap``, ``relative_gap``
+    (gap / J(0)).
     """
-    Lam = 2.0 * lam
+    gap_wanted = tol * oracle.at_zero
     n = oracle.n_features
     bundle = Bundle(n, positive=positive) if bundle is None else bundle
     w = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
-    best = _Best(oracle, np.maximum(0.0, w) if positive else w, Lam)
+    best = _Best(oracle, np.maximum(0.0, w) if positive else w, l2)
     cut_w, cut_risk, cut_slopes = best.w, best.risk, best.slopes
     low, stalled, reason, iteration = 0.0, 0, "max_iter", 0
     trace: list[dict[str, float]] = []
@@ -103,10 +104,10 @@ def solve_bundle(
         slope = oracle.gradient(cut_slopes)
         bundle.add(slope, cut_risk - dot(slope, cut_w))
         before = (best.objective, low)
-        w, bound = bundle.solve(Lam, max(1e-13, 0.01 * min(tol, best.objective - low)))
+        w, bound = bundle.solve(l2, max(1e-13, 0.01 * min(gap_wanted, best.objective - low)))
         require_finite(w, iteration, "the bundle method")
         low = max(low, bound)
-        if best.objective - low > tol:
+        if best.objective - low > gap_wanted:
             scores = oracle.scores(w)
             best.search(w, scores, positive=positive)
             cut_w = (1.0 - MIX) * best.w + MIX * w
@@ -121,7 +122,7 @@ def solve_bundle(
             reason = "callback"
             break
         stalled = 0 if best.objective < before[0] or low > before[1] else stalled + 1
-        if gap <= tol:
+        if gap <= gap_wanted:
             reason = "converged"
             break
         if gap <= PRECISION * best.objective or stalled >= MAX_STALLED:
@@ -131,6 +132,7 @@ def solve_bundle(
         "objective": best.objective,
         "lower_bound": low,
         "gap": best.objective - low,
+        "relative_gap": (best.objective - low) / oracle.at_zero,
         "evaluations": best.evaluations,
         "cuts": bundle.n_cuts,
     }

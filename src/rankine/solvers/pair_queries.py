@@ -23,7 +23,14 @@ from rankine.core.errors import NoPairsError, ParameterError
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["NORMALIZATIONS", "PairQueries", "PairTotals", "check_normalization", "pair_scale"]
+__all__ = [
+    "NORMALIZATIONS",
+    "PairQueries",
+    "PairTotals",
+    "check_normalization",
+    "pair_scale",
+    "risk_at_zero",
+]
 
 NORMALIZATIONS = ("query", "pair", "sum")
 
@@ -125,6 +132,11 @@ def pair_scale(normalization: str, totals: PairTotals, queries: PairQueries) -> 
     if normalization == "pair":
         return queries.query_weight / totals.pair_weight
     return queries.query_weight / (totals.query_weight * queries.mass)
+
+
+def risk_at_zero(normalization: str, totals: PairTotals) -> float:
+    """The risk of w = 0, whose loss is 1 on every pair."""
+    return totals.pair_weight if normalization == "sum" else 1.0
 
 
 def check_normalization(normalization: str, n_queries: int) -> None:

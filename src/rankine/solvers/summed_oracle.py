@@ -112,9 +112,11 @@ class Partition:
 class SummedOracle:
     """A problem of several partitions, asked as one."""
 
-    def __init__(self, partitions: Sequence[Any]) -> None:
+    def __init__(self, partitions: Sequence[Any], at_zero: float = 1.0) -> None:
         self.partitions = list(partitions)
         self.n_features = int(self.partitions[0].n_features)
+        #: R(0), which gaps are measured by.
+        self.at_zero = at_zero
 
     def each(self, method: str, *arguments: Parts) -> Parts:
         """Call a method of every partition with its entries of ``arguments``."""

@@ -1,10 +1,10 @@
-"""Truncated Newton method for Lam/2 |w|^2 + R(w) with a piecewise quadratic risk R.
+"""Truncated Newton method for l2/2 |w|^2 + R(w) with a piecewise quadratic risk R.
 
 Each step solves the Newton equations only as far as it pays, by conjugate gradients (Lee and Lin
 2014, section 3), then backtracks. Scores are affine along a direction, so trials cost one count
-pass and no product with X. The objective is Lam-strongly convex, which certifies the result::
+pass and no product with X. The objective is l2-strongly convex, which certifies the result::
 
-    J* >= J(w) + min_v [ <g, v - w> + Lam/2 |v - w|^2 ] = J(w) - |g|^2 / (2 Lam)
+    J* >= J(w) + min_v [ <g, v - w> + l2/2 |v - w|^2 ] = J(w) - |g|^2 / (2 l2)
 
 and, with the constraint v >= 0, the same minimum taken coordinate by coordinate. With w >= 0 asked
 for, steps are projected and coordinates at 0 that want to leave downwards are held (two-metric
@@ -60,7 +60,7 @@ class _Direction:
 
 def solve_newton(
     oracle: SummedOracle,
-    lam: float,
+    l2: float,
     *,
     start: NDArray[np.float64] | None = None,
     tol: float = 1e-3,
@@ -68,16 +68,15 @@ def solve_newton(
     positive: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Minimise lam |w|^2 + R(w), w >= 0 if ``positive``, to a certified gap of ``tol``."""
-    Lam = 2.0 * lam
+    """Minimise l2/2 |w|^2 + R(w), w >= 0 if ``positive``, to a certified gap of ``tol`` J(0)."""
     w = np.zeros(oracle.n_features) if start is None else np.array(start, dtype=np.float64)
-    point = _look(oracle, Lam, np.maximum(0.0, w) if positive else w)
+    point = _look(oracle, l2, np.maximum(0.0, w) if positive else w)
     low, reason, iteration, products, first = 0.0, "max_iter", 0, 0, 0.0
     trace: list[dict[str, float]] = []
     for iteration in range(max_iter + 1):
-        gradient = Lam * point.w + oracle.gradient(point.slopes)
+        gradient = l2 * point.w + oracle.gradient(point.slopes)
         require_finite(gradient, iteration, "the Newton method")
-        low = max(low, _lower_bound(point, gradient, Lam, positive=positive))
+        low = max(low, _lower_bound(point, gradient, l2, positive=positive))
         gap = point.objective - low
         free = (point.w > 0.0) | (gradient < 0.0) if positive else np.ones(len(w), dtype=np.bool_)
         size = norm(gradient * free)
@@ -85,15 +84,15 @@ def solve_newton(
         record = {"objective": point.objective, "lower_bound": low, "gap": gap}
         trace.append({"iteration": iteration, **record, "products": products})
         stop = report(callbacks, "newton", iteration, max_iter, record, point.w)
-        if stop or gap <= tol or gap <= PRECISION * point.objective or size == 0.0:
+        if stop or gap <= tol * oracle.at_zero or gap <= PRECISION * point.objective or size == 0.0:
             reason = "callback" if stop else "converged"
             break
         if iteration == max_iter:
             break
         forcing = min(0.1, float(np.sqrt(size / first)))
-        direction = _direction(oracle, Lam, point, -gradient * free, free, forcing)
+        direction = _direction(oracle, l2, point, -gradient * free, free, forcing)
         products += direction.products
-        moved = _step(oracle, Lam, point, gradient, direction, positive=positive)
+        moved = _step(oracle, l2, point, gradient, direction, positive=positive)
         if moved is None:
             reason = "precision"
             break
@@ -102,29 +101,30 @@ def solve_newton(
         "objective": point.objective,
         "lower_bound": low,
         "gap": point.objective - low,
+        "relative_gap": (point.objective - low) / oracle.at_zero,
         "products": float(products),
     }
     return Solution(point.w, point.objective, certificate, iteration, trace, reason)
 
 
 def _look(
-    oracle: SummedOracle, Lam: float, w: NDArray[np.float64], scores: Parts | None = None
+    oracle: SummedOracle, l2: float, w: NDArray[np.float64], scores: Parts | None = None
 ) -> _Point:
     scores = oracle.scores(w) if scores is None else scores
     risk, slopes, curvatures = oracle.evaluate_curved(scores)
-    return _Point(w, scores, 0.5 * Lam * dot(w, w) + risk, slopes, curvatures)
+    return _Point(w, scores, 0.5 * l2 * dot(w, w) + risk, slopes, curvatures)
 
 
-def _lower_bound(point: _Point, g: NDArray[np.float64], Lam: float, *, positive: bool) -> float:
+def _lower_bound(point: _Point, g: NDArray[np.float64], l2: float, *, positive: bool) -> float:
     if not positive:
-        return float(point.objective - dot(g, g) / (2.0 * Lam))
-    move = np.maximum(0.0, point.w - g / Lam) - point.w
-    return float(point.objective + dot(g, move) + 0.5 * Lam * dot(move, move))
+        return float(point.objective - dot(g, g) / (2.0 * l2))
+    move = np.maximum(0.0, point.w - g / l2) - point.w
+    return float(point.objective + dot(g, move) + 0.5 * l2 * dot(move, move))
 
 
 def _direction(
     oracle: SummedOracle,
-    Lam: float,
+    l2: float,
     point: _Point,
     residual: NDArray[np.float64],
     free: NDArray[np.bool_],
@@ -134,7 +134,7 @@ def _direction(
 
     Ends when the residual, measured by the diagonal preconditioner, has shrunk to ``forcing``.
     """
-    scale = Lam + oracle.curvature_scale(point.curvatures)
+    scale = l2 + oracle.curvature_scale(point.curvatures)
     d = np.zeros_like(residual)
     scaled = residual / scale
     search, squared = scaled, dot(residual, scaled)
@@ -144,7 +144,7 @@ def _direction(
     while products < MAX_INNER and squared > enough:
         products += 1
         searched = oracle.scores(search)
-        product = Lam * search + oracle.curvature_times(point.curvatures, searched)
+        product = l2 * search + oracle.curvature_times(point.curvatures, searched)
         product *= free
         step = squared / dot(search, product)
         d += step * search
@@ -158,7 +158,7 @@ def _direction(
 
 def _step(
     oracle: SummedOracle,
-    Lam: float,
+    l2: float,
     point: _Point,
     gradient: NDArray[np.float64],
     direction: _Direction,
@@ -171,10 +171,10 @@ def _step(
         w = point.w + step * direction.d
         if positive:
             w = np.maximum(0.0, w)
-            trial = _look(oracle, Lam, w)
+            trial = _look(oracle, l2, w)
         else:
             scores = oracle.blend(1.0, point.scores, step, direction.scores)
-            trial = _look(oracle, Lam, w, scores)
+            trial = _look(oracle, l2, w, scores)
         promised = dot(gradient, w - point.w)
         if trial.objective <= point.objective + SUFFICIENT * promised:
             return trial if trial.objective < point.objective else None

@@ -1,7 +1,7 @@
 """The search space of one ranker, or of several at once.
 
 Parameters of a single ranker keep their names; with several (``--ranker auto``) the choice of the
-ranker is a parameter too, and the others are called ``spd.lam``, ``elastic.eta0`` ...
+ranker is a parameter too, and the others are called ``spd.l2``, ``elastic.eta0`` ...
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from rankine.core.errors import ParameterError
 from rankine.core.words import read_value
 from rankine.rankers.search_space import Choice, Number
-from rankine.tune.extra import import_optuna
+from rankine.tune import import_optuna
 
 __all__ = ["Space", "read_dimension"]
 

@@ -20,14 +20,14 @@ from reliability.trials import cluster
 THREADS = (1, 2, 3, 4, 8)
 CHUNKS = (61, 4096, 2**20)
 SOLVERS = {
-    "spd": ("spd", {"n_iter": 5000}),
-    "spd-romma": ("spd", {"n_iter": 5000, "learner": "romma", "sampling": "indexed"}),
+    "spd": ("spd", {"n_steps": 5000}),
+    "spd-romma": ("spd", {"n_steps": 5000, "solver": "romma", "sampling": "indexed"}),
     "ranksvm-hinge": ("ranksvm", {"tol": 1e-2}),
     "ranksvm-squared": ("ranksvm", {"loss": "squared_hinge"}),
     "least-squares-cg": ("least-squares", {}),
     "least-squares-egdm": ("least-squares", {"solver": "egdm", "n_passes": 5}),
     "domination": ("domination", {"l1": 1.0, "tol": 1e-2}),
-    "elastic": ("elastic", {"batch_lists": 3, "shuffle_buffer": 40}),
+    "elastic": ("elastic", {"n_passes": 2, "batch_lists": 3, "shuffle_buffer": 40}),
 }
 QUERIES = 240
 #: For runs on a few solvers only.
@@ -93,7 +93,7 @@ def _stream(ranker, solver, data, rng, folder, reference, threads):
 
     how = f"blocks of {rows} rows, chunks of {chunk}"
     if reference or rng.random() < 0.5:
-        return digest(ranker.fit_stream(stream(), passes=2)), how
+        return digest(ranker.fit_stream(stream())), how
     kept = folder / "kept"
     shutil.rmtree(kept, ignore_errors=True)
     stop, every = rng.randrange(30, 2 * QUERIES), rng.choice((1, 17, 100))
@@ -103,11 +103,11 @@ def _stream(ranker, solver, data, rng, folder, reference, threads):
             raise StopError
 
     try:
-        ranker.fit_stream(stream(), passes=2, checkpoint=kept, every=every, callbacks=[stopper])
+        ranker.fit_stream(stream(), checkpoint=kept, every=every, callbacks=[stopper])
     except StopError:
         ranker = make(solver, threads)
         resume = kept.exists()  # nothing to resume from before the first checkpoint
-        ranker.fit_stream(stream(), passes=2, checkpoint=kept, every=every, resume=resume)
+        ranker.fit_stream(stream(), checkpoint=kept, every=every, resume=resume)
     return digest(ranker), f"{how}, stopped at list {stop}, checkpoints every {every}, resumed"
 
 

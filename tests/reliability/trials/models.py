@@ -51,7 +51,7 @@ def good_files() -> list[bytes]:
         ["bm25", "age", "é", "<x>", "last"],
         transforms=(ListRange(),),
         metric="ndcg@10",
-        parameters={"ranker": "spd", "lam": 1e-4, "nested": {"a": [1, 2, None]}},
+        parameters={"ranker": "spd", "l2": 1e-4, "nested": {"a": [1, 2, None]}},
         provenance={"rows": 12},
     )
     plain = LinearModel.from_weights(np.arange(8.0), base=0)

@@ -22,11 +22,11 @@ from reliability.trials import cluster
 KILLS = 5
 PASSES = 6
 VARIANTS = (
-    {"optimizer": "rda"},
-    {"optimizer": "psgd", "batch_lists": 3, "theta": 1e-3},
-    {"optimizer": "rda", "shuffle_buffer": 64, "adaptive": True, "eta0": 0.2},
-    {"optimizer": "fobos", "objective": "pairwise"},
-    {"optimizer": "tgd", "l2": 0.0, "batch_lists": 2, "shuffle_buffer": 50},
+    {"solver": "rda"},
+    {"solver": "psgd", "batch_lists": 3, "theta": 1e-3},
+    {"solver": "rda", "shuffle_buffer": 64, "adaptive": True, "eta0": 0.2},
+    {"solver": "fobos", "objective": "pairwise"},
+    {"solver": "tgd", "l2": 0.0, "batch_lists": 2, "shuffle_buffer": 50},
     *({"parts": solver} for solver in cluster.SOLVERS),
 )
 #: Training on partitions writes what it knows every few seconds; here, all the time.
@@ -50,10 +50,8 @@ def fit(path, options, folder=None, pause=0.0, **more):
         return fit_parts(path, options["parts"], folder, pause, **more)
     scan = rankine.scan(path, n_features=6, block_rows=150)
     kept = {} if folder is None else {"checkpoint": folder, "every": 29, **more}
-    ranker = ElasticRanker(random_state=3, **options)
-    return ranker.fit_stream(
-        scan, passes=PASSES, callbacks=[lambda _: time.sleep(pause) and None], **kept
-    )
+    ranker = ElasticRanker(n_passes=PASSES, random_state=3, **options)
+    return ranker.fit_stream(scan, callbacks=[lambda _: time.sleep(pause) and None], **kept)
 
 
 def fit_parts(path, solver, folder, pause, resume=False):

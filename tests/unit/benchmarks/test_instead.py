@@ -49,7 +49,7 @@ def compared(monkeypatch, tmp_path, run):
     monkeypatch.setattr(comparison, "versions", lambda: {"xgboost": "1", "lightgbm": None})
     monkeypatch.setattr(comparison, "run", run)
     grids = {
-        "rankine RankSVM": [{"lam": 1.0}, {"lam": 2.0}],
+        "rankine RankSVM": [{"l2": 1.0}, {"l2": 2.0}],
         "XGBoost trees": [{"eta": 0.1}],
         "LightGBM lambdarank": [{}],
     }
@@ -70,14 +70,14 @@ def test_absent_and_failing_peers_are_named_and_validation_chooses(monkeypatch, 
         for number, setting in enumerate(settings, first):
             for part in ("vali", "test"):
                 _, y, _ = read(folder, part)
-                np.save(folder / f"{number}.{part}.npy", y if setting["lam"] == 2.0 else -y)
+                np.save(folder / f"{number}.{part}.npy", y if setting["l2"] == 2.0 else -y)
         return [{"id": str(first + k), **SIZES} for k in range(len(settings))]
 
     found = compared(monkeypatch, tmp_path, run)
     assert found["refused"] == {"XGBoost trees": "stopped after 1 s"}
     assert "LightGBM lambdarank" in found["absent"][0]
     ours = found["learners"]["rankine RankSVM"]
-    assert ours["setting"] == {"lam": 2.0}
+    assert ours["setting"] == {"l2": 2.0}
     assert ours["test"] == 1.0
     assert ours["cpu_seconds"]["n"] == 2
     assert "stopped after 1 s" in telling.words(found, "Rows.")
@@ -112,12 +112,12 @@ def test_a_worker_that_fails_says_why(tmp_path):
 
 def test_a_setting_that_fails_is_told_apart_from_one_that_works(tmp_path):
     write_parts(tmp_path, split(*rows()))
-    settings = [{"n_iter": 10, "seed": 1}, {"n_iter": -3, "seed": 1}]
+    settings = [{"n_steps": 10, "seed": 1}, {"n_steps": -3, "seed": 1}]
     works, fails = comparison.run(tmp_path, "rankine SPD", settings, 60, 0)
     assert works["id"] == "run0"
     assert works["cpu_seconds"] >= 0
     assert works["model_bytes"] > 0
-    assert "n_iter" in fails["reason"]
+    assert "n_steps" in fails["reason"]
 
 
 def test_a_child_is_stopped_at_its_limit():

@@ -9,8 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rankine.cli._data_options import ModelReading, Reading, split_list
-from rankine.cli._groups import spread
+from rankine.cli._options import ModelReading, Reading, split_list, spread
 
 pytestmark = pytest.mark.cli
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import rankine.cli.main
 import rankine.cli.tune  # noqa: F401 - attaches the command
-from rankine.cli._tune_options import read_space
-from rankine.cli.app import app
+from rankine.cli.main import app
+from rankine.cli.tune import read_space
 from rankine.core.errors import CheckpointError, ParameterError
 from rankine.model import LinearModel
 
@@ -47,7 +47,7 @@ def test_one_command_gives_a_model_and_goes_on_where_it_stopped(files):
     first = call(*arguments, "--trials", "3", "--out", "m.rankine", "--plot", "trace.png")
     assert first.exit_code == 0
     assert "best" in first.stdout
-    assert "gamma" in first.stdout
+    assert "l2" in first.stdout
     assert (files / "trace.png").stat().st_size > 1000
     model = LinearModel.load("m.rankine")
     assert (model.n_features, model.metric) == (3, "map")
@@ -56,7 +56,7 @@ def test_one_command_gives_a_model_and_goes_on_where_it_stopped(files):
     assert again["best_value"] == max(t["value"] for t in again["trials"])
     assert again["study"] == "s.db"
     with pytest.raises(CheckpointError, match="space"):
-        call(*arguments, "--trials", "4", "--space", "gamma=1e-3..1")
+        call(*arguments, "--trials", "4", "--space", "l2=1e-3..1")
     with pytest.raises(CheckpointError, match="validation"):
         call("train.txt", "--valid", "train.txt", *COMMON)
 
@@ -65,18 +65,18 @@ def test_space_set_folds_and_workers(files):
     found = json.loads(
         call(
             "train.txt", "--ranker", "least-squares", "--folds", "2", "--trials", "4", "--json",
-            "--space", "gamma=1e-3..1", "--space", "pairs=untied", "--set", "scale=none",
-            "--workers", "2", "--max-weights", "3",
+            "--space", "l2=1e-3..1", "--space", "pairs=untied", "--set", "scale=none",
+            "--workers", "2", "--max-nonzero", "3",
         ).stdout
     )  # fmt: skip
     assert len(found["trials"]) == 4
-    assert set(found["best_params"]) == {"gamma"}
-    assert all(1e-3 <= t["parameters"]["gamma"] <= 1 for t in found["trials"])
+    assert set(found["best_params"]) == {"l2"}
+    assert all(1e-3 <= t["parameters"]["l2"] <= 1 for t in found["trials"])
 
 
 def test_unreadable_options_are_refused(files):
     with pytest.raises(ParameterError, match="name=range"):
-        read_space(["gamma"])
+        read_space(["l2"])
     with pytest.raises(ParameterError, match="latency"):
         call("train.txt", "--max-latency", "soon")
     with pytest.raises(ParameterError, match="'nope'"):

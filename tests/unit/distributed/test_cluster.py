@@ -25,14 +25,14 @@ from rankine.distributed.connect import connect
 
 pytestmark = [pytest.mark.dask, pytest.mark.timeout(400)]  # compiles when the cache is cold
 
-HINGE = RankSVM(lam=1e-3, tol=2e-3)
+HINGE = RankSVM(l2=2e-3, tol=2e-3)
 RANKERS = {
     "hinge": HINGE,
-    "newton": RankSVM(lam=1e-3, tol=1e-8, loss="squared_hinge", scale="standard"),
-    "cg": LeastSquaresRanker(1e-3, scale="maxabs"),
-    "egdm": LeastSquaresRanker(1e-2, solver="egdm"),
+    "newton": RankSVM(l2=2e-3, tol=1e-8, loss="squared_hinge", scale="standard"),
+    "cg": LeastSquaresRanker(2e-3, scale="maxabs"),
+    "egdm": LeastSquaresRanker(2e-2, solver="egdm", random_state=0),
     "domination": DominationRanker(tol=1e-8),
-    "spd": SPDRanker(n_iter=20_000, random_state=1),
+    "spd": SPDRanker(n_steps=20_000, random_state=1),
     "elastic": ElasticRanker(random_state=1),
 }
 

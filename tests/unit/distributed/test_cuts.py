@@ -134,7 +134,7 @@ def test_an_empty_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{"group": [1]}, {"single_query": True}, {"query": None}, {"rounds": 0}]
+    "options", [{"group": [1]}, {"single_query": True}, {"query": None}, {"timeout": 0}]
 )
 def test_what_cannot_be_cut_is_refused(files, options):
     with pytest.raises(ParameterError):

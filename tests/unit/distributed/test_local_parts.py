@@ -21,12 +21,12 @@ from rankine.distributed.tasks import Assignment, PartitionCache, ask
 from rankine.kernels.linalg import tree_sum
 
 BATCH = [
-    RankSVM(lam=1e-2, tol=1e-5),
-    RankSVM(lam=1e-2, tol=1e-7, loss="squared_hinge", scale="standard"),
-    RankSVM(lam=[1e-1, 1e-2], loss="squared_hinge", positive=True, normalization="pair", tol=1e-7),
-    LeastSquaresRanker(1e-2, tol=1e-9, scale="maxabs"),
-    LeastSquaresRanker([1e-1, 1e-2], tol=1e-9, pairs="untied"),
-    LeastSquaresRanker(1e-2, solver="egdm", tol=1e-9, scale="query"),
+    RankSVM(l2=2e-2, tol=1e-5),
+    RankSVM(l2=2e-2, tol=1e-7, loss="squared_hinge", scale="standard"),
+    RankSVM(l2=[2e-1, 2e-2], loss="squared_hinge", positive=True, normalization="pair", tol=1e-7),
+    LeastSquaresRanker(2e-2, tol=1e-9, scale="maxabs"),
+    LeastSquaresRanker([2e-1, 2e-2], tol=1e-9, pairs="untied"),
+    LeastSquaresRanker(2e-2, solver="egdm", tol=1e-9, scale="query", random_state=0),
     DominationRanker(tol=1e-10),
     DominationRanker(l1=0.5, l2=1.0, margin=0.3, normalization="query", tol=1e-10),
     DominationRanker(l1=1.0, margin_table=np.tril(np.full((4, 4), 0.5), -1), tol=1e-10),
@@ -59,10 +59,10 @@ def test_partitions_have_the_optimum_of_the_whole(ranker, parts, whole):
 @pytest.mark.parametrize(
     "ranker",
     [
-        SPDRanker(n_iter=60_000, lam=1e-3, random_state=3),
-        SPDRanker(n_iter=60_000, sampling="uniform", learner="hybrid", random_state=3),
+        SPDRanker(n_steps=60_000, l2=1e-3, random_state=3),
+        SPDRanker(n_steps=60_000, sampling="uniform", solver="hybrid", random_state=3),
         ElasticRanker(l1=1e-4, l2=1e-4, random_state=3, scale="standard"),
-        ElasticRanker(optimizer="fobos", eta0=0.1, n_nonzero=3, random_state=3, batch_lists=2),
+        ElasticRanker(solver="fobos", eta0=0.1, max_nonzero=3, random_state=3, batch_lists=2),
     ],
     ids=["spd", "spd-hybrid", "rda", "fobos"],
 )
@@ -71,7 +71,7 @@ def test_averaged_passes_rank_like_one_pass_and_repeat(ranker, parts, whole):
     together = clone(ranker).fit(whole)
     np.testing.assert_array_equal(split.coef_, again.coef_)
     assert split.score(whole) > together.score(whole) - 0.02
-    assert split.solution_.certificate["rounds"] == 10
+    assert split.solution_.certificate["passes"] == 10
     assert not (clone(ranker).set_params(random_state=4).fit(parts).coef_ == split.coef_).all()
 
 
@@ -83,7 +83,7 @@ def test_the_model_says_that_it_was_trained_on_partitions(parts):
 
 def test_early_stopping_and_evaluation_work_as_in_memory(parts, whole):
     seen = []
-    ranker = RankSVM(lam=1e-2, tol=1e-9, early_stopping=2)
+    ranker = RankSVM(l2=2e-2, tol=1e-9, early_stopping=2)
     ranker.fit(parts, eval_set=whole, callbacks=[lambda p: seen.append(p.values["gap"])])
     assert ranker.solution_.stop_reason == "early_stopping"
     assert len(ranker.evals_) == len(seen)
@@ -92,8 +92,8 @@ def test_early_stopping_and_evaluation_work_as_in_memory(parts, whole):
 
 
 def test_a_warm_start_and_a_start_are_used(parts):
-    first = RankSVM(lam=1e-2, loss="squared_hinge", tol=1e-8).fit(parts)
-    again = RankSVM(lam=1e-2, loss="squared_hinge", tol=1e-8).fit(parts, coef_init=first.coef_)
+    first = RankSVM(l2=2e-2, loss="squared_hinge", tol=1e-8).fit(parts)
+    again = RankSVM(l2=2e-2, loss="squared_hinge", tol=1e-8).fit(parts, coef_init=first.coef_)
     assert again.n_iter_ == 0 < first.n_iter_
 
 
@@ -101,7 +101,7 @@ RESUMED = {"hinge": BATCH[0], "newton": BATCH[1], "egdm": BATCH[5], "domination"
 
 
 @pytest.mark.parametrize(
-    "ranker", [*RESUMED.values(), SPDRanker(n_iter=9_000)], ids=[*RESUMED, "spd"]
+    "ranker", [*RESUMED.values(), SPDRanker(n_steps=9_000)], ids=[*RESUMED, "spd"]
 )
 def test_an_interrupted_run_resumes_to_the_same_bits(ranker, files, tmp_path):
     """Stopped anywhere, even within a line search; an unseeded run keeps the seed it drew."""
@@ -156,7 +156,7 @@ def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
     with pytest.raises(CheckpointError, match="already holds"):
         LeastSquaresRanker().fit(data())
     with pytest.raises(CheckpointError, match="parameters"):
-        LeastSquaresRanker(gamma=0.5).fit(data(resume=True))
+        LeastSquaresRanker(l2=1.0).fit(data(resume=True))
     with pytest.raises(CheckpointError, match="data"):
         LeastSquaresRanker().fit(data(resume=True, partition_bytes=5_000))
     with pytest.raises(CheckpointError, match="not that of the checkpoint"):
@@ -168,7 +168,7 @@ def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
     [
         (LeastSquaresRanker(solver="sgd"), "solver='sgd'"),
         (LeastSquaresRanker(solver="egdm", curvature="online"), "curvature='online'"),
-        (DominationRanker(n_nonzero=2), "n_nonzero"),
+        (DominationRanker(max_nonzero=2), "max_nonzero"),
         (DominationRanker(margin=lambda y: y), "function or an array"),
         (DominationRanker(margin_table=np.zeros((3, 3))), "labels 0 to 2"),
         (SPDRanker(record_at=[5]), "record_at"),

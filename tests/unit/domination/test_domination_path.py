@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
-from rankine import DominationRanker, LinearModel, domination_path
+from rankine import DominationRanker, LinearModel, domination_path, plot
 from rankine.core.errors import ParameterError
 
 
@@ -56,16 +56,16 @@ def test_given_strengths_and_a_bound_on_size(data):
 
 def test_n_nonzero_bounds_the_model(data):
     X, y, qid = data
-    small = DominationRanker(n_nonzero=3).fit(X, y, qid=qid)
-    larger = DominationRanker(n_nonzero=8).fit(X, y, qid=qid)
+    small = DominationRanker(max_nonzero=3).fit(X, y, qid=qid)
+    larger = DominationRanker(max_nonzero=8).fit(X, y, qid=qid)
     assert 1 <= np.count_nonzero(small.coef_) <= 3
     assert np.count_nonzero(small.coef_) < np.count_nonzero(larger.coef_) <= 8
-    judged = DominationRanker(n_nonzero=8).fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid)
+    judged = DominationRanker(max_nonzero=8).fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid)
     assert np.count_nonzero(judged.coef_) <= 8
 
 
 def test_plot_marks_the_best_model(path):
-    ax = path.plot()
+    ax = plot.path(path)
     assert ax.get_xlabel() == "non-zero weights"
     assert ax.get_ylabel() == "ndcg@10"
     assert len(ax.get_lines()) == 2
@@ -80,8 +80,7 @@ def test_model_of_a_step(path):
 
 @pytest.mark.cli
 def test_command(data, tmp_path):
-    from rankine.cli.app import app
-    from rankine.cli.main import find_commands
+    from rankine.cli.main import app, find_commands
 
     find_commands()
     X, y, qid = data
@@ -92,7 +91,7 @@ def test_command(data, tmp_path):
     train, valid = tmp_path / "train.txt", tmp_path / "valid.txt"
     train.write_text("\n".join(lines[:300]) + "\n")
     valid.write_text("\n".join(lines[300:]) + "\n")
-    arguments = ["path", str(train), "--valid", str(valid), "--steps", "5"]
+    arguments = ["path", str(train), "--valid", str(valid), "--n-steps", "5"]
     model, plot = tmp_path / "m.rankine", tmp_path / "p.svg"
     done = CliRunner().invoke(app, [*arguments, "--json", "--out", str(model), "--plot", str(plot)])
     assert done.exit_code == 0, done.output
@@ -113,4 +112,4 @@ def test_steps_that_stop_early_are_named_once():
         domination_path(X, y, n_steps=4, max_iter=1, tol=1e-9)
     assert len(caught) == 1
     with pytest.warns(ConvergenceWarning, match="sweeps"):
-        DominationRanker(n_nonzero=3, max_iter=1, tol=1e-9).fit(X, y)
+        DominationRanker(max_nonzero=3, max_iter=1, tol=1e-9).fit(X, y)

@@ -158,7 +158,7 @@ def test_a_smaller_margin_for_a_higher_label_is_refused():
         {"curvature": "flat"},
         {"order": "sorted"},
         {"max_iter": 0},
-        {"n_nonzero": 0},
+        {"max_nonzero": 0},
         {"normalization": "pair"},
         {"margin": -1.0},
         {"margin": 1.0, "margin_scale": -1.0},

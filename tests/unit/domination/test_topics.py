@@ -113,7 +113,7 @@ def test_bad_input_is_refused(data):
 def test_scale_and_size_are_honoured(data):
     X, Y = data
     stretched = X * np.geomspace(1, 100, X.shape[1])
-    options = {"scale": "maxabs", "n_nonzero": 3, "tol": 1e-3}
+    options = {"scale": "maxabs", "max_nonzero": 3, "tol": 1e-3}
     for matrix in (stretched, sparse.csc_array(stretched)):
         bundle = fit_topics(matrix, Y[:, :2], **options)
         for t in range(2):
@@ -126,7 +126,7 @@ def test_a_size_that_no_model_has_gives_the_empty_one(data):
     X, Y = data
     twins = np.repeat(X[:, :1], 2, axis=1)
     both = np.hstack([twins, -twins])
-    bundle = fit_topics(both, Y[:, :1], n_nonzero=1)
+    bundle = fit_topics(both, Y[:, :1], max_nonzero=1)
     assert bundle["0"].nnz <= 1
 
 

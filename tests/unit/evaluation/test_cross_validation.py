@@ -17,7 +17,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def result(data):
-    ranker = rankine.SPDRanker(n_iter=2000, random_state=0, metric="map")
+    ranker = rankine.SPDRanker(n_steps=2000, random_state=0, metric="map")
     return rankine.cross_validate(ranker, data, cv=4, random_state=7)
 
 
@@ -32,10 +32,23 @@ def test_every_query_is_held_out_once_and_its_value_kept(data, result):
     assert result.std == pytest.approx(np.std(result.fold_means, ddof=1))
 
 
+def test_queries_weigh_in_their_folds_mean(data, result):
+    weight = {q: 1.0 + q for q in range(24)}
+    ranker = rankine.SPDRanker(n_steps=2000, random_state=0, metric="map")
+    found = rankine.cross_validate(ranker, data, cv=4, random_state=7, query_weight=weight)
+    np.testing.assert_array_equal(found.scores, result.scores)  # training does not see it
+    np.testing.assert_array_equal(found.values, result.values)
+    given = np.array([weight[q] for q in data.queries.ids.tolist()])
+    for k in range(4):
+        held = found.fold == k
+        expected = np.average(found.values[held], weights=given[held])
+        assert found.fold_means[k] == pytest.approx(expected)
+
+
 def test_scores_come_from_rankers_that_never_saw_the_query(data, result):
     held = result.fold[data.queries.codes] == 2
     seen = data.take(np.flatnonzero(~held))
-    ranker = rankine.SPDRanker(n_iter=2000, random_state=0, metric="map").fit(seen)
+    ranker = rankine.SPDRanker(n_steps=2000, random_state=0, metric="map").fit(seen)
     np.testing.assert_allclose(result.scores[held], ranker.predict(data.X[held]))
 
 
@@ -49,7 +62,7 @@ def test_results_can_be_compared(data, result):
 def test_other_splitters(data):
     from sklearn.model_selection import GroupKFold
 
-    ranker = rankine.SPDRanker(n_iter=500, random_state=0)
+    ranker = rankine.SPDRanker(n_steps=500, random_state=0)
     calls = []
     found = rankine.cross_validate(
         ranker, data, GroupKFold(3), metric="auc", progress=lambda *done: calls.append(done)
@@ -60,7 +73,7 @@ def test_other_splitters(data):
 
 
 def test_refusals(data):
-    ranker = rankine.SPDRanker(n_iter=100, random_state=0)
+    ranker = rankine.SPDRanker(n_steps=100, random_state=0)
     rows = np.arange(240)
     with pytest.raises(SchemaError, match="both sides"):
         rankine.cross_validate(ranker, data, [(rows[:200], rows[100:])])

@@ -23,7 +23,7 @@ def full_model():
         NAMES,
         transforms=(ListRange(),),
         metric="ndcg@10",
-        parameters={"ranker": "spd", "lam": np.float64(1e-4), "C": np.inf, "k": np.int64(3)},
+        parameters={"ranker": "spd", "l2": np.float64(1e-4), "bound": np.inf, "k": np.int64(3)},
         provenance={"rows": 10, "trace": [1, 2.5, None, True]},
         base=0,
         probes=Probes((Probe((1, 3), (0.5, 1.0)),), (-1.25,)),
@@ -43,7 +43,7 @@ def test_every_field_survives_a_file(tmp_path):
     assert again.weight_names == ("age", "prix é")
     assert again.transforms == (ListRange(),)
     assert again.metric == "ndcg@10"
-    assert again.parameters == {"ranker": "spd", "lam": 1e-4, "C": "inf", "k": 3}
+    assert again.parameters == {"ranker": "spd", "l2": 1e-4, "bound": "inf", "k": 3}
     assert again.provenance == {"rows": 10, "trace": [1, 2.5, None, True]}
     assert again.base == 0
     assert again.probes == model.probes

@@ -40,10 +40,10 @@ class Blocks:
             first, k = last, k + 1
 
 
-@pytest.mark.parametrize("optimizer", ["rda", "fobos"])
-def test_learns_the_ranking(optimizer):
+@pytest.mark.parametrize("solver", ["rda", "fobos"])
+def test_learns_the_ranking(solver):
     data, held_out = shop(), shop(1)
-    ranker = ElasticRanker(optimizer=optimizer, random_state=0, metric="recall@1").fit(data)
+    ranker = ElasticRanker(solver=solver, random_state=0, metric="recall@1").fit(data)
     assert ranker.score(held_out) > 0.6  # 0.18 by chance, 0.75 for the true weights
     assert ranker.n_iter_ == 200
     assert 0.4 < ranker.progressive_ < 0.9
@@ -51,9 +51,9 @@ def test_learns_the_ranking(optimizer):
 
 def test_fit_is_one_pass_in_a_seeded_random_order():
     data = shop()
-    ranker = ElasticRanker(random_state=0, optimizer="fobos").fit(data)
-    again = ElasticRanker(random_state=0, optimizer="fobos").fit(data)
-    other = ElasticRanker(random_state=1, optimizer="fobos").fit(data)
+    ranker = ElasticRanker(random_state=0, solver="fobos").fit(data)
+    again = ElasticRanker(random_state=0, solver="fobos").fit(data)
+    other = ElasticRanker(random_state=1, solver="fobos").fit(data)
     np.testing.assert_array_equal(ranker.coef_, again.coef_)
     assert (ranker.coef_ != other.coef_).all()
     assert ranker._learner.lists_seen == data.n_queries
@@ -85,7 +85,7 @@ def test_a_stream_keeps_the_order_of_the_file():
 
 def test_two_passes_are_the_file_twice():
     data = shop(lists=60)
-    twice = ElasticRanker(random_state=0).fit_stream(Blocks(data, 25), passes=2)
+    twice = ElasticRanker(random_state=0, n_passes=2).fit_stream(Blocks(data, 25))
     parts = [data, Dataset(data.X, data.y, data.qid + 1000)]
     joined = ElasticRanker(random_state=0).fit_stream(Blocks(concat(parts), 31))
     np.testing.assert_array_equal(twice.coef_, joined.coef_)
@@ -178,14 +178,14 @@ def test_warm_start_continues_from_the_weights():
     truth = np.linspace(2, -1, 8)
     angle = lambda w: w @ truth / np.linalg.norm(w) / np.linalg.norm(truth)  # noqa: E731
     assert angle(ranker.coef_) > max(angle(first), angle(fresh.coef_))
-    handed = ElasticRanker(random_state=0, optimizer="fobos", eta0=1e-9)
+    handed = ElasticRanker(random_state=0, solver="fobos", eta0=1e-9)
     handed.fit(shop(1), coef_init=first)
     np.testing.assert_allclose(handed.coef_, first, rtol=1e-6)
 
 
 def test_n_nonzero_bounds_the_weights():
     data = shop(d=20)
-    ranker = ElasticRanker(random_state=0, n_nonzero=3).fit(data)
+    ranker = ElasticRanker(random_state=0, max_nonzero=3).fit(data)
     assert np.count_nonzero(ranker.coef_) <= 3
     assert ranker.score(shop(1, d=20)) > 0.6
 
@@ -202,7 +202,7 @@ def test_graded_and_negative_labels():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"optimizer": "adam"}, "rda, fobos, psgd, tgd"),
+        ({"solver": "adam"}, "rda, fobos, psgd, tgd"),
         ({"objective": "err"}, "cannot be trained for"),
         ({"objective": "nonsense"}, "nonsense"),
         ({"objective": "map@5"}, "map"),
@@ -213,9 +213,9 @@ def test_graded_and_negative_labels():
         ({"prune_every": 0}, "prune_every"),
         ({"theta": -1.0}, "theta"),
         ({"batch_lists": 0}, "batch_lists"),
-        ({"n_nonzero": 0}, "n_nonzero"),
-        ({"slack": -1.0}, "slack"),
-        ({"optimizer": "fobos", "adaptive": True}, "adaptive"),
+        ({"max_nonzero": 0}, "max_nonzero"),
+        ({"margin": -1.0}, "margin"),
+        ({"solver": "fobos", "adaptive": True}, "adaptive"),
     ],
 )
 def test_bad_parameters_are_named(options, words):
@@ -226,8 +226,8 @@ def test_bad_parameters_are_named(options, words):
 def test_streams_refuse_what_needs_all_rows():
     with pytest.raises(ParameterError, match="cannot be measured in a stream"):
         ElasticRanker(scale="standard").fit_stream(Blocks(shop(lists=5), 5))
-    with pytest.raises(ParameterError, match="passes"):
-        ElasticRanker().fit_stream(Blocks(shop(lists=5), 5), passes=0)
+    with pytest.raises(ParameterError, match="n_passes"):
+        ElasticRanker(n_passes=0).fit_stream(Blocks(shop(lists=5), 5))
 
 
 def test_no_pairs_is_an_error():

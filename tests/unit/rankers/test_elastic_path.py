@@ -39,12 +39,12 @@ def stream():
 @pytest.fixture(scope="module")
 def path(stream):
     ranker = ElasticRanker(random_state=0, metric="recall@1", prune_every=10)
-    return ranker.path(stream, eval_set=lists(1), optimizers=("rda", "psgd"), n_steps=4)
+    return ranker.path(stream, eval_set=lists(1), solvers=("rda", "psgd"), n_steps=4)
 
 
 def test_one_reading_serves_all(path, stream):
     assert stream.readings == 1
-    assert path.optimizers == ("rda",) * 4 + ("psgd",) * 4
+    assert path.solvers == ("rda",) * 4 + ("psgd",) * 4
     for curve in path.curves().values():
         assert (np.diff(curve.nonzeros) >= 0).all()
         assert curve.nonzeros[0] <= 4
@@ -75,7 +75,7 @@ def test_best_obeys_its_bounds(path):
 
 def test_records_are_plain(path):
     record = path.records()[-1]
-    assert record["optimizer"] == "psgd"
+    assert record["solver"] == "psgd"
     assert record["theta"] == record["l1"]
     assert 0 < record["latency_ms"] < 1
     assert path.to_model().nnz == path.nonzeros[path.best()]
@@ -106,13 +106,13 @@ def test_the_command(tmp_path):
 
     train, valid = write("train.txt", lists(0)), write("valid.txt", lists(1))
     out, plot = str(tmp_path / "m.rankine"), str(tmp_path / "p.svg")
-    words = ["path", train, "--ranker", "elastic", "--valid", valid, "--steps", "3", "--json"]
-    words += ["--optimizers", "rda", "--max-latency", "10ms", "--out", out, "--plot", plot]
+    words = ["path", train, "--ranker", "elastic", "--valid", valid, "--n-steps", "3", "--json"]
+    words += ["--solvers", "rda", "--max-latency", "10ms", "--out", out, "--plot", plot]
     words += ["--n-features", "20", "--min-ratio", "0.001", "--metric", "recall@1"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
-    assert [step["optimizer"] for step in result["steps"]] == ["rda"] * 3
+    assert [step["solver"] for step in result["steps"]] == ["rda"] * 3
     assert (tmp_path / "m.rankine").stat().st_size > 100
     assert "<svg" in (tmp_path / "p.svg").read_text()
     table = CliRunner().invoke(app, [word for word in words if word != "--json"])

@@ -40,26 +40,24 @@ def stop_at(lists):
 
 
 OPTIONS = [
-    {"optimizer": "rda"},
-    {"optimizer": "psgd", "batch_lists": 3},
-    {"optimizer": "rda", "shuffle_buffer": 64},
+    {"solver": "rda"},
+    {"solver": "psgd", "batch_lists": 3},
+    {"solver": "rda", "shuffle_buffer": 64},
 ]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["plain", "batches", "shuffled"])
 def test_resume_equals_no_interruption(stream, tmp_path, options):
     def ranker():
-        return ElasticRanker(random_state=3, **options)
+        return ElasticRanker(n_passes=2, random_state=3, **options)
 
-    whole = ranker().fit_stream(stream, passes=2)
+    whole = ranker().fit_stream(stream)
     for at in (100, 390, 600):
         folder = tmp_path / f"at-{at}"
         with pytest.raises(KilledError):
-            ranker().fit_stream(
-                stream, passes=2, checkpoint=folder, every=47, callbacks=[stop_at(at)]
-            )
+            ranker().fit_stream(stream, checkpoint=folder, every=47, callbacks=[stop_at(at)])
         assert 0 < CheckpointFolder(folder, 1).latest().step < 800
-        again = ranker().fit_stream(stream, passes=2, checkpoint=folder, every=47, resume=True)
+        again = ranker().fit_stream(stream, checkpoint=folder, every=47, resume=True)
         np.testing.assert_array_equal(again.coef_, whole.coef_)
         assert again.n_iter_ == whole.n_iter_
         assert again.progressive_ == whole.progressive_
@@ -84,8 +82,8 @@ def test_another_run_is_refused(stream, tmp_path):
     ElasticRanker(random_state=0).fit_stream(stream, checkpoint=tmp_path, every=100)
     with pytest.raises(CheckpointError, match="parameters"):
         ElasticRanker(l1=0.5).fit_stream(stream, checkpoint=tmp_path, resume=True)
-    with pytest.raises(CheckpointError, match="passes"):
-        ElasticRanker().fit_stream(stream, 3, checkpoint=tmp_path, resume=True)
+    with pytest.raises(CheckpointError, match="parameters"):
+        ElasticRanker(n_passes=3).fit_stream(stream, checkpoint=tmp_path, resume=True)
     with pytest.raises(CheckpointError, match="nothing to resume"):
         ElasticRanker().fit_stream(stream, resume=True)
 
@@ -104,7 +102,7 @@ class Exploding:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_divergence_names_the_last_good_checkpoint(tmp_path):
-    ranker = ElasticRanker(optimizer="fobos", eta0=1e150, objective="pairwise", random_state=0)
+    ranker = ElasticRanker(solver="fobos", eta0=1e150, objective="pairwise", random_state=0)
     with pytest.raises(DivergenceError, match=r"last good checkpoint is .*step-0*50") as caught:
         ranker.fit_stream(Exploding(), checkpoint=tmp_path, every=10)
     assert "Lower eta0" in str(caught.value)
@@ -118,8 +116,8 @@ import rankine
 path, folder = sys.argv[1:]
 scan = rankine.scan(path, n_features=6, block_rows=150)
 slow = lambda progress: time.sleep(0.05)
-ranker = rankine.ElasticRanker(random_state=3)
-ranker.fit_stream(scan, passes=20, checkpoint=folder, every=29, callbacks=[slow])
+ranker = rankine.ElasticRanker(n_passes=20, random_state=3)
+ranker.fit_stream(scan, checkpoint=folder, every=29, callbacks=[slow])
 """
 
 
@@ -135,7 +133,7 @@ def test_a_killed_process_resumes(stream, tmp_path):
     process.wait()
     step = CheckpointFolder(tmp_path, 29).latest().step
     assert 0 < step < 8000
-    whole = ElasticRanker(random_state=3).fit_stream(stream, passes=20)
-    again = ElasticRanker(random_state=3)
-    again.fit_stream(stream, passes=20, checkpoint=tmp_path, every=29, resume=True)
+    whole = ElasticRanker(n_passes=20, random_state=3).fit_stream(stream)
+    again = ElasticRanker(n_passes=20, random_state=3)
+    again.fit_stream(stream, checkpoint=tmp_path, every=29, resume=True)
     np.testing.assert_array_equal(again.coef_, whole.coef_)

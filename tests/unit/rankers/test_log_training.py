@@ -10,9 +10,10 @@ import pytest
 from rankine import ElasticRanker, LinearModel, Scorer
 from rankine.core.errors import FeatureMismatchError, FileKindError, LimitError, ParameterError
 from rankine.metrics import evaluate
-from rankine.rankers.apply import read_for, score_dataset
+from rankine.rankers.apply import read_for
 from rankine.rankers.log_data import fit_one_hot, log_spec, scan_log
 from rankine.rankers.log_training import parse_split, train_from_log
+from rankine.transforms.apply import score_dataset
 
 BRANDS = np.array(["acme", "zed", "tyrell", "weyland", "cyberdyne"])
 KINDS = np.array(["shoes", "hats", "bags"])

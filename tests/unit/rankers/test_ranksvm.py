@@ -23,8 +23,8 @@ def problem(seed=0, m=50, n=5, n_queries=3, noise=2.0):
     return X, y, qid
 
 
-def objective(w, X, y, qid, lam, loss, normalization="query", **weights):
-    return lam * w @ w + pair_risk(X @ w, y, qid, loss, normalization, **weights)[0]
+def objective(w, X, y, qid, l2, loss, normalization="query", **weights):
+    return 0.5 * l2 * w @ w + pair_risk(X @ w, y, qid, loss, normalization, **weights)[0]
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -32,18 +32,18 @@ def objective(w, X, y, qid, lam, loss, normalization="query", **weights):
 def test_weights_equal_liblinears_on_explicit_pairs(seed, loss):
     X, y, qid = problem(seed, n_queries=1 + seed)
     high, low = pair_list(y, qid)
-    D, N, lam = X[high] - X[low], len(high), 0.05
+    D, N, l2 = X[high] - X[low], len(high), 0.1
     sign = np.where(np.arange(N) % 2, 1, -1)
     peer = LinearSVC(
         loss=loss,
-        C=1 / (2 * lam * N),
+        C=1 / (l2 * N),
         fit_intercept=False,
         tol=1e-10,
         max_iter=2_000_000,
         random_state=0,
         dual=True,
     ).fit(D * sign[:, None], sign)
-    ours = RankSVM(lam=lam, loss=loss, normalization="pair", tol=1e-12).fit(X, y, qid=qid)
+    ours = RankSVM(l2=l2, loss=loss, normalization="pair", tol=1e-12).fit(X, y, qid=qid)
     np.testing.assert_allclose(ours.coef_, peer.coef_.ravel(), atol=2e-6)
 
 
@@ -51,10 +51,10 @@ def test_weights_equal_liblinears_on_explicit_pairs(seed, loss):
 @pytest.mark.parametrize("positive", [False, True])
 def test_the_certificate_brackets_the_optimum(loss, positive):
     X, y, qid = problem(4)
-    ranker = RankSVM(lam=0.01, loss=loss, positive=positive).fit(X, y, qid=qid)
-    exact = RankSVM(lam=0.01, loss=loss, positive=positive, tol=1e-11).fit(X, y, qid=qid)
+    ranker = RankSVM(l2=0.02, loss=loss, positive=positive).fit(X, y, qid=qid)
+    exact = RankSVM(l2=0.02, loss=loss, positive=positive, tol=1e-11).fit(X, y, qid=qid)
     proof = ranker.solution_.certificate
-    assert proof["objective"] == pytest.approx(objective(ranker.coef_, X, y, qid, 0.01, loss))
+    assert proof["objective"] == pytest.approx(objective(ranker.coef_, X, y, qid, 0.02, loss))
     assert proof["gap"] == proof["objective"] - proof["lower_bound"] <= ranker.tol
     assert proof["lower_bound"] <= exact.solution_.objective + 1e-12
     assert exact.solution_.objective <= proof["objective"] + 1e-12
@@ -63,13 +63,13 @@ def test_the_certificate_brackets_the_optimum(loss, positive):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_non_negative_weights_are_the_constrained_optimum(loss):
     X, y, qid = problem(5)
-    ranker = RankSVM(lam=0.02, loss=loss, positive=True, tol=1e-10).fit(X, y, qid=qid)
+    ranker = RankSVM(l2=0.04, loss=loss, positive=True, tol=1e-10).fit(X, y, qid=qid)
     assert (ranker.coef_ >= 0).all()
     assert (ranker.coef_ == 0).any()
     rng = np.random.default_rng(0)
     best = min(
         minimize(
-            lambda w: objective(np.abs(w), X, y, qid, 0.02, loss),
+            lambda w: objective(np.abs(w), X, y, qid, 0.04, loss),
             ranker.coef_ + 0.3 * rng.random(5),
             method="Nelder-Mead",
             options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000, "adaptive": True},
@@ -82,12 +82,35 @@ def test_non_negative_weights_are_the_constrained_optimum(loss):
 def test_c_is_svmranks():
     X, y, qid = problem(1)
     by_c = RankSVM(C=25.0, tol=1e-10).fit(X, y, qid=qid)
-    by_lam = RankSVM(lam=0.02, tol=1e-10).fit(X, y, qid=qid)
-    np.testing.assert_array_equal(by_c.coef_, by_lam.coef_)
-    assert by_c.lam_ == pytest.approx(0.02)
+    by_l2 = RankSVM(l2=0.04, tol=1e-10).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(by_c.coef_, by_l2.coef_)
+    assert by_c.l2_ == pytest.approx(0.04)
     assert pytest.approx(25.0) == by_c.C_
-    assert by_c.training_["lam"] == by_c.lam_
+    assert by_c.training_["l2"] == by_c.l2_
     assert by_c.solution_.certificate["C"] == by_c.C_
+
+
+def test_the_solvers_of_a_smooth_loss_find_the_same_weights():
+    X, y, qid = problem(17)
+    options = {"l2": 0.1, "loss": "squared_hinge", "tol": 1e-10}
+    auto, newton, bundle = (
+        RankSVM(solver=solver, **options).fit(X, y, qid=qid)
+        for solver in ("auto", "newton", "bundle")
+    )
+    np.testing.assert_array_equal(auto.coef_, newton.coef_)
+    assert "cuts" in bundle.solution_.certificate
+    np.testing.assert_allclose(bundle.coef_, newton.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_the_gap_is_measured_by_the_risk_of_no_weights(loss):
+    X, y, qid = problem(18)
+    ranker = RankSVM(l2=2.0, loss=loss, normalization="sum", tol=1e-2).fit(X, y, qid=qid)
+    proof = ranker.solution_.certificate
+    at_zero = objective(np.zeros(5), X, y, qid, 2.0, loss, "sum")
+    assert proof["relative_gap"] == pytest.approx(proof["gap"] / at_zero)
+    assert proof["relative_gap"] <= 1e-2
+    assert ranker.solution_.trace[0]["gap"] > proof["gap"]
 
 
 @pytest.mark.parametrize("normalization", ["query", "pair", "sum"])
@@ -96,7 +119,7 @@ def test_weights_are_repetitions(normalization, loss):
     X, y, qid = problem(2, m=30)
     rng = np.random.default_rng(7)
     times = rng.integers(0, 3, len(y))
-    options = {"lam": 0.05, "loss": loss, "normalization": normalization, "tol": 1e-11}
+    options = {"l2": 0.1, "loss": loss, "normalization": normalization, "tol": 1e-11}
     weighted = RankSVM(**options).fit(
         X, y, qid=qid, sample_weight=times, query_weight={0: 1.0, 1: 2.0, 2: 3.0}
     )
@@ -112,12 +135,12 @@ def test_weights_are_repetitions(normalization, loss):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_a_path_equals_separate_fits(loss):
     X, y, qid = problem(3)
-    path = RankSVM(lam=[0.01, 1.0, 0.1], loss=loss, tol=1e-10).fit(X, y, qid=qid)
-    assert path.lams_.tolist() == [1.0, 0.1, 0.01]
-    assert path.lam_ == 0.01
+    path = RankSVM(l2=[0.02, 2.0, 0.2], loss=loss, tol=1e-10).fit(X, y, qid=qid)
+    assert path.l2s_.tolist() == [2.0, 0.2, 0.02]
+    assert path.l2_ == 0.02
     np.testing.assert_array_equal(path.coef_, path.coef_path_[-1])
-    for lam, found in zip(path.lams_, path.path_, strict=True):
-        alone = RankSVM(lam=lam, loss=loss, tol=1e-10).fit(X, y, qid=qid)
+    for l2, found in zip(path.l2s_, path.path_, strict=True):
+        alone = RankSVM(l2=l2, loss=loss, tol=1e-10).fit(X, y, qid=qid)
         assert found.objective == pytest.approx(alone.solution_.objective, abs=1e-9)
 
 
@@ -129,22 +152,22 @@ def graded(seed):
 def test_a_path_is_chosen_on_the_evaluation_set():
     X, y, qid = graded(3)
     valid = graded(30)
-    ranker = RankSVM(lam=[10.0**k for k in range(-3, 2)])
+    ranker = RankSVM(l2=[2 * 10.0**k for k in range(-3, 2)])
     ranker.fit(X, y, qid=qid, eval_set=valid[:2], eval_qid=valid[2])
     values = [evaluate("ndcg@10", valid[1], valid[0] @ w, valid[2]) for w in ranker.coef_path_]
     assert len(set(values)) > 1
-    assert ranker.lam_ == ranker.lams_[np.argmax(values)]
+    assert ranker.l2_ == ranker.l2s_[np.argmax(values)]
     assert ranker.score(*valid) == pytest.approx(max(values))
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_a_warm_start_from_the_optimum_ends_at_once(loss):
     X, y, qid = problem(6)
-    ranker = RankSVM(lam=0.01, loss=loss, warm_start=True, tol=1e-6).fit(X, y, qid=qid)
+    ranker = RankSVM(l2=0.02, loss=loss, warm_start=True, tol=1e-6).fit(X, y, qid=qid)
     cold = ranker.n_iter_
     ranker.fit(X, y, qid=qid)
     assert ranker.n_iter_ < cold
-    given = RankSVM(lam=0.01, loss=loss, tol=1e-6).fit(X, y, qid=qid, coef_init=ranker.coef_)
+    given = RankSVM(l2=0.02, loss=loss, tol=1e-6).fit(X, y, qid=qid, coef_init=ranker.coef_)
     assert given.n_iter_ < cold
 
 
@@ -152,7 +175,7 @@ def test_a_warm_start_from_the_optimum_ends_at_once(loss):
 def test_the_three_oracles_agree(loss):
     X, y, qid = problem(8)
     tree, levels, pairs = (
-        RankSVM(lam=0.01, loss=loss, oracle=oracle, tol=1e-8).fit(X, y, qid=qid)
+        RankSVM(l2=0.02, loss=loss, oracle=oracle, tol=1e-8).fit(X, y, qid=qid)
         for oracle in ("tree", "levels", "pairs")
     )
     np.testing.assert_allclose(levels.coef_, tree.coef_, atol=1e-9)
@@ -163,10 +186,10 @@ def test_the_three_oracles_agree(loss):
 def test_storage_and_threads_do_not_matter(loss):
     X, y, qid = problem(9, m=200, n_queries=20)
     shuffled = np.random.default_rng(0).permutation(200)
-    base = RankSVM(lam=0.01, loss=loss, n_threads=1).fit(X, y, qid=qid)
-    threads = RankSVM(lam=0.01, loss=loss, n_threads=3).fit(X, y, qid=qid)
+    base = RankSVM(l2=0.02, loss=loss, n_threads=1).fit(X, y, qid=qid)
+    threads = RankSVM(l2=0.02, loss=loss, n_threads=3).fit(X, y, qid=qid)
     np.testing.assert_array_equal(threads.coef_, base.coef_)
-    tight = {"lam": 0.01, "loss": loss, "tol": 1e-9}
+    tight = {"l2": 0.02, "loss": loss, "tol": 1e-9}
     dense = RankSVM(**tight).fit(X, y, qid=qid).coef_
     csr = RankSVM(**tight).fit(sparse.csr_array(X), y, qid=qid).coef_
     mixed = RankSVM(**tight).fit(X[shuffled], y[shuffled], qid=qid[shuffled]).coef_
@@ -183,8 +206,8 @@ def test_a_start_from_a_sample_does_not_change_the_optimum(
     monkeypatch, loss, n_queries, normalization
 ):
     X, y, qid = problem(10, m=2400, n=3, n_queries=n_queries)
-    lam = 0.01 if normalization == "query" else 100.0
-    options = {"lam": lam, "loss": loss, "normalization": normalization}
+    l2 = 0.02 if normalization == "query" else 200.0
+    options = {"l2": l2, "loss": loss, "normalization": normalization}
     cold = RankSVM(**options, tol=1e-6).fit(X, y, qid=qid)
     monkeypatch.setattr(coarse, "MIN_ROWS", 200)
     warm = RankSVM(**options, tol=1e-6).fit(X, y, qid=qid)
@@ -195,7 +218,7 @@ def test_a_start_from_a_sample_does_not_change_the_optimum(
 def test_early_stopping_keeps_the_best_weights():
     X, y, qid = graded(11)
     valid = graded(12)
-    ranker = RankSVM(lam=1e-4, early_stopping=2, tol=1e-9).fit(
+    ranker = RankSVM(l2=2e-4, early_stopping=2, tol=1e-9).fit(
         X, y, qid=qid, eval_set=valid[:2], eval_qid=valid[2]
     )
     measured = [record["value"] for record in ranker.evals_]
@@ -211,7 +234,7 @@ def test_a_callback_sees_the_gap_and_can_stop():
         seen.append(progress.values["gap"])
         return np.bool_(len(seen) == 3)  # comparisons of numpy numbers give numpy booleans
 
-    ranker = RankSVM(lam=1e-4, tol=1e-12).fit(X, y, qid=qid, callbacks=[watch])
+    ranker = RankSVM(l2=2e-4, tol=1e-12).fit(X, y, qid=qid, callbacks=[watch])
     assert ranker.solution_.stop_reason == "callback"
     assert ranker.n_iter_ == 3
     assert seen == sorted(seen, reverse=True)
@@ -220,19 +243,19 @@ def test_a_callback_sees_the_gap_and_can_stop():
 def test_running_out_of_iterations_is_said():
     X, y, qid = problem(14)
     with pytest.warns(ConvergenceWarning, match="short of tol"):
-        ranker = RankSVM(lam=1e-5, max_iter=1, tol=1e-9).fit(X, y, qid=qid)
+        ranker = RankSVM(l2=2e-5, max_iter=1, tol=1e-9).fit(X, y, qid=qid)
     assert ranker.solution_.stop_reason == "max_iter"
 
 
 def test_an_impossible_tolerance_ends_by_precision():
     X, y, qid = problem(15)
-    ranker = RankSVM(lam=1.0, normalization="sum", tol=1e-300).fit(X, y, qid=qid)
+    ranker = RankSVM(l2=2.0, normalization="sum", tol=1e-300).fit(X, y, qid=qid)
     assert ranker.solution_.stop_reason == "precision"
 
 
 def test_a_model_scores_as_the_ranker_does():
     X, y, qid = problem(16)
-    ranker = RankSVM(lam=0.01, scale="standard").fit(X, y, qid=qid)
+    ranker = RankSVM(l2=0.02, scale="standard").fit(X, y, qid=qid)
     model = ranker.to_model()
     np.testing.assert_allclose(X @ model.to_dense(), ranker.predict(X))
     assert model.parameters["ranker"] == "ranksvm"
@@ -242,14 +265,16 @@ def test_a_model_scores_as_the_ranker_does():
 @pytest.mark.parametrize(
     "bad",
     [
-        {"lam": 0.0},
-        {"lam": -1},
-        {"lam": []},
-        {"lam": "much"},
-        {"lam": True},
-        {"lam": float("nan")},
+        {"l2": 0.0},
+        {"l2": -1},
+        {"l2": []},
+        {"l2": "much"},
+        {"l2": True},
+        {"l2": float("nan")},
         {"C": 0.0},
         {"loss": "zero-one"},
+        {"solver": "simplex"},
+        {"loss": "hinge", "solver": "newton"},
         {"tol": 0},
         {"max_iter": 0},
         {"max_iter": 1.5},

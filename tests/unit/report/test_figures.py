@@ -12,19 +12,16 @@ import pytest
 import rankine
 from rankine import Dataset, LinearModel
 from rankine.core.specs import LogColumns, OneHot
-from rankine.metrics import evaluate, parse_metric, random_expectation
-from rankine.metrics.data_columns import data_columns
-from rankine.report.figures.calibration import calibration
-from rankine.report.figures.curves import curves
-from rankine.report.figures.data import column_ranges, data_summary
-from rankine.report.figures.headline import headline, resamples_for
-from rankine.report.figures.lists import ranked_query
-from rankine.report.figures.origin import origin, training_command
-from rankine.report.figures.queries import differences, extremes, spread
-from rankine.report.figures.sizes import size_curve
-from rankine.report.figures.training import training
-from rankine.report.figures.weights import source_of, weights
+from rankine.metrics import data_columns, evaluate, parse_metric, random_expectation
+from rankine.report.calibration import calibration
+from rankine.report.data import column_ranges, data_summary
+from rankine.report.headline import headline, resamples_for
+from rankine.report.lists import ranked_query
+from rankine.report.origin import origin, training_command
+from rankine.report.ranks import curves, differences, extremes, spread
 from rankine.report.run import judge_subject
+from rankine.report.training import training
+from rankine.report.weights import size_curve, source_of, weights
 from unit.report.report_cases import fitted, random_data, shop
 
 NDCG = parse_metric("ndcg@10")
@@ -263,7 +260,7 @@ def test_queries_without_relevant_items_are_counted():
 
 
 def test_the_training_of_a_model_can_be_read_back():
-    ranker = rankine.RankSVM(scale="standard", lam=0.01, metric="map").fit(shop()[0])
+    ranker = rankine.RankSVM(scale="standard", l2=0.02, metric="map").fit(shop()[0])
     found = training(ranker.to_model())
     trace = ranker.solution_.trace
     assert found.step_name == "iteration"
@@ -279,13 +276,13 @@ def test_the_training_command_gives_the_same_model(tmp_path):
     train = shop()[0]
     path = tmp_path / "train data.txt"
     rankine.Dataset.from_arrays(train.X, train.y, train.qid).save(path)
-    ranker = rankine.LeastSquaresRanker(gamma=0.037, scale="maxabs", metric="map", random_state=3)
+    ranker = rankine.LeastSquaresRanker(l2=0.074, scale="maxabs", metric="map", random_state=3)
     model = ranker.fit(rankine.load(path)).to_model()
     words = shlex.split(training_command(model))
     assert words[:3] == ["rankine", "train", str(path)]
     given = dict(itertools.pairwise(words))
     assert given["--ranker"] == "least-squares"
-    assert given["--set"] == "gamma=0.037"
+    assert given["--set"] == "l2=0.074"
     assert (given["--scale"], given["--metric"], given["--seed"]) == ("maxabs", "map", "3")
     assert origin(model, rankine.load(path)).seen == [str(path)]
     assert training_command(LinearModel.from_weights([1.0])) is None

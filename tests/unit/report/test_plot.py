@@ -11,7 +11,7 @@ import rankine
 from rankine import LinearModel, plot
 from rankine.core.errors import ParameterError
 from rankine.metrics import evaluate
-from rankine.rankers.plot_path import new_axes
+from rankine.plot import new_axes
 from unit.report.report_cases import HOSTILE, fitted, random_data, shop
 
 DRAWN = {

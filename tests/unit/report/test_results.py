@@ -42,7 +42,7 @@ def test_a_path():
 @pytest.fixture(scope="module")
 def tuned():
     pytest.importorskip("optuna")
-    space = {"gamma": "1e-3..10:log", "scale": "none,standard"}
+    space = {"l2": "1e-3..10:log", "scale": "none,standard"}
     return rankine.tune(shop()[0], ranker="least-squares", folds=2, trials=6, space=space)
 
 
@@ -59,7 +59,7 @@ def test_a_search(tuned):
 def method(name, published, seed):
     rng = np.random.default_rng(seed)
     folds = [
-        FoldResult(f"Fold{k}", {"lam": 0.1}, 0.5, {m: float(rng.random()) for m in TABLE}, 1.0)
+        FoldResult(f"Fold{k}", {"l2": 0.1}, 0.5, {m: float(rng.random()) for m in TABLE}, 1.0)
         for k in range(1, 6)
     ]
     means = {m: float(np.mean([fold.values[m] for fold in folds])) for m in TABLE}

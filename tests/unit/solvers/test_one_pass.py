@@ -54,13 +54,13 @@ def test_every_objective_equals_the_slow_form(objective):
 
 @pytest.mark.parametrize("kind", ["psgd", "tgd"])
 def test_every_optimizer_equals_the_slow_form(kind):
-    data, parsed = make_lists(1), parse_objective("pairwise", loss="hinge", slack=0.5)
+    data, parsed = make_lists(1), parse_objective("pairwise", loss="hinge", margin=0.5)
     spec, options = OPTIMIZERS[kind]
     learner = OnePassLearner(spec, parsed, 12, start=start_weights(12))
     learner.learn(data)
     eager = Eager(kind, 12, **options)
     eager.begin_at(start_weights(12))
-    expected = slow_run(data, parsed, eager, loss="hinge", slack=0.5)
+    expected = slow_run(data, parsed, eager, loss="hinge", margin=0.5)
     np.testing.assert_allclose(learner.coef(), expected, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(learner.coef() == 0, expected == 0)
 

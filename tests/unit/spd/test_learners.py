@@ -150,16 +150,16 @@ def test_perceptron_moves_only_on_mistakes():
     np.testing.assert_allclose(step(PerceptronStep(2.0), right, X, 0, 1), right + x)
 
 
-def optimum(X, y, qid, lam, sampling, loss):
+def optimum(X, y, qid, l2, sampling, loss):
     """Minimum of the smooth or smoothed objective, polished; an independent convex solver."""
     weights = pair_weights(y, qid, sampling)
     D = np.array([X[i] - X[j] for i, j in weights])
     p = np.array(list(weights.values()))
     if loss is logistic:
-        value = lambda w: 0.5 * lam * w @ w + p @ np.logaddexp(0, -D @ w)  # noqa: E731
+        value = lambda w: 0.5 * l2 * w @ w + p @ np.logaddexp(0, -D @ w)  # noqa: E731
         return optimize.minimize(value, np.zeros(X.shape[1]), method="BFGS", tol=1e-10).fun
     # Hinge: the dual is a box-constrained quadratic program in the pairs.
-    K = D @ D.T / lam
+    K = D @ D.T / l2
     dual = optimize.minimize(
         lambda a: 0.5 * a @ K @ a - a.sum(),
         np.zeros(len(p)),
@@ -168,20 +168,20 @@ def optimum(X, y, qid, lam, sampling, loss):
         method="L-BFGS-B",
         options={"maxiter": 20000, "maxfun": 200000, "ftol": 1e-15, "gtol": 1e-10},
     )
-    return objective(D.T @ dual.x / lam, X, y, qid, lam, sampling, hinge)
+    return objective(D.T @ dual.x / l2, X, y, qid, l2, sampling, hinge)
 
 
 @pytest.mark.parametrize("sampling", ["query", "uniform", "indexed"])
-@pytest.mark.parametrize("learner", ["pegasos", "sgd-svm", "logistic", "hybrid"])
-def test_learners_approach_the_exact_optimum(learner, sampling):
+@pytest.mark.parametrize("solver", ["pegasos", "sgd_svm", "logistic", "hybrid"])
+def test_solvers_approach_the_exact_optimum(solver, sampling):
     X, y, qid = problem(7)
-    lam = 0.05
-    loss = logistic if learner == "logistic" else hinge
-    best = optimum(X, y, qid, lam, sampling, loss)
+    l2 = 0.05
+    loss = logistic if solver == "logistic" else hinge
+    best = optimum(X, y, qid, l2, sampling, loss)
     ranker = SPDRanker(
-        learner, sampling=sampling, lam=lam, n_iter=200_000, random_state=0, record_at=[200_000]
+        solver, sampling=sampling, l2=l2, n_steps=200_000, random_state=0, record_at=[200_000]
     ).fit(X, y, qid=qid)
-    reached = objective(ranker.coef_, X, y, qid, lam, sampling, loss)
+    reached = objective(ranker.coef_, X, y, qid, l2, sampling, loss)
     assert best - 1e-9 <= reached <= best * 1.003
     assert ranker.record_[-1]["objective"] == pytest.approx(reached, rel=1e-10)
 
@@ -189,8 +189,8 @@ def test_learners_approach_the_exact_optimum(learner, sampling):
 def test_shrinking_on_every_step_matters():
     """The paper's sentence read literally (shrink only on violations) misses the optimum."""
     X, y, qid = problem(8)
-    lam = 0.05
-    best = optimum(X, y, qid, lam, "uniform", hinge)
+    l2 = 0.05
+    best = optimum(X, y, qid, l2, "uniform", hinge)
     rng = np.random.default_rng(0)
     pairs = all_pairs(y, qid)
     w = np.zeros(5)
@@ -198,21 +198,21 @@ def test_shrinking_on_every_step_matters():
         a, b = pairs[rng.integers(len(pairs))]
         x = X[a] - X[b]
         if w @ x < 1:
-            w = (1 - 1 / i) * w + x / (lam * i)
-    literal = objective(w, X, y, qid, lam, "uniform", hinge)
+            w = (1 - 1 / i) * w + x / (l2 * i)
+    literal = objective(w, X, y, qid, l2, "uniform", hinge)
     ours = SPDRanker(
-        "sgd-svm", sampling="uniform", lam=lam, n_iter=20_000, average=False, random_state=0
+        "sgd_svm", sampling="uniform", l2=l2, n_steps=20_000, average=False, random_state=0
     )
     ours.fit(X, y, qid=qid)
-    assert objective(ours.coef_, X, y, qid, lam, "uniform", hinge) < best + 0.2 * (literal - best)
+    assert objective(ours.coef_, X, y, qid, l2, "uniform", hinge) < best + 0.2 * (literal - best)
 
 
 def test_romma_without_guard_grows_and_with_guard_stays():
     X, y, qid = problem(9)
     free = SPDRanker(
-        "romma", norm_guard=False, lam=1e-2, n_iter=3000, random_state=0, average=False
+        "romma", norm_guard=False, l2=1e-2, n_steps=3000, random_state=0, average=False
     )
-    kept = SPDRanker("romma", lam=1e-2, n_iter=3000, random_state=0, average=False)
+    kept = SPDRanker("romma", l2=1e-2, n_steps=3000, random_state=0, average=False)
     try:
         grown = np.linalg.norm(free.fit(X, y, qid=qid).coef_)
     except DivergenceError:
@@ -224,14 +224,14 @@ def test_romma_without_guard_grows_and_with_guard_stays():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("learner", "svm"),
+        ("solver", "svm"),
         ("sampling", "all"),
         ("ties", "half"),
         ("schedule", "cosine"),
-        ("lam", 0.0),
-        ("lam", float("nan")),
-        ("C", -1.0),
-        ("n_iter", 0),
+        ("l2", 0.0),
+        ("l2", float("nan")),
+        ("aggressiveness", -1.0),
+        ("n_steps", 0),
         ("margin", -1.0),
         ("hybrid_second", "romma"),
     ],

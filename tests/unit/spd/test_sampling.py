@@ -98,7 +98,7 @@ def test_no_pairs_is_an_error_before_any_step():
     with pytest.raises(NoPairsError, match="two different labels"):
         SPDRanker().fit(X, np.ones(12), qid=QID)
     with pytest.raises(NoPairsError, match="trials"):
-        SPDRanker(sampling="rejection", max_trials=1, n_iter=1000).fit(X, Y, qid=QID)
+        SPDRanker(sampling="rejection", max_trials=1, n_steps=1000).fit(X, Y, qid=QID)
 
 
 def test_indexed_sampling_refuses_ties():

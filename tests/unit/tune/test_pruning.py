@@ -14,7 +14,7 @@ from rankine.core.errors import ParameterError
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.search_space import Number
 from rankine.solvers.base import Progress, Solution, notify
-from rankine.tune.gain_pruner import GainPruner, make_pruner
+from rankine.tune.pruning import GainPruner, make_pruner
 from rankine.tune.thompson import SO_FAR
 
 REPORTS = 20
@@ -128,25 +128,25 @@ def test_the_mean_so_far_is_what_is_reported():
 @pytest.mark.parametrize("scale", ["none", "standard", "maxabs", "query"])
 def test_reports_judge_the_weights_that_the_ranker_would_keep(scale):
     """The fourth report of 20, step 80 of 400, is a run that ends there, whatever the scaling."""
-    ranker = rankine.SPDRanker(n_iter=400, scale=scale)
-    space = {"lam": (1e-4, 1e-2)}
+    ranker = rankine.SPDRanker(n_steps=400, scale=scale)
+    space = {"l2": (1e-4, 1e-2)}
     found = rankine.tune(
         make_data(), ranker=ranker, valid=make_data(1), metric="map", trials=1, space=space,
-        parameters={"learner": "pegasos", "sampling": "query", "scale": scale},
+        parameters={"solver": "pegasos", "sampling": "query", "scale": scale},
     )  # fmt: skip
     trial = found.study.trials[0]
     stopped = rankine.SPDRanker(
-        n_iter=400, scale=scale, random_state=0, lam=trial.params["lam"], metric="map"
+        n_steps=400, scale=scale, random_state=0, l2=trial.params["l2"], metric="map"
     ).fit(make_data(), callbacks=[lambda progress: progress.step >= 80])
     assert trial.intermediate_values[0] == pytest.approx(stopped.score(make_data(1)), abs=1e-12)
 
 
 FIXED = {
-    "spd": {"learner": "pegasos", "sampling": "query", "n_iter": 500},
+    "spd": {"solver": "pegasos", "sampling": "query", "n_steps": 500},
     "ranksvm": {"loss": "squared_hinge", "scale": "standard"},
     "least-squares": {"pairs": "all"},
     "domination": {"l2": 0.1, "margin_scale": 1.0},
-    "elastic": {"optimizer": "rda", "loss": "logistic", "objective": "ndcg", "scale": "none"},
+    "elastic": {"solver": "rda", "loss": "logistic", "objective": "ndcg", "scale": "none"},
 }
 
 

@@ -39,29 +39,29 @@ def test_unreadable_ranges_are_refused(text):
 
 def test_conditions_decide_what_is_read():
     space = Space({"elastic": ElasticRanker()})
-    asked = {"optimizer": "psgd", "loss": "hinge", "objective": "ndcg", "scale": "none"}
+    asked = {"solver": "psgd", "loss": "hinge", "objective": "ndcg", "scale": "none"}
     numbers = {"eta0": 1.0, "l1": 1e-3, "l2": 1e-3, "theta": 1e-3}
     assert set(suggest(space, **asked, **numbers)) == {*asked, "eta0", "l2", "theta"}
-    asked["optimizer"] = "tgd"
+    asked["solver"] = "tgd"
     assert set(suggest(space, **asked, **numbers)) == {*asked, "eta0", "l1"}
 
 
 def test_a_fixed_condition_counts():
-    space = Space({"spd": SPDRanker()}, None, {"learner": "passive-aggressive"})
-    assert "C" in space.active({})
-    assert "lam" not in space.active({})
-    assert space.ranker({"C": 0.5}).get_params()["learner"] == "passive-aggressive"
-    narrowed = Space({"spd": SPDRanker()}, {"learner": "pegasos"})
-    assert "lam" in narrowed.active({})
-    assert narrowed.ranker({}).learner == "pegasos"
+    space = Space({"spd": SPDRanker()}, None, {"solver": "passive_aggressive"})
+    assert "aggressiveness" in space.active({})
+    assert "l2" not in space.active({})
+    assert space.ranker({"aggressiveness": 0.5}).get_params()["solver"] == "passive_aggressive"
+    narrowed = Space({"spd": SPDRanker()}, {"solver": "pegasos"})
+    assert "l2" in narrowed.active({})
+    assert narrowed.ranker({}).solver == "pegasos"
 
 
 def test_narrowing_keeps_conditions_and_adds_parameters():
     space = Space(
-        {"elastic": ElasticRanker()}, {"l1": "1e-4..1e-2", "batch_lists": (1, 4), "slack": [0, 1]}
+        {"elastic": ElasticRanker()}, {"l1": "1e-4..1e-2", "batch_lists": (1, 4), "margin": [0, 1]}
     )
-    assert space.dimensions["l1"] == Number(1e-4, 1e-2, log=True, unless={"optimizer": ("psgd",)})
-    assert space.dimensions["slack"].values == (0, 1)
+    assert space.dimensions["l1"] == Number(1e-4, 1e-2, log=True, unless={"solver": ("psgd",)})
+    assert space.dimensions["margin"].values == (0, 1)
     assert isinstance(space.dimensions["batch_lists"], Choice)
     distributions = space.distributions()
     assert distributions["l1"] == optuna.distributions.FloatDistribution(1e-4, 1e-2, log=True)
@@ -78,23 +78,33 @@ def test_unknown_parameters_and_empty_spaces_are_refused():
     with pytest.raises(ParameterError, match="'lambda'"):
         Space({"ranksvm": RankSVM()}, {"lambda": "1..2"})
     with pytest.raises(ParameterError, match="nothing to search"):
-        Space({"ranksvm": RankSVM()}, None, {"lam": 1.0, "loss": "hinge", "scale": "none"})
+        Space({"ranksvm": RankSVM()}, None, {"l2": 1.0, "loss": "hinge", "scale": "none"})
 
 
 def test_what_a_user_registers_enters_by_itself(monkeypatch):
-    monkeypatch.setitem(elastic_specs.OPTIMIZERS, "mine", elastic_specs.OPTIMIZERS["rda"])
+    monkeypatch.setitem(elastic_specs.SOLVERS, "mine", elastic_specs.SOLVERS["rda"])
     monkeypatch.setitem(ranksvm.LOSSES, "my_loss", ranksvm.LOSSES["hinge"])
     elastic = Space({"elastic": ElasticRanker()})
-    assert "mine" in elastic.dimensions["optimizer"].values
-    assert {"l1", "l2"} <= elastic.active({"optimizer": "mine"})
+    assert "mine" in elastic.dimensions["solver"].values
+    assert {"l1", "l2"} <= elastic.active({"solver": "mine"})
     assert "my_loss" in Space({"ranksvm": RankSVM()}).dimensions["loss"].values
 
 
 def test_several_rankers_are_one_space():
-    space = Space({name: ranker_class(name)() for name in ("spd", "ranksvm")}, {"spd.n_iter": [9]})
-    assert space.fixed == {"spd.n_iter": 9}
-    setting = {"ranker": "ranksvm", "ranksvm.lam": 0.5, "ranksvm.loss": "hinge"}
-    assert space.active(setting) == {"ranker", "ranksvm.lam", "ranksvm.loss", "ranksvm.scale"}
+    space = Space({name: ranker_class(name)() for name in ("spd", "ranksvm")}, {"spd.n_steps": [9]})
+    assert space.fixed == {"spd.n_steps": 9}
+    setting = {"ranker": "ranksvm", "ranksvm.l2": 0.5, "ranksvm.loss": "hinge"}
+    assert space.active(setting) == {"ranker", "ranksvm.l2", "ranksvm.loss", "ranksvm.scale"}
     ranker = space.ranker(setting)
-    assert (type(ranker), ranker.lam, ranker.loss) == (RankSVM, 0.5, "hinge")
-    assert space.ranker({"ranker": "spd", "spd.lam": 0.1}).n_iter == 9
+    assert (type(ranker), ranker.l2, ranker.loss) == (RankSVM, 0.5, "hinge")
+    assert space.ranker({"ranker": "spd", "spd.l2": 0.1}).n_steps == 9
+
+
+def test_a_parameter_added_to_one_of_several_rankers_is_read_with_it():
+    both = {name: ranker_class(name)() for name in ("spd", "ranksvm")}
+    space = Space(both, {"ranksvm.tol": "1e-4..1e-2:log", "spd.margin": [0.5, 1.0]})
+    assert "ranksvm.tol" in space.active({"ranker": "ranksvm"})
+    assert "ranksvm.tol" not in space.active({"ranker": "spd"})
+    assert "spd.margin" in space.active({"ranker": "spd"})
+    assert "spd.margin" not in space.active({"ranker": "ranksvm"})
+    assert space.ranker({"ranker": "ranksvm", "ranksvm.tol": 5e-3}).tol == 5e-3

@@ -8,10 +8,9 @@ import optuna
 import pytest
 
 from rankine.core.errors import CheckpointError
-from rankine.tune.owners import alive, own_name
-from rankine.tune.study import OWNER, SharedStudy
+from rankine.tune.study import OWNER, SharedStudy, alive, own_name
 
-ABOUT = {"data": "abc", "metric": "map", "space": {"lam": [1, 2]}}
+ABOUT = {"data": "abc", "metric": "map", "space": {"l2": [1, 2]}}
 
 
 def open_study(path, about=None):
@@ -98,7 +97,7 @@ def test_a_trial_that_kills_its_owner_is_not_tried_for_ever(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("data", "abd"), ("metric", "mrr"), ("space", {"lam": [1, 3]}), ("new", 1)]
+    ("key", "value"), [("data", "abd"), ("metric", "mrr"), ("space", {"l2": [1, 3]}), ("new", 1)]
 )
 def test_a_study_refuses_to_continue_on_something_else(tmp_path, key, value):
     open_study(tmp_path / "s.db").close()

@@ -7,11 +7,10 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from rankine.core.errors import ParameterError
 from rankine.tune import ThompsonSampler
-from rankine.tune.encoding import Encoding
-from rankine.tune.thompson import ABANDONED, with_failures
+from rankine.tune.thompson import ABANDONED, Encoding, with_failures
 
 SPACE = {
-    "lam": FloatDistribution(1e-6, 1.0, log=True),
+    "l2": FloatDistribution(1e-6, 1.0, log=True),
     "x": FloatDistribution(-1.0, 3.0),
     "n": IntDistribution(1, 9),
     "k": IntDistribution(1, 1000, log=True),
@@ -29,7 +28,7 @@ def paper_objective(trial):
     """The published toy: two logarithmic numbers and three categories; the optimum is 0.33."""
     l1 = trial.suggest_float("l1", 1e-6, 1e-1, log=True)
     l2 = trial.suggest_float("l2", 1e-6, 1.0, log=True)
-    a = trial.suggest_categorical("optimizer", ["rda", "fobos", "psgd"])
+    a = trial.suggest_categorical("solver", ["rda", "fobos", "psgd"])
     b = trial.suggest_categorical("loss", ["hinge", "logistic"])
     c = trial.suggest_categorical("metric", ["ndcg", "map", "mrr", "recall"])
     value = -0.05 * (np.log10(l1) + 4) ** 2 - 0.02 * (np.log10(l2) + 2) ** 2

@@ -1,0 +1,128 @@
+"""Compiled code is kept between processes under a key of our own, and never used when stale."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import json, sys, warnings
+sys.path.insert(0, sys.argv[1])
+from rankine.kernels.compile import CLOCK
+import numba, own
+value = own.twice(3.0)
+cpu = numba.core.registry.cpu_target.target_context.codegen().magic_tuple()[1]
+print(json.dumps({"value": value, "compiled": CLOCK.seconds > 0, "cpu": cpu}))
+"""
+OWN = """
+from rankine.kernels.compile import jit
+@jit
+def twice(x):
+    return x * FACTOR
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Write own.py, call it in a fresh process, say what it gave and whether it compiled."""
+
+    def call(source, folder=None):
+        (tmp_path / "own.py").write_text(source, encoding="utf-8")
+        environment = {**os.environ, "RANKINE_CACHE_DIR": str(folder or tmp_path / "cache")}
+        environment.pop("NUMBA_DISABLE_JIT", None)
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, tmp_path],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return json.loads(done.stdout)
+
+    return call
+
+
+def kept(folder):
+    return sorted(folder.rglob("*.nbc"))
+
+
+def test_a_second_process_compiles_nothing_and_a_changed_file_does(run, tmp_path):
+    first = run(OWN.replace("FACTOR", "2.0"))
+    assert first["compiled"]
+    again = run(OWN.replace("FACTOR", "2.0"))
+    assert not again["compiled"]
+    assert again["value"] == first["value"] == 6.0
+    changed = run(OWN.replace("FACTOR", "4.0"))
+    assert changed["compiled"]
+    assert changed["value"] == 12.0
+    assert len(kept(tmp_path / "cache")) == 2
+
+
+def test_damaged_and_read_only_folders_do_no_harm(run, tmp_path):
+    source = OWN.replace("FACTOR", "2.0")
+    run(source)
+    (file,) = kept(tmp_path / "cache")
+    file.write_bytes(file.read_bytes()[:100])
+    assert run(source) == {**run(source), "compiled": True}
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file where a folder should be", encoding="utf-8")
+    assert run(source, blocked / "cache")["value"] == 6.0
+
+
+def test_a_shared_folder_is_compiled_for_its_baseline(run, tmp_path):
+    from rankine.core.errors import ParameterError
+    from rankine.kernels.compile import write_baseline
+
+    shared = tmp_path / "shared"
+    try:
+        write_baseline(shared)
+    except ParameterError:
+        pytest.skip("this machine has no baseline")
+    source = OWN.replace("FACTOR", "2.0")
+    made_for = json.loads((shared / "baseline.json").read_text(encoding="utf-8"))
+    assert run(source, shared)["cpu"] == made_for["cpu"]
+    assert not run(source, shared)["compiled"]
+    # Made for something else: this machine compiles for itself.
+    other = json.dumps({**made_for, "numba": "0.1"})
+    (shared / "baseline.json").write_text(other, encoding="utf-8")
+    assert run(source, shared)["cpu"] != made_for["cpu"]
+
+
+ASKING = """
+from typing import NamedTuple
+from rankine.kernels.dispatch import question
+from rankine.kernels.compile import jit
+import answers
+
+@jit
+def twice(x):
+    return answers.double(answers.Own(1.0), x)
+"""
+ANSWER = """
+from typing import NamedTuple
+from rankine.kernels.dispatch import question
+
+@question
+def double(spec, x):
+    "x and x again"
+
+class Own(NamedTuple):
+    a: float
+
+@double.answer(Own)
+def _double(spec, x):
+    return x * FACTOR
+"""
+
+
+def test_an_answer_outside_the_package_that_changes_is_compiled_again(run, tmp_path):
+    found = []
+    for factor in ("2.0", "2.0", "5.0"):
+        (tmp_path / "answers.py").write_text(ANSWER.replace("FACTOR", factor), encoding="utf-8")
+        found.append(run(ASKING))
+    assert [one["value"] for one in found] == [6.0, 6.0, 15.0]
+    assert [one["compiled"] for one in found] == [True, False, True]
