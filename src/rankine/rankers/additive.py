@@ -97,8 +97,7 @@ class AdditiveRanker(BaseRanker):
         See ``BaseRanker``. A warm start keeps cuts, pairs and strengths of the last fit and
         starts from its tables.
     scale
-        ``"none"`` or ``"query"`` (each feature divided by its range within the list); quantiles
-        make the other scalings void.
+        ``"none"``: quantiles make scaling void.
     early_stopping
         Strengths of a path without a better metric before the path ends; None: 2.
     n_threads
@@ -308,17 +307,13 @@ class AdditiveRanker(BaseRanker):
         }
 
     # --------------------------------------------------------------------- use
-    def predict(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict(self, X: Any, _qid: ArrayLike | None = None) -> NDArray[np.float64]:
         """Scores in row order; only their order within a query means anything."""
         check_is_fitted(self, "coef_")
         if isinstance(X, Dataset):
-            matrix, found = self._same_columns(X).X, X.qid
+            matrix = self._same_columns(X).X
         else:
-            matrix, found = self._matrix(X, reset=False)
-        if self.scaling_.transforms:
-            ids = qid if qid is not None else found
-            lists = Dataset.from_arrays(matrix, np.zeros(matrix.shape[0]), ids, missing=True)
-            matrix = self.scaling_.apply(lists).X
+            matrix, _ = self._matrix(X, reset=False)
         layout = layout_of(self.bins_, self.grids_)
         codes = BinCoder(self.bins_, self.n_threads).code(matrix)
         scores = BinnedProducts(codes, layout, self.n_threads).scores(self.coef_[: layout.size])
@@ -354,7 +349,7 @@ class AdditiveRanker(BaseRanker):
     @property
     def _transforms(self) -> tuple[msgspec.Struct, ...]:
         grids = () if self.grids_ is None else (self.grids_,)
-        return (*self.scaling_.transforms, self.bins_, *grids)
+        return (self.bins_, *grids)
 
     # ------------------------------------------------------------------- input
     def _matrix(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
@@ -418,9 +413,10 @@ class AdditiveRanker(BaseRanker):
             check_positive("smooth", self.smooth)
         if self.pair_smooth is not None:
             check_positive("pair_smooth", self.pair_smooth)
-        if self.scale not in ("none", "query"):
+        if self.scale != "none":
             raise ParameterError(
-                f"scale={self.scale!r} does nothing to quantiles", fix="Use 'none' or 'query'"
+                f"scale={self.scale!r}: cuts are quantiles of the columns as they stand",
+                fix="Leave scale='none'; scale lists before training if they need it",
             )
         signs = set((self.monotone or {}).values())
         if not signs <= {-1, 1}:

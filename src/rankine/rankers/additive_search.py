@@ -18,8 +18,7 @@ from rankine.core.specs import Bins, Grids
 from rankine.kernels.binned import BinnedProducts, BinnedRows, take_rows
 from rankine.kernels.products import Products
 from rankine.kernels.random import permutation, stream_seed
-from rankine.metrics import evaluate, parse_metric
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import evaluate_on, parse_metric
 from rankine.solvers.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.solvers.pair_queries import PairQueries, check_normalization
 from rankine.solvers.pair_risk import SquaredHingeRisk
@@ -271,7 +270,7 @@ class _Walk:
         lists = self.valid.lists
         scores = plan.problem(self.valid, None).scores(solution.coef)
         metric = parse_metric(plan.metric)
-        value = evaluate(metric, lists.y, scores, lists.queries, columns=data_columns(lists))
+        value = evaluate_on(lists, metric=metric, scores=scores)
         self.told({**_plain(plan), "value": value})
         signed = value if metric.larger_is_better else -value
         better = bool(signed > self.value)

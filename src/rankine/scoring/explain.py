@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
-from rankine.model.explain import Explanation, contributions_at
+from rankine.model.explain import Explanation, contributions_at, explain_tables
+from rankine.model.tables import tables_of
 from rankine.scoring.rows import Notes, Parts
 
 if TYPE_CHECKING:
@@ -34,21 +35,29 @@ class ListExplainer:
         scorer.score(self._rows)  # refuses what cannot be scored, with its place
         found = self._rows
         self._size = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
+        self._tables = tables_of(self._model)
         self._half_range: NDArray[np.float64] | None = None
         if scorer.scales_lists and self._size:
             self._half_range = _half_ranges(self._rows, self._size, self._model.indices)
 
     def row(self, i: int) -> Explanation:
         """Why row ``i`` has its score."""
+        if self._tables is not None:
+            return explain_tables(self._tables, self._values(i), None)
         return contributions_at(self._model, self._values(i), None)
 
     def pair(self, a: int, b: int) -> Explanation:
         """Why row ``a`` stands above row ``b``."""
+        if self._tables is not None:
+            return explain_tables(self._tables, self._values(a), self._values(b))
         return contributions_at(self._model, self._values(a), self._values(b))
 
     def _values(self, i: int) -> NDArray[np.float64]:
         if not 0 <= i < self._size:
             raise ParameterError(f"row {i} of a list of {self._size}", fix="Count rows from 0")
+        if self._tables is not None:
+            columns = np.arange(len(self._tables.bins.cuts))
+            return _at_weights(self._rows, i, columns)
         values = _at_weights(self._rows, i, self._model.indices)
         span = self._half_range
         if span is None:

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rankine import AdditiveRanker, Dataset, LinearModel, RankSVM
-from rankine.core.errors import ParameterError
-from rankine.scoring.tables import TableScores
+from rankine import AdditiveRanker, Dataset, LinearModel, RankSVM, Scorer
+from rankine.core.errors import FeatureMismatchError, ParameterError
 
 
 def shop(n_queries=60, size=15, seed=0):
@@ -153,8 +152,19 @@ def test_the_model_explains_every_score_exactly(fitted, tmp_path):
             *"01234",
             *map(" x ".join, fitted.pairs_),
         }
-    fast = TableScores(fitted.bins_, fitted.grids_, fitted.coef_)
-    np.testing.assert_allclose(fast.score(X), scores, atol=1e-12)
+    scorer = Scorer(loaded)
+    scorer.self_test()
+    named = [{str(j): None if np.isnan(x) else x for j, x in enumerate(row)} for row in X.tolist()]
+    columns = {str(j): X[:, j].tolist() for j in range(5)}
+    for rows in (X, named, columns):
+        np.testing.assert_allclose(scorer.score(rows), scores, atol=1e-12)
+    filled = np.nan_to_num(X)
+    compressed = scorer.score(sparse.csr_array(filled))
+    np.testing.assert_allclose(compressed, scorer.score(filled), atol=1e-12)
+    assert scorer.explain(named, 3).total == pytest.approx(scores[3], abs=1e-9)
+    assert scorer.explain_pair(X, 3, 0).total == pytest.approx(scores[3] - scores[0], abs=1e-9)
+    with pytest.raises(FeatureMismatchError, match="colour"):
+        scorer.score([{"colour": 1.0}])
 
 
 def test_named_columns():
