@@ -153,10 +153,6 @@ class Bins(msgspec.Struct, frozen=True, tag="bins", tag_field="type", forbid_unk
         if self.names is not None and len(set(self.names)) != len(self.cuts):
             raise ValueError("every column has a name of its own, or none has one")
 
-    def name(self, j: int) -> str:
-        """Name of a column; its number, from 0, where columns have no names."""
-        return str(j) if self.names is None else self.names[j]
-
     @property
     def n_cells(self) -> tuple[int, ...]:
         """Cells of each column; 0 for linear ones."""

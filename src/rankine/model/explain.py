@@ -151,7 +151,7 @@ def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
             other = None if b is None else float(b[j])
             index = tables.linear_start + k
             terms.append(
-                Contribution(tables.bins.name(j), index, weight, float(a[j]), other, weight * gap)
+                Contribution(tables.column_name(j), index, weight, float(a[j]), other, weight * gap)
             )
     terms.sort(key=lambda term: -abs(term.contribution))
     total = math.fsum(term.contribution for term in terms)

@@ -54,6 +54,7 @@ class Tables:
     bins: Bins
     grids: Grids | None
     weights: NDArray[np.float64]
+    base: int
 
     @property
     def terms(self) -> list[Term]:
@@ -79,9 +80,13 @@ class Tables:
         grids = 0 if self.grids is None else sum(self.grids.n_cells)
         return sum(self.bins.n_cells) + grids
 
+    def column_name(self, j: int) -> str:
+        """Name of a column; its number in text files where columns have no names."""
+        return str(j + self.base) if self.bins.names is None else self.bins.names[j]
+
     def name(self, term: Term) -> str:
         """A column's name, or two names joined by ``x``."""
-        return " x ".join(self.bins.name(j) for j in term.columns)
+        return " x ".join(self.column_name(j) for j in term.columns)
 
     def cell(self, j: int, x: float) -> int:
         """Cell of a value of column j."""
@@ -113,13 +118,13 @@ class Tables:
             return tuple(self._span_label(axis.column, int(s[0]), int(s[-1])) for s in spans)
         known = len(self.bins.cuts[axis.column])
         return tuple(
-            f"{self.bins.name(axis.column)} other" if known in s
+            f"{self.column_name(axis.column)} other" if known in s
             else self.cell_label(axis.column, int(s[0]))
             for s in spans
         )  # fmt: skip
 
     def _span_label(self, j: int, first: int, last: int) -> str:
-        cuts, name = self.bins.cuts[j], self.bins.name(j)
+        cuts, name = self.bins.cuts[j], self.column_name(j)
         if last == len(cuts) + 1:
             return f"{name} missing"
         if j in self.bins.unordered:
@@ -138,7 +143,7 @@ class Tables:
         if isinstance(x, Mapping):
             values = np.full(width, np.nan)
             values[list(self.bins.linear)] = 0.0
-            at = {self.bins.name(j): j for j in range(width)}
+            at = {self.column_name(j): j for j in range(width)}
             for name, value in x.items():
                 if name not in at:
                     raise FeatureMismatchError(
@@ -158,8 +163,7 @@ class Tables:
 
 def tables_of(model: LinearModel) -> Tables | None:
     """The tables of a model; None where its weights are those of features."""
-    bins = [spec for spec in model.transforms if isinstance(spec, Bins)]
-    grids = [spec for spec in model.transforms if isinstance(spec, Grids)]
-    if not bins:
+    if model.bins is None:
         return None
-    return Tables(bins[0], grids[0] if grids else None, model.to_dense())
+    grids = next((spec for spec in model.transforms if isinstance(spec, Grids)), None)
+    return Tables(model.bins, grids, model.to_dense(), model.base)

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankine.core.errors import ParameterError
-from rankine.data.dataset import Dataset, as_rows
+from rankine.data.dataset import Dataset
 from rankine.data.frames import take_qid
 from rankine.kernels.binned import BinnedProducts
-from rankine.kernels.products import Products
 from rankine.rankers.additive_search import (
     LOSSES,
     Plan,
@@ -30,7 +29,7 @@ from rankine.rankers.checks import check_choice, check_count, check_positive
 from rankine.rankers.monitor import Monitor
 from rankine.rankers.search_space import Choice, Number
 from rankine.solvers.tables import Strengths, bin_means, purify
-from rankine.transforms.bins import SAMPLE_LISTS, BinCoder, fit_bins, layout_of
+from rankine.transforms.bins import SAMPLE_LISTS, BinCoder, fit_bins, layout_of, score_tables
 from rankine.transforms.scaling import Scaling, fit_scaling
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ class AdditiveRanker(BaseRanker):
     bins_, grids_
         What a row's cells are (``rankine.core.specs``).
     pairs_
-        Pairs with a grid, best first, by name.
+        Pairs with a grid, best first: names of columns, or numbers where they have none.
     strengths_
         Chosen strengths.
     evals_
@@ -294,15 +293,14 @@ class AdditiveRanker(BaseRanker):
         self.bins_, self.grids_ = plan.bins, plan.grids
         self.strengths_ = plan.strengths
         grids = plan.grids
-        self.pairs_ = [] if grids is None else [
-            (plan.bins.name(grids.axes[a].column), plan.bins.name(grids.axes[b].column))
-            for a, b in grids.pairs
-        ]  # fmt: skip
+        names: Any = plan.bins.names or range(len(plan.bins.cuts))
+        columns = [] if grids is None else [names[axis.column] for axis in grids.axes]
+        self.pairs_ = [] if grids is None else [(columns[a], columns[b]) for a, b in grids.pairs]
         self.training_ |= {
             "smooth": plan.strengths.smooth,
             "pair_smooth": plan.strengths.pair_smooth,
             "anchor": plan.strengths.anchor,
-            "pairs": [list(pair) for pair in self.pairs_],
+            "interactions": [list(pair) for pair in self.pairs_],
             "rounds": plan.rounds,
         }
 
@@ -314,14 +312,7 @@ class AdditiveRanker(BaseRanker):
             matrix = self._same_columns(X).X
         else:
             matrix, _ = self._matrix(X, reset=False)
-        layout = layout_of(self.bins_, self.grids_)
-        codes = BinCoder(self.bins_, self.n_threads).code(matrix)
-        scores = BinnedProducts(codes, layout, self.n_threads).scores(self.coef_[: layout.size])
-        if self.bins_.linear:
-            rows = as_rows(_take_columns(matrix, self.bins_.linear))
-            weights = self.coef_[layout.size :]
-            scores += Products(rows, len(weights), self.n_threads).scores(weights)
-        return scores
+        return score_tables(self.bins_, self.grids_, self.coef_, matrix, self.n_threads)
 
     def to_model(self) -> LinearModel:
         """The fitted tables as a frozen, savable model; equal trainings give equal files."""

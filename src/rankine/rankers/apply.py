@@ -24,8 +24,8 @@ def read_for(model: LinearModel, path: Any, *, stream: bool = False, **options: 
         from rankine.data.open import load, scan
 
         options = {"base": model.base, **options}
-        if model.feature_names is None:
-            options = {"n_features": model.n_features, **options}
+        if model.column_names is None:
+            options = {"n_features": model.n_columns, **options}
         return scan(path, **options) if stream else load(path, **options)
     from rankine.rankers.log_data import scan_log_of
 

@@ -164,7 +164,7 @@ class Scorer:
             "_scores": scores,
             "_encoder": encoder,
             "_tables": tables,
-            "_n": model.n_features if tables is None else scores.n_columns,
+            "_n": model.n_columns,
             "_named": named,
         }
         self.__dict__.update(state)

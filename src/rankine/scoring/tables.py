@@ -132,7 +132,7 @@ class TableRows:
     def __init__(self, tables: Tables, scores: TableScores, unknown: str, strict: bool) -> None:
         bins = tables.bins
         self._scores = scores
-        self._places = {bins.name(j): j for j in range(len(bins.cuts))}
+        self._places = {tables.column_name(j): j for j in range(len(bins.cuts))}
         self._blank = np.full(len(bins.cuts), np.nan)
         self._blank[list(bins.linear)] = 0.0
         self._refuses_unknown = unknown == "error"

@@ -148,7 +148,7 @@ class Worker:
                 if not one.items:
                     found.append(msgspec.structs.replace(empty, id=one.id))
                     continue
-                rows = _rows(one, target.model.base, target.model.n_features)
+                rows = _rows(one, target.model.base, target.model.n_columns)
                 found.append(work(one, rows, self._scorer(request, one, target), notes))
         except RankineError as error:
             reason = _ROW.sub("item ", error.reason)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import MAX_CUTS, Bins, GridAxis, Grids
-from rankine.kernels.binned import BLOCK, BinnedRows, TableLayout
+from rankine.kernels.binned import BLOCK, BinnedProducts, BinnedRows, TableLayout
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import map_shards
 
@@ -31,6 +31,7 @@ __all__ = [
     "grid_axis",
     "layout_of",
     "quantile_cuts",
+    "score_tables",
 ]
 
 #: Cuts are measured on the rows of this many lists at the start of a source...
@@ -381,6 +382,23 @@ def grid_axis(bins: Bins, column: int, counts: NDArray[np.float64], side: int) -
         ends = np.unique(np.clip(np.searchsorted(mass, targets), 1, inner - 1))
         places = np.searchsorted(ends, np.arange(inner), side="right")
     return GridAxis(column, (*places.tolist(), int(places.max()) + 1))
+
+
+def score_tables(
+    bins: Bins,
+    grids: Grids | None,
+    weights: NDArray[np.float64],
+    X: Any,
+    threads: int | None = None,
+) -> NDArray[np.float64]:
+    """Scores of many rows: sums of table entries, and of linear columns times their weights."""
+    layout = layout_of(bins, grids)
+    rows = BinCoder(bins, threads).code(X)
+    scores = BinnedProducts(rows, layout, threads).scores(weights[: layout.size])
+    for k, j in enumerate(bins.linear):
+        column = X[:, [j]].toarray().ravel() if hasattr(X, "indptr") else X[:, j]
+        scores += weights[layout.size + k] * column
+    return scores
 
 
 def layout_of(bins: Bins, grids: Grids | None = None) -> TableLayout:

@@ -26,7 +26,7 @@ def test_curves_and_pairs_beat_a_linear_ranker(fitted):
     X, y, qid = shop(seed=1)
     linear = RankSVM().fit(*shop()[:2], qid=shop()[2]).score(X, y, qid)
     assert fitted.score(X, y, qid) > linear + 0.1
-    assert fitted.pairs_[0] == ("1", "2")
+    assert fitted.pairs_[0] == (1, 2)
     assert fitted.solution_.certificate["relative_gap"] <= fitted.tol
     assert fitted.solution_.stop_reason == "converged"
 
@@ -70,7 +70,7 @@ def test_missing_values_have_a_cell_of_their_own():
     # Where nothing was missing in training, a missing value says nothing.
     lone = X[:1].copy()
     lone[0, 0] = np.nan
-    assert not any(term.name == "0" for term in ranker.to_model().explain(lone[0]).contributions)
+    assert not any(term.name == "1" for term in ranker.to_model().explain(lone[0]).contributions)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -80,7 +80,7 @@ def test_monotone_columns(sign):
     grid = np.zeros((200, 5))
     grid[:, 0] = np.linspace(-4, 4, 200)
     assert (sign * np.diff(ranker.predict(grid)) >= -1e-12).all()
-    assert not any("0" in pair for pair in ranker.pairs_)
+    assert not any(0 in pair for pair in ranker.pairs_)
 
 
 def test_sparse_rows_mean_zeros():
@@ -143,19 +143,19 @@ def test_the_model_explains_every_score_exactly(fitted, tmp_path):
     loaded = LinearModel.load(tmp_path / "tables.rankine")
     assert loaded == model
     scores = fitted.predict(X)
+    names = {*"12345", *(f"{a + 1} x {b + 1}" for a, b in fitted.pairs_)}  # as in text files
     for i in range(10):
         told = loaded.explain(X[i])
         assert told.total == pytest.approx(scores[i], abs=1e-9)
         pair = loaded.explain_pair(X[i], X[i + 1])
         assert pair.total == pytest.approx(scores[i] - scores[i + 1], abs=1e-9)
-        assert {term.name for term in pair.contributions} <= {
-            *"01234",
-            *map(" x ".join, fitted.pairs_),
-        }
+        assert {term.name for term in pair.contributions} <= names
     scorer = Scorer(loaded)
     scorer.self_test()
-    named = [{str(j): None if np.isnan(x) else x for j, x in enumerate(row)} for row in X.tolist()]
-    columns = {str(j): X[:, j].tolist() for j in range(5)}
+    named = [
+        {str(j): None if np.isnan(x) else x for j, x in enumerate(row, 1)} for row in X.tolist()
+    ]
+    columns = {str(j + 1): X[:, j].tolist() for j in range(5)}
     for rows in (X, named, columns):
         np.testing.assert_allclose(scorer.score(rows), scores, atol=1e-12)
     filled = np.nan_to_num(X)
