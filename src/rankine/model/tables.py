@@ -65,12 +65,12 @@ class Tables:
                 labels = tuple(self.cell_label(j, c) for c in range(size))
                 terms.append(Term((j,), (labels,), self.weights[start : start + size], start))
             start += size
-        for a, b in () if self.grids is None else self.grids.pairs:
-            first, second = self.grids.axes[a], self.grids.axes[b]
+        grids = self.grids or Grids((), ())
+        for first, second in ((grids.axes[a], grids.axes[b]) for a, b in grids.pairs):
             shape = first.size, second.size
             values = self.weights[start : start + shape[0] * shape[1]].reshape(shape)
-            labels = self.axis_labels(first), self.axis_labels(second)
-            terms.append(Term((first.column, second.column), labels, values, start))
+            sides = self.axis_labels(first), self.axis_labels(second)
+            terms.append(Term((first.column, second.column), sides, values, start))
             start += values.size
         return terms
 

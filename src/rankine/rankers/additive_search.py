@@ -238,7 +238,7 @@ def solve_plan(
     """Solve a plan on lists: the plain loss, then its rounds of weights by Delta."""
     problem = plan.problem(data, make_risk(plan, data))
     penalty = TablePenalty(problem.space, plan.strengths)
-    told = {"tol": tol, "max_iter": plan.max_iter, "callbacks": callbacks}
+    told: dict[str, Any] = {"tol": tol, "max_iter": plan.max_iter, "callbacks": callbacks}
     solution = solve_tables(problem, penalty, start=start, **told)
     for _ in range(plan.rounds):
         ranked_by = problem.scores(solution.coef)

@@ -380,6 +380,7 @@ def _terms(explanation: Explanation, limit: int) -> Terms:
                 term.value,
                 term.contribution,
                 UNSET if term.other is None else term.other,
+                UNSET if term.where is None else term.where,
             )
             for term in shown
         ],

@@ -106,7 +106,7 @@ def fit_bins(
     sample = X[::step] if step > 1 else X
     columns = sample.tocsc() if hasattr(sample, "indptr") else sample
     plain = set(linear)
-    cuts = []
+    cuts: list[tuple[float, ...]] = []
     for j in range(n_columns):
         if j in plain:
             cuts.append(())
