@@ -122,6 +122,10 @@ def test_stdin_and_streaming(files, tmp_path):
         (["train", "{bad}", "--out", "x"], ["bad.txt:2:", "[parse]"]),
         (["train", "{train}", "--out", "x", "--set", "lamda=1"], ["lamda", "l2"]),
         (["train", "{train}", "--out", "x", "--set", "l2"], ["name=value"]),
+        (
+            ["train", "{train}", "--out", "x", "--ranker", "ranksvm", "--n-passes", "2"],
+            ["ranksvm", "n_passes"],
+        ),
         (["train", "{train}", "--out", "x", "--ranker", "tree"], ["tree", "spd"]),
         (["train", "{train}", "--out", "x", "--metric", "nope@3"], ["nope"]),
         (

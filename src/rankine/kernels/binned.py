@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
-from rankine.kernels.linalg import tree_sum
-from rankine.kernels.shards import N_SHARDS, map_shards
+from rankine.kernels.shards import N_SHARDS, map_shards, tree_sum
 
 __all__ = [
     "BLOCK",

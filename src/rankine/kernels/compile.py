@@ -120,12 +120,16 @@ def compiled_from(path: Path) -> frozenset[Path]:
 
 #: Files outside the package that answer questions: kernels that ask them depend on these.
 _OUTSIDE: set[Path] = set()
+#: Spec types whose answers stand in no file, such as a notebook's: their kernels are not kept.
+_TYPED_IN: set[str] = set()
 
 
-def note_answer(function: Callable[..., Any]) -> None:
+def note_answer(function: Callable[..., Any], spec_type: type) -> None:
     """Remember where an answer was written."""
     source = Path(function.__code__.co_filename)
-    if not source.is_relative_to(_ROOT) and source.is_file():
+    if not source.is_file():
+        _TYPED_IN.add(spec_type.__name__)
+    elif not source.is_relative_to(_ROOT):
         _OUTSIDE.add(source)
 
 
@@ -172,6 +176,8 @@ class _KernelCache(caching.FunctionCache):
         return Path(self._impl.locator.name) / name
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        if _typed_in(sig):
+            return None
         file = self._file(sig, target_context.codegen())
         for folder in (_BROUGHT, user_cache()):
             try:
@@ -182,7 +188,7 @@ class _KernelCache(caching.FunctionCache):
         return None
 
     def _save_overload(self, sig: Any, data: Any) -> None:
-        if not self._enabled or not self._impl.check_cachable(data):
+        if not self._enabled or _typed_in(sig) or not self._impl.check_cachable(data):
             return
         file = user_cache() / "kernels" / self._file(sig, data.codegen)
         fresh = file.with_suffix(f".{os.getpid()}")
@@ -192,6 +198,12 @@ class _KernelCache(caching.FunctionCache):
             fresh.replace(file)
         except OSError:
             self.disable()  # a read-only or full folder: compiled code stays in memory
+
+
+def _typed_in(sig: Any) -> bool:
+    """Whether a signature names a spec whose answer may differ the next time it is typed."""
+    text = str(sig)
+    return any(name in text for name in _TYPED_IN)
 
 
 #: Kernels that were installed with the package.

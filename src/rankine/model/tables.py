@@ -80,6 +80,13 @@ class Tables:
         grids = 0 if self.grids is None else sum(self.grids.n_cells)
         return sum(self.bins.n_cells) + grids
 
+    def ranges(self) -> list[tuple[str, float]]:
+        """Name and range of every table, weights of linear columns too, largest first."""
+        found = [(self.name(term), float(np.ptp(term.values))) for term in self.terms]
+        for k, j in enumerate(self.bins.linear):
+            found.append((self.column_name(j), abs(float(self.weights[self.linear_start + k]))))
+        return sorted(found, key=lambda one: -one[1])
+
     def column_name(self, j: int) -> str:
         """Name of a column; its number in text files where columns have no names."""
         return str(j + self.base) if self.bins.names is None else self.bins.names[j]

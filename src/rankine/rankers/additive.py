@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from rankine.core.checks import check_choice, check_count, check_positive
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
-from rankine.data.frames import take_qid
 from rankine.kernels.binned import BinnedProducts
+from rankine.model.tables import Tables
 from rankine.rankers.additive_search import (
     LOSSES,
     Plan,
@@ -24,20 +25,16 @@ from rankine.rankers.additive_search import (
     search,
     solve_plan,
 )
-from rankine.rankers.base import BaseRanker, Job
-from rankine.rankers.checks import check_choice, check_count, check_positive
-from rankine.rankers.monitor import Monitor
-from rankine.rankers.search_space import Choice, Number
+from rankine.rankers.base import BaseRanker
+from rankine.rankers.fitting import Outcome, Task
+from rankine.rankers.registry import Choice, Number
+from rankine.rankers.sources import Capabilities
 from rankine.solvers.tables import Strengths, bin_means, purify
 from rankine.transforms.bins import SAMPLE_LISTS, BinCoder, fit_bins, layout_of, score_tables
 from rankine.transforms.scaling import Scaling, fit_scaling
 
 if TYPE_CHECKING:
-    import msgspec
-
     from rankine.core.specs import Bins
-    from rankine.model import LinearModel
-    from rankine.solvers.base import Solution
 
 __all__ = ["AdditiveRanker"]
 
@@ -136,8 +133,9 @@ class AdditiveRanker(BaseRanker):
     constrained LambdaMART.
     """
 
-    _system: ClassVar[str] = "additive"
-    _missing: ClassVar[bool] = True
+    system: ClassVar[str] = "additive"
+    can = Capabilities(fit=("memory",))
+    takes_missing: ClassVar[bool] = True
     #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"smooth": [0.1, 1.0, 10.0, 100.0, 1000.0]}
     #: What tuning searches.
@@ -193,58 +191,54 @@ class AdditiveRanker(BaseRanker):
     _theta: NDArray[np.float64]
 
     # ---------------------------------------------------------------- training
-    def _solve(self, job: Job) -> Solution:
-        self._check()
+    def _solve(self, task: Task) -> Outcome:
         before: Plan | None = self.__dict__.get("_plan") if self.warm_start else None
-        callbacks = [call for call in job.callbacks if not isinstance(call, Monitor)]
+        source = task.source
         if before is None:
-            bins = self._fit_bins(job.data)
-            self._linear_scaling = fit_scaling("standard", _columns(job.data, bins.linear))
+            bins = self._fit_bins(source.data)
+            self._linear_scaling = fit_scaling("standard", _columns(source.data, bins.linear))
         else:
             bins = before.bins
-        data = self._table_data(job.data, bins, job.query_weight)
-        counts = BinnedProducts(data.rows, layout_of(bins), self.n_threads).transpose_times(
-            np.ones(data.lists.n_rows)
+        data = self._table_data(source.data, bins, source.query_weight)
+        tried: list[dict[str, float]] = []
+        plan, start = before, self.__dict__.get("_theta")
+        if plan is None:
+            products = BinnedProducts(data.rows, layout_of(bins), self.n_threads)
+            counts = products.transpose_times(np.ones(data.lists.n_rows))
+            plan, start = self._choose(self._first_plan(bins, counts), data, task, tried.append)
+        # Plans are judged above; the last solution is watched by the user's callbacks alone.
+        outcome = replace(task, judge=None).run(
+            lambda _, watch: solve_plan(plan, data, start, self.tol, watch.callbacks)
         )
-        self._tried: list[dict[str, float]] = []
-        start: NDArray[np.float64] | None
-        if before is not None:
-            plan, start = before, self._theta
-        else:
-            plan, start = self._choose(self._first_plan(bins, counts), data, job)
-        solution, problem = solve_plan(plan, data, start, self.tol, callbacks)
-        rows = problem.products.transpose_times(np.ones(data.lists.n_rows))
-        tables = purify(problem.space, problem.space.tables(solution.coef), rows)
-        weights = solution.coef[problem.space.size - problem.space.n_linear :]
-        self._plan, self._theta = plan, solution.coef
-        folded = self._linear_scaling.fold(weights) if len(weights) else weights
-        self._weights = np.concatenate([tables, folded])
-        return solution
+        self._plan, self._theta = plan, outcome.solution.coef
+        self._data = data
+        evals = [{"step": k, **one} for k, one in enumerate(tried)]
+        return replace(outcome, evals=[evals]).noting(**plan.notes())
 
     def _choose(
-        self, plan: Plan, data: TableData, job: Job
+        self, plan: Plan, data: TableData, task: Task, told: Callable[[dict[str, float]], None]
     ) -> tuple[Plan, NDArray[np.float64] | None]:
         """Strengths, pairs and rounds, and parameters to start from."""
         rounds = self.reweight if self.reweight is not None else int(self.smooth is None)
         pairs = self._named_pairs(plan.bins)
         train = valid = data
-        if job.valid is not None:
-            valid = self._table_data(job.valid, plan.bins, np.ones(job.valid.n_queries))
+        if task.judge is not None:
+            held = task.judge.data
+            valid = self._table_data(held, plan.bins, np.ones(held.n_queries))
         elif self.smooth is None or rounds:
-            train, valid = hold_out(data, job.seed)
+            train, valid = hold_out(data, task.seed)
         if self.smooth is None:
             patience = 2 if self.early_stopping is None else self.early_stopping
-            told = self._tried.append
-            return search(plan, train, valid, pairs, rounds, patience, job.seed, told)
+            return search(plan, train, valid, pairs, rounds, patience, task.seed, told)
         start = None
         if not isinstance(pairs, int):
             plan = plan.with_pairs(pairs)
         elif pairs > 0:
-            theta = solve_plan(plan, data, None, self.tol)[0].coef
+            theta = solve_plan(plan, data, None, self.tol).coef
             curves, plan = plan, plan.with_pairs(best_pairs(plan, data, theta, pairs))
             start = plan.carried(theta, curves)
         if rounds:
-            plan = judge_rounds(plan, train, valid, rounds, self._tried.append)
+            plan = judge_rounds(plan, train, valid, rounds, told)
         return plan, start
 
     def _first_plan(self, bins: Bins, counts: NDArray[np.float64]) -> Plan:
@@ -285,24 +279,27 @@ class AdditiveRanker(BaseRanker):
             linear = self._linear_scaling.apply(_columns(data, bins.linear)).X
         return TableData(lists, query_weight, coder.code(data.X), linear)
 
-    def _keep(self, solution: Solution, scaling: Scaling, data: Any, seconds: float) -> None:
-        super()._keep(solution, scaling, data, seconds)
-        plan: Plan = self._plan
-        self.coef_ = self.__dict__.pop("_weights")
-        self.evals_ = [{"step": k, **tried} for k, tried in enumerate(self.__dict__.pop("_tried"))]
+    def _keep(self, task: Task, outcome: Outcome, seconds: float) -> None:
+        super()._keep(task, outcome, seconds)
+        plan = self._plan
+        self.coef_ = self._purified(plan, self.__dict__.pop("_data"))
         self.bins_, self.grids_ = plan.bins, plan.grids
         self.strengths_ = plan.strengths
         grids = plan.grids
         names: Any = plan.bins.names or range(len(plan.bins.cuts))
         columns = [] if grids is None else [names[axis.column] for axis in grids.axes]
         self.pairs_ = [] if grids is None else [(columns[a], columns[b]) for a, b in grids.pairs]
-        self.training_ |= {
-            "smooth": plan.strengths.smooth,
-            "pair_smooth": plan.strengths.pair_smooth,
-            "anchor": plan.strengths.anchor,
-            "interactions": [list(pair) for pair in self.pairs_],
-            "rounds": plan.rounds,
-        }
+        self.training_["interactions"] = [list(pair) for pair in self.pairs_]
+
+    def _purified(self, plan: Plan, data: TableData) -> NDArray[np.float64]:
+        """Tables whose curves are centred and whose grids are pure, and weights of raw columns."""
+        space = plan.space()
+        counts = BinnedProducts(data.rows, space.layout, self.n_threads).transpose_times(
+            np.ones(data.lists.n_rows)
+        )
+        tables = purify(space, space.tables(self._theta), counts)
+        weights = self._theta[space.size - space.n_linear :]
+        return np.concatenate([tables, self._linear_scaling.fold(weights) if len(weights) else []])
 
     # --------------------------------------------------------------------- use
     def predict(self, X: Any, _qid: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -314,54 +311,23 @@ class AdditiveRanker(BaseRanker):
             matrix, _ = self._matrix(X, reset=False)
         return score_tables(self.bins_, self.grids_, self.coef_, matrix, self.n_threads)
 
-    def to_model(self) -> LinearModel:
-        """The fitted tables as a frozen, savable model; equal trainings give equal files."""
-        from rankine._version import __version__
-        from rankine.model import LinearModel
-        from rankine.rankers.plain import plain, plain_parameters
-        from rankine.rankers.trace import training_story
-
-        check_is_fitted(self, "coef_")
-        return LinearModel.from_weights(
-            self.coef_,
-            transforms=self._transforms,
-            metric=self.metric,
-            parameters={"ranker": self._system, **plain_parameters(self)},
-            provenance={
-                "rankine": __version__,
-                "training": plain({k: v for k, v in self.training_.items() if k != "seconds"}),
-                "n_iter": int(self.n_iter_),
-                "stop_reason": self.solution_.stop_reason,
-                "certificate": plain(dict(self.solution_.certificate)),
-                **training_story(self),
-            },
-        )
-
-    @property
-    def _transforms(self) -> tuple[msgspec.Struct, ...]:
+    def _features(self) -> dict[str, Any]:
         grids = () if self.grids_ is None else (self.grids_,)
-        return (self.bins_, *grids)
+        return {"transforms": (self.bins_, *grids)}
+
+    def _shown_weights(self) -> tuple[list[str], NDArray[np.float64]]:
+        """Ranges of all tables."""
+        terms = Tables(self.bins_, self.grids_, self.coef_, 0).ranges()
+        return [name for name, _ in terms], np.array([size for _, size in terms])
 
     # ------------------------------------------------------------------- input
-    def _matrix(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
-        X, qid = take_qid(X)
-        matrix = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_all_finite="allow-nan",
-        )
-        return matrix, qid
-
-    def _start(self, coef_init: Any, _scaling: Scaling, _n_features: int) -> None:
-        if coef_init is not None:
+    def _start(self, given: Any, _scaling: Scaling) -> tuple[None, int]:
+        if given is not None:
             raise ParameterError(
                 "tables cannot start from one weight a feature (coef_init)",
                 fix="Use warm_start=True and fit again",
             )
+        return None, 0
 
     def _column(self, name: Any) -> int:
         """Number of a column given by name or number."""
@@ -416,11 +382,6 @@ class AdditiveRanker(BaseRanker):
             raise ParameterError(f"pairs={self.pairs}", fix="Pass 0 or more, or a list of pairs")
         if self.reweight is not None and self.reweight < 0:
             raise ParameterError(f"reweight={self.reweight}", fix="Pass 0 or more rounds")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _take_columns(X: Any, columns: Sequence[int]) -> Any:

@@ -18,12 +18,13 @@ from rankine.core.specs import Bins, Grids
 from rankine.kernels.binned import BinnedProducts, BinnedRows, take_rows
 from rankine.kernels.products import Products
 from rankine.kernels.random import permutation, stream_seed
+from rankine.losses.active_pairs import SquaredHingeRisk
+from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
+from rankine.losses.pair_queries import PairQueries, check_normalization
+from rankine.losses.squared_hinge import SquaredHinge
 from rankine.metrics import evaluate_on, parse_metric
-from rankine.solvers.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
-from rankine.solvers.pair_queries import PairQueries, check_normalization
-from rankine.solvers.pair_risk import SquaredHingeRisk
+from rankine.solvers.newton import solve_newton
 from rankine.solvers.pair_search import interaction_gains
-from rankine.solvers.table_newton import solve_tables
 from rankine.solvers.tables import Strengths, TablePenalty, TableProblem, TableSpace
 from rankine.transforms.bins import grid_axis, layout_of
 
@@ -192,6 +193,16 @@ class Plan:
         named = tuple((place[min(p)], place[max(p)]) for p in (tuple(map(int, p)) for p in pairs))
         return replace(self, grids=Grids(axes, named))
 
+    def notes(self) -> dict[str, float]:
+        """What was chosen, in numbers."""
+        strengths = self.strengths
+        return {
+            "smooth": strengths.smooth,
+            "pair_smooth": strengths.pair_smooth,
+            "anchor": strengths.anchor,
+            "rounds": self.rounds,
+        }
+
     def column_counts(self, j: int) -> NDArray[np.float64]:
         """Rows of each cell of a column."""
         ends = np.cumsum(self.bins.n_cells)
@@ -209,7 +220,8 @@ def make_risk(plan: Plan, data: TableData, ranked_by: NDArray[np.float64] | None
     queries = PairQueries.build(data.lists, data.query_weight)
     check_normalization("query", queries.n_queries)
     if ranked_by is None and plan.loss == "squared_hinge":
-        return SquaredHingeRisk(queries, queries.query_weight / queries.mass, "tree", plan.threads)
+        omega = queries.query_weight / queries.mass
+        return SquaredHingeRisk(SquaredHinge(), queries, omega, threads=plan.threads)
     gains = list_gains(data.lists.y[queries.rows], queries.starts)
     if queries.weight is not None:
         gains = gains * queries.weight
@@ -234,17 +246,17 @@ def solve_plan(
     start: NDArray[np.float64] | None,
     tol: float,
     callbacks: Sequence[Callback] = (),
-) -> tuple[Solution, TableProblem]:
+) -> Solution:
     """Solve a plan on lists: the plain loss, then its rounds of weights by Delta."""
     problem = plan.problem(data, make_risk(plan, data))
     penalty = TablePenalty(problem.space, plan.strengths)
     told: dict[str, Any] = {"tol": tol, "max_iter": plan.max_iter, "callbacks": callbacks}
-    solution = solve_tables(problem, penalty, start=start, **told)
+    solution = solve_newton(problem, penalty, start=start, **told)
     for _ in range(plan.rounds):
         ranked_by = problem.scores(solution.coef)
         problem = plan.problem(data, make_risk(plan, data, ranked_by))
-        solution = solve_tables(problem, penalty, start=solution.coef, **told)
-    return solution, problem
+        solution = solve_newton(problem, penalty, start=solution.coef, **told)
+    return solution
 
 
 class _Walk:
@@ -266,12 +278,13 @@ class _Walk:
         self, plan: Plan, start: NDArray[np.float64] | None
     ) -> tuple[bool, NDArray[np.float64]]:
         """Solve and judge: whether it is the best so far, and its parameters."""
-        solution, _ = solve_plan(plan, self.train, start, SEARCH_TOL)
+        solution = solve_plan(plan, self.train, start, SEARCH_TOL)
         lists = self.valid.lists
         scores = plan.problem(self.valid, None).scores(solution.coef)
         metric = parse_metric(plan.metric)
         value = evaluate_on(lists, metric=metric, scores=scores)
-        self.told({**_plain(plan), "value": value})
+        n_pairs = 0 if plan.grids is None else len(plan.grids.pairs)
+        self.told({**plan.notes(), "pairs": n_pairs, "value": value})
         signed = value if metric.larger_is_better else -value
         better = bool(signed > self.value)
         self.fell = bool(signed < self.value - CLIFF * abs(self.value))
@@ -311,18 +324,6 @@ class _Walk:
                 self.try_plan(replace(before, rounds=k, strengths=strengths), self.theta)
             if self.plan.rounds < k:
                 break
-
-
-def _plain(plan: Plan) -> dict[str, float]:
-    strengths = plan.strengths
-    n_pairs = 0 if plan.grids is None else len(plan.grids.pairs)
-    return {
-        "smooth": strengths.smooth,
-        "pair_smooth": strengths.pair_smooth,
-        "anchor": strengths.anchor,
-        "pairs": n_pairs,
-        "rounds": plan.rounds,
-    }
 
 
 def search(
@@ -391,7 +392,7 @@ def best_pairs(
     if n_pairs == 0 or len(pairs) == 0:
         return []
     problem = plan.problem(data, make_risk(plan, data))
-    _, slope, curvature = problem.risk.evaluate_curved(problem.scores(theta))
+    _, slope, curvature = problem.curved(problem.scores(theta))
     places = np.zeros((len(plan.bins.cuts), 256), dtype=np.uint16)
     for j in free:
         axis = grid_axis(plan.bins, j, plan.column_counts(j), SEARCH_SIDE - 1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, SchemaError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 from rankine.kernels.compile import jit
 from rankine.scoring.rows import Notes, Parts, columns_of, no_dictionary, refuse_scores
 from rankine.transforms.bins import cut_search, guided_cell, halved_cell, layout_of

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import dot
+from rankine.kernels.shards import dot
+from rankine.solvers.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -300,6 +301,8 @@ def _pure(grid: Any, weight: Any, across: Any, down: Any) -> None:
 class TablePenalty:
     """theta' K theta / 2 for one choice of strengths."""
 
+    forcing = 0.25
+
     def __init__(self, space: TableSpace, strengths: Strengths) -> None:
         self.space = space
         self.strengths = strengths
@@ -495,7 +498,7 @@ def _solve_grids(starts: Any, sides: Any, band: Any, x: Any) -> None:
                 x[c - k] -= band[c, k] * x[c]
 
 
-class TableProblem:
+class TableProblem(Problem):
     """R as a function of parameters: tables, scores, and the risk's own answers."""
 
     def __init__(
@@ -504,6 +507,8 @@ class TableProblem:
         self.space = space
         self.products = products
         self.risk = risk
+        at_zero = 1.0 if risk is None else risk.evaluate(np.zeros(products.rows.n_rows))[0]
+        super().__init__(space.size, at_zero)
         self.linear = linear
 
     def scores(self, theta: Vector) -> Vector:
@@ -513,14 +518,23 @@ class TableProblem:
             scores += self.linear.scores(theta[self.space.size - self.space.n_linear :])
         return scores
 
-    def gradient(self, slope: Vector) -> Vector:
+    def curved(self, scores: Vector) -> tuple[float, Vector, Any]:
+        """R, dR/dscores and d2R/dscores2."""
+        answer: tuple[float, Vector, Any] = self.risk.curved(scores)
+        return answer
+
+    def gradient(self, slopes: Vector) -> Vector:
         """dR/dtheta from dR/dscores."""
-        out = self.space.adjoint(self.products.transpose_times(slope))
+        out = self.space.adjoint(self.products.transpose_times(slopes))
         if self.linear is not None:
-            out[self.space.size - self.space.n_linear :] = self.linear.transpose_times(slope)
+            out[self.space.size - self.space.n_linear :] = self.linear.transpose_times(slopes)
         return out
 
-    def diagonal(self, curvature: Any) -> Vector:
+    def curvature_times(self, curvature: Any, scores: Vector) -> Vector:
+        """d2R/dtheta2 times the parameters that gave these scores."""
+        return self.gradient(curvature.times(scores))
+
+    def curvature_scale(self, curvature: Any) -> Vector:
         """About the diagonal of d2R/dtheta2."""
         degrees = curvature.degrees()
         out = self.space.diagonal(self.products.transpose_times(degrees))

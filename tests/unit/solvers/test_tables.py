@@ -6,11 +6,12 @@ import pytest
 from rankine.core.specs import Grids
 from rankine.data.dataset import Dataset
 from rankine.kernels.binned import BinnedProducts
-from rankine.solvers.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
-from rankine.solvers.pair_queries import PairQueries
-from rankine.solvers.pair_risk import SquaredHingeRisk
+from rankine.losses.active_pairs import SquaredHingeRisk
+from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
+from rankine.losses.pair_queries import PairQueries
+from rankine.losses.squared_hinge import SquaredHinge
+from rankine.solvers.newton import solve_newton
 from rankine.solvers.pair_search import interaction_gains
-from rankine.solvers.table_newton import solve_tables
 from rankine.solvers.tables import (
     Strengths,
     TablePenalty,
@@ -47,7 +48,7 @@ def build(data, risk_of, monotone=None, pairs=((0, 1), (1, 2))):
 
 
 def squared_hinge(queries):
-    return SquaredHingeRisk(queries, 1.0 / queries.mass)
+    return SquaredHingeRisk(SquaredHinge(), queries, 1.0 / queries.mass)
 
 
 def softmax(queries):
@@ -106,7 +107,7 @@ def test_risks_have_their_gradients_and_curvatures(risk_of):
     risk = risk_of(PairQueries.build(data))
     rng = np.random.default_rng(2)
     p, v = 0.3 * rng.normal(size=data.n_rows), rng.normal(size=data.n_rows)
-    value, slope, curvature = risk.evaluate_curved(p)
+    value, slope, curvature = risk.curved(p)
     step = 1e-6
     up, slope_up = risk.evaluate(p + step * v)
     down, slope_down = risk.evaluate(p - step * v)
@@ -146,8 +147,8 @@ def test_newton_reaches_the_optimum_and_certifies_it(risk_of, monotone):
         monotone = {0: 1}
     problem = build(lists(), risk_of, monotone)
     penalty = TablePenalty(problem.space, STRENGTHS)
-    rough = solve_tables(problem, penalty, tol=1e-2)
-    exact = solve_tables(problem, penalty, tol=1e-11)
+    rough = solve_newton(problem, penalty, tol=1e-2)
+    exact = solve_newton(problem, penalty, tol=1e-11)
     assert exact.stop_reason == "converged"
     assert rough.certificate["lower_bound"] <= exact.objective * (1 + 1e-12)
     assert exact.objective <= rough.objective <= exact.objective + rough.certificate["gap"]
@@ -155,13 +156,13 @@ def test_newton_reaches_the_optimum_and_certifies_it(risk_of, monotone):
         tables = problem.space.tables(exact.coef)
         curve = tables[: problem.space.sizes[0] - 1]
         assert (np.diff(curve) >= -1e-12).all()
-    warm = solve_tables(problem, penalty, start=exact.coef, tol=1e-6)
+    warm = solve_newton(problem, penalty, start=exact.coef, tol=1e-6)
     assert warm.n_iter == 0
 
 
 def test_strong_smoothing_leaves_a_linear_ranker():
     problem = build(lists(), squared_hinge, pairs=())
-    found = solve_tables(problem, TablePenalty(problem.space, Strengths(1e7, 1.0, 0.1)), tol=1e-8)
+    found = solve_newton(problem, TablePenalty(problem.space, Strengths(1e7, 1.0, 0.1)), tol=1e-8)
     space = problem.space
     curve = space.tables(found.coef)[: space.sizes[0] - 1]
     slope = found.coef[space.layout.size]
