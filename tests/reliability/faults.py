@@ -52,7 +52,7 @@ FAULTS: dict[str, list[Fault]] = {
         Fault("an index beyond 2^31", "exact or refused; memory never follows an index", (_CORPUS, "trial:text")),
         Fault("more than 2^31 stored values", "64-bit offsets everywhere",
               ("tests/unit/kernels/test_products.py::test_products_have_the_same_bits_for_any_number_of_threads",
-               "tests/unit/solvers/test_pair_risk.py::test_counts_of_a_long_query_do_not_overflow")),
+               "tests/unit/losses/test_active_pairs.py::test_counts_of_a_long_query_do_not_overflow")),
         Fault("an index twice in a row", "refused", (_CORPUS, "trial:text")),
         Fault("indices out of order", "sorted within the row, to the same bits",
               (f"{_DATA}/test_letor_reader.py::test_unsorted_rows_are_sorted", "trial:text")),
@@ -82,7 +82,7 @@ FAULTS: dict[str, list[Fault]] = {
     ],
     "Numbers": [
         Fault("constant, empty or huge features", "finite weights",
-              ("tests/unit/solvers/test_pair_sgd.py::test_huge_and_constant_features_stay_finite",
+              ("tests/unit/rankers/test_spd.py::test_huge_and_constant_features_stay_finite",
                "tests/unit/rankers/test_domination.py::test_constant_features_get_no_weight")),
         Fault("training that diverges", "`DivergenceError` with the last good checkpoint; NaN is never saved",
               ("tests/unit/rankers/test_elastic_resume.py::test_divergence_names_the_last_good_checkpoint",

@@ -170,7 +170,7 @@ BUGS: dict[str, Bug] = {
         "numbers", 300, ("misread",),
     ),
     "a lazy update off by one": Bug(
-        "penalties/rda.py",
+        "updates/rda.py",
         "    return beta, done * optimizer.l1, 1.0",
         "    return beta, (done + 1.0) * optimizer.l1, 1.0",
         "numbers", 120, ("misread",),
