@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import dot
-from rankine.solvers.problem import Problem
+from rankine.solvers.problem import Problem, RowsProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -498,17 +498,17 @@ def _solve_grids(starts: Any, sides: Any, band: Any, x: Any) -> None:
                 x[c - k] -= band[c, k] * x[c]
 
 
-class TableProblem(Problem):
+class TableProblem(RowsProblem):
     """R as a function of parameters: tables, scores, and the risk's own answers."""
 
     def __init__(
         self, space: TableSpace, products: BinnedProducts, risk: Any, linear: Products | None = None
     ) -> None:
         self.space = space
-        self.products = products
+        self.products: Any = products
         self.risk = risk
         at_zero = 1.0 if risk is None else risk.evaluate(np.zeros(products.rows.n_rows))[0]
-        super().__init__(space.size, at_zero)
+        Problem.__init__(self, space.size, at_zero)
         self.linear = linear
 
     def scores(self, theta: Vector) -> Vector:
@@ -518,21 +518,12 @@ class TableProblem(Problem):
             scores += self.linear.scores(theta[self.space.size - self.space.n_linear :])
         return scores
 
-    def curved(self, scores: Vector) -> tuple[float, Vector, Any]:
-        """R, dR/dscores and d2R/dscores2."""
-        answer: tuple[float, Vector, Any] = self.risk.curved(scores)
-        return answer
-
     def gradient(self, slopes: Vector) -> Vector:
         """dR/dtheta from dR/dscores."""
         out = self.space.adjoint(self.products.transpose_times(slopes))
         if self.linear is not None:
             out[self.space.size - self.space.n_linear :] = self.linear.transpose_times(slopes)
         return out
-
-    def curvature_times(self, curvature: Any, scores: Vector) -> Vector:
-        """d2R/dtheta2 times the parameters that gave these scores."""
-        return self.gradient(curvature.times(scores))
 
     def curvature_scale(self, curvature: Any) -> Vector:
         """About the diagonal of d2R/dtheta2."""
