@@ -14,7 +14,7 @@ import numpy as np
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import MissingExtraError, ParameterError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 
 if TYPE_CHECKING:
     from rankine.metrics import Metric

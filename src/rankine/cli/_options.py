@@ -17,7 +17,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.core.errors import ParameterError
-from rankine.core.words import read_value
+from rankine.core.strict_json import read_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from rankine.cli._options import AsJson, Reading, split_list, spread
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
-    from rankine.data.convert import Converted
+    from rankine.data.save import Converted
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -96,7 +96,7 @@ def convert(
 ) -> None:
     """Convert files between LETOR text, Parquet, Arrow and npz, in bounded memory."""
     from rankine.core.errors import ParameterError
-    from rankine.data.convert import convert as convert_files
+    from rankine.data.save import convert as convert_files
 
     if json and target == "-":
         raise ParameterError("--json and the data both want stdout", fix="Name an output file")

@@ -73,7 +73,7 @@ def explain(
 
 def _rows_of(data: Dataset, query: str) -> Dataset:
     from rankine.core.errors import ParameterError
-    from rankine.core.printable import printable
+    from rankine.core.safe_text import printable
 
     for q, found in enumerate(data.queries.ids.tolist()):
         if str(found) == query:
@@ -130,7 +130,7 @@ def _plain(result: list[tuple[str, Any]], query: str, top: int) -> dict[str, Any
 
 
 def _text(result: list[tuple[str, Any]], query: str, top: int) -> str:
-    from rankine.core.printable import printable
+    from rankine.core.safe_text import printable
 
     parts = [f"{printable(title)}\n{found.text(top)}" for title, found in result]
     return f"query {printable(query)}\n\n" + "\n\n".join(parts)

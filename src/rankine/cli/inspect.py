@@ -47,7 +47,7 @@ def inspect(
     if json:
         _console.print_json(data)
     else:
-        from rankine.model.render import summary_text
+        from rankine.model.show import summary_text
 
         typer.echo(summary_text(data))
 

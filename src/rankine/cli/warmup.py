@@ -115,7 +115,7 @@ def _work() -> Iterator[tuple[str, Callable[[str], object]]]:
 
     import rankine
     from rankine.data.shop import shop_log
-    from rankine.metrics import evaluate
+    from rankine.metrics import evaluate_on
     from rankine.rankers.registry import ranker_class
     from rankine.scoring.scorer import compile_kernels
 
@@ -129,7 +129,7 @@ def _work() -> Iterator[tuple[str, Callable[[str], object]]]:
 
     def measure(_: str) -> None:
         for metric in ("ndcg@10", "map", "recall@5", "mrr", "pairwise_error"):
-            evaluate(metric, data.y, data.X[:, 0], data.qid)
+            evaluate_on(data, scores=data.X[:, 0], metric=metric)
 
     text = b"1 qid:1 1:0.5 2:1 # a\n0 qid:1 2:0.25 # b\n"
     yield "ranker", fit

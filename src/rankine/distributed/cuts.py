@@ -21,7 +21,7 @@ from rankine.data.readers.parquet import open_file
 if TYPE_CHECKING:
     from rankine.data.options import ReadOptions
     from rankine.data.readers.parquet import ParquetRows
-    from rankine.data.readers.parquet_pages import Chunk, RowGroup
+    from rankine.data.readers.parquet_guard import Chunk, RowGroup
     from rankine.data.sources import Source
 
 __all__ = ["FileCuts", "cut_file"]

@@ -21,7 +21,7 @@ from rankine.distributed.token import token_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rankine.data.keywords import ReadKeywords
+    from rankine.data.options import ReadKeywords
     from rankine.distributed.journal import Journal
     from rankine.distributed.runners import Runner
     from rankine.distributed.tasks import Recipe

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.linalg import dot
+from rankine.kernels.shards import dot
 from rankine.solvers.normal_equations import NormalEquations
 from rankine.solvers.summed_oracle import SummedOracle
 

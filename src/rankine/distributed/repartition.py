@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from rankine.data.sort import SortReport, sort_file
 
 if TYPE_CHECKING:
-    from rankine.data.keywords import ReadKeywords
+    from rankine.data.options import ReadKeywords
 
 __all__ = ["repartition"]
 

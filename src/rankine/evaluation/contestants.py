@@ -21,9 +21,9 @@ from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import find_sources
 from rankine.evaluation.trec import Qrels, Run, judged_lists, read_qrels, read_run, run_metric
-from rankine.kernels.ranking import rank_order
+from rankine.kernels.sorting import rank_order
 from rankine.metrics import Metric, data_columns, evaluate
-from rankine.metrics.columns import docid_key
+from rankine.metrics.gains import docid_key
 
 __all__ = ["Contestant", "gather_contestants", "is_qrels", "is_run", "read_judged"]
 

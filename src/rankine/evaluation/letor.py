@@ -40,11 +40,10 @@ from rankine.core.errors import (
     ParameterError,
     ParseError,
 )
-from rankine.data.concat import concat
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, concat
 from rankine.data.open import load
 from rankine.metrics import Metric, evaluate_on, parse_metric
-from rankine.metrics.modes import MODES
+from rankine.metrics.metric import MODES
 from rankine.rankers.checks import check_count
 
 __all__ = [

@@ -27,7 +27,7 @@ from rankine.data.compression import open_stream, open_target
 from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import find_sources
-from rankine.kernels.ranking import rank_order
+from rankine.kernels.sorting import rank_order
 from rankine.metrics import DEFINITIONS, Metric, evaluate, parse_metric
 
 __all__ = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from rankine.kernels.dispatch import question
-from rankine.kernels.gains import exchange, open_list, uses_ranking
-from rankine.kernels.lists import ListWork, rank_into
+from rankine.kernels.lists import ListWork, exchange, open_list, rank_into, uses_ranking
 from rankine.losses.pair import pair_loss
 
 __all__ = ["LambdaWeighted", "Pointwise", "PointwiseSquared", "list_loss", "needs_pairs"]

@@ -26,9 +26,7 @@ from rankine.metrics.engine import (
     evaluate_on,
     random_expectation,
 )
-from rankine.metrics.metric import Metric
-from rankine.metrics.parse import parse_metric
-from rankine.metrics.registry import DEFINITIONS, Definition, register
+from rankine.metrics.metric import DEFINITIONS, Definition, Metric, parse_metric, register
 
 #: The files that register the metrics of the package.
 _REGISTERED = (

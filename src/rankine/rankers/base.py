@@ -21,13 +21,14 @@ from rankine.core.errors import (
     ParameterError,
     SchemaError,
 )
+from rankine.core.strict_json import plain
 from rankine.data.dataset import Dataset, check_weight, require_rows, row_scores
 from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
 from rankine.rankers.html import ShownAsHtml
 from rankine.rankers.monitor import Monitor
 from rankine.rankers.parts_fit import is_partitioned, prepare_parts, training_facts
-from rankine.rankers.plain import plain, plain_parameters
+from rankine.rankers.plain import plain_parameters
 from rankine.rankers.query_weight import resolve_query_weight
 from rankine.rankers.trace import training_story
 from rankine.transforms.scaling import Scaling, fit_scaling

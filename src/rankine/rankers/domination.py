@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from rankine.core.errors import ParameterError
-from rankine.data.column_storage import column_storage, is_column_storage
+from rankine.data.dataset import column_storage, is_column_storage
 from rankine.rankers.base import BaseRanker, Job
 from rankine.rankers.checks import check_choice, check_count, check_positive
 from rankine.rankers.domination_task import TaskOptions, task_levels

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError
-from rankine.data.label_index import LabelIndex
-from rankine.data.query_index import QueryIndex
+from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.losses.domination import (
     Levels,
     build_levels,

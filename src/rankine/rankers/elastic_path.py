@@ -13,7 +13,7 @@ from scipy import sparse
 
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset, row_scores
-from rankine.data.prefetch import prefetch
+from rankine.data.progress import read_ahead
 from rankine.rankers.latency import scoring_latency
 from rankine.rankers.plain import plain_parameters
 from rankine.rankers.regularization_path import RegularizationPath
@@ -125,7 +125,7 @@ def elastic_path(
         )
     members: list[PathMember] = []
     sample: Dataset | None = None
-    for block in prefetch(scaling.apply(block) for block in blocks):
+    for block in read_ahead(scaling.apply(block) for block in blocks):
         if sample is None:
             sample = block.take_queries(np.arange(min(block.n_queries, LOOK_AHEAD)))
             members = _members(ranker, sample, n_features, seed, solvers, n_steps, min_ratio)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import estimator_html_repr
 
-from rankine.core.html import Html, facts_table, name_of
+from rankine.core.safe_text import Html, facts_table, name_of
 
 __all__ = ["ShownAsHtml"]
 
@@ -22,7 +22,7 @@ class ShownAsHtml:
 
 
 def _fitted(ranker: Any) -> Html:
-    from rankine.model.html import weights_html
+    from rankine.model.show import weights_html
 
     training, solution, coef = ranker.training_, ranker.solution_, ranker.coef_
     names = getattr(ranker, "feature_names_in_", None)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ParameterError, SchemaError
-from rankine.kernels.gains import (
+from rankine.core.errors import ParameterError
+from rankine.kernels.lists import (
     AveragePrecisionGain,
     DcgGain,
     RecallGain,
@@ -19,6 +19,7 @@ from rankine.kernels.gains import (
 )
 from rankine.losses import Hinge, Logistic
 from rankine.losses.lambda_weighted import LambdaWeighted, Pointwise, PointwiseSquared
+from rankine.metrics.gains import MAX_EXP_LABEL, cutoffs, discounts, gain_values, marks, relevance
 from rankine.rankers.propensity import inverse_propensity, position_weights
 
 if TYPE_CHECKING:
@@ -28,19 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["GAINS", "LOSSES", "ListObjective", "objectives", "parse_objective"]
 
 NO_CUTOFF = np.iinfo(np.int64).max
-#: 2^31 - 1 is the largest exponential gain a label may have.
-LARGEST_LABEL = 31.0
-
-DISCOUNTS = {
-    "std": lambda rank: 1.0 / np.log2(rank + 1.0),
-    "paper": lambda rank: 1.0 / (np.log2(rank) + 1.0),
-    "letor": lambda rank: 1.0 / np.maximum(1.0, np.log2(rank)),
-}
 
 
 def _dcg_gain(metric: Metric, longest: int) -> Any:
-    ranks = np.arange(1, max(longest, 1) + 1, dtype=np.float64)
-    return DcgGain(DISCOUNTS[str(metric.discount)](ranks), metric.name == "ndcg")
+    return DcgGain(discounts(str(metric.discount), max(longest, 1)), metric.name == "ndcg")
 
 
 #: Metrics whose exchange of two items is known in O(1): name -> maker of the kernel's spec from the
@@ -105,7 +97,7 @@ class ListObjective:
         if self.name in ("ndcg", "dcg"):
             levels = _gains(str(self.metric.gain), data)
         else:
-            levels = (data.y >= float(self.metric.threshold or 0.0)).astype(np.float64)
+            levels = relevance(data.y, float(self.metric.threshold or 0.0))
         shown = self._displayed(data)
         return levels if shown is None else np.where(shown, levels, 0.0)
 
@@ -121,23 +113,16 @@ class ListObjective:
         return shown.astype(np.float64) if weights is None else np.where(shown, weights, 0.0)
 
     def _displayed(self, data: Dataset) -> NDArray[np.bool_] | None:
-        name = None if self.metric is None else self.metric.displayed
-        if name is None or name == "none" or name not in data.columns:
-            return None
-        return np.asarray(data.columns[name]) != 0
+        return (
+            None if self.metric is None else marks(self.metric.displayed, data.columns, data.n_rows)
+        )
 
     def cutoffs(self, data: Dataset) -> NDArray[np.int64]:
         """The cutoff of each list."""
         cutoff = None if self.metric is None else self.metric.cutoff
-        if not isinstance(cutoff, str):
-            return np.full(data.n_queries, NO_CUTOFF if cutoff is None else cutoff, dtype=np.int64)
-        if cutoff not in data.columns:
-            raise SchemaError(
-                f"the objective {self.metric} needs a column {cutoff!r}",
-                fix=f"Read it with columns=[{cutoff!r}]",
-            )
-        grouped = data.queries.gather(np.asarray(data.columns[cutoff], dtype=np.float64))
-        return _one_per_list(grouped, data.queries.starts, cutoff)
+        if cutoff is None:
+            return np.full(data.n_queries, NO_CUTOFF, dtype=np.int64)
+        return cutoffs(cutoff, data.queries, data.columns)
 
 
 def objectives() -> tuple[str, ...]:
@@ -196,22 +181,8 @@ def _gains(kind: str, data: Dataset) -> NDArray[np.float64]:
     """Gains by row; ``kind`` is "exp", "linear", a table "0,1,3" or the name of a column."""
     if kind == "exp":
         return _exponential(_from_zero(data))
-    if kind == "linear":
-        return _from_zero(data)
-    if "," in kind:
-        table = np.array([float(part) for part in kind.split(",")])
-        places = data.y.astype(np.int64)
-        if ((places != data.y) | (places < 0) | (places >= len(table))).any():
-            raise SchemaError(
-                f"a label has no place in the gain table {kind}", fix="Give every label a gain"
-            )
-        return table[places]
-    name = "gain" if kind == "given" else kind
-    if name not in data.columns:
-        raise SchemaError(
-            f"gain={kind} needs a column {name!r}", fix=f"Read it with columns=[{name!r}]"
-        )
-    return np.asarray(data.columns[name], dtype=np.float64)
+    labels = _from_zero(data) if kind == "linear" else data.y
+    return gain_values(kind, labels, data.columns)
 
 
 def _from_zero(data: Dataset) -> NDArray[np.float64]:
@@ -224,22 +195,9 @@ def _from_zero(data: Dataset) -> NDArray[np.float64]:
 
 
 def _exponential(labels: NDArray[np.float64]) -> NDArray[np.float64]:
-    if len(labels) and labels.max() > LARGEST_LABEL:
+    if len(labels) and labels.max() > MAX_EXP_LABEL:
         raise ParameterError(
             f"a label spans {labels.max():g}, and 2^label - 1 is only sensible up to 31",
             fix="Train for 'ndcg:gain=linear' or 'pairwise', or rescale the labels",
         )
     return np.exp2(labels) - 1.0
-
-
-def _one_per_list(
-    grouped: NDArray[np.float64], starts: NDArray[np.int64], name: str
-) -> NDArray[np.int64]:
-    first = grouped[starts[:-1]]
-    if (grouped != np.repeat(first, np.diff(starts))).any():
-        raise SchemaError(
-            f"column {name!r} differs within a list", fix="Give all rows of a list one cutoff"
-        )
-    if not (np.isfinite(first).all() and (first >= 1).all()):
-        raise SchemaError(f"column {name!r} holds a cutoff below 1", fix="Use cutoffs >= 1")
-    return first.astype(np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankine.core.errors import FileKindError, LimitError, ParameterError, SchemaError
 from rankine.core.specs import LogColumns, OneHot
-from rankine.data.concat import concat, make_csr
+from rankine.data.dataset import concat, make_csr
 from rankine.data.expressions import Expression, parse_expression
 from rankine.data.open import scan
 from rankine.data.sources import find_sources

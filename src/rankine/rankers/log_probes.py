@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from rankine.core.specs import LogColumns
-from rankine.data.concat import make_csr
-from rankine.data.dataset import Dataset, row_scores
-from rankine.model.probes import Probe, Probes
+from rankine.data.dataset import Dataset, make_csr, row_scores
+from rankine.model.weights import Probe, Probes
 from rankine.transforms.log_columns import LogEncoder
 
 __all__ = ["log_probes"]

@@ -11,7 +11,7 @@ from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import LogColumns, OneHot
 from rankine.data.dataset import row_scores
 from rankine.data.splits import split_in_order
-from rankine.model.names import PackedNames
+from rankine.model.weights import PackedNames
 from rankine.rankers.log_data import LogScan, column_names, fit_one_hot, log_spec, scan_log
 from rankine.rankers.log_probes import log_probes
 from rankine.solvers.progressive import Progressive
@@ -209,7 +209,7 @@ def _fit(
     if hasattr(ranker, "fit_stream") and start is None:
         ranker.fit_stream(scan, callbacks=callbacks)
         return
-    from rankine.data.concat import concat
+    from rankine.data.dataset import concat
 
     data = concat(list(scan.blocks()))
     ranker.fit(data, coef_init=None if start is None else start.to_dense(), callbacks=callbacks)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.data.column_storage import column_storage
-from rankine.data.dataset import Dataset, check_weight
+from rankine.data.dataset import Dataset, check_weight, column_storage
 from rankine.data.frames import split_frame
 from rankine.data.query_index import QueryIndex
 from rankine.kernels.columns import Columns

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rankine.core.errors import NoPairsError
-from rankine.core.terminal import live_console
 from rankine.data.dataset import row_scores
+from rankine.data.progress import live_console
 from rankine.rankers.domination_task import task_levels
 from rankine.rankers.topic_data import Collection, HeldOut
 from rankine.solvers.base import Callback, Progress, Solution, notify

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankine.core.html import Html, join, name_of, tag
+from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.metrics import count_without_value, data_columns
 from rankine.report.page import Section, card, count, facts, figures, percent, plural
 from rankine.report.svg import figure, histogram

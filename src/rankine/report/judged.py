@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import DataError
 from rankine.core.specs import ListRange
 from rankine.data.dataset import Dataset, row_scores
-from rankine.kernels.moments import column_variances
+from rankine.kernels.columns import column_variances
 from rankine.kernels.shards import cut_by_weight
 from rankine.metrics import (
     Metric,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.html import Html, join, name_of, tag
-from rankine.kernels.ranking import rank_order
+from rankine.core.safe_text import Html, join, name_of, tag
+from rankine.kernels.sorting import rank_order
 from rankine.report.page import MINUS, count, number, signed
 
 if TYPE_CHECKING:

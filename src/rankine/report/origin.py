@@ -12,7 +12,7 @@ import numpy as np
 
 from rankine._version import __version__
 from rankine.core.errors import ParameterError
-from rankine.core.html import Html, join, name_of, tag, text
+from rankine.core.safe_text import Html, join, name_of, tag, text
 from rankine.core.specs import LogColumns, encode_transforms
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.report.page import Section, card, count, facts, shown

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DataError
-from rankine.core.html import Html, name_of
+from rankine.core.safe_text import Html, name_of
 from rankine.evaluation.significance import bootstrap_means, percentile_interval
 from rankine.metrics import Metric, parse_metric
-from rankine.metrics.registry import definition
+from rankine.metrics.metric import definition
 from rankine.report.headline import CONFIDENCE, resamples_for
 from rankine.report.page import Section, count, figures, number, percent, plural
 from rankine.report.svg import Line, figure, histogram, line_chart

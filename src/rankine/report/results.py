@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankine.core.html import Html, join, name_of, tag
+from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.evaluation.compare import Comparison
 from rankine.evaluation.letor import LetorResult
 from rankine.evaluation.letor_tables import letor_dict, letor_notes, rank_tables, task_tables

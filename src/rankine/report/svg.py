@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from rankine.core.html import Html, join, tag, text
+from rankine.core.safe_text import Html, join, tag, text
 
 __all__ = [
     "Bar",

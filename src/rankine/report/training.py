@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.html import Html, join
+from rankine.core.safe_text import Html, join
 from rankine.report.page import Section, card, count, facts, figures, number
 from rankine.report.svg import Line, figure, line_chart
 

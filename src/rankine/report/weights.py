@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.html import Html, join, name_of, tag
+from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.core.specs import LogColumns
 from rankine.data.dataset import row_scores
 from rankine.metrics import Metric, evaluate_on

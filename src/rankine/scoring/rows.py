@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import FeatureMismatchError, SchemaError
-from rankine.core.printable import printable
-from rankine.model.rows import name_positions, unknown_feature
+from rankine.core.safe_text import printable
+from rankine.model.explain import name_positions, unknown_feature
 from rankine.scoring.kernels import exact_scores
 
 if TYPE_CHECKING:

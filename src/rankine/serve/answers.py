@@ -18,7 +18,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from rankine.core.errors import RankineError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 from rankine.scoring import Notes
 from rankine.serve.wire import (
     Item,

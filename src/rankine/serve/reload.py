@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rankine.core.errors import ModelError, ModelFormatError, RankineError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 from rankine.model.bundle import ModelBundle
 from rankine.model.container import check_start
 from rankine.model.store import START_BYTES, decode_any

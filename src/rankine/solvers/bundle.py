@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.linalg import add_rows, dot, rows_dot
+from rankine.kernels.shards import add_rows, dot, rows_dot
 from rankine.solvers.bundle_qp import maximise_dual, maximise_dual_positive
 
 __all__ = ["Bundle"]

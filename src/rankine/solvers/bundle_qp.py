@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
-from rankine.kernels.linalg import add_rows, dot, rows_dot
+from rankine.kernels.shards import add_rows, dot, rows_dot
 
 __all__ = ["maximise_dual", "maximise_dual_positive"]
 

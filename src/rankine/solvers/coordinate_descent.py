@@ -19,9 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
-from rankine.kernels.columns import Columns, CscColumns, n_columns
+from rankine.kernels.columns import (
+    Columns,
+    CscColumns,
+    curvature_bounds,
+    n_columns,
+    shift,
+    slope_and_curvature,
+)
 from rankine.kernels.compile import jit
-from rankine.kernels.coordinates import curvature_bounds, shift, slope_and_curvature
 from rankine.kernels.random import permutation, stream_seed
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.solvers.base import Callback, Progress, Solution, notify

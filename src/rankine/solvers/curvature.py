@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import add_rows, dot, norm, rows_dot
 from rankine.kernels.random import random_unit, stream_seed
+from rankine.kernels.shards import add_rows, dot, norm, rows_dot
 
 __all__ = ["Spectrum", "lanczos", "online_power", "power"]
 

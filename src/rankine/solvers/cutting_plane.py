@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.linalg import dot
+from rankine.kernels.shards import dot
 from rankine.solvers.base import Callback, Solution, require_finite
 from rankine.solvers.bundle import Bundle
 from rankine.solvers.line_search import Trial, minimise_along

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError, ParameterError
-from rankine.kernels.linalg import norm
+from rankine.kernels.shards import norm
 from rankine.solvers.base import Callback, Solution
 from rankine.solvers.report import report
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import dot, tree_sum
-from rankine.kernels.shards import cut_by_weight, map_shards
+from rankine.kernels.shards import cut_by_weight, dot, map_shards, tree_sum
 from rankine.solvers.pair_laplacian import PairLaplacian, normal_times
 from rankine.solvers.summed_oracle import Partition, SummedOracle
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
-from rankine.data.prefetch import prefetch
-from rankine.data.regroup import regroup
+from rankine.data.progress import read_ahead
+from rankine.data.scan import regroup
 from rankine.kernels.random import permutation, stream_seed
 from rankine.solvers.base import Callback, Progress, notify
 from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder
@@ -82,7 +82,7 @@ class OnePassRun:
         position = self.origin  # lists before the current block, over all passes
         for number in range(passes):
             stage = "learning" if passes == 1 else f"pass {number + 1} of {passes}"
-            for block in prefetch(self._arranged(read())):
+            for block in read_ahead(self._arranged(read())):
                 done = self.learner.lists_seen - position
                 if done < block.n_queries and self.learn_block(
                     block, self._order(block, position)[done:], stage=stage

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import dot, norm, rows_dot
+from rankine.kernels.shards import dot, norm, rows_dot
 from rankine.solvers.base import Callback, Solution, require_finite
 from rankine.solvers.report import report
 

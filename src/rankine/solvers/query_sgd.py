@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import norm
 from rankine.kernels.random import permutation, random_unit, stream_seed
+from rankine.kernels.shards import norm
 from rankine.solvers.base import Callback, Solution, require_finite
 from rankine.solvers.pair_laplacian import normal_times
 from rankine.solvers.report import report

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.linalg import dot, tree_sum
-from rankine.kernels.moments import column_variances
+from rankine.kernels.columns import column_variances
 from rankine.kernels.products import Products
-from rankine.kernels.shards import cut_by_weight
+from rankine.kernels.shards import cut_by_weight, dot, tree_sum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.linalg import dot, norm
+from rankine.kernels.shards import dot, norm
 from rankine.solvers.base import Callback, Solution, require_finite
 from rankine.solvers.report import report
 

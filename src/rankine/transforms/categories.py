@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import SchemaError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 
 __all__ = ["HashedPlaces", "KnownPlaces", "categories", "category_texts", "places_of"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import SchemaError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 from rankine.core.specs import LogColumns
 from rankine.kernels.compile import jit
 from rankine.kernels.rows import CsrRows

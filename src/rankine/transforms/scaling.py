@@ -17,6 +17,7 @@ from rankine.core.errors import ParameterError
 from rankine.core.specs import ListRange
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
+from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
 if TYPE_CHECKING:
@@ -112,15 +113,12 @@ def scaling_from(
 def scale_lists(data: Dataset) -> Any:
     """Features divided by their range within each list; see ``ListRange``."""
     index = data.queries
-    order = index.rows if index.rows is not None else np.arange(data.n_rows, dtype=np.int64)
-    if _is_sparse(data.X):
-        rows = data.rows
-        values = np.empty(data.X.data.shape, dtype=data.X.dtype)
-        _scale_lists_csr(rows, index.starts, order, data.n_features, values)
-        return type(data.X)((values, data.X.indices, data.X.indptr), shape=data.X.shape)
-    out = np.empty_like(data.X)
-    _scale_lists_dense(data.X, index.starts, order, out)
-    return out
+    values = list_range_values(
+        data.rows, data.n_features, index.starts, index.rows, dtype=data.X.dtype
+    )
+    if not _is_sparse(data.X):
+        return values
+    return type(data.X)((values, data.X.indices, data.X.indptr), shape=data.X.shape)
 
 
 def _is_sparse(X: Any) -> bool:
@@ -173,7 +171,7 @@ def _dense_sums(rows: Any, factors: Any, means: Any, sums: Any, squares: Any, co
             x = rows.values[i, j] * factors[j]
             sums[j] += x
             squares[j] += (x - means[j]) ** 2
-    counts[:] = rows.values.shape[0]
+    counts += rows.values.shape[0]
 
 
 @column_sums_into.answer(CsrRows)
@@ -226,46 +224,3 @@ def column_moments(
     sums, squares, counts = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
     _sums(rows, factors, means, sums, squares, counts)
     return sums, squares + (n_rows - counts) * means**2
-
-
-@jit
-def _scale_lists_dense(values: Any, starts: Any, order: Any, out: Any) -> None:
-    n = values.shape[1]
-    low, high = np.empty(n), np.empty(n)
-    for q in range(starts.shape[0] - 1):
-        low[:] = np.inf
-        high[:] = -np.inf
-        for k in range(starts[q], starts[q + 1]):
-            for j in range(n):
-                low[j] = min(low[j], values[order[k], j])
-                high[j] = max(high[j], values[order[k], j])
-        for k in range(starts[q], starts[q + 1]):
-            for j in range(n):
-                # Halves, so that the range of two huge numbers of opposite sign stays finite.
-                span = high[j] * 0.5 - low[j] * 0.5
-                out[order[k], j] = values[order[k], j] * 0.5 / span if span > 0 else 0.0
-
-
-@jit
-def _scale_lists_csr(rows: Any, starts: Any, order: Any, n_features: int, out: Any) -> None:
-    low, high = np.zeros(n_features), np.zeros(n_features)
-    seen = np.zeros(n_features, dtype=np.int64)
-    for q in range(starts.shape[0] - 1):
-        size = starts[q + 1] - starts[q]
-        for k in range(starts[q], starts[q + 1]):
-            for p in range(rows.indptr[order[k]], rows.indptr[order[k] + 1]):
-                j = rows.indices[p]
-                x = rows.values[p]
-                low[j] = x if seen[j] == 0 else min(low[j], x)
-                high[j] = x if seen[j] == 0 else max(high[j], x)
-                seen[j] += 1
-        for k in range(starts[q], starts[q + 1]):
-            for p in range(rows.indptr[order[k]], rows.indptr[order[k] + 1]):
-                j = rows.indices[p]
-                bottom = min(low[j], 0.0) if seen[j] < size else low[j]
-                top = max(high[j], 0.0) if seen[j] < size else high[j]
-                span = top * 0.5 - bottom * 0.5
-                out[p] = rows.values[p] * 0.5 / span if span > 0 else 0.0
-        for k in range(starts[q], starts[q + 1]):
-            for p in range(rows.indptr[order[k]], rows.indptr[order[k] + 1]):
-                seen[rows.indices[p]] = 0

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
-from rankine.data.concat import concat
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, concat
 from rankine.data.splits import query_folds, split_in_order
 from rankine.rankers.log_training import parse_split
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from rankine.core.errors import ParameterError
-from rankine.core.words import read_value
+from rankine.core.strict_json import read_value
 from rankine.rankers.search_space import Choice, Number
 from rankine.tune import import_optuna
 

@@ -12,7 +12,7 @@ import pytest
 from integration.serve.serve_tools import make_model, wait_for
 from rankine import LinearModel, ModelBundle
 from rankine.core.errors import ModelError
-from rankine.model.probes import Probe, Probes
+from rankine.model.weights import Probe, Probes
 from rankine.serve.metrics import Metrics
 from rankine.serve.registry import Registry
 from rankine.serve.reload import Reloader

@@ -18,7 +18,7 @@ from rankine.core.errors import (
 from rankine.distributed.answer import Answer, sum_in_order
 from rankine.distributed.measure import RawRecipe
 from rankine.distributed.tasks import Assignment, PartitionCache, ask
-from rankine.kernels.linalg import tree_sum
+from rankine.kernels.shards import tree_sum
 
 BATCH = [
     RankSVM(l2=2e-2, tol=1e-5),

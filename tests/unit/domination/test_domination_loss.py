@@ -6,8 +6,7 @@ from scipy import sparse
 from slow_domination import brute_loss, slope
 
 from rankine.data import Dataset
-from rankine.kernels.columns import columns_of
-from rankine.kernels.coordinates import curvature_bounds, shift, slope_and_curvature
+from rankine.kernels.columns import columns_of, curvature_bounds, shift, slope_and_curvature
 from rankine.losses.domination import dual_value, loss_value, move_to, new_scratch
 from rankine.rankers.domination_task import TaskOptions, task_levels
 from rankine.solvers.coordinate_descent import Penalty

@@ -7,7 +7,7 @@ import pytest
 
 from rankine import Dataset, ElasticRanker
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
-from rankine.data.concat import concat
+from rankine.data.dataset import concat
 from rankine.solvers.one_pass import OnePassLearner
 
 
@@ -153,10 +153,10 @@ def test_a_cutoff_column_equals_the_same_cutoff_in_words():
     mixed = ElasticRanker(objective="recall@shown", random_state=0).fit(data)
     np.testing.assert_array_equal(by_column.coef_, by_number.coef_)
     assert (mixed.coef_ != by_number.coef_).any()
-    with pytest.raises(SchemaError, match="needs a column 'slots'"):
+    with pytest.raises(SchemaError, match="column 'slots', which the data lacks"):
         ElasticRanker(objective="recall@slots").fit(data)
     uneven = replace(data, columns={"shown": np.arange(data.n_rows) + 1})
-    with pytest.raises(SchemaError, match="differs within a list"):
+    with pytest.raises(SchemaError, match="changes within query"):
         ElasticRanker(objective="ndcg@shown").fit(uneven)
 
 

@@ -14,7 +14,7 @@ import pytest
 import rankine
 from rankine import Dataset, LinearModel, ModelBundle
 from rankine.core.errors import ParameterError
-from rankine.core.html import Html, join, name_of, tag, text
+from rankine.core.safe_text import Html, join, name_of, tag, text
 from rankine.core.specs import ListRange
 from unit.report.report_cases import HOSTILE, fitted, hostile, random_data, shop
 

@@ -20,7 +20,7 @@ from rankine.core.errors import (
 from rankine.core.specs import ListRange, LogColumns, OneHot
 from rankine.data import Dataset
 from rankine.model import LinearModel
-from rankine.model.probes import Probe, Probes
+from rankine.model.weights import Probe, Probes
 from rankine.scoring import Notes, Scorer
 from rankine.scoring.kernels import exact_scores
 from rankine.transforms.scaling import scale_lists

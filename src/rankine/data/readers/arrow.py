@@ -10,12 +10,10 @@ import pyarrow as pa
 
 from rankine.core.errors import FileKindError
 from rankine.data.progress import Meter
-from rankine.data.readers.arrow_errors import arrow_errors, open_seekable
+from rankine.data.readers.arrow_guard import GuardedStream, check_file
 from rankine.data.readers.column_plan import plan_columns
-from rankine.data.readers.columns import batch_to_dataset, validate
-from rankine.data.readers.ipc_guard import GuardedStream, check_file
-from rankine.data.readers.list_rows import highest_index
-from rankine.data.readers.row_faults import Place
+from rankine.data.readers.columns import batch_to_dataset, highest_index, validate
+from rankine.data.readers.values import Place, arrow_errors, open_seekable
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset

@@ -11,16 +11,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
-from rankine.data.concat import concat
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, concat
 from rankine.data.progress import Meter
-from rankine.data.readers.arrow_errors import arrow_errors, open_seekable
-from rankine.data.readers.arrow_types import is_text
 from rankine.data.readers.column_plan import plan_columns
-from rankine.data.readers.columns import batch_to_dataset, validate
-from rankine.data.readers.list_rows import highest_index
-from rankine.data.readers.parquet_pages import RowGroup, check_row_group, read_footer
-from rankine.data.readers.row_faults import Place
+from rankine.data.readers.columns import batch_to_dataset, highest_index, validate
+from rankine.data.readers.parquet_guard import RowGroup, check_row_group, read_footer
+from rankine.data.readers.values import Place, arrow_errors, is_text, open_seekable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

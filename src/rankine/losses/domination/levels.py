@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rankine.kernels.compile import jit
 
 if TYPE_CHECKING:
-    from rankine.data.label_index import LabelIndex
+    from rankine.data.query_index import LabelIndex
 
 __all__ = [
     "LEVEL",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
-    from rankine.data.label_index import LabelIndex
+    from rankine.data.query_index import LabelIndex
 
 __all__ = ["check_margins", "resolve_margin", "resolve_table"]
 

@@ -1,8 +1,8 @@
 """An Arrow stream whose messages are checked before Arrow decodes them.
 
 Every buffer of a compressed batch states its full length, and Arrow allocates that much. The
-messages (``Message.fbs``, a flatbuffer each) are read here one by one and handed on only when
-what they ask for stays in proportion to what they hold.
+messages (``Message.fbs``) are read here one by one, with just enough of flatbuffers, and handed on
+only when what they ask for stays in proportion to what they hold.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
-from rankine.data.forward_file import ForwardFile
-from rankine.data.readers.arrow_errors import arrow_errors
-from rankine.data.readers.flatbuffer import Table
+from rankine.data.compression import ForwardFile
+from rankine.data.readers.values import arrow_errors
 from rankine.data.sources import read_fully
 
 if TYPE_CHECKING:
@@ -25,7 +24,60 @@ if TYPE_CHECKING:
 
     from rankine.data.options import ReadOptions
 
-__all__ = ["GuardedStream", "check_file"]
+__all__ = ["FlatTable", "GuardedStream", "check_file"]
+
+
+class FlatTable:
+    """A table of a flatbuffer: fields are found through its vtable."""
+
+    def __init__(self, data: bytes, place: int) -> None:
+        if not 0 <= place <= len(data) - 4:
+            raise ValueError("outside the message")
+        self._data = data
+        self._place = place
+        self._fields = place - struct.unpack_from("<i", data, place)[0]
+        if self._fields < 0:
+            raise ValueError("outside the message")
+        self._size = struct.unpack_from("<H", data, self._fields)[0]
+
+    @classmethod
+    def root(cls, data: bytes) -> FlatTable:
+        """The table that a whole buffer holds."""
+        return cls(data, struct.unpack_from("<I", data, 0)[0])
+
+    def _find(self, field: int) -> int | None:
+        """Place of a field, or None when it is absent."""
+        slot = 4 + 2 * field
+        if slot + 2 > self._size:
+            return None
+        offset = struct.unpack_from("<H", self._data, self._fields + slot)[0]
+        return self._place + offset if offset else None
+
+    def number(self, field: int, kind: str) -> int:
+        """An integer field; 0 when it is absent."""
+        place = self._find(field)
+        return 0 if place is None else int(struct.unpack_from(f"<{kind}", self._data, place)[0])
+
+    def child(self, field: int) -> FlatTable | None:
+        """A table field, or None when it is absent."""
+        place = self._find(field)
+        if place is None:
+            return None
+        return FlatTable(self._data, place + struct.unpack_from("<I", self._data, place)[0])
+
+    def structs(self, field: int, kind: str) -> list[tuple[int, ...]]:
+        """A vector of structs of the given format; empty when it is absent."""
+        place = self._find(field)
+        if place is None:
+            return []
+        place += struct.unpack_from("<I", self._data, place)[0]
+        count = struct.unpack_from("<I", self._data, place)[0]
+        size = struct.calcsize(f"<{kind}")
+        end = place + 4 + count * size
+        if end > len(self._data):
+            raise ValueError("outside the message")
+        return list(struct.iter_unpack(f"<{kind}", self._data[place + 4 : end]))
+
 
 #: Expansion is not judged below this size: small data may be very repetitive.
 RATIO_FREE = 64 * 2**20
@@ -131,7 +183,7 @@ def check_file(raw: pa.NativeFile, options: ReadOptions, file: str) -> pa.Schema
         length = struct.unpack("<i", raw.read_at(4, size - 10))[0]
         if not 0 < length <= size - 18 or raw.read_at(6, size - 6) != b"ARROW1":
             raise ValueError("no index at its end")
-        footer = Table.root(raw.read_at(length, size - 10 - length))
+        footer = FlatTable.root(raw.read_at(length, size - 10 - length))
         blocks = footer.structs(2, "qi4xq") + footer.structs(3, "qi4xq")
     except (struct.error, IndexError, ValueError, OSError) as error:
         raise FileKindError(
@@ -190,7 +242,7 @@ def check_message(
 ) -> None:
     """Refuse a batch of other columns than the schema's, or that would expand too far."""
     try:
-        message = Table.root(metadata)
+        message = FlatTable.root(metadata)
         _check_columns(message, nodes)
         expanded = _expanded_bytes(message, held, read)
     except (struct.error, IndexError, ValueError, OSError) as error:
@@ -208,7 +260,7 @@ def _damaged(reason: str, file: str) -> SchemaError:
     return SchemaError(reason, fix="Write the file again", file=file)
 
 
-def _check_columns(message: Table, nodes: int) -> None:
+def _check_columns(message: FlatTable, nodes: int) -> None:
     """Arrow would pass over the columns that a schema has lost."""
     batch = message.child(2)
     if message.number(1, "B") == _BATCH and batch is not None:
@@ -217,7 +269,7 @@ def _check_columns(message: Table, nodes: int) -> None:
             raise ValueError(f"{held} columns where the schema has {nodes}")
 
 
-def _expanded_bytes(message: Table, held: int, read: Callable[[int, int], bytes]) -> int:
+def _expanded_bytes(message: FlatTable, held: int, read: Callable[[int, int], bytes]) -> int:
     """Sum of the lengths that the compressed buffers of a batch state."""
     kind = message.number(1, "B")
     batch = message.child(2)

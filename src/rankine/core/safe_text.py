@@ -1,8 +1,9 @@
-"""HTML that is safe by construction: what is not marked as HTML is escaped when it enters some.
+"""Names from outside, safe to show on a terminal and in HTML.
 
 Names of features, queries, documents and files come from outside. Control and direction
-characters in them are written as escapes, and a name is isolated (``<bdi>``) so that letters that
-run from right to left cannot reorder the text around it.
+characters in them are written as escapes. HTML is safe by construction: what is not marked as HTML
+is escaped when it enters some, and a name is isolated (``<bdi>``) so that letters that run from
+right to left cannot reorder the text around it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,38 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
-from rankine.core.printable import printable
+__all__ = [
+    "Html",
+    "facts_table",
+    "join",
+    "listed",
+    "name_of",
+    "printable",
+    "small_bar",
+    "tag",
+    "text",
+]
 
-__all__ = ["Html", "facts_table", "join", "name_of", "small_bar", "tag", "text"]
+
+def printable(text: str, limit: int = 120) -> str:
+    r"""Text with every control, format and unassigned character written as an escape.
+
+    Feature names, query ids and docids come from files: an escape sequence in one must not reach
+    the terminal, nor a line break tear a table.
+
+    Examples
+    --------
+    >>> print(printable("price\x1b[31m"))
+    price\x1b[31m
+    """
+    shown = text if len(text) <= limit else text[: limit - 1] + "…"
+    if shown.isprintable():
+        return shown
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in shown
+    )
+
 
 #: Elements that have no content and no end tag.
 _VOID = frozenset({"meta", "br", "link", "hr", "img"})
@@ -95,6 +125,14 @@ def facts_table(caption: str, rows: Iterable[tuple[Any, Any]]) -> Html:
         tag("tr", tag("th", name, style=left), tag("td", value, style=left)) for name, value in rows
     ]
     return tag("table", tag("caption", caption), tag("tbody", body))
+
+
+def listed(names: Iterable[Any], limit: int = 8, width: int = 60) -> Html:
+    """The first names, isolated and with commas between them, and how many more there are."""
+    every = list(names)
+    shown = [[", " if k else None, name_of(name, width)] for k, name in enumerate(every[:limit])]
+    more = f" and {len(every) - limit:,} more" if len(every) > limit else None
+    return join([shown, more])
 
 
 def small_bar(share: float, colour: str = "#4878a8") -> Html:
