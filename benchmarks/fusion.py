@@ -25,7 +25,7 @@ from scipy.sparse.linalg import svds
 from benchmarks.machine import save
 from benchmarks.timing import spread
 from rankine.evaluation.fusion import fuse
-from rankine.evaluation.trec_files import Qrels, Run
+from rankine.evaluation.trec import Qrels, Run
 
 COLLECTIONS = ("cacm", "cisi", "cranfield", "medline")
 DEPTH = 100
