@@ -64,13 +64,18 @@ def _divide_dense(rows: Any, n_features: Any, starts: Any, order: Any, out: Any)
 
 @jit
 def _slot_of(keys: Any, shift: Any, direct: bool, j: Any) -> Any:
-    """Slot of column j: its own where there is one per column, else by open addressing."""
+    """Slot of column j: its own where there is one per column, else by open addressing.
+
+    Steps grow (1, 2, 3 ...): columns chosen to meet in one region cannot make long chains.
+    """
     if direct:
         return np.int64(j)
     column = np.int64(j)
     slot = np.int64((((np.uint64(j) & _LOW) * _KNUTH) & _LOW) >> shift)
+    step = 1
     while keys[slot] != _FREE and keys[slot] != column:
-        slot = (slot + 1) & (keys.shape[0] - 1)
+        slot = (slot + step) & (keys.shape[0] - 1)
+        step += 1
     keys[slot] = column
     return slot
 

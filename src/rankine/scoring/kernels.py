@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.dispatch import question
+from rankine.kernels.list_range import list_range_values
+from rankine.kernels.rows import CsrRows
 
 __all__ = [
     "BAD_INDEX",
@@ -28,9 +30,7 @@ __all__ = [
     "HashTable",
     "Table",
     "build_table",
-    "csr_list_scores",
     "csr_scores",
-    "dense_list_scores",
     "dense_scores",
     "exact_scores",
     "run_csr_kernel",
@@ -46,8 +46,6 @@ _EMPTY = np.uint32(0xFFFFFFFF)
 #: Knuth's multiplier, 2^32 / golden ratio; features are below 2^31, so products fit 64 bits.
 _KNUTH = np.uint64(2654435769)
 _LOW = np.uint64(0xFFFFFFFF)
-#: An empty slot of a list's table.
-_NOWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class DenseTable(NamedTuple):
@@ -186,107 +184,6 @@ def csr_scores(indptr: Any, indices: Any, data: Any, table: Any, n_features: Any
     return code
 
 
-@jit
-def csr_list_scores(
-    indptr: Any, indices: Any, data: Any, table: Any, n_features: Any, starts: Any, out: Any
-) -> int:
-    """Scores after division by each feature's range within its list (``ListRange``).
-
-    The features of a list are measured in a hash table sized by the list's stored values, so that
-    the cost is that of the rows, whatever the feature space and the model.
-    """
-    code = csr_scores(indptr, indices, data, table, n_features, out)  # checks every index
-    if code not in (OK, NOT_FINITE):
-        return code
-    most = 0
-    for q in range(starts.shape[0] - 1):
-        most = max(most, int(indptr[starts[q + 1]] - indptr[starts[q]]))
-    slots = np.empty(most, dtype=np.uint64)
-    weights = np.empty(most)
-    size = 1 << _table_bits(most)
-    keys = np.empty(size, dtype=np.uint64)
-    low, high, seen = np.empty(size), np.empty(size), np.empty(size, dtype=np.int64)
-    code = OK
-    for q in range(starts.shape[0] - 1):
-        first, last = int(indptr[starts[q]]), int(indptr[starts[q + 1]])
-        bits = _table_bits(last - first)
-        keys[: 1 << bits] = _NOWHERE
-        for k in range(last - first):
-            j = np.uint64(indices[first + k])
-            weights[k] = weight_of(table, j)
-            if weights[k] == 0.0:
-                continue
-            slot = _place(keys, bits, j)
-            slots[k] = slot
-            x = np.float64(data[first + k])
-            if keys[slot] == _NOWHERE:
-                keys[slot], low[slot], high[slot], seen[slot] = j, x, x, 1
-            else:
-                low[slot], high[slot] = min(low[slot], x), max(high[slot], x)
-                seen[slot] += 1
-        n_rows = starts[q + 1] - starts[q]
-        for i in range(starts[q], starts[q + 1]):
-            total = 0.0
-            for k in range(indptr[i] - first, indptr[i + 1] - first):
-                if weights[k] == 0.0:
-                    continue
-                slot = slots[k]
-                bottom = min(low[slot], 0.0) if seen[slot] < n_rows else low[slot]
-                top = max(high[slot], 0.0) if seen[slot] < n_rows else high[slot]
-                span = top * 0.5 - bottom * 0.5  # halves keep opposite huge values finite
-                if span != 0:  # NaN must not pass for a constant
-                    total += np.float64(data[first + k]) * 0.5 / span * weights[k]
-            out[i] = total
-            if not np.isfinite(total):
-                code = NOT_FINITE
-    return code
-
-
-@jit
-def _table_bits(n: int) -> int:
-    """Bits of a hash table for n values: at most half full."""
-    bits = 2
-    while (1 << bits) < 2 * n:
-        bits += 1
-    return bits
-
-
-@jit
-def _place(keys: Any, bits: int, j: Any) -> Any:
-    """Slot of feature j, or the free one where it belongs.
-
-    Steps grow (1, 2, 3 ...): features chosen to meet in one region cannot make long chains.
-    """
-    last = np.uint64((1 << bits) - 1)
-    slot = ((j * _KNUTH) & _LOW) >> np.uint64(32 - bits)
-    step = _1
-    while keys[slot] != _NOWHERE and keys[slot] != j:
-        slot = (slot + step) & last
-        step += _1
-    return slot
-
-
-@jit
-def dense_list_scores(values: Any, indices: Any, weights: Any, starts: Any, out: Any) -> int:
-    """Scores of dense rows after ``ListRange``, over the non-zero weights alone."""
-    out[:] = 0.0
-    for q in range(starts.shape[0] - 1):
-        first, last = starts[q], starts[q + 1]
-        if first == last:
-            continue
-        for p in range(indices.shape[0]):
-            j = indices[p]
-            low = high = np.float64(values[first, j])
-            for i in range(first + 1, last):
-                low = min(low, np.float64(values[i, j]))
-                high = max(high, np.float64(values[i, j]))
-            span = high * 0.5 - low * 0.5
-            if span != 0:  # NaN must not pass for a constant
-                for i in range(first, last):
-                    out[i] += np.float64(values[i, j]) * 0.5 / span * weights[p]
-    return OK if np.isfinite(out).all() else NOT_FINITE
-
-
 #: More partial sums than the exponents of doubles can keep apart.
 _PARTIALS = 64
 
@@ -358,31 +255,10 @@ def _array_scores(indptr: Any, indices: Any, data: Any, w: Any, out: Any) -> int
 
 
 @jit
-def _array_list_scores(indptr: Any, indices: Any, data: Any, w: Any, starts: Any, out: Any) -> int:
-    return csr_list_scores(indptr, indices, data, DenseTable(w), w.shape[0], starts, out)
-
-
-@jit
 def _hashed_scores(
     indptr: Any, indices: Any, data: Any, keys: Any, values: Any, shift: Any, n: Any, out: Any
 ) -> int:
     return csr_scores(indptr, indices, data, HashTable(keys, values, np.uint64(shift)), n, out)
-
-
-@jit
-def _hashed_list_scores(
-    indptr: Any,
-    indices: Any,
-    data: Any,
-    keys: Any,
-    values: Any,
-    shift: Any,
-    n: Any,
-    starts: Any,
-    out: Any,
-) -> int:
-    table = HashTable(keys, values, np.uint64(shift))
-    return csr_list_scores(indptr, indices, data, table, n, starts, out)
 
 
 def run_csr_kernel(
@@ -393,11 +269,20 @@ def run_csr_kernel(
     out: NDArray[np.float64],
 ) -> int:
     """Scores of compressed rows; with ``starts``, each feature is divided by its list's range."""
+    code = _weigh(parts, table, n_features, out)  # checks every offset and index
+    if starts is None or code not in (OK, NOT_FINITE):
+        return code
+    scaled = list_range_values(CsrRows(*parts), n_features, starts)
+    return _weigh((parts[0], parts[1], scaled), table, n_features, out)
+
+
+def _weigh(
+    parts: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    table: Table,
+    n_features: int,
+    out: NDArray[np.float64],
+) -> int:
     if isinstance(table, DenseTable):
-        if starts is None:
-            return int(_array_scores(*parts, table.values, out))
-        return int(_array_list_scores(*parts, table.values, starts, out))
+        return int(_array_scores(*parts, table.values, out))
     keys, values, shift = table
-    if starts is None:
-        return int(_hashed_scores(*parts, keys, values, int(shift), n_features, out))
-    return int(_hashed_list_scores(*parts, keys, values, int(shift), n_features, starts, out))
+    return int(_hashed_scores(*parts, keys, values, int(shift), n_features, out))

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
 from rankine.core.specs import ListRange, LogColumns
+from rankine.kernels.list_range import list_range_values
+from rankine.kernels.rows import DenseRows
 from rankine.scoring.kernels import (
     BAD_INDEX,
     NOT_FINITE,
     OK,
     DenseTable,
     build_table,
-    dense_list_scores,
     dense_scores,
     run_csr_kernel,
 )
@@ -81,7 +82,9 @@ class LinearScores:
             code = dense_scores(rows, self.weights, scores)
         else:
             model = self.model
-            code = dense_list_scores(rows, own(model.indices), own(model.values), starts, scores)
+            read = rows if model.nnz == rows.shape[1] else np.take(rows, model.indices, axis=1)
+            scaled = list_range_values(DenseRows(read), model.nnz, starts)
+            code = dense_scores(scaled, own(model.values), scores)
         if code != OK:
             refuse_scores(self.model, rows, scores)
         return scores
