@@ -49,7 +49,7 @@ def one_fold(fold, seeds):
         longer = ElasticRanker(
             n_passes=PASSES, random_state=seed, shuffle_buffer=train.n_queries, **best[2]
         )
-        more.append(judged(longer.fit_stream(Blocks([train], train.n_features)), test))
+        more.append(judged(longer.fit(Blocks([train], train.n_features)), test))
     print(fold.name, file=sys.stderr, flush=True)
     return found, more, seconds
 

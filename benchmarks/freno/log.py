@@ -89,7 +89,7 @@ def numbers_between_0_and_1(qid, numbers):
 
 
 class Days(Blocks):
-    """Blocks of lists in the order of time, as ``fit_stream`` reads them."""
+    """Blocks of lists in the order of time, as ``fit`` reads them."""
 
     feature_names = None
 

@@ -18,7 +18,7 @@ from rankine.core.safe_text import printable
 
 if TYPE_CHECKING:
     from rankine.metrics import Metric
-    from rankine.rankers.regularization_path import RegularizationPath
+    from rankine.rankers.path import RegularizationPath
     from rankine.report.judged import Judged
     from rankine.tune.result import TuningResult
 

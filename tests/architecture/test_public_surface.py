@@ -26,7 +26,7 @@ def test_every_ranker_is_public_and_keeps_the_shared_contract():
     for name, (_, attribute) in RANKERS.items():
         kind = ranker_class(name)
         assert getattr(rankine, attribute) is kind
-        assert kind._system == name
+        assert kind.system == name
         shared = {"metric", "scale", "early_stopping", "warm_start", "random_state"}
         assert shared <= set(kind().get_params()), name
         assert "Parameters" in (kind.__doc__ or ""), name

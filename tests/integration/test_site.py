@@ -27,7 +27,7 @@ PUBLIC_PACKAGES = [
     "rankine.losses",
     "rankine.metrics",
     "rankine.model",
-    "rankine.penalties",
+    "rankine.updates",
     "rankine.plot",
     "rankine.report",
     "rankine.scoring",

@@ -89,6 +89,7 @@ def evaluate_model(
 ) -> dict[str, Any]:
     """Metrics of a saved model; the model's own metric when none is named."""
     import rankine
+    from rankine.logs.scan import read_for
     from rankine.metrics import (
         count_without_value,
         data_columns,
@@ -96,7 +97,6 @@ def evaluate_model(
         parse_metric,
         random_expectation,
     )
-    from rankine.rankers.apply import read_for
     from rankine.transforms.apply import score_dataset
 
     model = rankine.LinearModel.load(path)

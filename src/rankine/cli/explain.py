@@ -56,7 +56,7 @@ def explain(
 ) -> None:
     """Explain the best documents of a query, or why document A stands above B; exact."""
     import rankine
-    from rankine.rankers.apply import read_for
+    from rankine.logs.scan import read_for
     from rankine.transforms.apply import fit_columns
 
     fitted = rankine.LinearModel.load(model)

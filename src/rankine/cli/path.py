@@ -81,7 +81,7 @@ def path(
             "n_steps": n_steps,
             "min_ratio": min_ratio,
             "max_nonzero": max_nonzero,
-            **one_pass_steps(estimator, solvers, max_latency),
+            **path_options(estimator, solvers, max_latency),
         },
         out=out,
         plot=plot,
@@ -113,12 +113,9 @@ def walk_files(
     require_folder("--report", report)
     if plot is not None:
         check_plot_file(plot)
-    if not hasattr(estimator, "path"):
-        raise ParameterError(
-            f"{type(estimator).__name__} has no l1 path", fix="Use --ranker domination"
-        )
+    estimator.can.require("path", "memory", type(estimator).__name__)
     # Known to be this wide, a stream is read once and never held in memory.
-    streams = hasattr(estimator, "fit_stream") and "n_features" in options
+    streams = "stream" in estimator.can.path and "n_features" in options
     data = rankine.scan(paths, **options) if streams else rankine.load(paths, **options)
     held = None
     if valid is not None:
@@ -148,21 +145,21 @@ def walk_files(
     return result
 
 
-def one_pass_steps(estimator: Any, solvers: str | None, max_latency: str | None) -> dict[str, Any]:
-    """Options of ``ElasticRanker.path`` that the paths of other rankers do not have."""
-    from rankine.rankers.elastic import ElasticRanker
-    from rankine.rankers.latency import parse_latency
+def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -> dict[str, Any]:
+    """Options that not every path has, where the ranker's path has them."""
+    from rankine.scoring.latency import parse_latency
 
     found: dict[str, Any] = {}
     if solvers is not None:
         found["solvers"] = tuple(part.strip() for part in solvers.split(","))
     if max_latency is not None:
         found["max_latency"] = parse_latency(max_latency)
-    if found and not isinstance(estimator, ElasticRanker):
-        raise ParameterError(
-            "--solvers and --max-latency belong to one-pass learning",
-            fix="Use --ranker elastic",
-        )
+    for name in found:
+        if name not in estimator.can.path_options:
+            raise ParameterError(
+                f"the path of {type(estimator).__name__} has no {name}",
+                fix=f"Leave out --{name.replace('_', '-')}, or use --ranker elastic",
+            )
     return found
 
 

@@ -38,7 +38,7 @@ def predict(
     """Score rows with a model: one score per line, in row order, or a TREC run."""
     import rankine
     from rankine.cli._console import text_output
-    from rankine.rankers.apply import read_for
+    from rankine.logs.scan import read_for
     from rankine.transforms.apply import score_dataset
 
     fitted = rankine.LinearModel.load(model)

@@ -55,7 +55,7 @@ class Search:
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of ``rankine.tune``."""
-        from rankine.rankers.latency import parse_latency
+        from rankine.scoring.latency import parse_latency
 
         return {
             "folds": self.folds,

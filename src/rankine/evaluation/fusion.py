@@ -383,7 +383,7 @@ class _Judge:
             columns["docid"] = data.docid
         self._gather = index.gather
         self._measure = value_function(rule, index.gather(data.y), index, columns)
-        blank = self._measure(np.zeros(data.n_rows)).value
+        blank = self._measure(np.zeros(data.n_rows), None).value
         self.kept = np.flatnonzero(~np.isnan(blank))
         if len(self.kept) < 2:
             raise DataError(
@@ -394,14 +394,15 @@ class _Judge:
         self.W = _candidates(data.n_features)
 
     def values(self, Z: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The metric of each kept query."""
-        return self._measure(self._gather(Z @ weights)).value[self.kept]
+        """The metric of each kept query, for one or many weights."""
+        found = self._measure(Z, np.atleast_2d(weights)).value[:, self.kept]
+        return found if weights.ndim == 2 else found[0]
 
     def grid(self, name: str) -> _Grid:
         """All candidates under one normalisation."""
         spec = RunScores(name, self.engine, self.constant)  # type: ignore[arg-type]
-        Z = scale_lists(self.data, spec)
-        return _Grid(name, Z, self.W, np.array([self.values(Z, w) for w in self.W]))
+        Z = self._gather(scale_lists(self.data, spec))
+        return _Grid(name, Z, self.W, self.values(Z, self.W))
 
     def best(self, grid: _Grid, queries: NDArray[np.int64]) -> int:
         """The candidate with the best mean over some queries."""

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import check_count
 from rankine.core.errors import (
     ClusterError,
     EmptyDataError,
@@ -44,7 +45,6 @@ from rankine.data.dataset import Dataset, concat
 from rankine.data.open import load
 from rankine.metrics import Metric, evaluate_on, parse_metric
 from rankine.metrics.metric import MODES
-from rankine.rankers.checks import check_count
 
 __all__ = [
     "Fold",

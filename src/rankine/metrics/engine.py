@@ -18,6 +18,7 @@ from rankine.metrics.families import (
     expected_values,
     pair_values,
     ranked_values,
+    weighted_values,
 )
 from rankine.metrics.gains import cutoffs, docid_key, gain_values, marks, relevance
 from rankine.metrics.metric import Metric, definition, parse_metric
@@ -39,8 +40,11 @@ __all__ = [
     "value_function",
 ]
 
-#: Scores to the values of the queries, and how much each pools.
-_Measure = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+#: Scores, or features and weights, to the values of the queries and how much each pools.
+_Measure = Callable[
+    [NDArray[np.float64], NDArray[np.float64] | None],
+    tuple[NDArray[np.float64], NDArray[np.float64]],
+]
 #: Below this many rows a thread pool costs more than it gains.
 _SMALL = 20_000
 
@@ -60,7 +64,7 @@ def query_values(
     columns: Mapping[str, Any],
 ) -> QueryValues:
     """Values of labels and scores in grouped order; ``columns`` are in row order."""
-    return value_function(metric, labels, queries, columns)(scores)
+    return value_function(metric, labels, queries, columns)(scores, None)
 
 
 def value_function(
@@ -68,8 +72,12 @@ def value_function(
     labels: NDArray[np.float64],
     queries: QueryIndex,
     columns: Mapping[str, Any],
-) -> Callable[[NDArray[np.float64]], QueryValues]:
-    """The function from scores to values, for many scores of the same rows, in grouped order."""
+) -> Callable[[NDArray[np.float64], NDArray[np.float64] | None], QueryValues]:
+    """The function from scores to values, for many scores of the same rows, in grouped order.
+
+    Beside weights (one row a candidate) it takes features instead of scores, and gives values of
+    shape candidates x queries.
+    """
     grouped = {name: queries.gather(np.asarray(v)) for name, v in columns.items() if v is not None}
     family = _rank_family if definition(metric.name).family == "ranks" else _pair_family
     data = _Grouped(
@@ -80,8 +88,10 @@ def value_function(
     )
     measure = family(metric, labels, data)
 
-    def values(scores: NDArray[np.float64]) -> QueryValues:
-        value, mass = measure(scores)
+    def values(
+        scores: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+    ) -> QueryValues:
+        value, mass = measure(scores, weights)
         if metric.no_relevant != "skip":
             value[np.isnan(value)] = float(str(metric.no_relevant))
         return QueryValues(value, mass)
@@ -119,13 +129,20 @@ def _rank_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) ->
         starts, items = _starts_of(kept, starts), items[kept]
         key = key[kept] if len(key) else key
     short = depth > np.diff(starts)
+    mass = np.ones(queries.n_queries)
 
-    def measure(scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def measure(
+        scores: NDArray[np.float64], weights: NDArray[np.float64] | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if weights is not None and metric.ties == "expected":
+            return np.array([measure(scores @ w, None)[0] for w in weights]), mass
         lists = RankedLists(starts, items, scores if kept is None else scores[kept])
-        out = np.empty(queries.n_queries)
+        out = np.empty(len(mass) if weights is None else (len(weights), len(mass)))
 
         def work(a: int, b: int) -> None:
-            if metric.ties == "expected":
+            if weights is not None:
+                weighted_values(spec, lists, pool, key, depth, weights, a, b, out)
+            elif metric.ties == "expected":
                 expected_values(spec, lists, pool, depth, a, b, out)
             else:
                 ranked_values(spec, lists, pool, key, depth, a, b, out)
@@ -133,7 +150,7 @@ def _rank_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) ->
         _over_shards(work, queries.starts)
         if metric.short == "zero":
             out[short & ~np.isnan(out)] = 0.0
-        return out, np.ones(queries.n_queries)
+        return out, mass
 
     return measure
 
@@ -157,7 +174,12 @@ def _pair_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) ->
         starts, labels = _starts_of(data.shown, starts), labels[data.shown]
     spec = definition(metric.name).spec(metric, int(data.queries.sizes.max()))
 
-    def measure(scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def measure(
+        scores: NDArray[np.float64], weights: NDArray[np.float64] | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if weights is not None:
+            each = [measure(scores @ w, None) for w in weights]
+            return np.array([value for value, _ in each]), each[0][1]
         if data.retrieved is not None:
             # what was not retrieved stands below everything that was, tied with its kind
             scores = np.where(data.retrieved, scores, scores.min(initial=0.0) - 1.0)

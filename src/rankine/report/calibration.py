@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.rankers.pair_rows import pair_rows
 from rankine.report.page import Section, count, figures, number, percent
 from rankine.report.svg import Line, figure, line_chart
+from rankine.samplers.pairs import pair_rows
 
 if TYPE_CHECKING:
     from rankine.report.judged import Judged

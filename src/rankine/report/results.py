@@ -17,7 +17,7 @@ from rankine.evaluation.compare import Comparison
 from rankine.evaluation.letor import LetorResult
 from rankine.evaluation.letor_tables import letor_dict, letor_notes, rank_tables, task_tables
 from rankine.metrics import parse_metric
-from rankine.rankers.regularization_path import RegularizationPath
+from rankine.rankers.path import RegularizationPath
 from rankine.report.headline import strip_table, system_strip, verdict_of
 from rankine.report.lists import ListItem, Ranked, lists_part
 from rankine.report.origin import command_section, origin, origin_section

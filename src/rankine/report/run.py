@@ -234,7 +234,7 @@ def judge_subject(
     **options: Any,
 ) -> Judged:
     """Whatever stands for a model, on whatever stands for labelled data."""
-    from rankine.rankers.apply import read_for
+    from rankine.logs.scan import read_for
     from rankine.report.judged import judge
 
     model, name = as_model(subject, topic)

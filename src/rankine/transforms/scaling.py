@@ -22,11 +22,13 @@ from rankine.kernels.run_scores import run_score_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import msgspec
 
     from rankine.data.dataset import Dataset
 
-__all__ = ["SCALES", "Scaling", "fit_scaling", "normalised_runs", "scale_lists"]
+__all__ = ["SCALES", "Scaling", "fit_scaling", "measure_scaling", "normalised_runs", "scale_lists"]
 
 SCALES = ("none", "standard", "maxabs", "query")
 """Values of the rankers' parameter ``scale``."""
@@ -76,15 +78,32 @@ class Scaling:
 
 def fit_scaling(kind: str, data: Dataset) -> Scaling:
     """Measure what a scaling needs on training data."""
+    return measure_scaling(kind, lambda: [data], data.n_features)
+
+
+def measure_scaling(kind: str, read: Callable[[], Iterable[Dataset]], n_features: int) -> Scaling:
+    """Measure what a scaling needs on blocks of rows, read up to three times.
+
+    Sums are carried from block to block, row by row: how the rows are cut changes no bit.
+    """
     if check_scale(kind) in ("none", "query"):
         return Scaling(kind)
-    largest = column_max_abs(data.rows, data.n_features)
+    largest = np.zeros(n_features)
+    for block in read():
+        _max_abs(block.rows, largest)
     if kind == "maxabs":
         return scaling_from(largest)
     # Deviations are measured after division by the largest magnitude: 1e300 does not overflow.
-    return scaling_from(
-        largest, column_deviation(data.rows, data.n_features, 1.0 / divisors(largest))
-    )
+    factors, means = 1.0 / divisors(largest), np.zeros(n_features)
+    for _ in range(2):
+        sums, squares, counts = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
+        n_rows = 0
+        for block in read():
+            _sums(block.rows, factors, means, sums, squares, counts)
+            n_rows += block.n_rows
+        variance = (squares + (n_rows - counts) * means**2) / max(n_rows, 1)
+        means = sums / max(n_rows, 1)
+    return scaling_from(largest, np.sqrt(variance))
 
 
 def check_scale(kind: str) -> str:
@@ -223,21 +242,6 @@ def column_max_abs(rows: Rows, n_features: int) -> NDArray[np.float64]:
     out = np.zeros(n_features)
     _max_abs(rows, out)
     return out
-
-
-def column_deviation(
-    rows: Rows, n_features: int, factors: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Standard deviation of x_ij f_j over all rows, implicit zeros included (two passes)."""
-    total = rows.values.shape[0] if isinstance(rows, DenseRows) else len(rows.indptr) - 1
-    if total == 0:
-        return np.zeros(n_features)
-    means = np.zeros(n_features)
-    for _ in range(2):
-        sums, squares = column_moments(rows, total, factors, means)
-        variance = squares / total
-        means = sums / total
-    return np.sqrt(variance)
 
 
 def column_moments(

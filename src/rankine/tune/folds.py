@@ -12,7 +12,7 @@ import numpy as np
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.dataset import Dataset, concat
 from rankine.data.splits import query_folds, split_in_order
-from rankine.rankers.log_training import parse_split
+from rankine.logs.training import parse_split
 
 __all__ = ["Folds", "data_digest", "make_folds"]
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import check_count, check_positive
 from rankine.data.dataset import Dataset, row_scores
 from rankine.metrics import Metric, evaluate_on
-from rankine.rankers.checks import check_count, check_positive
-from rankine.rankers.latency import scoring_latency
+from rankine.scoring.latency import scoring_latency
 from rankine.transforms.scaling import Scaling, fit_scaling
 from rankine.tune import import_optuna
 from rankine.tune.folds import Folds

@@ -174,7 +174,7 @@ def _candidates(ranker: Any, metric: str, seed: int, workers: int) -> dict[str, 
         names = list(RANKERS) if ranker == "auto" else [ranker]
         found = {name: ranker_class(name)() for name in names}
     else:
-        found = {getattr(ranker, "_system", "") or type(ranker).__name__: clone(ranker)}
+        found = {getattr(ranker, "system", "") or type(ranker).__name__: clone(ranker)}
     for one in found.values():
         known = one.get_params(deep=False)
         one.set_params(metric=metric)

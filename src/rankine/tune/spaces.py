@@ -12,7 +12,7 @@ from typing import Any
 
 from rankine.core.errors import ParameterError
 from rankine.core.strict_json import read_value
-from rankine.rankers.search_space import Choice, Number
+from rankine.rankers.registry import Choice, Number
 from rankine.tune import import_optuna
 
 __all__ = ["Space", "read_dimension"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from rankine import Dataset
+from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
+from rankine.losses.list_objectives import parse_objective
+from rankine.losses.pair_queries import PairQueries, pair_scale
 from rankine.metrics import evaluate
-from rankine.penalties import AdaptiveRda, Fobos, Psgd, Rda, Tgd
-from rankine.rankers.list_objectives import parse_objective
 from rankine.solvers.one_pass import OnePassLearner
-from rankine.solvers.pair_queries import PairQueries, pair_scale
-from rankine.solvers.pair_risk import HingeRisk, SquaredHingeRisk
+from rankine.updates import AdaptiveRda, Fobos, Psgd, Rda, Tgd
 from reference import ranking_metrics as slow
 from reference.elastic_rank import Eager, slow_run
 from reference.pairs import pair_risk

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rankine import LeastSquaresRanker
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.solvers.curvature import lanczos, power
+from rankine.solvers.heavy_ball import lanczos, power
 
 
 def problem(seed=0, m=150, n=8, n_queries=6, decay=0.5):
@@ -177,6 +177,7 @@ def test_gdm_refuses_what_would_diverge_and_names_the_largest_stable_eta():
     assert stable.fit(X, y, qid=qid).solution_.stop_reason == "converged"
 
 
+@pytest.mark.filterwarnings("ignore:LeastSquaresRanker stopped .passes.")
 def test_stochastic_descent_approaches_the_optimum_and_depends_on_the_seed_alone():
     X, y, qid = problem(10, m=600, n_queries=40)
     best = LeastSquaresRanker(l2=0.2).fit(X, y, qid=qid).solution_.objective

@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 from rankine import RankSVM
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.metrics import evaluate
-from rankine.solvers import coarse
+from rankine.solvers import problem as coarse
 from reference.pairs import pair_list, pair_risk
 
 
@@ -249,7 +249,8 @@ def test_running_out_of_iterations_is_said():
 
 def test_an_impossible_tolerance_ends_by_precision():
     X, y, qid = problem(15)
-    ranker = RankSVM(l2=2.0, normalization="sum", tol=1e-300).fit(X, y, qid=qid)
+    with pytest.warns(ConvergenceWarning, match="precision"):
+        ranker = RankSVM(l2=2.0, normalization="sum", tol=1e-300).fit(X, y, qid=qid)
     assert ranker.solution_.stop_reason == "precision"
 
 

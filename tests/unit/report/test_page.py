@@ -174,7 +174,7 @@ def test_a_model_of_a_raw_log(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from rankine.rankers.log_training import train_from_log
+    from rankine.logs.training import train_from_log
 
     rng = np.random.default_rng(0)
     n = 240

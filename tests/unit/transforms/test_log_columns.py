@@ -11,7 +11,7 @@ from scipy import sparse
 
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import OneHot, decode_transforms, encode_transforms
-from rankine.rankers.log_data import log_spec
+from rankine.logs.scan import log_spec
 from rankine.transforms.encoders import FeatureSpace, encoder_for
 from rankine.transforms.log_columns import LogEncoder
 

@@ -5,10 +5,10 @@ import pytest
 
 from rankine import ElasticRanker, RankSVM, SPDRanker
 from rankine.core.errors import ParameterError
-from rankine.rankers import elastic_specs, ranksvm
-from rankine.rankers.registry import RANKERS, ranker_class
-from rankine.rankers.search_space import Choice, Number
+from rankine.losses.base import PAIR_LOSSES
+from rankine.rankers.registry import RANKERS, Choice, Number, ranker_class
 from rankine.tune.spaces import Space, read_dimension
+from rankine.updates import UPDATES
 
 
 def suggest(space, **params):
@@ -82,8 +82,8 @@ def test_unknown_parameters_and_empty_spaces_are_refused():
 
 
 def test_what_a_user_registers_enters_by_itself(monkeypatch):
-    monkeypatch.setitem(elastic_specs.SOLVERS, "mine", elastic_specs.SOLVERS["rda"])
-    monkeypatch.setitem(ranksvm.LOSSES, "my_loss", ranksvm.LOSSES["hinge"])
+    monkeypatch.setitem(UPDATES, "mine", UPDATES["rda"])
+    monkeypatch.setitem(PAIR_LOSSES, "my_loss", PAIR_LOSSES["hinge"])
     elastic = Space({"elastic": ElasticRanker()})
     assert "mine" in elastic.dimensions["solver"].values
     assert {"l1", "l2"} <= elastic.active({"solver": "mine"})

@@ -17,7 +17,7 @@ from rankine.core.errors import (
     ParameterError,
 )
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.search_space import Choice, Number
+from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution
 from rankine.tune.folds import data_digest, make_folds
 from rankine.tune.objective import CostLimits
@@ -26,7 +26,7 @@ from rankine.tune.objective import CostLimits
 class Means(BaseRanker):
     """Weights by differences of means; ``keep`` the largest of them."""
 
-    _system = "means"
+    system = "means"
     search_space: ClassVar = {"power": Number(0.1, 10.0, log=True), "flip": Choice((False, True))}
 
     def __init__(
@@ -37,12 +37,18 @@ class Means(BaseRanker):
         self.metric, self.scale, self.early_stopping = metric, scale, early_stopping
         self.warm_start, self.random_state = warm_start, random_state
 
-    def _solve(self, job):
+    def _check(self):
+        pass
+
+    def _solve(self, task):
+        return task.run(lambda start, callbacks: self._means(task.source.data))
+
+    def _means(self, data):
         if self.breaks == "always" or (self.breaks == "flipped" and self.flip):
             raise DivergenceError("weights left the finite numbers")
         if self.breaks == "interrupt":
             raise KeyboardInterrupt
-        X, y = np.asarray(job.data.X), job.data.y
+        X, y = np.asarray(data.X), data.y
         coef = X[y > 0].mean(0) - X[y <= 0].mean(0)
         coef[np.argsort(-np.abs(coef))[int(self.keep) :]] = 0.0
         coef = np.sign(coef) * np.abs(coef) ** self.power
@@ -243,7 +249,7 @@ def test_all_rankers_at_once():
     fast = {"spd.n_steps": [500], "ranker": ["spd", "least-squares"]}
     found = tune(ranker="auto", space=fast, trials=4)
     assert found.best_params["ranker"] in {"spd", "least-squares"}
-    assert type(found.ranker)._system == found.best_params["ranker"]
+    assert type(found.ranker).system == found.best_params["ranker"]
 
 
 def test_drawing(tmp_path):

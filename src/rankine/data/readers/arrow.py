@@ -62,6 +62,12 @@ def feature_names(source: Source, options: ReadOptions) -> tuple[str, ...] | Non
         return plan_columns(reader.schema, options, source.name).feature_names
 
 
+def column_names(source: Source, options: ReadOptions) -> list[str]:
+    """Names of all columns."""
+    with _open(source, options) as reader:
+        return list(reader.schema.names)
+
+
 @contextmanager
 def _open(source: Source, options: ReadOptions) -> Iterator[_Opened]:
     """Schema and batches of a file or stream, each message checked before Arrow decodes it."""

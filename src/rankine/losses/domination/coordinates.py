@@ -25,7 +25,6 @@ from rankine.kernels.columns import (
     slope_and_curvature,
 )
 from rankine.kernels.compile import jit
-from rankine.losses.domination.levels import LEVEL, LEVELS, QUERY, ROWS
 from rankine.losses.domination.state import (
     ANCHOR,
     BELOW,
@@ -38,6 +37,7 @@ from rankine.losses.domination.state import (
     Domination,
     settle_query,
 )
+from rankine.losses.domination.task import LEVEL, LEVELS, QUERY, ROWS
 
 __all__: list[str] = []
 
