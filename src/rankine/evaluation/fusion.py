@@ -33,9 +33,12 @@ from rankine.data.query_index import QueryIndex
 from rankine.evaluation.compare import Pair, System, compare_values, pairs_table
 from rankine.evaluation.tables import Table
 from rankine.evaluation.trec import Qrels, Run, read_qrels, read_run, run_metric
+from rankine.kernels.compile import jit
 from rankine.kernels.random import SPLIT, permutation, resolve_seed, stream_seed
+from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics import Metric, parse_metric
 from rankine.metrics.engine import value_function
+from rankine.metrics.metric import definition
 from rankine.model import LinearModel
 from rankine.transforms.scaling import scale_lists
 
@@ -45,6 +48,8 @@ __all__ = ["Fusion", "fuse", "join_frame", "join_runs"]
 STEPS = 10
 #: Candidates at most; with more runs weights are drawn instead of a full grid.
 MAX_CANDIDATES = 300
+#: RankSVM learns from documents among the first NEAR * cutoff of some run.
+NEAR = 3
 #: RankSVM's strength, on features divided by their deviation.
 L2 = 1e-3
 FUSED, GRID = "fusion", "grid of 0.1"
@@ -177,11 +182,9 @@ def fuse(
     fold = np.empty(len(order), dtype=np.int64)
     fold[order] = np.arange(len(order)) % n_folds
     grids = {name: judge.grid(name) for name in dict.fromkeys([*wanted, *judge.baselines])}
-    learnt = {
-        (name, way): _learn(judge, grids[name], way, fold, n_folds)
-        for name in wanted
-        for way in ("search", "ranksvm")
-    }
+    learnt = {(name, "search"): _learn(judge, grids[name], "search", fold, n_folds) for name in wanted}
+    first = max(wanted, key=lambda name: judge.sign * learnt[name, "search"].held.mean())
+    learnt[first, "ranksvm"] = _learn(judge, grids[first], "ranksvm", fold, n_folds)
     chosen, values = _choose(learnt, fold, n_folds, rule)
     table = {FUSED: values, **_by_hand(judge, grids, fold, n_folds)}
     names = list(table)
@@ -382,7 +385,13 @@ class _Judge:
         if data.docid is not None:
             columns["docid"] = data.docid
         self._gather = index.gather
-        self._measure = value_function(rule, index.gather(data.y), index, columns)
+        self.y = index.gather(data.y)
+        self.owner = np.repeat(np.arange(index.n_queries), index.sizes)
+        self._rule, self._columns = rule, columns
+        self._measure = value_function(rule, self.y, index, columns)
+        ranks = RunScores("reciprocal_rank", "opensearch", 0.0)
+        deepest = NEAR * metric.cutoff if isinstance(metric.cutoff, int) else np.inf
+        self.near = index.gather((scale_lists(data, ranks) * deepest >= 1.0).any(axis=1))
         blank = self._measure(np.zeros(data.n_rows), None).value
         self.kept = np.flatnonzero(~np.isnan(blank))
         if len(self.kept) < 2:
@@ -394,15 +403,28 @@ class _Judge:
         self.W = _candidates(data.n_features)
 
     def values(self, Z: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The metric of each kept query, for one or many weights."""
-        found = self._measure(Z, np.atleast_2d(weights)).value[:, self.kept]
-        return found if weights.ndim == 2 else found[0]
+        """The metric of each kept query, for one vector of weights."""
+        found: NDArray[np.float64] = self._measure(Z, weights[None]).value[0, self.kept]
+        return found
 
     def grid(self, name: str) -> _Grid:
         """All candidates under one normalisation."""
         spec = RunScores(name, self.engine, self.constant)  # type: ignore[arg-type]
         Z = self._gather(scale_lists(self.data, spec))
-        return _Grid(name, Z, self.W, self.values(Z, self.W))
+        rule, index, columns = self._rule, self.data.queries, self._columns
+        if not isinstance(rule.cutoff, int) or definition(rule.name).family != "ranks":
+            return _Grid(name, Z, self.W, self._measure(Z, self.W).value[:, self.kept])
+        marks = np.array(self._gather(columns.get("retrieved", np.ones(len(Z)))))
+        depth, starts = rule.cutoff, index.starts
+        map_shards(lambda a, b: _drop_unreachable(Z, starts, depth, marks, a, b), cut_by_weight(starts))
+        # What is neither marked nor relevant changes no value; every list keeps a row.
+        needed = (marks > 0) | (self.y > 0) | (rule.gain not in (None, "exp", "linear"))
+        needed[index.starts[:-1]] = True
+        rows = np.flatnonzero(needed)
+        part = QueryIndex(index.ids, np.searchsorted(rows, index.starts))
+        columns = {key: self._gather(np.asarray(v))[rows] for key, v in columns.items()}
+        measure = value_function(rule, self.y[rows], part, {**columns, "retrieved": marks[rows]})
+        return _Grid(name, Z, self.W, measure(Z[rows], self.W).value[:, self.kept])
 
     def best(self, grid: _Grid, queries: NDArray[np.int64]) -> int:
         """The candidate with the best mean over some queries."""
@@ -419,18 +441,43 @@ class _Judge:
         return found
 
     def ranksvm(self, grid: _Grid, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Certified optimum over the retrieved documents of some queries."""
+        """Certified optimum over the documents that some run has near the top."""
         from rankine.rankers.ranksvm import RankSVM
 
-        rows = np.concatenate([self.data.queries.rows_of(q) for q in self.kept[queries]])
-        if "retrieved" in self.data.columns:
-            rows = rows[self.data.columns["retrieved"][rows] > 0]
-        part = Dataset.from_arrays(grid.Z[rows], self.data.y[rows], self.data.qid[rows])
+        chosen = np.zeros(self.data.n_queries, dtype=np.bool_)
+        chosen[self.kept[queries]] = True
+        rows = np.flatnonzero(self.near & chosen[self.owner])
+        part = Dataset.from_arrays(grid.Z[rows], self.y[rows], self.owner[rows])
         ranker = RankSVM(L2, loss="squared_hinge", positive=True, scale="standard")
         weights: NDArray[np.float64] = ranker.fit(part).coef_
         total = weights.sum()
         equal = np.full(len(weights), 1.0 / len(weights))
         return weights / total if total > 0 else equal
+
+
+@jit
+def _drop_unreachable(Z: Any, starts: Any, k: int, marks: Any, first: int, last: int) -> None:
+    """Unmark documents that stand below k others under any weights; no first k ranks change.
+
+    A document surely stands below another one that scores more in every run, or no less in every
+    run and comes first among ties.
+    """
+    for q in range(first, last):
+        for i in range(starts[q], starts[q + 1]):
+            above = 0
+            for j in range(starts[q], starts[q + 1]):
+                if marks[j] == 0.0 or j == i:
+                    continue
+                beats = True
+                for r in range(Z.shape[1]):
+                    if Z[j, r] < Z[i, r] or (j > i and Z[j, r] == Z[i, r]):
+                        beats = False
+                        break
+                if beats:
+                    above += 1
+                    if above == k:
+                        marks[i] = 0.0
+                        break
 
 
 def _candidates(n_runs: int) -> NDArray[np.float64]:

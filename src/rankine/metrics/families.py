@@ -123,15 +123,19 @@ def weighted_values(
     out: NDArray[np.float64],
 ) -> None:
     """out[c, q] = value of query q by scores sum_j weights[c, j] x_ij; ``lists.score`` holds x."""
+    width = weights.shape[1]
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
-        scores = np.empty(b - a)
-        for c in range(weights.shape[0]):
+        scores, columns = np.empty(b - a), np.empty((width, b - a))
+        for j in range(width):
             for i in range(b - a):
-                total = 0.0
-                for j in range(weights.shape[1]):
-                    total += lists.score[a + i, j] * weights[c, j]
-                scores[i] = total
+                columns[j, i] = lists.score[a + i, j]
+        for c in range(weights.shape[0]):
+            scores[:] = 0.0
+            for j in range(width):
+                weight, column = weights[c, j], columns[j]
+                for i in range(scores.shape[0]):
+                    scores[i] += weight * column[i]
             out[c, q] = _ordered_value(spec, lists, pool, key, cutoffs, q, scores)
 
 
