@@ -17,6 +17,7 @@ from rankine.core.errors import MissingExtraError, ParameterError
 from rankine.core.safe_text import printable
 
 if TYPE_CHECKING:
+    from rankine.logs.propensity import Propensity
     from rankine.metrics import Metric
     from rankine.rankers.path import RegularizationPath
     from rankine.report.judged import Judged
@@ -31,6 +32,7 @@ __all__ = [
     "metric_at_k",
     "path",
     "per_query",
+    "propensity",
     "quality",
     "size",
     "training",
@@ -344,6 +346,20 @@ def path(result: RegularizationPath, *, ax: Any = None) -> Any:
     title = "no model with a non-zero weight" if empty else ""
     y_name = result.metric if result.measured else "training loss"
     return finish(ax, "non-zero weights", y_name, title, key=bool(sizes[best] > 0))
+
+
+def propensity(result: Propensity, *, ax: Any = None) -> Any:
+    """Chance of being looked at by position, with its interval, and by context where asked."""
+    ax = start(ax)
+    colours = [COLOURS[name] for name in ("model", "against", "shown", "feature", "random")]
+    shown = {"all": result, **result.contexts}
+    for place, (name, part) in enumerate(shown.items()):
+        colour = colours[place % len(colours)]
+        positions = range(1, len(part) + 1)
+        ax.fill_between(positions, part.low, part.high, color=colour, alpha=0.2, linewidth=0)
+        ax.plot(positions, part.values, marker="o", markersize=4, color=colour, label=plain(name))
+    ax.set_ylim(bottom=0)
+    return finish(ax, "position", "looked at, relative to the first", key=len(shown) > 1)
 
 
 def trials(result: TuningResult, *, ax: Any = None) -> Any:

@@ -48,6 +48,7 @@ PLAIN = {
     "data/readers/arrow_guard.py",
     "data/readers/parquet_guard.py",
     "kernels/dispatch.py",
+    "logs/__init__.py",
     "model/container.py",
     "scoring/scorer.py",
 }

@@ -7,6 +7,7 @@ import inspect
 from pathlib import Path
 
 import rankine
+from rankine.core import errors
 from rankine.rankers.registry import RANKERS, ranker_class
 
 SOURCES = sorted(Path(rankine.__file__).parent.rglob("*.py"))
@@ -20,6 +21,17 @@ def test_every_public_name_can_be_imported_and_is_documented():
         if inspect.isclass(value) or inspect.isfunction(value):
             assert inspect.getdoc(value), name
     assert dir(rankine) == sorted(rankine.__all__)
+
+
+def test_errors_and_rooms_stand_at_the_top():
+    kinds = [errors.RankineError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        assert getattr(rankine, kind.__name__) is kind
+    rooms = {"distributed", "logs", "split_queries", "estimate_propensity", "shop_log"}
+    assert rooms <= set(rankine.__all__)
+    for name in rankine.logs.__all__:
+        assert getattr(rankine.logs, name).__doc__, name
 
 
 def test_every_ranker_is_public_and_keeps_the_shared_contract():

@@ -82,7 +82,7 @@ FAULTS: dict[str, list[Fault]] = {
     ],
     "Numbers": [
         Fault("constant, empty or huge features", "finite weights",
-              ("tests/unit/solvers/test_pair_sgd.py::test_huge_and_constant_features_stay_finite",
+              ("tests/unit/rankers/test_spd.py::test_huge_and_constant_features_stay_finite",
                "tests/unit/rankers/test_domination.py::test_constant_features_get_no_weight")),
         Fault("training that diverges", "`DivergenceError` with the last good checkpoint; NaN is never saved",
               ("tests/unit/rankers/test_elastic_resume.py::test_divergence_names_the_last_good_checkpoint",

@@ -8,6 +8,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._options import AsJson, ModelReading, spread
+from rankine.cli.clicks import CounterfactualOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -19,6 +20,9 @@ _EPILOG = """
   rankine evaluate model.rankine test.txt --metric letor4:map --per-query --json
 
   rankine evaluate --run run.txt --qrels qrels.txt --metric map
+
+  rankine evaluate new.rankine log.parquet --counterfactual --query session_id --label clicked
+      --propensity looks.json --item item --search search
 """
 
 
@@ -40,10 +44,19 @@ def evaluate(
     ] = None,
     *,
     reading: ModelReading,
+    clicks: CounterfactualOptions,
     json: AsJson = False,
 ) -> None:
     """Evaluate a model on labelled data, or a run against judgements."""
     check_inputs(model, data, run, qrels, relative_to)
+    if clicks.counterfactual:
+        if run is not None or metric or per_query or relative_to is not None:
+            raise ParameterError(
+                "--counterfactual estimates clicks per list, not a metric of judgements",
+                fix="Leave --metric, --per-query, --relative-to and --run out",
+            )
+        clicks.judge(str(model), data or [], reading.options(), json=json)
+        return
     if run is not None and qrels is not None:
         results = evaluate_trec(run, qrels, metric or ["ndcg@10", "map"], per_query=per_query)
     else:

@@ -538,13 +538,13 @@ def average_lists(
         if not unfit:
             values[progressive.name] = progressive.value
         trace.append({"pass": number + 1, **values})
-        stop = report(callbacks, "passes", number + 1, n_passes, values, w)
+        kept = w if max_nonzero is None else _largest(w, max_nonzero)
+        stop = report(callbacks, "passes", number + 1, n_passes, values, kept)
         if stop and number + 1 < n_passes:
             reason = "callback"
             break
     judged = float("nan") if unfit else progressive.value
     steps = (number + 1) * -(-n_lists // batch_lists)
-    kept = w if max_nonzero is None else _largest(w, max_nonzero)
     certificate = {**values, "passes": number + 1.0}
     return Solution(kept, float("nan"), certificate, steps, trace, reason, {"progressive": judged})
 

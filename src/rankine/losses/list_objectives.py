@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.checks import check_choice
-from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.errors import ParameterError
 from rankine.kernels.lists import (
     AveragePrecisionGain,
     DcgGain,
@@ -21,6 +21,7 @@ from rankine.kernels.lists import (
 from rankine.losses.base import pair_loss_spec, pair_losses
 from rankine.losses.lists import LambdaWeighted, Pointwise, PointwiseSquared
 from rankine.metrics.gains import MAX_EXP_LABEL, cutoffs, discounts, gain_values, marks, relevance
+from rankine.transforms.clicks import inverse_propensity, position_weights
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
@@ -29,11 +30,8 @@ if TYPE_CHECKING:
 __all__ = [
     "GAINS",
     "ListObjective",
-    "inverse_propensity",
     "objectives",
     "parse_objective",
-    "position_weights",
-    "row_positions",
 ]
 
 NO_CUTOFF = np.iinfo(np.int64).max
@@ -192,36 +190,3 @@ def _exponential(labels: NDArray[np.float64]) -> NDArray[np.float64]:
             fix="Train for 'ndcg:gain=linear' or 'pairwise', or rescale the labels",
         )
     return np.exp2(labels) - 1.0
-
-
-def inverse_propensity(propensity: Sequence[float], max_weight: float) -> tuple[float, ...]:
-    """Weight of a click at position 1, 2, ...: 1 / propensity, at most ``max_weight``."""
-    values = np.asarray(propensity, dtype=np.float64)
-    if values.ndim != 1 or len(values) == 0 or not ((values > 0) & (values <= 1)).all():
-        raise ParameterError(
-            "propensity must be probabilities in (0, 1], one per position from 1",
-            fix="Pass for example [1.0, 0.6, 0.4], or estimate_propensity(...)",
-        )
-    if not (np.isfinite(max_weight) and max_weight >= 1):
-        raise ParameterError(f"max_weight={max_weight!r} is not >= 1", fix="Use 10.0")
-    return tuple(np.minimum(1.0 / values, max_weight).tolist())
-
-
-def position_weights(data: Dataset, inverse: Sequence[float]) -> NDArray[np.float64]:
-    """Weight of each row: that of its position where its label is positive, else 1."""
-    table = np.asarray(inverse)
-    place = np.minimum(row_positions(data), len(table)) - 1
-    return np.where(data.y > 0, table[place], 1.0)
-
-
-def row_positions(data: Dataset) -> NDArray[np.int64]:
-    """The position that each row was shown at, from 1."""
-    if data.position is None:
-        raise SchemaError(
-            "propensities need the position that each row was shown at",
-            fix="Give a position column (position='position')",
-        )
-    positions: Any = np.asarray(data.position)
-    if positions.dtype.kind not in "iu" or (positions < 1).any():
-        raise SchemaError("positions must be integers from 1", fix="Count positions from 1")
-    return np.asarray(positions, dtype=np.int64)

@@ -200,7 +200,7 @@ class BaseRanker(BaseEstimator, ABC):
 
     def _learn_more(self, task: Task) -> Outcome:
         """One instalment, for rankers that ``can`` learn in instalments."""
-        raise NotImplementedError
+        return self._solve(task)
 
     def _task(
         self,

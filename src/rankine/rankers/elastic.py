@@ -236,6 +236,8 @@ class ElasticRanker(BaseRanker):
             return self._solution(reason)
 
         outcome = task.run(solve)
+        # What goes on in instalments is neither watched nor kept.
+        self._run.callbacks, self._run.keeper = (), None
         if task.kind == "stream":
             self._note(source)
             if self._run.learner.lists_used == 0:
@@ -279,9 +281,8 @@ class ElasticRanker(BaseRanker):
             steps = int(getattr(self, "n_iter_", 0))
             learner = self._learner(source.n_features, task.seed, start, steps)
             self._run = OnePassRun(learner, Progressive(self.metric), max_nonzero=self.max_nonzero)
-        run = self._run
-        run.callbacks, run.keeper = (), None
-        run.learn_block(source.data, np.arange(source.data.n_queries), source.query_weight)
+        order = np.arange(source.data.n_queries)
+        self._run.learn_block(source.data, order, source.query_weight)
         self._note(source)
         return Outcome([self._solution("partial")], [[]])
 

@@ -1,15 +1,27 @@
 """Where labelled lists come from, and what a ranker can do with them.
 
-A *source* is rows in memory, a stream or partitions. Each can be measured and scaled, keeps
-checkpoints in its own way, and gives what problems are built from.
+A *source* is rows in memory, a stream or partitions. It has ``kind``, ``n_features``,
+``feature_names`` and ``encoding`` (how raw columns became features, or None), and answers
+
+``record(folder, every, facts, seed, resume) -> seed``
+    opens the checkpoints of a fit; the seed is that of the run that is resumed;
+``measure(scale) -> Scaling``
+    finds what a scaling needs to know of all rows, and gives scaled rows from then on;
+``identity()``, ``facts()``
+    what a resumed run must find again, and what a model remembers of its training data;
+``close()``
+    ends the fit, however it ended.
+
+Problems are built from ``data`` and ``query_weight``, ``blocks()`` and ``weights(block, first)``,
+or ``team(recipe)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +40,6 @@ __all__ = [
     "Capabilities",
     "MemorySource",
     "PartitionSource",
-    "Source",
     "StreamSource",
     "resolve_query_weight",
     "source_kind",
@@ -93,33 +104,6 @@ def source_kind(X: Any) -> str:
         return "stream"
     blocks = hasattr(X, "n_features") and hasattr(X, "__iter__")
     return "stream" if blocks and not isinstance(X, Dataset) else "memory"
-
-
-class Source(Protocol):
-    """Labelled lists: measured and scaled first, then asked by the problem of a ranker."""
-
-    kind: str
-    n_features: int
-    feature_names: Sequence[str] | None
-
-    def measure(self, scale: str) -> Scaling:
-        """What a scaling needs to know of all rows; the source gives scaled rows from then on."""
-
-    def record(
-        self,
-        folder: str | Path | None,
-        every: int,
-        facts: Mapping[str, Any],
-        seed: int,
-        resume: bool,
-    ) -> int:
-        """Open the checkpoints of a fit; the seed to use (that of the run that is resumed)."""
-
-    def facts(self) -> dict[str, Any]:
-        """What a model remembers about its training data."""
-
-    def close(self) -> None:
-        """End of the fit, however it ended."""
 
 
 class _KeepsFolder:
@@ -229,7 +213,7 @@ class StreamSource(_KeepsFolder):
         """Measure, by reading the stream as often as the scaling needs."""
         if scale not in ("none", "query"):
             self.require_again(f"scale={scale!r} must see all rows first")
-        self._scaling = measure_scaling(scale, self._read, self.n_features)
+        self._scaling = measure_scaling(scale, lambda: self.scan, self.n_features)
         return self._scaling
 
     def require_again(self, why: str) -> None:
@@ -241,7 +225,7 @@ class StreamSource(_KeepsFolder):
 
     def blocks(self) -> Iterator[Dataset]:
         """One reading, scaled."""
-        for block in self._read():
+        for block in self.scan:
             yield self._scaling.apply(block)
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
@@ -270,9 +254,6 @@ class StreamSource(_KeepsFolder):
     def facts(self) -> dict[str, Any]:
         """What was noted, and the files."""
         return {**self._seen, "sources": list(getattr(self.scan, "sources", ()))}
-
-    def _read(self) -> Iterator[Dataset]:
-        return iter(self.scan)
 
 
 class PartitionSource:

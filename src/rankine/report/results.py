@@ -14,6 +14,7 @@ import numpy as np
 
 from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.evaluation.compare import Comparison
+from rankine.evaluation.interleave import Interleaving
 from rankine.evaluation.letor import LetorResult
 from rankine.evaluation.letor_tables import letor_dict, letor_notes, rank_tables, task_tables
 from rankine.metrics import parse_metric
@@ -66,6 +67,8 @@ def result_report(subject: Any, *, title: str | None, command: str | None) -> Re
         return _letor_report(subject, title, command)
     if isinstance(subject, RegularizationPath):
         return _path_report(subject, title, command)
+    if isinstance(subject, Interleaving):
+        return _interleaving_report(subject, title, command)
     # Tuning needs its own extra; a result of it shows that its module is there already.
     tuning = sys.modules.get("rankine.tune.result")
     if tuning is not None and isinstance(subject, tuning.TuningResult):
@@ -278,6 +281,31 @@ def path_curves(path: RegularizationPath) -> list[tuple[str | None, Regularizati
     """One curve, or one for each solver where there are several."""
     several = getattr(path, "curves", None)
     return [(None, path)] if several is None else list(several().items())
+
+
+def _interleaving_report(found: Interleaving, title: str | None, command: str | None) -> Report:
+    """Points by team, and the tests of every pair."""
+    heading = title or " against ".join(found.teams[:3]) + (" ..." if len(found.teams) > 3 else "")
+    proven = [pair for pair in found.pairs if pair.verdict != "undecided"]
+    words = [
+        f"{plural(found.lists, 'shared list')}, {plural(found.n_units, 'unit')} ({found.unit}): ",
+        f"{count(len(proven))} of {plural(len(found.pairs), 'pair')} of models decided.",
+    ]
+    total = sum(found.points) or 1.0
+    tiles = [
+        tile(name_of(name, 40), percent(points / total), f"of {number(total)} points")
+        for name, points in zip(found.teams[:4], found.points, strict=False)
+    ]
+    lead = (
+        "Models picked the items of each list in turns; a click is a point for the model that "
+        "picked the item. The exact test counts who has more points, the bootstrap their mean "
+        "difference; the verdict is that of the exact test, adjusted for all pairs (Holm)."
+    )
+    body = join([from_table(part) for part in found.tables()])
+    points = Section("points", "points", "Who is preferred", lead, body)
+    sections = [points, *command_section(command)]
+    page = render(heading, "rankine interleaving", join(words), tiles, sections)
+    return Report(heading, page, {"title": heading, "interleaving": found.to_dict()})
 
 
 def _path_report(path: RegularizationPath, title: str | None, command: str | None) -> Report:

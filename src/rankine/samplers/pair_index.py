@@ -8,11 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError
+from rankine.kernels.compile import jit
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
 __all__ = ["PairIndex", "build_pair_index", "pair_masses", "query_shares"]
+
+
+_NONE = np.zeros(0)
 
 
 class PairIndex(NamedTuple):
@@ -31,7 +35,7 @@ class PairIndex(NamedTuple):
     level_mass: NDArray[np.float64]  # cumulative n_l (m_q - n_l), restarting in each query
     accept: NDArray[np.float64]  # chance that two random rows of a query form a pair
     query_mass: NDArray[np.float64]  # cumulative chance of each drawable query, or empty
-    row_mass: NDArray[np.float64]  # cumulative row weight by position (with a leading 0), or empty
+    row_mass: NDArray[np.float64]  # row weights of the query before each position, or empty
 
 
 def build_pair_index(
@@ -52,14 +56,6 @@ def build_pair_index(
     probability proportional to w_i w_j v_q (times 1 / its query's total for ``query``).
     """
     index = data.labels
-    row_mass = np.zeros(0)
-    if data.weight is not None:
-        row_mass = np.concatenate([[0.0], np.cumsum(data.weight[index.order])])
-    level_weight, query_total = _weights(data)
-    owner = np.repeat(np.arange(data.n_queries), index.n_levels)
-    mass = level_weight * (query_total[owner] - level_weight)
-    running = np.cumsum(mass)
-    before = np.concatenate([[0.0], running])[index.level_ptr[:-1]]
     pairs = pair_masses(data, ties=ties)
     shares = query_shares(data, query_weight, sampling=sampling, ties=ties)
     usable = np.flatnonzero(shares > 0)
@@ -70,19 +66,57 @@ def build_pair_index(
         )
     chance = shares[usable]
     uniform = len(usable) == 1 or bool(np.all(chance == chance[0]))
+    level_weight, query_total = _weights(data)
+    owner = np.repeat(np.arange(data.n_queries), index.n_levels)
+    level_mass = _running(level_weight * (query_total[owner] - level_weight), index.level_ptr)
+    order: Any = index.order.astype(np.uint32 if data.n_rows < 2**32 else np.uint64)
+    labels, row_mass, level_starts, apart = data.y[index.order], _NONE, index.level_starts, 0
+    if data.weight is not None:
+        # Queries stand one place apart, and sums begin at 0 in each: a draw depends on the rows of
+        # its own query alone, to the bit, however a stream is cut into blocks.
+        apart = 1
+        of_query = np.repeat(np.arange(data.n_queries), np.diff(index.query_starts))
+        places = np.arange(data.n_rows) + of_query
+        length = data.n_rows + data.n_queries
+        row_mass = _at(places + 1, _running(data.weight[index.order], index.query_starts), length)
+        order, labels = _at(places, order, length), _at(places, labels, length)
+        levels = np.arange(len(owner)) + owner
+        ends = index.query_starts[1:] + np.arange(data.n_queries)
+        level_starts = np.concatenate([np.repeat(ends, index.n_levels + 1), [length]])
+        level_starts[levels] = index.level_starts[:-1] + owner
+        level_mass = _at(levels, level_mass, len(owner) + data.n_queries)
     return PairIndex(
-        index.order.astype(np.uint32 if data.n_rows < 2**32 else np.uint64),
-        data.y[index.order],
-        index.query_starts[usable],
-        index.query_starts[usable + 1],
-        index.level_ptr[usable],
+        order,
+        labels,
+        index.query_starts[usable] + apart * usable,
+        index.query_starts[usable + 1] + apart * usable,
+        index.level_ptr[usable] + apart * usable,
         index.n_levels[usable],
-        index.level_starts,
-        running - before[owner],
+        level_starts,
+        level_mass,
         _acceptance(pairs, query_total)[usable],
-        np.zeros(0) if uniform else np.cumsum(chance),
+        _NONE if uniform else np.cumsum(chance),
         row_mass,
     )
+
+
+def _at(places: NDArray[Any], values: NDArray[Any], length: int) -> NDArray[Any]:
+    """The values at some places, 0 elsewhere."""
+    out = np.zeros(length, dtype=values.dtype)
+    out[places] = values
+    return out
+
+
+@jit
+def _running(values: Any, starts: Any) -> Any:
+    """Sums up to each value, within each of the parts that begin at ``starts``."""
+    out = np.empty(values.shape[0])
+    for part in range(starts.shape[0] - 1):
+        total = 0.0
+        for k in range(starts[part], starts[part + 1]):
+            total += values[k]
+            out[k] = total
+    return out
 
 
 def query_shares(

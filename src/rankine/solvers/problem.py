@@ -16,6 +16,7 @@ A partition is a ``RowsProblem`` as well; ``SummedProblem`` adds what all of the
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -73,7 +74,7 @@ class Penalty:
         return best
 
 
-class Problem:
+class Problem(ABC):
     """A risk asked by weights; weights stand for scores and gradients for slopes.
 
     Sub-classes answer ``value_and_gradient`` and what their risk can answer of ``curved_gradient``,
@@ -85,41 +86,41 @@ class Problem:
         self.n_features = n_features
         self.at_zero = at_zero
 
+    @abstractmethod
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
         """R(Xw) and its (sub)gradient by w."""
-        raise NotImplementedError
 
+    @abstractmethod
     def curved_gradient(self, w: Vector) -> tuple[float, Vector]:
         """The same where products with the curvature at w will be asked for next."""
-        raise NotImplementedError
 
+    @abstractmethod
     def curvature_product(self, w: Vector, v: Vector) -> Vector:
         """X^T d2R/dp2 X v at the weights w."""
-        raise NotImplementedError
 
+    @abstractmethod
     def curvature_diagonal(self, w: Vector) -> Vector:
         """About the diagonal of X^T d2R/dp2 X at the weights w (see ``kernels.moments``)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def target(self) -> Vector:
         """b of the quadratic risk w^T A w - 2 b^T w + constant."""
-        raise NotImplementedError
 
+    @abstractmethod
     def normal_product(self, v: Vector) -> Vector:
         """A v of the quadratic risk."""
-        raise NotImplementedError
 
+    @abstractmethod
     def spread(self, w: Vector) -> float:
         """The quadratic risk at w."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dual(self, w: Vector, kappa: float) -> float:
         """The dual at kappa times the slopes of w."""
-        raise NotImplementedError
 
+    @abstractmethod
     def smoothed(self, width: float) -> Problem:
         """A problem with a smooth risk R_s, R - width/2 at_zero <= R_s <= R."""
-        raise NotImplementedError
 
     # ------------------------------------------------------- what solvers pass around unseen
     def scores(self, w: Vector) -> Vector:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,8 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("train")
     paths = [folder / "train.txt", folder / "valid.txt"]
     for seed, path in enumerate(paths):
-        shop_log(80 - 50 * seed, random_state=seed, list_length=6).save(path)
+        data = shop_log(80 - 50 * seed, random_state=seed, list_length=6)
+        replace(data, columns={}, position=None).save(path)
     return paths
 
 

@@ -8,6 +8,7 @@ import pytest
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data import Dataset
 from rankine.kernels.sorting import RADIX_FROM, sort_queries
+from rankine.losses import Hinge
 from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
 from rankine.losses.pair_queries import PairQueries, pair_scale
 from reference.pairs import pair_curvature_times, pair_risk, pair_weights
@@ -43,7 +44,8 @@ def build(risk, p, y, qid, weight, query_weight, normalization, oracle="tree", t
         None if query_weight is None else np.array([query_weight[q] for q in data.queries.ids])
     )
     queries = PairQueries.build(data, of_query)
-    return risk(queries, pair_scale(normalization, queries.totals, queries), oracle, threads)
+    omega = pair_scale(normalization, queries.totals, queries)
+    return risk(Hinge(), queries, omega, oracle, threads)
 
 
 def has_pairs(y, qid, weight, query_weight):
