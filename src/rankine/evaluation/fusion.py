@@ -390,8 +390,8 @@ class _Judge:
         self._rule, self._columns = rule, columns
         self._measure = value_function(rule, self.y, index, columns)
         ranks = RunScores("reciprocal_rank", "opensearch", 0.0)
-        deepest = NEAR * metric.cutoff if isinstance(metric.cutoff, int) else np.inf
-        self.near = index.gather((scale_lists(data, ranks) * deepest >= 1.0).any(axis=1))
+        fraction = 1.0 / (NEAR * metric.cutoff) if isinstance(metric.cutoff, int) else 1e-300
+        self.near = index.gather((scale_lists(data, ranks) >= fraction).any(axis=1))
         blank = self._measure(np.zeros(data.n_rows), None).value
         self.kept = np.flatnonzero(~np.isnan(blank))
         if len(self.kept) < 2:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rankine.core.errors import ExportError
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, RunScores
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
@@ -25,6 +25,11 @@ class WeightTerm(NamedTuple):
 def require_features(model: LinearModel, target: str) -> None:
     """Refuse a model that reads raw columns: no engine runs its encoders."""
     for spec in model.transforms:
+        if isinstance(spec, RunScores):
+            raise ExportError(
+                f"{target} cannot normalise the scores of retrievers within a list",
+                fix="Export the fusion to elasticsearch, opensearch, vespa, solr, python or json",
+            )
         if not isinstance(spec, ListRange):
             raise ExportError(
                 f"{target} cannot run the transform {type(spec).__name__}, which makes this "
