@@ -105,11 +105,11 @@ def test_least_squares_keep_the_weights_too(sources, normalization):
     X, position = rng.normal(size=(80, 3)), np.tile([1, 2], 40)
     y = np.where(rng.random(40)[:, None] < 0.5, [[1.0, 0.0]], [[0.0, 1.0]]).ravel()
     data = rankine.Dataset.from_arrays(X, y, np.repeat(np.arange(40), 2), position=position)
-    options = {"normalization": normalization, "tol": 1e-12}
+    options = {"normalization": normalization, "tol": 1e-12, "l2": 1e-9}
     ranker = LeastSquaresRanker(propensity=[1.0, 0.2], **options).fit(data)
     weight = np.where(y[1::2] > 0, 5.0, 1.0)
     same = LeastSquaresRanker(**options).fit(data, query_weight=weight)
-    np.testing.assert_allclose(ranker.coef_, same.coef_, rtol=1e-8)
+    np.testing.assert_allclose(ranker.coef_, same.coef_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["memory", "stream"])
