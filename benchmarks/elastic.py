@@ -65,11 +65,11 @@ def stream(file, n_features):
     reading and learning had to share one core.
     """
     scan = rankine.scan(file, n_features=n_features, dtype="float32")
-    ElasticRanker(**SETTING).fit_stream(Blocks([next(iter(scan))], n_features))  # compiles
+    ElasticRanker(**SETTING).fit(Blocks([next(iter(scan))], n_features))  # compiles
     reading, learning, rows = [], [], []
     for _ in range(REPEATS):
         reading.append(timed(lambda: rows.append(sum(block.n_rows for block in scan))))
-        learning.append(timed(lambda: ElasticRanker(**SETTING).fit_stream(scan)))
+        learning.append(timed(lambda: ElasticRanker(**SETTING).fit(scan)))
     read, learn = np.min(reading, axis=0), np.min(learning, axis=0)
     return {
         "format": Path(file).suffix,

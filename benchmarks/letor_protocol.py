@@ -18,8 +18,7 @@ from sklearn.base import clone
 from benchmarks.papers import table
 from benchmarks.real_data import letor_folders
 from rankine.evaluation.letor import settings
-from rankine.evaluation.resampling import bootstrap_means
-from rankine.evaluation.significance import holm, paired_tests
+from rankine.evaluation.significance import bootstrap_means, holm, paired_tests
 from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 

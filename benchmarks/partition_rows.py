@@ -18,9 +18,9 @@ from benchmarks.machine import save
 from benchmarks.partitions import WORKERS, true_weights, write_rows
 from benchmarks.timing import cpu_seconds, repeated
 from rankine.distributed.connect import connect
-from rankine.distributed.pair_parts import RiskRecipe, SquaresRecipe
-from rankine.solvers.pair_laplacian import PairLaplacian
-from rankine.solvers.pair_queries import PairQueries
+from rankine.distributed.recipes import ProblemRecipe
+from rankine.losses.pair_queries import PairQueries, pair_risk
+from rankine.losses.squared import pair_squares
 from rankine.transforms.scaling import Scaling
 
 
@@ -35,19 +35,17 @@ def row_costs(n_rows):
         (piece,) = rd.scan(write_rows(folder, n_rows), partition_bytes=2**40).pieces
         found = {"read and decode": best(piece.load, 3)}
         data = piece.load()
-    queries = PairQueries.build(data)
     found["index of the pairs"] = best(lambda: PairQueries.build(replace(data)))
     w, plain = 0.5 * true_weights(), Scaling("none")
     hinge, squared = (
-        RiskRecipe(loss, "query", "tree", queries.totals, plain).build(data, 1, 0)
+        ProblemRecipe(pair_risk, (None, loss, "query"), plain).build(data, 1, 0)
         for loss in ("hinge", "squared_hinge")
     )
-    totals = PairLaplacian(queries, "all", 1).totals
-    squares = SquaresRecipe("query", "all", totals, plain).build(data, 1, 0)
-    found["risk and gradient, hinge"] = best(lambda: hinge.risk(w))
-    found["risk and gradient, squared hinge"] = best(lambda: squared.curved_risk(w))
-    found["curvature product, squared hinge"] = best(lambda: squared.curvature_times(w, w))
-    found["least-squares product"] = best(lambda: squares.normal_times(w))
+    squares = ProblemRecipe(pair_squares, (None, "query", "all"), plain).build(data, 1, 0)
+    found["risk and gradient, hinge"] = best(lambda: hinge.value_and_gradient(w))
+    found["risk and gradient, squared hinge"] = best(lambda: squared.curved_gradient(w))
+    found["curvature product, squared hinge"] = best(lambda: squared.curvature_product(w, w))
+    found["least-squares product"] = best(lambda: squares.normal_product(w))
     return {name: 1e6 * seconds / data.n_rows for name, seconds in found.items()}
 
 

@@ -27,11 +27,9 @@ import pyarrow.parquet as pq
 import rankine.distributed as rd
 from benchmarks.machine import save
 from rankine import LeastSquaresRanker, RankSVM
-from rankine.distributed.answer import Answer
 from rankine.distributed.connect import connect
-from rankine.distributed.measure import RawRecipe
-from rankine.distributed.pair_parts import RiskRecipe
-from rankine.solvers.pair_queries import PairTotals
+from rankine.distributed.recipes import ProblemRecipe, RawRecipe
+from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals
 from rankine.transforms.scaling import Scaling
 
 WIDTH = 100
@@ -72,7 +70,7 @@ def group(start, n_rows, w, schema):
     return pa.table([label, qid, *X], schema=schema)
 
 
-class TimedRecipe(RiskRecipe):
+class TimedRecipe(ProblemRecipe):
     """The risk, with the seconds that each task spent on it."""
 
     def build(self, data, threads, number):
@@ -84,8 +82,8 @@ class TimedRecipe(RiskRecipe):
 
 def timed(part, w):
     cpu = time.thread_time()
-    value, gradient = part.risk(w).parts
-    return Answer((value, gradient, time.thread_time() - cpu))
+    value, gradient = part.value_and_gradient(w)
+    return value, gradient, time.thread_time() - cpu
 
 
 def loopback_bytes():
@@ -102,9 +100,11 @@ def round_costs(client, data, repeats=7):
     """Best round of several: wall and own seconds, bytes."""
     from distributed import get_task_stream
 
-    parts = [float(x) for x in data.team(RawRecipe()).total("pair_totals")]
+    parts = [float(x) for x in data.team(RawRecipe()).total("apply", pair_totals)]
     totals = PairTotals(parts[0], parts[1], int(parts[2]))
-    team = data.team(TimedRecipe("hinge", "query", "tree", totals, Scaling("none")))
+    team = data.team(
+        TimedRecipe(pair_risk, (None, "hinge", "query", "tree", totals), Scaling("none"))
+    )
     w = 0.5 * true_weights()
     team.total("timed_risk", w)
     found = []

@@ -12,8 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from rankine.core.errors import EmptyDataError
-from rankine.evaluation.baselines import letor_tasks
-from rankine.evaluation.letor_folds import LetorFolder
+from rankine.evaluation.letor import LetorFolder
+from rankine.evaluation.letor_tables import letor_tasks
 
 
 def data_folder():

@@ -219,7 +219,9 @@ def slow_clients(server: Server, count: int, rate: float, seconds: float) -> dic
         if kind == "read":
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         connection.connect(("127.0.0.1", server.port))
-        if kind == "body":
+        if kind == "header":
+            connection.sendall(head + b"X-Slow: ")
+        elif kind == "body":
             connection.sendall(head + b"Content-Length: 1000\r\n\r\n")
         elif kind == "read":
             connection.setblocking(False)

@@ -22,8 +22,8 @@ from benchmarks.workloads import letor_like, rcv1_like
 from rankine import Dataset, SPDRanker
 from rankine.data.formats import writer_for
 from rankine.metrics import evaluate
-from rankine.rankers.spd_parts import make_phases, make_sampler
-from rankine.solvers.pair_sgd import solve_pairs
+from rankine.samplers.draw import pair_sampler
+from rankine.solvers.pair_sgd import Span, solve_pairs
 
 LEARNERS = ("pegasos", "sgd-svm", "passive-aggressive", "logistic", "hybrid", "romma")
 
@@ -35,11 +35,10 @@ def measure(data, steps, repeats, **parameters):
     for _ in range(repeats + 1):
         fresh = Dataset(data.X, data.y, data.qid)
         begun = time.process_time()
-        sampler = make_sampler(ranker, fresh, np.ones(fresh.n_queries))
+        sampler = pair_sampler(fresh, np.ones(fresh.n_queries), sampling=ranker.sampling)
         indexed = time.process_time()
-        solution = solve_pairs(
-            fresh.rows, sampler, make_phases(ranker, 0, warm=False), np.zeros(data.n_features), 1
-        )
+        spans, phases = [Span(fresh.rows, sampler, steps)], ranker.plan().phases(steps)
+        solution = solve_pairs(spans, phases, np.zeros(data.n_features), 1)
         done = time.process_time()
         best_index = min(best_index, indexed - begun)
         best_steps = min(best_steps, done - indexed)

@@ -22,13 +22,13 @@ import optuna
 from benchmarks.machine import save
 from rankine.core.errors import RankineError
 from rankine.data.dataset import row_scores
-from rankine.evaluation.letor_folds import LetorFolder
-from rankine.metrics import parse_metric
+from rankine.evaluation.letor import LetorFolder
+from rankine.metrics import evaluate_on, parse_metric
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.transforms.scaling import fit_scaling
 from rankine.tune import GainPruner
+from rankine.tune.objective import FIRST
 from rankine.tune.spaces import Space
-from rankine.tune.watch import FIRST, judge
 
 FOLDERS = ("mq2008", "ohsumed_letor3_querylevelnorm")
 METRIC = parse_metric("ndcg@10")
@@ -49,13 +49,13 @@ def curves(name, fold, settings):
             count[0] += 1
             if count[0] >= FIRST and count[0] & (count[0] - 1) == 0:
                 scores = row_scores(fold.vali.X, scaling.fold(progress.coef()))
-                seen[count[0]] = judge(METRIC, fold.vali, scores)
+                seen[count[0]] = evaluate_on(fold.vali, scores=scores, metric=METRIC)
 
         try:
             ranker.fit(fold.train, callbacks=[watch])
         except RankineError:
             continue
-        found.append((seen, judge(METRIC, fold.vali, ranker.predict(fold.vali)), count[0]))
+        found.append((seen, evaluate_on(fold.vali, model=ranker, metric=METRIC), count[0]))
     return found
 
 

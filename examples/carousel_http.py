@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rankine
-from rankine.rankers.apply import read_for
-from rankine.rankers.log_training import LogTraining, train_from_log
+from rankine.logs import read_for
+from rankine.logs.training import LogTraining, train_from_log
 
 GENRES = ["drama", "comedy", "thriller", "cartoon", "nature"]
 VISITORS = ["family", "night owl", "student"]

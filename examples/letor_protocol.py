@@ -17,7 +17,7 @@ import numpy as np
 
 import rankine
 from rankine.evaluation.letor import run_letor
-from rankine.evaluation.letor_report import letor_tables
+from rankine.evaluation.letor_tables import letor_tables
 
 FEATURES = ["bm25 title", "bm25 body", "language model", "inlinks", "page rank", "url length"]
 

@@ -97,7 +97,7 @@ def main() -> None:
     path = rankine.domination_path(
         X[train], Y[train, 0], eval_set=(X[valid], Y[valid, 0]), metric="map", n_steps=15
     )
-    axes = path.plot()
+    axes = rankine.plot.path(path)
     axes.set_title("grain: average precision against number of words")
     axes.figure.savefig(options.out / "sizes.png", dpi=120)
     print(f"bundle: {options.out / 'topics.rankine'}\npicture: {options.out / 'sizes.png'}")

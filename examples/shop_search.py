@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rankine
-from rankine.rankers.apply import read_for, score_dataset
-from rankine.rankers.log_training import train_from_log
+from rankine.logs import read_for, train_from_log
+from rankine.transforms.apply import score_dataset
 
 BRANDS = ["acme", "blue peak", "corso", "delta", "everest", "no name"]
 CATEGORIES = ["shoes", "jackets", "tents", "lamps"]

@@ -10,9 +10,10 @@ from benchmarks.airola.utilities import LAM, SEED, TOL, distinct, generated, reu
 from benchmarks.papers import table
 from benchmarks.timing import cpu_seconds, exponent, repeated
 from rankine import Dataset, RankSVM
+from rankine.losses import Hinge
+from rankine.losses.active_pairs import HingeRisk
+from rankine.losses.pair_queries import PairQueries, pair_scale
 from rankine.metrics import evaluate
-from rankine.solvers.pair_queries import PairQueries, pair_scale
-from rankine.solvers.pair_risk import HingeRisk
 
 TITLE = "Figure 1: oracle, training time and test error against rows"
 QUICK = {"largest": 8_000, "test": 2_000, "reuters_test": 4_000, "patience": 0.3}
@@ -32,7 +33,7 @@ def oracle_times(data, known, patience):
         # Four times the last call is what a doubling costs at worst.
         if known and (name not in known or 4 * known[name]["median"] > patience):
             continue
-        risk = HingeRisk(queries, omega, name, 1)
+        risk = HingeRisk(Hinge(), queries, omega, name, 1)
         found[name], _ = repeated(lambda r=risk: r.evaluate(scores), REPETITIONS)
     return found
 

@@ -58,7 +58,7 @@ def one_log(seed, lists, days):
 def again(setting, days, before):
     """A model learned from some days, starting from an older one."""
     ranker = ElasticRanker(random_state=1, **setting)
-    return ranker.fit_stream(days, coef_init=before.to_model())
+    return ranker.fit(days, coef_init=before.to_model())
 
 
 def measure(seeds, lists, days):

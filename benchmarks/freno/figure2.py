@@ -13,8 +13,8 @@ from benchmarks.papers import table
 from benchmarks.real_data import letor_folders
 from benchmarks.timing import cpu_seconds, spread
 from rankine import ElasticRanker
-from rankine.evaluation.baselines import PUBLISHED, read_baselines
 from rankine.evaluation.letor import settings
+from rankine.evaluation.letor_tables import PUBLISHED, read_baselines
 from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 
@@ -49,7 +49,7 @@ def one_fold(fold, seeds):
         longer = ElasticRanker(
             n_passes=PASSES, random_state=seed, shuffle_buffer=train.n_queries, **best[2]
         )
-        more.append(judged(longer.fit_stream(Blocks([train], train.n_features)), test))
+        more.append(judged(longer.fit(Blocks([train], train.n_features)), test))
     print(fold.name, file=sys.stderr, flush=True)
     return found, more, seconds
 

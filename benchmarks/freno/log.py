@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.elastic import Blocks
 from benchmarks.workloads import CLICK_FEATURES, click_rows, click_weights, purchases
-from rankine.data.concat import concat
+from rankine.data.dataset import concat
 from rankine.transforms.scaling import Scaling
 
 #: Correlation of a weight with itself a day later.
@@ -89,7 +89,7 @@ def numbers_between_0_and_1(qid, numbers):
 
 
 class Days(Blocks):
-    """Blocks of lists in the order of time, as ``fit_stream`` reads them."""
+    """Blocks of lists in the order of time, as ``fit`` reads them."""
 
     feature_names = None
 

@@ -74,7 +74,7 @@ METHODS = {
 
 def learn(setting, days, seed=1):
     """A ranker after one pass over days of lists, in the order of time."""
-    return ElasticRanker(random_state=seed, **setting).fit_stream(days)
+    return ElasticRanker(random_state=seed, **setting).fit(days)
 
 
 def judge(scores, data, measures=MEASURES):

@@ -8,8 +8,8 @@ from benchmarks.papers import table
 from benchmarks.timing import cpu_seconds, exponent, median_and_range, spread
 from benchmarks.workloads import stored_rcv1_like
 from rankine import Dataset, RankSVM, SPDRanker
-from rankine.rankers.spd_parts import make_phases, make_sampler
-from rankine.solvers.pair_sgd import solve_pairs
+from rankine.samplers.draw import pair_sampler
+from rankine.solvers.pair_sgd import Span, solve_pairs
 
 TITLE = "Section 5: training time against data size"
 QUICK = {"sizes": [2_000, 6_000, 20_000], "rows": 20_000, "repetitions": 2}
@@ -30,10 +30,10 @@ def one_fit(X, y, learner):
     """CPU seconds of the index and of the steps."""
     ranker = SPDRanker(learner.replace("-", "_"), random_state=SEED)
     data = Dataset(X, y, np.ones(len(y), dtype=np.int64))
-    indexing, sampler = cpu_seconds(lambda: make_sampler(ranker, data, np.ones(1)))
-    phases = make_phases(ranker, 0, warm=False)
+    indexing, sampler = cpu_seconds(lambda: pair_sampler(data, np.ones(1)))
+    phases, spans = ranker.plan().phases(STEPS), [Span(data.rows, sampler, STEPS)]
     start = np.zeros(data.n_features)
-    stepping, _ = cpu_seconds(lambda: solve_pairs(data.rows, sampler, phases, start, SEED))
+    stepping, _ = cpu_seconds(lambda: solve_pairs(spans, phases, start, SEED))
     return indexing, stepping
 
 

@@ -12,10 +12,10 @@ from benchmarks.timing import spread
 from benchmarks.workloads import letor_like
 from rankine import Dataset, RankSVM, SPDRanker
 from rankine.core.errors import DivergenceError
-from rankine.evaluation.letor_folds import Fold
+from rankine.evaluation.letor import Fold
 from rankine.losses import Hinge
+from rankine.losses.all_pairs import BY_QUERIES, MeanPairLoss
 from rankine.metrics import evaluate
-from rankine.solvers.pair_mean import BY_QUERIES, mean_pair_loss
 
 TITLE = "Figure 2: objective against steps"
 QUICK = {"steps": 10**5, "longest": 10**5, "seeds": [1]}
@@ -93,9 +93,9 @@ def apart(fold, steps, seed, parameters):
 
 def objective(coef, data, lam):
     """lam/2 |w|^2 + mean over queries of their mean hinge."""
-    ones = np.ones(data.n_queries)
-    mean = mean_pair_loss(Hinge(), data, data.X @ coef, ones, BY_QUERIES)
-    return float(0.5 * lam * (coef @ coef) + mean)
+    mean = MeanPairLoss(Hinge(), BY_QUERIES)
+    mean.add(data, data.X @ coef, np.ones(data.n_queries))
+    return float(0.5 * lam * (coef @ coef) + mean.value)
 
 
 def measure(steps, longest, seeds):

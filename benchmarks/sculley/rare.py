@@ -16,8 +16,7 @@ from sklearn.svm import LinearSVC
 from benchmarks.papers import table
 from benchmarks.timing import cpu_seconds, median_and_range, spread
 from rankine import Dataset, RankSVM, SPDRanker
-from rankine.evaluation.resampling import bootstrap_means
-from rankine.evaluation.significance import paired_tests
+from rankine.evaluation.significance import bootstrap_means, paired_tests
 from rankine.metrics import evaluate
 
 FOLDS = 3

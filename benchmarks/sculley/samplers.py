@@ -10,11 +10,10 @@ import numpy as np
 from benchmarks.papers import table
 from benchmarks.timing import cpu_seconds, median_and_range, repeated, spread
 from benchmarks.workloads import letor_like, stored_rcv1_like
-from rankine import Dataset, SPDRanker
+from rankine import Dataset
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_bits
-from rankine.rankers.spd_parts import make_sampler
-from rankine.samplers.draw import EXACT, StreamPairs, draw_pair
+from rankine.samplers.draw import EXACT, StreamPairs, draw_pair, pair_sampler
 from rankine.samplers.pair_index import build_pair_index
 
 TITLE = "Section 3.1: samples per second"
@@ -22,15 +21,15 @@ QUICK = {"rows": 20_000, "lists": 20, "draws": 200_000, "repetitions": 3}
 FULL = {"rows": 781_265, "lists": 75, "draws": 2_000_000, "repetitions": 5}
 
 SEED = 1
-#: The sampler of ``fit_stream``: each query owns a range of steps.
+#: The sampler of streams: each query owns a range of steps.
 STREAM = "stream, query"
 SAMPLERS = {
     "query": {"sampling": "query"},
     "uniform": {"sampling": "uniform"},
     "indexed (the paper's)": {"sampling": "indexed"},
     "rejection (no index)": {"sampling": "rejection"},
-    "query, ties": {"sampling": "query", "ties": "zero"},
-    "rejection, ties": {"sampling": "rejection", "ties": "zero"},
+    "query, ties": {"sampling": "query", "ties": True},
+    "rejection, ties": {"sampling": "rejection", "ties": True},
     STREAM: {"sampling": "query"},
 }
 
@@ -63,8 +62,8 @@ def sampler_of(name, parameters, data, draws):
     fresh = Dataset(data.X, data.y, data.qid)
     weight = np.ones(fresh.n_queries)
     if name != STREAM:
-        return make_sampler(SPDRanker(random_state=SEED, **parameters), fresh, weight)
-    index = build_pair_index(fresh, weight, by_pairs=False, ties=False)
+        return pair_sampler(fresh, weight, **parameters)
+    index = build_pair_index(fresh, weight)
     lists = len(index.query_starts)
     return StreamPairs(index, draws * np.arange(1, lists + 1) // lists, EXACT)
 

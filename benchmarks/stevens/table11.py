@@ -12,9 +12,8 @@ import numpy as np
 from benchmarks.papers import table
 from benchmarks.real_data import letor_folders
 from rankine import DominationRanker
-from rankine.evaluation.average_ranks import average_ranks
-from rankine.evaluation.baselines import PUBLISHED, read_baselines
 from rankine.evaluation.letor import MethodResult, TaskResult
+from rankine.evaluation.letor_tables import PUBLISHED, average_ranks, read_baselines
 from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 

@@ -7,7 +7,7 @@ import sys
 from benchmarks.papers import table
 from benchmarks.tas.topic import half_topics, largest_eigenvalue, sample, system_of
 from benchmarks.timing import median_and_range, spread
-from rankine.solvers.curvature import N_BLOCKS, lanczos, online_power, power
+from rankine.solvers.heavy_ball import N_BLOCKS, lanczos, online_power, power
 
 TITLE = "Figures 1 and 2: estimates of the extreme eigenvalues"
 QUICK = {"rows": 2_000, "seeds": [0, 1], "steps": [1, 3, 10, 30]}

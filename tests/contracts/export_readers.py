@@ -67,6 +67,7 @@ def read_vespa_tensor(export, names, X):
 
 def read_json(export, names, X):
     document = json.loads(export.content)
+    assert (document["format"], document["version"]) == ("rankine-linear", 1)
     assert document["transforms"] == []
     keys = document["names"] or [str(j + document["base"]) for j in document["indices"]]
     return X[:, [names.index(key) for key in keys]] @ np.array(document["weights"])

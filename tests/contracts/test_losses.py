@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 import rankine.losses
+from rankine import ElasticRanker, RankSVM, SPDRanker
+from rankine.data import Dataset
 from rankine.kernels.compile import jit
-from rankine.losses import Hinge, Logistic, Squared, SquaredHinge, pair_loss
+from rankine.losses import AllPairs, Hinge, Logistic, Squared, SquaredHinge, pair_loss
+from rankine.losses.base import PAIR_LOSSES
+from rankine.losses.pair_queries import PairQueries
 
 pytestmark = pytest.mark.kernels
 
@@ -30,8 +34,9 @@ def ask_all(loss, points):
     return out
 
 
-def test_the_four_losses_are_enrolled():
+def test_the_four_losses_are_enrolled_and_registered():
     assert {Hinge, SquaredHinge, Squared, Logistic} <= set(pair_loss.answers)
+    assert {known.spec_type for known in PAIR_LOSSES.values()} == set(pair_loss.answers)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -90,3 +95,65 @@ def test_known_values():
     assert pair_loss(SquaredHinge(), -1.0) == (4.0, -4.0, 2.0)
     assert pair_loss(Squared(3.0), 1.0) == (4.0, -4.0, 2.0)
     assert pair_loss(Logistic(), 0.0) == pytest.approx((np.log(2.0), -0.5, 0.25))
+
+
+def lists(weighted):
+    rng = np.random.default_rng(4)
+    weight = rng.choice([0.0, 0.5, 2.0], 60) if weighted else None
+    y, qid = rng.integers(0, 4, 60), rng.integers(0, 5, 60)
+    return Dataset.from_arrays(np.zeros((60, 1)), y, qid, weight=weight), 2 * rng.normal(size=60)
+
+
+def over_all_pairs(loss, data, scores, omega, v):
+    """Value, slopes and curvature times v, by listing pairs."""
+    weight = np.ones(60) if data.weight is None else data.weight
+    value, slopes, bent = 0.0, np.zeros(60), np.zeros(60)
+    for i in range(60):
+        for j in range(60):
+            if data.qid[i] == data.qid[j] and data.y[i] > data.y[j]:
+                share = omega[data.qid[i]] * weight[i] * weight[j]
+                one, slope, bend = pair_loss(loss, scores[i] - scores[j])
+                value += share * one
+                pull = share * np.array([slope, bend * (v[i] - v[j])])
+                slopes[i], bent[i] = slopes[i] + pull[0], bent[i] + pull[1]
+                slopes[j], bent[j] = slopes[j] - pull[0], bent[j] - pull[1]
+    return value, slopes, bent
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("name", PAIR_LOSSES)
+def test_lifts_are_sums_over_all_pairs(name, weighted):
+    known = PAIR_LOSSES[name]
+    data, scores = lists(weighted)
+    queries = PairQueries.build(data)
+    omega = np.linspace(0.5, 2.0, queries.n_queries)
+    by_id = np.zeros(5)
+    by_id[data.qid[queries.rows[queries.starts[:-1]]]] = omega
+    spec, v = known.spec(), np.random.default_rng(5).normal(size=60)
+    value, slopes, bent = over_all_pairs(spec, data, scores, by_id, v)
+    for lift in {AllPairs, known.lift} - {None}:
+        risk = lift(spec, queries, omega, "tree", 1)
+        found, by_row = risk.evaluate(scores)
+        assert found == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(by_row, slopes, rtol=1e-10, atol=1e-12)
+        if known.smooth:
+            curvature = risk.curved(scores)[2]
+            np.testing.assert_allclose(curvature.times(v), bent, rtol=1e-9, atol=1e-11)
+            own = curvature.times(np.eye(60)[7])[7]
+            assert curvature.degrees()[7] == pytest.approx(own, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", PAIR_LOSSES)
+def test_every_ranker_that_uses_pairs_knows_every_loss(name):
+    """Registered once, known everywhere; RankSVM where there is a lift."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(300, 3))
+    data = Dataset.from_arrays(X, X @ [1.0, -2.0, 0.5] > 0.0, np.repeat(np.arange(30), 10))
+    rankers = [
+        SPDRanker(loss=name, n_steps=4000, l2=0.1, random_state=0),
+        ElasticRanker(loss=name, objective="pairwise", eta0=0.01, random_state=0),
+    ]
+    if PAIR_LOSSES[name].lift is not None:
+        rankers.append(RankSVM(loss=name, l2=0.1))
+    for ranker in rankers:
+        assert ranker.fit(data).score(data) > 0.85

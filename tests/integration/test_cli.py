@@ -122,6 +122,10 @@ def test_stdin_and_streaming(files, tmp_path):
         (["train", "{bad}", "--out", "x"], ["bad.txt:2:", "[parse]"]),
         (["train", "{train}", "--out", "x", "--set", "lamda=1"], ["lamda", "l2"]),
         (["train", "{train}", "--out", "x", "--set", "l2"], ["name=value"]),
+        (
+            ["train", "{train}", "--out", "x", "--ranker", "ranksvm", "--n-passes", "2"],
+            ["ranksvm", "n_passes"],
+        ),
         (["train", "{train}", "--out", "x", "--ranker", "tree"], ["tree", "spd"]),
         (["train", "{train}", "--out", "x", "--metric", "nope@3"], ["nope"]),
         (
@@ -191,10 +195,10 @@ def test_a_raw_parquet_log_trains_and_its_model_scores_raw_rows(tmp_path):
 
 
 def test_demo_runs_and_beats_the_shop(tmp_path):
-    result = json.loads(run("demo", "--out", tmp_path / "d", "--queries", 200, "--json").stdout)
+    result = json.loads(run("demo", "--out", tmp_path / "d", "--n-queries", 200, "--json").stdout)
     for values in result["metrics"].values():
         assert values["model"] > values["as_shown"] > values["random"]
-    shown = run("demo", "--out", tmp_path / "d", "--queries", 200).stdout
+    shown = run("demo", "--out", tmp_path / "d", "--n-queries", 200).stdout
     assert "stands above" in shown
     assert "Try next" in shown
     assert (tmp_path / "d" / "model.rankine").exists()

@@ -27,7 +27,7 @@ PUBLIC_PACKAGES = [
     "rankine.losses",
     "rankine.metrics",
     "rankine.model",
-    "rankine.penalties",
+    "rankine.updates",
     "rankine.plot",
     "rankine.report",
     "rankine.scoring",
@@ -84,7 +84,7 @@ def test_every_command_and_option_is_in_the_reference(pages):
     found = commands()
     assert set(found) >= {"train", "evaluate", "serve", "letor", "tune"}
     for name, command in found.items():
-        start = text.index(f'<h2 id="rankine-{name}"')
+        start = text.index(f'<h2 id="rankine-{name.replace(" ", "-")}"')
         section = text[start : text.find("<h2 ", start + 1)]
         for parameter in command.params:
             for option in parameter.opts:

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import sparse
 
 from rankine.data import Dataset
-from rankine.transforms.scaling import Scaling
+from rankine.transforms.scaling import Scaling, fit_scaling
 
 pytestmark = pytest.mark.kernels
 
@@ -41,3 +42,16 @@ def test_query_scaling_does_not_see_the_unit_of_a_feature(X, unit):
     once = Scaling("query").apply(Dataset.from_arrays(X, np.zeros(len(X)), qid)).X
     again = Scaling("query").apply(Dataset.from_arrays(X * unit, np.zeros(len(X)), qid)).X
     np.testing.assert_allclose(np.asarray(once), np.asarray(again), atol=1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(matrices, st.sampled_from(("standard", "maxabs")))
+def test_global_scaling_is_the_formula_for_every_storage(X, kind):
+    X = np.where(np.arange(X.size).reshape(X.shape) % 3 == 0, 0.0, X)
+    spread = X.std(axis=0) if kind == "standard" else np.abs(X).max(axis=0)
+    largest = np.abs(X).max(axis=0)
+    flat = spread <= 1e-12 * largest if kind == "standard" else largest == 0
+    expected = np.where(flat, np.where(largest > 0, largest, 1.0), spread)
+    for stored in (X, sparse.csr_array(X)):
+        scaling = fit_scaling(kind, Dataset.from_arrays(stored, np.zeros(len(X))))
+        np.testing.assert_allclose(scaling.factors, 1.0 / expected, rtol=1e-6)

@@ -82,8 +82,8 @@ FAULTS: dict[str, list[Fault]] = {
     ],
     "Numbers": [
         Fault("constant, empty or huge features", "finite weights",
-              ("tests/unit/spd/test_runs.py::test_huge_and_constant_features_stay_finite",
-               "tests/unit/domination/test_domination_solver.py::test_constant_features_get_no_weight")),
+              ("tests/unit/rankers/test_spd.py::test_huge_and_constant_features_stay_finite",
+               "tests/unit/rankers/test_domination.py::test_constant_features_get_no_weight")),
         Fault("training that diverges", "`DivergenceError` with the last good checkpoint; NaN is never saved",
               ("tests/unit/rankers/test_elastic_resume.py::test_divergence_names_the_last_good_checkpoint",
                "tests/unit/model/test_linear.py::test_weights_that_are_not_finite_are_refused")),

@@ -8,8 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from rankine.cli.app import app
-from rankine.cli.main import find_commands
+from rankine.cli.main import app, find_commands
 
 __all__ = ["cli_reference", "commands"]
 
@@ -22,7 +21,11 @@ def commands() -> dict[str, Any]:
     """Every command by name, in alphabetical order."""
     find_commands()
     group: Any = typer.main.get_command(app)
-    return dict(sorted(group.commands.items()))
+    found: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        found |= {f"{name} {k}": c for k, c in inner.items()} if inner else {name: command}
+    return dict(sorted(found.items()))
 
 
 def cli_reference() -> str:
@@ -30,11 +33,15 @@ def cli_reference() -> str:
     found = commands()
     parts = ["| command | what it does |\n|---|---|"]
     parts += [
-        f"| [`{name}`](#rankine-{name}) | {_first_line(command)} |"
+        f"| [`{name}`](#{_anchor(name)}) | {_first_line(command)} |"
         for name, command in found.items()
     ]
     parts += [_section(name, command) for name, command in found.items()]
     return "\n".join(parts)
+
+
+def _anchor(name: str) -> str:
+    return f"rankine-{name.replace(' ', '-')}"
 
 
 def _first_line(command: Any) -> str:
@@ -47,7 +54,7 @@ def _section(name: str, command: Any) -> str:
     arguments = [p for p in command.params if not p.opts[0].startswith("-")]
     options = [p for p in command.params if p.opts[0].startswith("-") and p.name != "help"]
     lines = [
-        f"\n## rankine {name} {{ #rankine-{name} }}\n",
+        f"\n## rankine {name} {{ #{_anchor(name)} }}\n",
         text,
         f"\n```text\n{' '.join(['rankine', name, *map(_place, arguments), '[OPTIONS]'])}\n```\n",
         *([f"```sh\n{block}\n```\n"] if (block := "\n".join(examples + further)) else []),

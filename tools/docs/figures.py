@@ -108,10 +108,51 @@ def latency() -> str:
     return "\n".join(lines)
 
 
+def clicks_propensity() -> str:
+    """Mean error of each way to estimate propensities, by kind of user."""
+    found = figure("clicks", "propensity")
+    methods = [name for name in next(iter(found.values())) if name != "sessions"]
+    lines = [f"| users | {' | '.join(methods)} |", "|---" * (len(methods) + 1) + "|"]
+    lines += [
+        f"| {users} | {' | '.join(format(row[name]['mean_error'], '.3f') for name in methods)} |"
+        for users, row in found.items()
+    ]
+    return "\n".join(lines)
+
+
+def clicks_learning() -> str:
+    """NDCG@10 of true grades by way of learning and kind of user; peers by their better setting."""
+    found = figure("clicks", "learning")
+    lines = []
+    for taste in ("linear", "curved"):
+        users = list(found[taste])
+        lines += [f"\n| {taste} taste | {' | '.join(users)} |", "|---" * (len(users) + 1) + "|"]
+        names = dict.fromkeys(name.split(",")[0] for name in found[taste][users[0]])
+        for name in names:
+            best = [
+                max(value for way, value in found[taste][who].items() if way.startswith(name))
+                for who in users
+            ]
+            lines.append(f"| {name} | {' | '.join(f'{value:.3f}' for value in best)} |")
+    return "\n".join(lines)
+
+
+def clicks_power() -> str:
+    """How often interleaving notices a better ranker, planned and simulated."""
+    lines = ["| sessions | planned (exact test) | exact | bootstrap |\n|---|---|---|---|"]
+    for row in figure("clicks", "interleaving / better / curve"):
+        shares = " | ".join(f"{row[name]:.0%}" for name in ("planned", "exact", "bootstrap"))
+        lines.append(f"| {row['sessions']:,} | {shares} |")
+    return "\n".join(lines)
+
+
 #: Name of a table -> what makes it.
 TABLES: dict[str, Callable[[], str]] = {
     "rankers-compared": rankers_compared,
     "latency": latency,
+    "clicks-propensity": clicks_propensity,
+    "clicks-power": clicks_power,
+    "clicks-learning": clicks_learning,
 }
 
 

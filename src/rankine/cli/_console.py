@@ -1,14 +1,41 @@
-"""Where words go: results to stdout, everything else to stderr."""
+"""Where words go: results to stdout or a file, remarks and progress to stderr."""
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankine.core.errors import ParameterError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from rich.console import Console
 
-__all__ = ["console", "print_json", "say", "say_error", "set_verbosity", "show", "verbosity"]
+    from rankine.evaluation.tables import Table
+
+__all__ = [
+    "command_line",
+    "console",
+    "print_json",
+    "printable",
+    "progress_bar",
+    "require_folder",
+    "save_report",
+    "say",
+    "say_error",
+    "set_verbosity",
+    "show",
+    "show_tables",
+    "text_output",
+    "training_progress",
+    "verbosity",
+]
 
 _STATE = {"verbosity": 0}
 
@@ -57,3 +84,109 @@ def print_json(value: Any) -> None:
 def printable(text: str) -> str:
     """Text whose control characters cannot move the cursor or change colours."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+@contextmanager
+def text_output(path: str) -> Iterator[Callable[[str], object]]:
+    """A function that writes text; a file appears under its name only when all went well."""
+    if path == "-":
+        yield sys.stdout.write
+        sys.stdout.flush()
+        return
+    from rankine.core.atomic import atomic_file
+
+    with atomic_file(path) as file:
+        yield lambda text: file.write(text.encode())
+
+
+def require_folder(option: str, path: str | None) -> None:
+    """Refuse a file that could not be written, before long work rather than after it."""
+    if path is None:
+        return
+    folder = Path(path).absolute().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ParameterError(
+            f"{option} {path}: there is no folder {folder} that can be written to",
+            fix="Make the folder, or name another file",
+        )
+    if Path(path).is_dir():
+        raise ParameterError(f"{option} {path} is a folder", fix="Name a file")
+
+
+@contextmanager
+def progress_bar(
+    title: str, *, remaining: bool = False
+) -> Iterator[Callable[[int, int | None, str], None] | None]:
+    """A function of done, total and a text that moves a bar on stderr; None without a terminal."""
+    if not sys.stderr.isatty() or verbosity() < 0:
+        yield None
+        return
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[shown]}", markup=False),
+        TimeRemainingColumn() if remaining else TimeElapsedColumn(),
+        console=console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task(title, total=None, shown="")
+
+    def move(done: int, total: int | None, text: str) -> None:
+        counted = f"{done:,}" + (f"/{total:,}" if total else "")
+        bar.update(task, completed=done, total=total, shown=f"{counted}  {text}")
+
+    with bar:
+        yield move
+
+
+@contextmanager
+def training_progress(title: str) -> Iterator[list[Any]]:
+    """Callbacks of a fit that draw a bar; none without a terminal."""
+    with progress_bar(title) as move:
+
+        def update(progress: Any) -> None:
+            assert move is not None  # noqa: S101 - narrows the type
+            numbers = (f"{name} {value:.4g}" for name, value in progress.values.items())
+            move(progress.step, progress.total, "  ".join(numbers))
+
+        yield [] if move is None else [update]
+
+
+def command_line() -> str:
+    """The command that is running, to be copied."""
+    return shlex.join(["rankine", *sys.argv[1:]])
+
+
+def save_report(file: str | None, subject: Any, **options: Any) -> None:
+    """Write the report of a finished result, if a file is named, and say so."""
+    if file is None:
+        return
+    from rankine.report.run import report
+
+    report(subject, command=command_line(), **options).save(file)
+    say(f"wrote {file}")
+
+
+def show_tables(tables: Sequence[Table], *, latex: bool = False, markdown: bool = False) -> None:
+    """Print tables in the chosen form; a wide table is never cut."""
+    if latex or markdown:
+        texts = [table.latex() if latex else table.markdown() for table in tables]
+        sys.stdout.write("\n".join(texts))
+        return
+    from rich.console import Console
+
+    usual, wide = console(), Console(width=10_000)
+    width = usual.width
+    for table in tables:
+        # rich squeezes what does not fit; a cut figure is worse than a long line
+        usual.width = max(width, wide.measure(table).maximum)
+        usual.print(table)
+        usual.print()

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankine.cli._data_options import split_list
+from rankine.cli._options import split_list
 
 __all__ = ["Checkpoints", "LogColumns"]
 
@@ -25,9 +25,9 @@ class Checkpoints:
     """Where a long run keeps its state."""
 
     checkpoint: Annotated[
-        str | None, _run("--checkpoint", help="Folder of checkpoints (--dask; elastic on streams).")
+        str | None, _run("--checkpoint", help="Folder of checkpoints (streams and --dask).")
     ] = None
-    every: Annotated[int, _run("--every", help="Lists between checkpoints.")] = 100_000
+    every: Annotated[int, _run("--every", help="Lists or steps between checkpoints.")] = 100_000
     resume: Annotated[bool, _run("--resume", help="Go on from the checkpoint.")] = False
 
     @property

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import Reading
-from rankine.cli._groups import spread
-from rankine.cli._output import require_folder
-from rankine.cli._report import ReportFile, save_report
-from rankine.cli.app import app
+from rankine.cli._console import require_folder, save_report, show_tables
+from rankine.cli._options import AsJson, AsLatex, AsMarkdown, Reading, ReportFile, Seed, spread
+from rankine.cli.main import app
+from rankine.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rankine.evaluation.compare import Comparison
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -41,9 +43,9 @@ def compare(
     margin: Annotated[
         float, typer.Option(help="Differences this small do not matter (equivalence).")
     ] = 0.01,
-    resamples: Annotated[int, typer.Option(help="Bootstrap samples and sign flips.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
-    changed: Annotated[
+    n_resamples: Annotated[int, typer.Option(help="Bootstrap samples and sign flips.")] = 10_000,
+    seed: Seed = 0,
+    n_changed: Annotated[
         int, typer.Option(help="Queries that changed most, shown per pair of systems.")
     ] = 3,
     depth: Annotated[int, typer.Option(help="Ranks shown of a changed query.")] = 10,
@@ -53,13 +55,11 @@ def compare(
     report: ReportFile = None,
     *,
     reading: Reading,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="LaTeX tables.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown tables.")] = False,
+    json: AsJson = False,
+    latex: AsLatex = False,
+    markdown: AsMarkdown = False,
 ) -> None:
     """Compare models and runs query by query: intervals, tests, wins, what changed."""
-    from rankine.cli._comparison import compare_files, show
-
     require_folder("--report", report)
     options = reading.options()
     found = compare_files(
@@ -68,9 +68,9 @@ def compare(
         options,
         confidence=confidence,
         margin=margin,
-        n_resamples=resamples,
+        n_resamples=n_resamples,
         random_state=seed,
-        n_changed=changed,
+        n_changed=n_changed,
         depth=depth,
     )
     save_report(report, found)
@@ -79,3 +79,41 @@ def compare(
         _console.print_json({"data": inputs[-1], "comparisons": plain})
     else:
         show(found, latex=latex, markdown=markdown)
+
+
+def compare_files(
+    inputs: list[str], metrics: list[str], options: dict[str, Any], **settings: Any
+) -> list[Comparison]:
+    """Compare all inputs but the last on the last, once per metric."""
+    from rankine.evaluation.compare import compare_contestants
+    from rankine.evaluation.contestants import gather_contestants, is_run, read_judged
+    from rankine.metrics import parse_metric
+
+    if len(inputs) < 3:
+        raise ParameterError(
+            "two models or runs and a data file are needed",
+            fix="Write: rankine compare A.rankine B.rankine DATA",
+        )
+    *systems, data = inputs
+    chosen = [parse_metric(metric) for metric in metrics]
+    if "n_features" not in options:
+        options = {**options, **_model_width([s for s in systems if not is_run(s)])}
+    contestants = gather_contestants(systems, read_judged(data, **options))
+    return [compare_contestants(contestants, metric, **settings) for metric in chosen]
+
+
+def _model_width(paths: list[str]) -> dict[str, int]:
+    """Text files may lack the last features of the model: read as many as it has."""
+    from rankine.model import LinearModel
+
+    for path in paths:
+        model = LinearModel.load(path)
+        if model.feature_names is None:
+            return {"n_features": model.n_features}
+    return {}
+
+
+def show(found: list[Comparison], *, latex: bool, markdown: bool) -> None:
+    """Tables in the chosen form."""
+    tables = [table for comparison in found for table in comparison.tables()]
+    show_tables(tables, latex=latex, markdown=markdown)

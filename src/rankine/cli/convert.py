@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import Reading, split_list
-from rankine.cli._groups import spread
-from rankine.cli.app import app
+from rankine.cli._options import AsJson, Reading, split_list, spread
+from rankine.cli.main import app
 
 if TYPE_CHECKING:
-    from rankine.data.convert import Converted
+    from rankine.data.save import Converted
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -93,11 +92,11 @@ def convert(
     *,
     writing: Writing,
     reading: ConvertReading,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Convert files between LETOR text, Parquet, Arrow and npz, in bounded memory."""
     from rankine.core.errors import ParameterError
-    from rankine.data.convert import convert as convert_files
+    from rankine.data.save import convert as convert_files
 
     if json and target == "-":
         raise ParameterError("--json and the data both want stdout", fix="Name an output file")

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import ModelReading
-from rankine.cli._groups import spread
-from rankine.cli.app import app
+from rankine.cli._options import AsJson, ModelReading, spread
+from rankine.cli.clicks import CounterfactualOptions
+from rankine.cli.main import app
+from rankine.core.errors import ParameterError
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -19,6 +20,9 @@ _EPILOG = """
   rankine evaluate model.rankine test.txt --metric letor4:map --per-query --json
 
   rankine evaluate --run run.txt --qrels qrels.txt --metric map
+
+  rankine evaluate new.rankine log.parquet --counterfactual --query session_id --label clicked
+      --propensity looks.json --item item --search search
 """
 
 
@@ -40,12 +44,19 @@ def evaluate(
     ] = None,
     *,
     reading: ModelReading,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    clicks: CounterfactualOptions,
+    json: AsJson = False,
 ) -> None:
     """Evaluate a model on labelled data, or a run against judgements."""
-    from rankine.cli._evaluation import check_inputs, evaluate_model, evaluate_trec, show_results
-
     check_inputs(model, data, run, qrels, relative_to)
+    if clicks.counterfactual:
+        if run is not None or metric or per_query or relative_to is not None:
+            raise ParameterError(
+                "--counterfactual estimates clicks per list, not a metric of judgements",
+                fix="Leave --metric, --per-query, --relative-to and --run out",
+            )
+        clicks.judge(str(model), data or [], reading.options(), json=json)
+        return
     if run is not None and qrels is not None:
         results = evaluate_trec(run, qrels, metric or ["ndcg@10", "map"], per_query=per_query)
     else:
@@ -58,3 +69,129 @@ def evaluate(
         _console.print_json(results)
     else:
         show_results(results)
+
+
+def check_inputs(
+    model: str | None,
+    data: list[str] | None,
+    run: str | None,
+    qrels: str | None,
+    relative_to: str | None,
+) -> None:
+    """Refuse combinations that mean nothing."""
+    if (run is None) != (qrels is None):
+        raise ParameterError("--run and --qrels belong together", fix="Give both")
+    if run is None and (model is None or not data):
+        raise ParameterError(
+            "nothing to evaluate", fix="Give MODEL DATA, or --run RUN --qrels QRELS; see --help"
+        )
+    if run is not None and model is not None:
+        raise ParameterError("both a model and a run were given", fix="Give one of them")
+    if relative_to not in (None, "random"):
+        raise ParameterError(f"--relative-to {relative_to!r} is unknown", fix="Use random")
+
+
+def evaluate_model(
+    path: str,
+    files: list[str],
+    metrics: list[str] | None,
+    options: dict[str, Any],
+    *,
+    per_query: bool,
+    random_too: bool,
+) -> dict[str, Any]:
+    """Metrics of a saved model; the model's own metric when none is named."""
+    import rankine
+    from rankine.logs.scan import read_for
+    from rankine.metrics import (
+        count_without_value,
+        data_columns,
+        evaluate_on,
+        parse_metric,
+        random_expectation,
+    )
+    from rankine.transforms.apply import score_dataset
+
+    model = rankine.LinearModel.load(path)
+    data = read_for(model, files, **options)
+    scores = score_dataset(model, data)
+    columns = data_columns(data)
+    results: dict[str, Any] = {
+        "model": path,
+        "digest": model.digest,
+        "rows": data.n_rows,
+        "queries": data.n_queries,
+        "metrics": {},
+    }
+    for name in metrics or [model.metric or "ndcg@10"]:
+        metric = parse_metric(name)
+        entry: dict[str, Any] = {
+            "value": evaluate_on(data, scores=scores, metric=metric),
+            "no_relevant": metric.no_relevant,
+            "queries_without_value": count_without_value(
+                metric, data.y, data.queries, columns=columns
+            ),
+        }
+        if random_too:
+            chance = random_expectation(metric, data.y, data.queries, columns=columns)
+            entry["random"] = chance
+            entry["gain_percent"] = 100 * (entry["value"] / chance - 1) if chance else None
+        if per_query:
+            values = evaluate_on(data, scores=scores, metric=metric, per_query=True)
+            entry["per_query"] = _by_query(data.queries.ids.tolist(), values.tolist())
+        results["metrics"][str(metric)] = entry
+    return results
+
+
+def evaluate_trec(run: str, qrels: str, metrics: list[str], *, per_query: bool) -> dict[str, Any]:
+    """Metrics of a TREC run."""
+    from rankine.evaluation.trec import evaluate_run
+
+    found = evaluate_run(run, qrels, metrics, per_query=per_query)
+    entries: dict[str, Any] = {name: {"value": value} for name, value in found.means.items()}
+    for name, values in (found.per_query or {}).items():
+        entries[name]["per_query"] = _by_query(found.ids.tolist(), values.tolist())
+    return {
+        "run": run,
+        "qrels": qrels,
+        "queries": len(found.ids),
+        "notes": dict(found.notes),
+        "metrics": entries,
+    }
+
+
+def _by_query(ids: list[Any], values: list[float]) -> dict[str, float | None]:
+    """Values by query id; a query that the metric skips has none."""
+    pairs = zip(ids, values, strict=True)
+    return {str(query): None if value != value else value for query, value in pairs}  # noqa: PLR0124
+
+
+def show_results(results: dict[str, Any]) -> None:
+    """Tables for people."""
+    from rich.table import Table
+
+    entries = results["metrics"]
+    extra = any("random" in entry for entry in entries.values())
+    table = Table(
+        "metric", "value", *(("random", "gain") if extra else ()), box=None, pad_edge=False
+    )
+    for name, entry in entries.items():
+        cells = [name, f"{entry['value']:.4f}"]
+        if extra:
+            gain = entry["gain_percent"]
+            cells += [f"{entry['random']:.4f}", "n/a" if gain is None else f"{gain:+.1f} %"]
+        table.add_row(*cells)
+    _console.show(table)
+    for name, entry in entries.items():
+        if entry.get("queries_without_value"):
+            counted = "are skipped" if entry["no_relevant"] == "skip" else "count"
+            rule = "" if entry["no_relevant"] == "skip" else f" {entry['no_relevant']}"
+            _console.say(
+                f"{name}: {entry['queries_without_value']} of {results['queries']} queries have "
+                f"no relevant document and {counted}{rule}"
+            )
+        if "per_query" in entry:
+            detail = Table("query", name, box=None, pad_edge=False)
+            for query, value in entry["per_query"].items():
+                detail.add_row(_console.printable(query), "-" if value is None else f"{value:.4f}")
+            _console.show(detail)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import ModelReading
-from rankine.cli._groups import spread
-from rankine.cli.app import app
+from rankine.cli._options import AsJson, ModelFile, ModelReading, spread
+from rankine.cli.main import app
 
 if TYPE_CHECKING:
     from rankine.data import Dataset
@@ -42,7 +41,7 @@ class QueryReading(ModelReading):
 @app.command(epilog=_EPILOG)
 @spread
 def explain(
-    model: Annotated[str, typer.Argument(help="Model file.")],
+    model: ModelFile,
     data: Annotated[str, typer.Argument(help="Data file, or - for stdin.")],
     query_id: Annotated[str, typer.Option("--query", "-q", help="Query id.")],
     docs: Annotated[
@@ -51,13 +50,14 @@ def explain(
     ] = None,
     k: Annotated[int, typer.Option("-k", help="How many of the best documents to explain.")] = 3,
     top: Annotated[int, typer.Option(help="How many features to show.")] = 10,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    json: AsJson = False,
     *,
     reading: QueryReading,
 ) -> None:
     """Explain the best documents of a query, or why document A stands above B; exact."""
     import rankine
-    from rankine.rankers.apply import fit_columns, read_for
+    from rankine.logs.scan import read_for
+    from rankine.transforms.apply import fit_columns
 
     fitted = rankine.LinearModel.load(model)
     rows = fit_columns(
@@ -73,7 +73,7 @@ def explain(
 
 def _rows_of(data: Dataset, query: str) -> Dataset:
     from rankine.core.errors import ParameterError
-    from rankine.core.printable import printable
+    from rankine.core.safe_text import printable
 
     for q, found in enumerate(data.queries.ids.tolist()):
         if str(found) == query:
@@ -130,7 +130,7 @@ def _plain(result: list[tuple[str, Any]], query: str, top: int) -> dict[str, Any
 
 
 def _text(result: list[tuple[str, Any]], query: str, top: int) -> str:
-    from rankine.core.printable import printable
+    from rankine.core.safe_text import printable
 
     parts = [f"{printable(title)}\n{found.text(top)}" for title, found in result]
     return f"query {printable(query)}\n\n" + "\n\n".join(parts)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli.app import app
+from rankine.cli._options import ModelFile
+from rankine.cli.main import app
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
@@ -27,7 +28,7 @@ _EPILOG = """
 
 @app.command(epilog=_EPILOG)
 def export(
-    model: Annotated[str, typer.Argument(help="Model file.")],
+    model: ModelFile,
     to: Annotated[
         str,
         typer.Option(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli.app import app
+from rankine.cli._options import AsJson
+from rankine.cli.main import app
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel, ModelBundle
@@ -33,7 +34,7 @@ def inspect(
     save: Annotated[
         str | None, typer.Option(help="Also write it as a rankine model (converts foreign ones).")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Show a model: size, heaviest weights, metric, transforms, how it was trained, digest."""
     found = _load(model)
@@ -46,7 +47,7 @@ def inspect(
     if json:
         _console.print_json(data)
     else:
-        from rankine.model.render import summary_text
+        from rankine.model.show import summary_text
 
         typer.echo(summary_text(data))
 

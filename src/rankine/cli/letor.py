@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._output import require_folder
-from rankine.cli._report import ReportFile, save_report
-from rankine.cli.app import app
+from rankine.cli._console import progress_bar, require_folder, save_report, show_tables, text_output
+from rankine.cli._options import (
+    AsJson,
+    AsLatex,
+    AsMarkdown,
+    ReportFile,
+    Seed,
+    make_ranker,
+    parse_settings,
+)
+from rankine.cli.main import app
+from rankine.core.errors import ParameterError
 
+#: Seconds between lines of progress in a log.
+EVERY = 20.0
 _EPILOG = """
 [bold]Examples[/bold]
 
@@ -47,27 +62,48 @@ def letor(
         typer.Option(help="letor3, letor4 or mslr; default letor4, mslr for labels above 2."),
     ] = None,
     baselines: Annotated[
-        str | None,
-        typer.Option(help="Table of published figures (TOML or CSV); 'published': rankine's own."),
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|FOLDER=FILE",
+            help="Table of published figures (TOML or CSV), 'published' for rankine's own; "
+            "FOLDER= says which folder they belong to. Repeatable.",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of rankers that draw at random.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that fit at the same time; default: all cores.")
+    ] = None,
+    seed: Seed = 0,
     missing: Annotated[str, typer.Option(help="error, or zero: NULL becomes 0.")] = "error",
+    per_query: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the values of every test query as CSV."),
+    ] = None,
     report: ReportFile = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="LaTeX tables.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown tables.")] = False,
+    json: AsJson = False,
+    latex: AsLatex = False,
+    markdown: AsMarkdown = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Means as task,method,metric,value, as --baselines reads.")
+    ] = False,
 ) -> None:
     """Train, tune on validation, test once, on every fold; print the tables papers print."""
-    from rankine.cli._letor import fits_progress, parse_rankers
-    from rankine.cli._tables import show_tables
-    from rankine.evaluation.baselines import add_baselines, read_baselines
     from rankine.evaluation.letor import run_letor
-    from rankine.evaluation.letor_report import letor_dict, letor_notes, letor_tables
+    from rankine.evaluation.letor_tables import (
+        add_baselines,
+        letor_csv,
+        letor_dict,
+        letor_notes,
+        letor_tables,
+        per_query_csv,
+    )
 
+    if json + latex + markdown + csv > 1:
+        raise ParameterError("the output has several forms", fix="Give one of --json, --csv ...")
     require_folder("--report", report)
-    figures = None if baselines is None else read_baselines(baselines)
+    require_folder("--per-query", per_query)
+    figures = parse_baselines(baselines or [])
     rankers, grids = parse_rankers(ranker)
-    with fits_progress() as tell:
+    with progress_bar("fits", remaining=True) as tell:
         result = run_letor(
             folders,
             rankers,
@@ -75,15 +111,65 @@ def letor(
             script=script,
             grids=grids,
             random_state=seed,
-            report=tell,
+            workers=workers if workers is not None else os.cpu_count() or 1,
+            report=tell or line_by_line(),
             missing=missing,
         )
-    if figures is not None:
-        result = add_baselines(result, figures)
+    for folder, table in figures:
+        result = add_baselines(result, table, folder)
+    if per_query is not None:
+        with text_output(per_query) as write:
+            for line in per_query_csv(result):
+                write(line)
     save_report(report, result)
     if json:
         _console.print_json(letor_dict(result))
         return
-    show_tables(letor_tables(result), latex=latex, markdown=markdown)
+    if csv:
+        sys.stdout.writelines(letor_csv(result))
+    else:
+        show_tables(letor_tables(result), latex=latex, markdown=markdown)
     for note in letor_notes(result):
         _console.say(note)
+
+
+def parse_rankers(texts: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, list[Any]]]]:
+    """``spd:solver=romma,l2=1e-3`` as rankers and grids; what is set is not searched."""
+    rankers: dict[str, Any] = {}
+    grids: dict[str, dict[str, list[Any]]] = {}
+    for text in texts:
+        if text in rankers:
+            raise ParameterError(f"ranker {text!r} is named twice", fix="Name each once")
+        name, _, rest = text.partition(":")
+        given = parse_settings([part for part in rest.split(",") if part])
+        ranker = make_ranker(name, given)
+        grid = getattr(ranker, "letor_grid", {})
+        rankers[text] = ranker
+        grids[text] = {key: list(values) for key, values in grid.items() if key not in given}
+    return rankers, grids
+
+
+def parse_baselines(texts: list[str]) -> list[tuple[str | None, Any]]:
+    """``FILE`` or ``FOLDER=FILE`` as (folder or None, figures), read before anything is fitted."""
+    from rankine.evaluation.letor_tables import read_baselines
+
+    found: list[tuple[str | None, Any]] = []
+    for text in texts:
+        folder, equals, file = text.rpartition("=")
+        found.append((folder if equals else None, read_baselines(file)))
+    return found
+
+
+def line_by_line() -> Callable[[int, int, str], None]:
+    """Progress where there is no terminal: a line now and then, with the time that is left."""
+    started = last = time.monotonic()
+
+    def tell(done: int, total: int, text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if 0 < done < total and now - last >= EVERY:
+            last = now
+            left = (now - started) * (total - done) / done
+            _console.say(f"{done} of {total} fits, about {left:.0f} s left ({text})")
+
+    return tell

@@ -1,4 +1,8 @@
-"""The door of the command line: finds the commands, runs one, turns errors into one line."""
+"""The door of the command line: the application, its commands, and errors as one line.
+
+Commands attach themselves to ``app``. Their modules import only typer at the top and everything
+heavy inside the command, so that ``rankine --help`` stays fast.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,18 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli.app import app
 
-__all__ = ["run"]
+__all__ = ["app", "find_commands", "run"]
+
+app = typer.Typer(
+    name="rankine",
+    help="Large-scale linear learning to rank: train, evaluate, explain and serve linear rankers.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @app.callback(invoke_without_command=True)
@@ -86,7 +99,7 @@ def find_commands() -> list[str]:
     names = [
         module.name
         for module in pkgutil.iter_modules(rankine.cli.__path__)
-        if not module.name.startswith("_") and module.name not in {"app", "main"}
+        if not module.name.startswith("_") and module.name != "main"
     ]
     for name in names:
         importlib.import_module(f"rankine.cli.{name}")

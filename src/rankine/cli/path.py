@@ -7,10 +7,20 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import Reading
-from rankine.cli._groups import spread
-from rankine.cli._report import ReportFile
-from rankine.cli.app import app
+from rankine.cli._console import require_folder, save_report, training_progress
+from rankine.cli._options import (
+    AsJson,
+    Files,
+    Reading,
+    ReportFile,
+    Seed,
+    Settings,
+    make_ranker,
+    parse_settings,
+    spread,
+)
+from rankine.cli.main import app
+from rankine.core.errors import ParameterError
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -29,11 +39,9 @@ _EPILOG = """
 @app.command(epilog=_EPILOG)
 @spread
 def path(
-    data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
+    data: Files,
     ranker: Annotated[str, typer.Option(help="A ranker with an l1 path.")] = "domination",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Parameter name=value, repeatable.")
-    ] = None,
+    set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
     scale: Annotated[str, typer.Option(help="none, standard, maxabs or query.")] = "none",
@@ -55,15 +63,12 @@ def path(
         str | None, typer.Option(help="Draw quality against size (png, svg or pdf).")
     ] = None,
     report: ReportFile = None,
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
+    seed: Seed = 0,
     *,
     reading: Reading,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Train models of every size along an l1 path; show, draw and keep the best."""
-    from rankine.cli._path import one_pass_steps, path_table, walk_files
-    from rankine.cli._settings import make_ranker, parse_settings
-
     settings = {"metric": metric, "scale": scale, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
     options: dict[str, Any] = reading.options()
@@ -76,7 +81,7 @@ def path(
             "n_steps": n_steps,
             "min_ratio": min_ratio,
             "max_nonzero": max_nonzero,
-            **one_pass_steps(estimator, solvers, max_latency),
+            **path_options(estimator, solvers, max_latency),
         },
         out=out,
         plot=plot,
@@ -86,3 +91,98 @@ def path(
         _console.print_json(result)
     else:
         _console.show(path_table(result))
+
+
+def walk_files(
+    estimator: Any,
+    paths: list[str],
+    options: dict[str, Any],
+    *,
+    valid: str | None,
+    steps: dict[str, Any],
+    out: str | None,
+    plot: str | None,
+    report: str | None = None,
+) -> dict[str, Any]:
+    """Walk the path of a ranker on files; returns the steps and the best of them."""
+    import rankine
+    from rankine.plot import check_plot_file, save_axes
+
+    require_folder("--out", out)
+    require_folder("--plot", plot)
+    require_folder("--report", report)
+    if plot is not None:
+        check_plot_file(plot)
+    estimator.can.require("path", "memory", type(estimator).__name__)
+    # Known to be this wide, a stream is read once and never held in memory.
+    streams = "stream" in estimator.can.path and "n_features" in options
+    data = rankine.scan(paths, **options) if streams else rankine.load(paths, **options)
+    held = None
+    if valid is not None:
+        held = rankine.load(valid, **{**options, "n_features": data.n_features})
+    with training_progress(f"path of {type(estimator).__name__}") as callbacks:
+        path = estimator.path(data, eval_set=held, callbacks=callbacks, **steps)
+    if len(path) == 0:
+        raise ParameterError("the path is empty", fix="Allow more weights with --max-nonzero")
+    best = path.best()
+    result: dict[str, Any] = {
+        "ranker": type(estimator).__name__,
+        "metric": path.metric,
+        "measured": path.measured,
+        "n_features": data.n_features,
+        "best": best,
+        "steps": path.records(),
+    }
+    if plot is not None:
+        save_axes(rankine.plot.path(path), plot)
+        result["plot"] = plot
+    save_report(report, path)
+    if out is not None:
+        model = path.to_model(best)
+        model.save(out)
+        result["model"] = out
+        result["digest"] = model.digest
+    return result
+
+
+def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -> dict[str, Any]:
+    """Options that not every path has, where the ranker's path has them."""
+    from rankine.scoring.latency import parse_latency
+
+    found: dict[str, Any] = {}
+    if solvers is not None:
+        found["solvers"] = tuple(part.strip() for part in solvers.split(","))
+    if max_latency is not None:
+        found["max_latency"] = parse_latency(max_latency)
+    for name in found:
+        if name not in estimator.can.path_options:
+            raise ParameterError(
+                f"the path of {type(estimator).__name__} has no {name}",
+                fix=f"Leave out --{name.replace('_', '-')}, or use --ranker elastic",
+            )
+    return found
+
+
+def path_table(result: dict[str, Any]) -> Any:
+    """The steps, for people; a star marks the best."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    quality = result["metric"] if result["measured"] else "loss"
+    one_pass = "solver" in result["steps"][0]
+    first, last = ("solver", "ms an item") if one_pass else ("", "gap")
+    for name in ("", first, "l1", "weights", quality, last, "seconds"):
+        table.add_column(name, justify="right")
+    for k, step in enumerate(result["steps"]):
+        gap = step["relative_gap"]
+        shown = f"{step['latency_ms']:.2g}" if one_pass else "" if gap is None else f"{gap:.1e}"
+        table.add_row(
+            "*" if k == result["best"] else "",
+            step.get("solver", ""),
+            f"{step['l1']:.4g}",
+            f"{step['nonzeros']:,}",
+            f"{step[quality]:.4f}",
+            shown,
+            f"{step['seconds']:.2f}",
+        )
+    return table

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rankine.cli._data_options import ModelReading
-from rankine.cli._groups import spread
-from rankine.cli.app import app
+from rankine.cli._options import Files, ModelFile, ModelReading, spread
+from rankine.cli.main import app
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -22,8 +21,8 @@ _EPILOG = """
 @app.command(epilog=_EPILOG)
 @spread
 def predict(
-    model: Annotated[str, typer.Argument(help="Model file.")],
-    data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
+    model: ModelFile,
+    data: Files,
     out: Annotated[str, typer.Option("--out", "-o", help="Output file, - for stdout.")] = "-",
     trec: Annotated[bool, typer.Option("--trec", help="Write a TREC run, best first.")] = False,
     tag: Annotated[str, typer.Option(help="Name of the run.")] = "rankine",
@@ -38,8 +37,9 @@ def predict(
 ) -> None:
     """Score rows with a model: one score per line, in row order, or a TREC run."""
     import rankine
-    from rankine.cli._output import text_output
-    from rankine.rankers.apply import read_for, score_dataset
+    from rankine.cli._console import text_output
+    from rankine.logs.scan import read_for
+    from rankine.transforms.apply import score_dataset
 
     fitted = rankine.LinearModel.load(model)
     options = reading.options()

@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import ModelReading
-from rankine.cli._groups import spread
-from rankine.cli._output import require_folder
-from rankine.cli.app import app
+from rankine.cli._console import require_folder
+from rankine.cli._options import ModelFile, ModelReading, Seed, spread
+from rankine.cli.main import app
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -26,7 +25,7 @@ _EPILOG = """
 @app.command(epilog=_EPILOG)
 @spread
 def report(
-    model: Annotated[str, typer.Argument(help="Model file.")],
+    model: ModelFile,
     data: Annotated[list[str], typer.Argument(help="Labelled data it has not seen.")],
     against: Annotated[
         str | None, typer.Option(help="Another model file to stand beside it.")
@@ -38,10 +37,10 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     topic: Annotated[str | None, typer.Option(help="One model of a bundle.")] = None,
-    queries: Annotated[
+    n_queries: Annotated[
         int, typer.Option(help="Worst queries shown with their lists, and as many best ones.")
     ] = 3,
-    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
+    seed: Seed = 0,
     *,
     reading: ModelReading,
     json: Annotated[
@@ -49,7 +48,7 @@ def report(
     ] = False,
 ) -> None:
     """Write one HTML page about a model: quality, queries, weights, training, data."""
-    from rankine.cli._report import command_line
+    from rankine.cli._console import command_line
     from rankine.report.run import report as make_report
 
     require_folder("--out", out)
@@ -60,7 +59,7 @@ def report(
         metric=metric,
         title=title,
         topic=topic,
-        n_queries=queries,
+        n_queries=n_queries,
         random_state=seed,
         command=command_line(),
         **reading.options(),

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli.app import app
+from rankine.cli.main import app
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -42,6 +42,13 @@ def serve(
     reload_every: Annotated[
         float, typer.Option(min=0.05, help="Seconds between looks for changed model files.")
     ] = 1.0,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Refuse raw items with unknown or missing columns.",
+        ),
+    ] = False,
     limit: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE of a limit, repeatable; see --show-limits.")
     ] = None,
@@ -90,6 +97,7 @@ def serve(
         tuple(allow_host or ()),
         reload_every,
         limits,
+        strict,
     )
     run(settings, lambda facts: _started(facts, json))
 

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import SortReading
-from rankine.cli._groups import spread
-from rankine.cli.app import app
+from rankine.cli._options import AsJson, SortReading, spread
+from rankine.cli.main import app
 
 _HELP = """Group files by query, so that they can be streamed: text, Parquet, Arrow or npz.
 
@@ -36,7 +35,7 @@ def sort(
     memory: Annotated[int, typer.Option(help="Memory to use, in MiB.", min=8)] = 768,
     *,
     reading: SortReading,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Sort."""
     from dataclasses import asdict

@@ -2,17 +2,87 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._data_options import Reading
-from rankine.cli._groups import spread
-from rankine.cli._output import require_folder
-from rankine.cli._report import ReportFile, save_report
-from rankine.cli._tune_options import Search
-from rankine.cli.app import app
+from rankine.cli._console import progress_bar, require_folder, save_report
+from rankine.cli._options import AsJson, Reading, ReportFile, Seed, parse_settings, spread
+from rankine.cli.main import app
+from rankine.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rankine.tune.result import TuningResult
+
+
+def _search(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Search", **settings)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where, how and within which limits to search."""
+
+    folds: Annotated[int | None, _search("--folds", help="Folds by query (default 5).")] = None
+    split: Annotated[
+        str | None, _search("--split", help="time:0.8,0.2 or time:0.8,0.1,0.1 (test).")
+    ] = None
+    time_column: Annotated[
+        str | None, _search("--time-column", help="Column of times; default: file order.")
+    ] = None
+    space: Annotated[
+        list[str] | None,
+        _search("--space", help="Narrow the search: name=low..high[:log] or name=a,b,c."),
+    ] = None
+    set_: Annotated[list[str] | None, _search("--set", help="Fix a parameter: name=value.")] = None
+    max_nonzero: Annotated[int | None, _search("--max-nonzero", help="Most non-zero weights.")] = (
+        None
+    )
+    max_latency: Annotated[
+        str | None, _search("--max-latency", help="Longest time to score an item, such as 9us.")
+    ] = None
+    acquisition: Annotated[str, _search("--acquisition", help="thompson, or ei.")] = "thompson"
+    pruner: Annotated[
+        str,
+        _search(
+            "--pruner",
+            help="Who gives up trials that cannot win: gain, median, halving, or none.",
+        ),
+    ] = "gain"
+    workers: Annotated[int, _search("--workers", help="Trials at the same time.")] = 1
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of ``rankine.tune``."""
+        from rankine.scoring.latency import parse_latency
+
+        return {
+            "folds": self.folds,
+            "split": self.split,
+            "time_column": self.time_column,
+            "space": read_space(self.space or []),
+            "parameters": parse_settings(self.set_ or []),
+            "max_nonzero": self.max_nonzero,
+            "max_latency": None if self.max_latency is None else parse_latency(self.max_latency),
+            "acquisition": self.acquisition,
+            "pruner": self.pruner,
+            "workers": self.workers,
+        }
+
+
+def read_space(pairs: list[str]) -> dict[str, str]:
+    """``["l2=1e-6..1e-2:log"]`` as a mapping."""
+    space = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.strip() or not text.strip():
+            raise ParameterError(
+                f"--space {pair!r} is not name=range", fix="Write --space l2=1e-6..1e-2:log"
+            )
+        space[name.strip()] = text.strip()
+    return space
+
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -44,7 +114,7 @@ def tune(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Where to write the model.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
+    seed: Seed = 0,
     plot: Annotated[
         str | None, typer.Option(help="Draw the metric against the trial (png, svg, pdf).")
     ] = None,
@@ -52,11 +122,9 @@ def tune(
     *,
     search: Search,
     reading: Reading,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Find the parameters that rank held-out queries best, and train with them."""
-    from rankine.cli._tuning import show_result, tune_files
-
     require_folder("--report", report)
     found = tune_files(
         data,
@@ -76,3 +144,93 @@ def tune(
         _console.print_json({**found.to_dict(), "study": study, "model": out})
     else:
         show_result(found, out)
+
+
+def tune_files(
+    paths: list[str],
+    valid: str | None,
+    options: dict[str, Any],
+    *,
+    out: str | None,
+    plot: str | None,
+    study: str | None,
+    **search: Any,
+) -> TuningResult:
+    """Read the files once, search, write the model and the plot."""
+    import rankine
+    from rankine.plot import check_plot_file, save_axes
+    from rankine.tune import import_optuna
+
+    import_optuna()
+    require_folder("--out", out)
+    require_folder("--plot", plot)
+    require_folder("--study", study)
+    if plot is not None:
+        check_plot_file(plot)
+    data = rankine.load(paths, **options)
+    held = None
+    if valid is not None:
+        held = rankine.load(valid, **{**options, "n_features": data.n_features})
+    with progress_bar("tuning") as move:
+
+        def tell(done: int, total: int, best: float | None) -> None:
+            if move is not None:
+                move(done, total, "trials" if best is None else f"trials, best {best:.4f}")
+
+        found: TuningResult = rankine.tune(data, valid=held, study=study, progress=tell, **search)
+    model = replace(found.model, base=options.get("base", 1))
+    found = replace(found, model=model)
+    if out is not None:
+        model.save(out)
+    if plot is not None:
+        save_axes(rankine.plot.trials(found), plot)
+    return found
+
+
+def show_result(found: TuningResult, out: str | None) -> None:
+    """The trials as a table, then the winner."""
+    from rich.table import Table
+
+    names = list(dict.fromkeys(name for record in found.trace for name in record.parameters))
+    table = Table(box=None, pad_edge=False)
+    for title in ("trial", found.metric, "best", *names, "weights", "seconds", ""):
+        table.add_column(title, justify="right" if title not in names else "left")
+    for record in found.trace:
+        table.add_row(
+            str(record.number),
+            _number(record.value),
+            _number(record.best),
+            *(_number(record.parameters.get(name)) for name in names),
+            _number(record.weights),
+            _number(record.seconds),
+            "" if record.state == "complete" and record.feasible else _remark(record),
+        )
+    _console.show(table)
+    chosen = ", ".join(f"{name}={_number(value)}" for name, value in found.best_params.items())
+    lines = [
+        ("best", f"{found.metric} {found.best_value:.4f} on held-out queries"),
+        ("parameters", f"{found.model.parameters.get('ranker')}: {chosen}"),
+        ("weights", f"{found.model.nnz:,} of {found.model.n_features:,} are not zero"),
+    ]
+    if found.test is not None:
+        lines.append((f"{found.metric} (test)", f"{found.test:.4f}"))
+    if found.importances:
+        shares = (f"{name} {share:.0%}" for name, share in found.importances.items())
+        lines.append(("importance", ", ".join(shares)))
+    if out is not None:
+        lines.append(("model", f"{out}  ({found.model.digest[:12]})"))
+    summary = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in lines:
+        summary.add_row(name, value)
+    _console.show("")
+    _console.show(summary)
+
+
+def _remark(record: Any) -> str:
+    return "above a limit" if not record.feasible else str(record.reason or record.state)
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

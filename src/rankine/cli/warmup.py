@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli.app import app
+from rankine.cli._options import AsJson
+from rankine.cli.main import app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +40,7 @@ def warmup(
     jobs: Annotated[
         int | None, typer.Option(help="Processes that compile; default: one a core, at most 4.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Compile the kernels of reading, training, evaluation and scoring, and keep them on disk."""
     from rankine.core.errors import ParameterError
@@ -114,9 +115,9 @@ def _work() -> Iterator[tuple[str, Callable[[str], object]]]:
 
     import rankine
     from rankine.data.shop import shop_log
-    from rankine.metrics import evaluate
+    from rankine.metrics import evaluate_on
     from rankine.rankers.registry import ranker_class
-    from rankine.serve.warm import compile_kernels
+    from rankine.scoring.scorer import compile_kernels
 
     data = shop_log(12, random_state=1, list_length=8)
 
@@ -128,7 +129,7 @@ def _work() -> Iterator[tuple[str, Callable[[str], object]]]:
 
     def measure(_: str) -> None:
         for metric in ("ndcg@10", "map", "recall@5", "mrr", "pairwise_error"):
-            evaluate(metric, data.y, data.X[:, 0], data.qid)
+            evaluate_on(data, scores=data.X[:, 0], metric=metric)
 
     text = b"1 qid:1 1:0.5 2:1 # a\n0 qid:1 2:0.25 # b\n"
     yield "ranker", fit

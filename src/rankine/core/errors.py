@@ -13,7 +13,8 @@ Every error says what is wrong, where, and how to mend it::
     │   ├── LimitError                     a line, index or size above its limit
     │   ├── LabelError                     labels outside the domain of a gain or metric
     │   ├── ChangedDataError               the file changed while it was being read
-    │   └── NoPairsError                   nothing to rank: no query has two different labels
+    │   ├── NoPairsError                   nothing to rank: no query has two different labels
+    │   └── OverlapError                   a log that cannot answer what is asked of it
     ├── ParameterError       (ValueError)  a parameter outside its domain
     ├── ModelError           (ValueError)  a model file or model that cannot be used
     │   ├── ModelFormatError               not a model, or a malformed one
@@ -50,6 +51,7 @@ __all__ = [
     "ModelFormatError",
     "ModelVersionError",
     "NoPairsError",
+    "OverlapError",
     "ParameterError",
     "ParseError",
     "QueryOrderError",
@@ -179,6 +181,12 @@ class NoPairsError(DataError):
     """No query holds two different labels: there is nothing to rank."""
 
     code = "no-pairs"
+
+
+class OverlapError(DataError):
+    """A log that cannot answer the question: what was shown and what is asked hardly overlap."""
+
+    code = "overlap"
 
 
 class ParameterError(RankineError, ValueError):

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: Largest hashed space, as a power of two.
-MAX_HASH_BITS = 24
+MAX_HASH_BITS = 26
 
 
 class ListRange(

@@ -1,4 +1,7 @@
-"""JSON without surprises: one canonical text per value, and nothing lenient on the way in."""
+"""Values as text: JSON without surprises, and what users type.
+
+One canonical text per value, and nothing lenient on the way in.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["canonical", "parse_strictly", "plain"]
+__all__ = ["canonical", "parse_strictly", "plain", "read_value"]
 
 
 def canonical(value: Any) -> str:
@@ -68,3 +71,28 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"number {text[:20]} overflows")
     return value
+
+
+_WORDS = {"none": None, "true": True, "false": False, "inf": float("inf")}
+
+
+def read_value(text: str) -> Any:
+    """A number, list, truth value, None or text.
+
+    Examples
+    --------
+    >>> read_value("1e-3"), read_value("[1, 2]"), read_value("none"), read_value("romma")
+    (0.001, [1, 2], None, 'romma')
+    """
+    import msgspec
+
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        pass
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        return text

@@ -1,7 +1,10 @@
-"""Rows, labels and queries in memory."""
+"""Rows, labels and queries in memory: checked, viewed as kernels read them, joined."""
 
 from __future__ import annotations
 
+import reprlib
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from rankine.core.errors import EmptyDataError, SchemaError
-from rankine.data.label_index import LabelIndex
-from rankine.data.query_index import QueryIndex
+from rankine.data.query_index import LabelIndex, QueryIndex
+from rankine.kernels.columns import Columns, CscColumns, columns_of
 from rankine.kernels.products import Products
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Dataset", "as_rows", "row_scores"]
+__all__ = ["Dataset", "as_rows", "column_storage", "concat", "is_column_storage", "row_scores"]
+
+#: NumPy casts these to numbers without a word.
+_TIMES = (np.datetime64, np.timedelta64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +92,7 @@ class Dataset:
         from rankine.data.frames import split_frame
 
         frame = split_frame(X, feature_names)
-        matrix = check_matrix(frame.values)
+        matrix = check_matrix(frame.values, frame.names)
         n_rows = matrix.shape[0]
         labels = check_labels(y, n_rows)
         if qid is None and group is None:
@@ -229,8 +235,11 @@ def as_rows(X: Any) -> Rows:
     return CsrRows(X.indptr.astype(np.int64, copy=False), indices.view(unsigned), X.data)
 
 
-def check_matrix(X: Any) -> Any:
-    """C-ordered float array or canonical CSR with finite values; copies only where it must."""
+def check_matrix(X: Any, names: Sequence[Any] | None = None) -> Any:
+    """C-ordered float array or canonical CSR with finite values; copies only where it must.
+
+    Errors name the row and the column, by its name where there are ``names``.
+    """
     if sparse.issparse(X):
         matrix = X.tocsr()
         if matrix.dtype not in (np.float32, np.float64):
@@ -238,23 +247,65 @@ def check_matrix(X: Any) -> Any:
         if not matrix.has_canonical_format:
             matrix = matrix.copy() if matrix is X else matrix
             matrix.sum_duplicates()
-        check_finite(matrix.data, "X")
+        if not finite(matrix.data):
+            at = int(np.argmin(np.isfinite(matrix.data)))
+            row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+            raise _not_finite(row, int(matrix.indices[at]), matrix.data[at], names)
         return matrix
     array = np.asarray(X)
-    if array.dtype.kind == "O" or array.dtype.kind not in "fiub":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise SchemaError(
-                f"X is not numeric: {error}", fix="Encode text columns first"
-            ) from error
+    if array.dtype.kind not in "fiub":
+        array = _as_numbers(array, names)
     if array.ndim != 2:
         raise SchemaError(f"X has {array.ndim} dimensions", fix="Pass rows x features")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     array = np.ascontiguousarray(array)
-    check_finite(array, "X")
+    if not finite(array):
+        row, column = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise _not_finite(row, column, array[row, column], names)
     return array
+
+
+def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.float64]:
+    """Python objects and digits in text as numbers; times are no numbers."""
+    if array.dtype.kind not in "OUST":
+        raise SchemaError(f"X is of type {array.dtype}, not numbers", fix="Encode it as numbers")
+    if not any(issubclass(kind, _TIMES) for kind in set(map(type, array.flat))):
+        with suppress(TypeError, ValueError):
+            return array.astype(np.float64)
+    cells = (cell for cell in np.ndenumerate(array) if not _is_number(cell[1]))
+    place, value = next(cells, ((), array))
+    where = _where(*place, names) if len(place) == 2 else "X"
+    raise SchemaError(
+        f"{where} is {reprlib.repr(value)}, not a number",
+        fix="Encode it as numbers first, or leave the column out",
+        column=_name(place[1], names) if len(place) == 2 else None,
+    )
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, _TIMES)
+
+
+def _not_finite(row: int, column: int, value: Any, names: Sequence[Any] | None) -> SchemaError:
+    return SchemaError(
+        f"{_where(row, column, names)} is {value}; Input X contains NaN or infinity",
+        fix="Remove or impute such values before training",
+        column=_name(column, names),
+    )
+
+
+def _where(row: int, column: int, names: Sequence[Any] | None) -> str:
+    name = _name(column, names)
+    return f"X[{row}, {column}]" if name is None else f"X[{row}, {name!r}]"
+
+
+def _name(column: int, names: Sequence[Any] | None) -> str | None:
+    return None if names is None or column >= len(names) else str(names[column])
 
 
 def finite(values: NDArray[Any]) -> bool:
@@ -328,3 +379,134 @@ def require_rows(data: Dataset) -> Dataset:
     if data.n_rows == 0:
         raise EmptyDataError("the data holds no rows", fix="Check the path and the filters")
     return data
+
+
+def is_column_storage(X: Any) -> bool:
+    """Whether X is a CSC matrix that can be used as it stands: canonical, float32 or float64."""
+    return bool(
+        sparse.issparse(X)
+        and X.format == "csc"
+        and X.dtype in (np.float32, np.float64)
+        and X.has_canonical_format
+    )
+
+
+def column_storage(X: Any) -> tuple[Columns, tuple[int, int]]:
+    """Columns and shape of a matrix: views of a canonical CSC, one copy of anything else."""
+    if is_column_storage(X):
+        check_finite(X.data, "X")
+        unsigned = np.uint32 if X.indices.dtype.itemsize == 4 else np.uint64
+        indptr = X.indptr.astype(np.int64, copy=False)
+        return CscColumns(indptr, X.indices.view(unsigned), X.data), X.shape
+    matrix = check_matrix(X)
+    return columns_of(as_rows(matrix), matrix.shape[1]), matrix.shape
+
+
+def concat(parts: list[Dataset]) -> Dataset:
+    """Stack datasets in order; the list is emptied on the way, so that memory is not needed twice.
+
+    Widths may differ when there are no feature names: the result is as wide as the widest. The
+    result is CSR if any part is. Docids and weights must be in all parts or in none, except
+    that absent docids count as empty.
+    """
+    if len(parts) == 1:
+        return parts.pop()
+    names = {part.feature_names for part in parts}
+    if len(names) > 1:
+        raise SchemaError(
+            "files have different feature names", fix="Give every file the same columns"
+        )
+    for name in ("weight", "position"):
+        _all_or_none(name, [getattr(part, name) is not None for part in parts])
+    kinds = {part.qid.dtype.kind in "UT" for part in parts}
+    if len(kinds) > 1:
+        raise SchemaError("some query ids are integers, others strings", fix="Use one kind")
+    keys = {frozenset(part.columns) for part in parts}
+    if len(keys) > 1:
+        raise SchemaError("files have different columns", fix="Give every file the same columns")
+    notes: Counter[str] = Counter()
+    for part in parts:
+        notes.update(part.notes)
+    rest = [replace(part, X=None) for part in parts]
+    matrix = _stack([parts.pop(0).X for _ in range(len(parts))])
+    return Dataset(
+        matrix,
+        np.concatenate([part.y for part in rest]),
+        np.concatenate([part.qid for part in rest]),
+        _docids(rest),
+        rest[0].feature_names,
+        _joined([part.weight for part in rest]),
+        _joined([part.position for part in rest]),
+        {name: np.concatenate([part.columns[name] for part in rest]) for name in rest[0].columns},
+        tuple(dict.fromkeys(name for part in rest for name in part.sources)),
+        dict(notes),
+        lines=_joined([part.lines for part in rest])
+        if all(p.lines is not None for p in rest)
+        else None,
+    )
+
+
+def _all_or_none(name: str, present: Sequence[bool]) -> None:
+    if any(present) and not all(present):
+        raise SchemaError(
+            f"some files have {name} and others do not", fix="Give it for all or none"
+        )
+
+
+def _joined(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
+    found = [part for part in parts if part is not None]
+    return np.concatenate(found) if found else None
+
+
+def _docids(parts: Sequence[Dataset]) -> NDArray[Any] | None:
+    if all(part.docid is None for part in parts):
+        return None
+    return np.concatenate(
+        [np.zeros(len(p.y), dtype="U1") if p.docid is None else p.docid for p in parts]
+    )
+
+
+def _stack(parts: list[Any]) -> Any:
+    """Stack matrices, letting go of each as soon as it is copied."""
+    width = max(part.shape[1] for part in parts)
+    n_rows = sum(part.shape[0] for part in parts)
+    dtype = np.result_type(*(part.dtype for part in parts))
+    if not any(sparse.issparse(part) for part in parts):
+        out = np.zeros((n_rows, width), dtype=dtype)
+        row = 0
+        while parts:
+            part = parts.pop(0)
+            out[row : row + part.shape[0], : part.shape[1]] = part
+            row += part.shape[0]
+        return out
+    compressed = [sparse.csr_matrix(parts.pop(0)) for _ in range(len(parts))]
+    return _stack_csr(compressed, n_rows, width, dtype)
+
+
+def _stack_csr(parts: list[Any], n_rows: int, width: int, dtype: Any) -> Any:
+    nnz = sum(part.nnz for part in parts)
+    data = np.empty(nnz, dtype=dtype)
+    indices = np.empty(nnz, dtype=np.result_type(*(part.indices.dtype for part in parts)))
+    indptr = np.zeros(n_rows + 1, dtype=np.int64)
+    row = used = 0
+    while parts:
+        part = parts.pop(0)
+        data[used : used + part.nnz] = part.data
+        indices[used : used + part.nnz] = part.indices
+        indptr[row + 1 : row + part.shape[0] + 1] = part.indptr[1:] + np.int64(used)
+        row += part.shape[0]
+        used += part.nnz
+    return make_csr(data, indices, indptr, (n_rows, width))
+
+
+def make_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> Any:
+    """CSR matrix of checked arrays, without scipy's copies; offsets stay 64-bit when they must."""
+    if len(data) < 2**31 and indices.dtype == np.int32:
+        indptr = indptr.astype(np.int32)
+    else:
+        indices = indices.astype(np.int64, copy=False)
+    matrix = sparse.csr_matrix(shape, dtype=data.dtype)
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+    matrix.has_sorted_indices = True
+    matrix.has_canonical_format = True
+    return matrix

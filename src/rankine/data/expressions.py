@@ -1,18 +1,15 @@
 """Labels as small formulas over columns: ``clicked + 4*purchased``, ``price*(rating > 3)``.
 
-Parsed by the grammar below, never evaluated as code::
-
-    expression := sum [("<" | "<=" | ">" | ">=" | "==" | "!=") sum]
-    sum        := product {("+" | "-") product}
-    product    := factor {("*" | "/") factor}
-    factor     := number | column | "(" expression ")" | "-" factor
-
-A column is an identifier (letters, digits, ``_``, not starting with a digit) or any name in
-backquotes. A comparison is 1 where it holds and 0 elsewhere.
+Read by Python's own parser and checked against the list below, never evaluated as code: numbers,
+columns, ``+ - * /``, one comparison (``< <= > >= == !=``) at a time, parentheses. A column is an
+identifier or any name in backquotes. A comparison is 1 where it holds and 0 elsewhere.
 """
 
 from __future__ import annotations
 
+import ast
+import keyword
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,26 +25,21 @@ __all__ = ["Expression", "parse_expression"]
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"
-    r"|(?P<name>[^\W\d]\w*)"
-    r"|`(?P<quoted>[^`]+)`"
-    r"|(?P<sign><=|>=|==|!=|[-+*/()<>]))"
-)
+#: A name in backquotes, or an identifier that is no part of a number.
+_NAME = re.compile(r"`([^`]+)`|(?<![\w.])[^\W\d]\w*")
 
-_OPERATIONS: dict[str, Any] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": np.divide,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
+_OPERATIONS: dict[type[ast.AST], Any] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.divide,
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
+    ast.Eq: np.equal,
+    ast.NotEq: np.not_equal,
 }
-_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 @dataclass(frozen=True)
@@ -95,93 +87,91 @@ def parse_expression(text: str) -> Expression:
         raise ParameterError(
             f"the expression is longer than {MAX_LENGTH} characters", fix="Add a column instead"
         )
-    reader = _Reader(text)
-    tree = reader.expression(0)
-    if reader.sign() is not None or not reader.at_end():
-        raise reader.error("an operator")
+    reader = _FormulaReader(text)
+    tree = reader.read(reader.body(), 0)
     if not reader.columns:
         raise ParameterError(f"{text!r} names no column", fix="Name at least one column")
     return Expression(text, tuple(dict.fromkeys(reader.columns)), tree)
 
 
-class _Reader:
-    """Recursive descent over the tokens of one formula."""
+class _FormulaReader:
+    """From Python's syntax tree to the few nodes that a formula may have.
+
+    The tree is made of floats, column names and (operation, left, right).
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.place = 0
         self.columns: list[str] = []
+        self._names: dict[str, str] = {}
+        self._code = re.sub(_NAME, self._stand_in, re.sub(r"\s", " ", text))
 
-    def expression(self, depth: int) -> Any:
-        if depth > MAX_DEPTH:
-            raise ParameterError("the expression nests too deeply", fix="Add a column instead")
-        left = self._sum(depth)
-        if (sign := self.sign()) in _COMPARISONS:
-            self._take()
-            return (sign, left, self._sum(depth))
-        return left
-
-    def _sum(self, depth: int) -> Any:
-        left = self._product(depth)
-        while (sign := self.sign()) in ("+", "-"):
-            self._take()
-            left = (sign, left, self._product(depth))
-        return left
-
-    def _product(self, depth: int) -> Any:
-        left = self._factor(depth)
-        while (sign := self.sign()) in ("*", "/"):
-            self._take()
-            left = (sign, left, self._factor(depth))
-        return left
-
-    def _factor(self, depth: int) -> Any:
-        if depth > MAX_DEPTH:
-            raise ParameterError("the expression nests too deeply", fix="Add a column instead")
-        token = self._peek()
-        if token is None:
-            raise self.error("a number, a column or '('")
-        if (number := token["number"]) is not None:
-            self._take()
-            return float(number)
-        if (name := token["name"] or token["quoted"]) is not None:
-            self._take()
-            self.columns.append(name)
+    def _stand_in(self, match: re.Match[str]) -> str:
+        """An identifier of the same length for what Python would not take as it stands."""
+        name = match[1] or match[0]
+        if match[1] is None and name.isascii() and not keyword.iskeyword(name):
             return name
-        sign = token["sign"]
-        if sign == "-":
-            self._take()
-            return ("-", 0.0, self._factor(depth + 1))
-        if sign != "(":
-            raise self.error("a number, a column or '('")
-        self._take()
-        inner = self.expression(depth + 1)
-        if self.sign() != ")":
-            raise self.error("')'")
-        self._take()
-        return inner
+        stand_in = f"_{len(self._names)}".ljust(len(match[0]), "_")
+        while stand_in in self.text or stand_in in self._names:
+            stand_in += "_"
+        self._names[stand_in] = name
+        return stand_in
 
-    def _peek(self) -> re.Match[str] | None:
-        return _TOKEN.match(self.text, self.place)
+    def body(self) -> ast.AST:
+        code = self._code.lstrip()
+        if "#" in code:  # a comment would be dropped in silence
+            raise self._error(code.index("#"))
+        try:
+            return ast.parse(code, mode="eval").body
+        except SyntaxError as error:
+            at_end = not error.offset or (error.lineno or 1) > 1
+            raise self._error(len(code) if at_end else (error.offset or 1) - 1) from None
+        except (ValueError, RecursionError, MemoryError):
+            raise self._error(0) from None
 
-    def _take(self) -> None:
-        token = self._peek()
-        if token is not None:
-            self.place = token.end()
+    def read(self, node: Any, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise ParameterError("the expression nests too deeply", fix="Add a column instead")
+        match node:
+            case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+                return self._number(node, value)
+            case ast.Name(id=name):
+                self.columns.append(self._names.get(name, name))
+                return self.columns[-1]
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return (np.subtract, 0.0, self.read(inner, depth + 1))
+            case ast.BinOp(op=op, right=right) | ast.Compare(ops=[op], comparators=[right]) if (
+                type(op) in _OPERATIONS
+            ):
+                left = self.read(node.left, depth)
+                return (_OPERATIONS[type(op)], left, self.read(right, depth + 1))
+        raise self._error(self._stop(node))
 
-    def sign(self) -> str | None:
-        token = self._peek()
-        return None if token is None else token["sign"]
+    def _number(self, node: Any, value: float) -> float:
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise self._error(node.col_offset)
+        return number
 
-    def at_end(self) -> bool:
-        return not self.text[self.place :].strip()
+    def _stop(self, node: Any) -> int:
+        """Where a formula ends that is followed by something else: after a node's first part."""
+        first: Any = next(ast.iter_child_nodes(node), None)
+        after = getattr(first, "end_col_offset", None)
+        if isinstance(node, ast.Compare):
+            after = node.comparators[0].end_col_offset if len(node.ops) > 1 else after
+        if after is None or first.col_offset != node.col_offset:
+            after = node.col_offset
+        return len(self._code.lstrip().encode()[:after].decode())
 
-    def error(self, expected: str) -> ParameterError:
-        rest = self.text[self.place :]
-        place = self.place + len(rest) - len(rest.lstrip()) + 1
+    def _error(self, place: int) -> ParameterError:
+        place += len(self._code) - len(self._code.lstrip())
+        rest = self.text[place:]
         return ParameterError(
-            f"cannot read {self.text!r}: expected {expected} at character {place}",
-            fix="Write it like clicked + 4*purchased",
+            f"cannot read {self.text!r} at character {place + len(rest) - len(rest.lstrip()) + 1}",
+            fix="Write it like clicked + 4*purchased or (price > 3)*clicked",
         )
 
 
@@ -190,8 +180,8 @@ def _evaluate(tree: Any, numbers: Mapping[str, NDArray[np.float64]]) -> Any:
         return tree
     if isinstance(tree, str):
         return numbers[tree]
-    sign, left, right = tree
-    done = _OPERATIONS[sign](_evaluate(left, numbers), _evaluate(right, numbers))
+    operation, left, right = tree
+    done = operation(_evaluate(left, numbers), _evaluate(right, numbers))
     return np.asarray(done, dtype=np.float64)
 
 

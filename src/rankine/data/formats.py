@@ -7,8 +7,9 @@ A reader is a module with
     when that is set. It calls ``source.check()`` when it has read everything.
 ``measure(source, options) -> int``
     Number of features of the file, with bounded memory.
-``read(source, options) -> Dataset`` (optional)
-    The whole file at once, when that is faster than joining blocks.
+``read(source, options) -> Dataset``
+    The whole file at once: where that is faster than joining blocks, or where a format does not
+    stream (``streams=False``; then there are no ``read_blocks`` and ``measure``).
 
 A writer is a module with
 
@@ -46,6 +47,8 @@ class Format:
         First bytes that prove the format, whatever the suffix.
     reader, writer
         Modules, imported on first use; None when there is none.
+    streams
+        Whether the file can be read block by block.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Format:
     magic: tuple[bytes, ...] = ()
     reader: str | None = None
     writer: str | None = None
+    streams: bool = True
 
 
 FORMATS: dict[str, Format] = {}
@@ -97,6 +101,7 @@ register(
         (b"PK\x03\x04",),
         reader="rankine.data.readers.npz",
         writer="rankine.data.writers.npz",
+        streams=False,
     )
 )
 

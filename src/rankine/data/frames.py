@@ -136,9 +136,7 @@ def _arrow_table(X: Any) -> Any:
 def _arrow_matrix(X: Any) -> NDArray[Any]:
     from pyarrow import types as pt
 
-    from rankine.data.readers.arrow_types import is_number
-    from rankine.data.readers.numbers import to_numbers
-    from rankine.data.readers.row_faults import Place, RowFaults
+    from rankine.data.readers.values import Place, RowFaults, is_number, to_numbers
 
     table = _arrow_table(X)
     narrow = all(pt.is_float32(kind) or pt.is_float16(kind) for kind in table.schema.types)
@@ -168,7 +166,7 @@ def _refuse_nulls(array: Any, name: str, fix: str) -> Any:
 
 def _arrow_ids(X: Any) -> NDArray[Any]:
     from rankine.data.readers.columns import to_ids
-    from rankine.data.readers.row_faults import Place, RowFaults
+    from rankine.data.readers.values import Place, RowFaults
 
     column = _arrow_table(X).column("qid")
     array = _refuse_nulls(_one_chunk(column), "qid", _QID_FIX)

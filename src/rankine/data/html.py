@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from rankine.core.html import Html, facts_table, join, small_bar, tag, text
+from rankine.core.safe_text import Html, facts_table, join, listed, small_bar, tag, text
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
@@ -32,9 +32,9 @@ def dataset_html(data: Dataset) -> str:
         if getattr(data, name) is not None:
             rows.append((name, "given"))
     if data.columns:
-        rows.append(("further columns", _listed(list(data.columns))))
+        rows.append(("further columns", listed(data.columns)))
     if data.sources:
-        rows.append(("files", _listed(list(data.sources))))
+        rows.append(("files", listed(data.sources)))
     rows += [(text(name, _MAX_TEXT), f"{count:,}") for name, count in data.notes.items()]
     return facts_table("rankine.Dataset", rows)
 
@@ -45,7 +45,7 @@ def _features(data: Dataset) -> Html:
         per_row = data.nnz / max(data.n_rows, 1)
         kind = f"sparse, {per_row:,.1f} non-zeros a row"
     size = f"{data.n_features:,} ({kind}, {data.X.dtype})"
-    names = None if data.feature_names is None else [": ", _listed(list(data.feature_names))]
+    names = None if data.feature_names is None else [": ", listed(data.feature_names)]
     return join([size, names])
 
 
@@ -66,9 +66,3 @@ def _labels(data: Dataset) -> Html:
         for k, (name, count) in enumerate(zip(names, counts.tolist(), strict=True))
     ]
     return join(lines)
-
-
-def _listed(names: list[str], limit: int = 8) -> Html:
-    shown = [[", " if k else None, text(name, _MAX_TEXT)] for k, name in enumerate(names[:limit])]
-    more = f" and {len(names) - limit:,} more" if len(names) > limit else None
-    return join([shown, more])

@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rankine.core.errors import EmptyDataError, SchemaError
-from rankine.data.concat import concat
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, concat
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.options import ReadOptions
-from rankine.data.scan import Scan
-from rankine.data.side_files import apply_side_data
+from rankine.data.scan import Scan, apply_side_data
 from rankine.data.sources import Source, find_sources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.data.keywords import ReadKeywords
+    from rankine.data.options import ReadKeywords
 
 __all__ = ["load", "scan"]
 
@@ -57,19 +55,22 @@ def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
     >>> data.X.shape, data.qid.tolist(), data.docid.tolist()
     ((2, 2), [7, 7], ['a', 'b'])
     """
-    chosen = ReadOptions.make(**options)
-    names = read_names(chosen.feature_names)
-    if names is not None and chosen.n_features is None:
-        chosen = chosen.with_features(len(names))
-    sources = find_sources(path)
-    parts = [part for source in sources if (part := read_source(source, chosen)) is not None]
+    return load_sources(find_sources(path), ReadOptions.make(**options))
+
+
+def load_sources(sources: Sequence[Source], options: ReadOptions) -> Dataset:
+    """All rows of some sources."""
+    names = read_names(options.feature_names)
+    if names is not None and options.n_features is None:
+        options = options.with_features(len(names))
+    parts = [part for source in sources if (part := read_source(source, options)) is not None]
     if not parts:
         raise EmptyDataError(
             "no rows in " + _listed(sources),
             fix="Check the path; comments and blank lines are no rows",
         )
     empty = len(sources) - len(parts)
-    data = apply_side_data(concat(parts), chosen)
+    data = apply_side_data(concat(parts), options)
     notes = {**data.notes, **({"empty_files": empty} if empty else {})}
     return check_names(
         replace(data, notes=notes, sources=tuple(source.name for source in sources)), names
@@ -89,11 +90,11 @@ def scan(path: Any, **options: Unpack[ReadKeywords]) -> Scan:
     >>> [block.n_rows for block in stream]
     [2]
     """
-    chosen = ReadOptions.make(**options)
-    names = read_names(chosen.feature_names)
-    if names is not None and chosen.n_features is None:
-        chosen = chosen.with_features(len(names))
-    return Scan(find_sources(path), replace(chosen, feature_names=names))
+    reading = ReadOptions.make(**options)
+    names = read_names(reading.feature_names)
+    if names is not None and reading.n_features is None:
+        reading = reading.with_features(len(names))
+    return Scan(find_sources(path), replace(reading, feature_names=names))
 
 
 def read_source(source: Source, options: ReadOptions) -> Dataset | None:
@@ -120,17 +121,17 @@ def read_names(names: Any) -> tuple[str, ...] | None:
                 file=file,
                 fix="Write one name a line, UTF-8",
             ) from error
-        found = tuple(line.strip() for line in lines)
+        listed = tuple(line.strip() for line in lines)
     else:
         file = None
-        found = tuple(str(name) for name in names)
+        listed = tuple(str(name) for name in names)
     seen: set[str] = set()
-    for line, name in enumerate(found, 1):
+    for line, name in enumerate(listed, 1):
         if not name or name in seen:
             reason = f"feature name {name!r} appears twice" if name else "empty feature name"
             raise SchemaError(reason, file=file, line=line, fix="Name every feature once")
         seen.add(name)
-    return found
+    return listed
 
 
 def check_names(data: Dataset, names: tuple[str, ...] | None) -> Dataset:

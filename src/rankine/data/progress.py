@@ -1,11 +1,12 @@
-"""A progress bar for files that take more than a moment."""
+"""While files are read: a progress bar on terminals, and reading ahead on another thread."""
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
-
-from rankine.core.terminal import live_console
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,7 +14,20 @@ if TYPE_CHECKING:
     from rankine.data.options import ReadOptions
     from rankine.data.sources import Source
 
-__all__ = ["Meter"]
+__all__ = ["Meter", "live_console", "read_ahead"]
+
+
+def live_console() -> Console | None:
+    """A console on stderr, or None where it is neither a terminal nor a notebook.
+
+    A bar that is drawn elsewhere leaves an empty line, with some versions of rich even a disabled
+    one.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console if console.is_terminal or console.is_jupyter else None
+
 
 #: Seconds before the bar appears.
 _PATIENCE = 2.0
@@ -67,3 +81,55 @@ def _open_bar(console: Console, text: str, total: int | None) -> tuple[Any, Any]
     )
     bar.start()
     return bar, bar.add_task(escape(text), total=total)
+
+
+T = TypeVar("T")
+
+
+class _End:
+    """Marks the end of the items, or carries the error that ended them."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error
+
+
+def read_ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
+    """The same items in the same order, produced on a thread at most ``depth`` ahead.
+
+    Errors of the producer are raised here. Leaving the loop early stops the producer.
+    """
+    ready: queue.Queue[T | _End] = queue.Queue(maxsize=depth)
+    stopped = threading.Event()
+
+    def offer(item: T | _End) -> bool:
+        while not stopped.is_set():
+            try:
+                ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def produce() -> None:
+        try:
+            for item in items:
+                if not offer(item):
+                    return
+        except BaseException as error:  # noqa: BLE001 - handed to the consumer
+            offer(_End(error))
+        else:
+            offer(_End())
+
+    thread = threading.Thread(target=produce, name="rankine-reader", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item = ready.get()
+            if isinstance(item, _End):
+                if item.error is not None:
+                    raise item.error
+                return
+            yield item
+    finally:
+        stopped.set()
+        thread.join()

@@ -1,7 +1,12 @@
-"""Which rows belong to which query, whatever order they came in."""
+"""Which rows belong to which query, whatever order they came in, and to which label.
+
+``LabelIndex`` orders rows by (query, label), for pair sampling, counting and levels; it is built
+once, in O(m) when a query has few distinct labels and O(m log m) otherwise.
+"""
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankine.core.errors import SchemaError
+from rankine.core.errors import NoPairsError, SchemaError
+from rankine.kernels.compile import jit
+from rankine.kernels.sorting import merge_sort
 
-__all__ = ["QueryIndex"]
+__all__ = ["LabelIndex", "QueryIndex"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +129,6 @@ class QueryIndex:
 def check_qid(qid: ArrayLike) -> NDArray[Any]:
     """Query ids as a one-dimensional array of int64 or strings; anything else is refused."""
     values = np.asarray(qid)
-    if values.dtype.kind == "O" and any(value is None for value in values.flat):
-        raise SchemaError("qid holds missing values", fix="Give every row a query id")
     if values.ndim != 1:
         raise SchemaError("qid must be one-dimensional", fix="Pass one query id per row")
     if values.dtype.kind in "iub":
@@ -133,21 +138,194 @@ def check_qid(qid: ArrayLike) -> NDArray[Any]:
     if values.dtype.kind in "UT":
         return values
     if values.dtype.kind == "f":
-        if (
-            np.isfinite(values).all()
-            and (values == np.floor(values)).all()
-            and (np.abs(values) < 2**53).all()
-        ):
+        with np.errstate(invalid="ignore"):
+            bad = ~((values == np.floor(values)) & (np.abs(values) < 2**53))
+        if not bad.any():
             return values.astype(np.int64)
-        raise SchemaError("qid holds NaN or fractions", fix="Pass integers or strings")
+        raise _bad_id(values, int(np.argmax(bad)))
     if values.dtype.kind == "O":
         kinds = {type(value) for value in values}
         if kinds <= {str}:
             return values.astype(str)
         if all(issubclass(kind, (int, np.integer)) for kind in kinds):
             return values.astype(np.int64)
-    raise SchemaError(f"qid has unsupported type {values.dtype}", fix="Pass integers or strings")
+        usual = str if sum(isinstance(v, str) for v in values) * 2 > len(values) else int
+        odd = [not isinstance(v, (usual, np.integer) if usual is int else usual) for v in values]
+        raise _bad_id(values, odd.index(True))
+    raise SchemaError(
+        f"qid is of type {values.dtype}", fix="Pass integers or strings", column="qid"
+    )
+
+
+def _bad_id(values: NDArray[Any], row: int) -> SchemaError:
+    value = values[row]
+    if value is None or value != value:  # noqa: PLR0124 - NaN and NaT differ from themselves
+        return SchemaError(
+            f"the qid of row {row} is missing", fix="Give every row a query id", column="qid"
+        )
+    return SchemaError(
+        f"the qid of row {row} is {reprlib.repr(value)}: neither all ids are whole numbers below "
+        "2^53 nor all strings",
+        fix="Pass integers, or strings",
+        column="qid",
+    )
 
 
 def _one_query(n_rows: int) -> NDArray[np.int64]:
     return np.array([0, n_rows] if n_rows else [0], dtype=np.int64)
+
+
+#: Up to this many distinct labels a query is ordered by counting, above it by sorting.
+FEW_LEVELS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class LabelIndex:
+    """Rows by query, then by increasing label; rows of equal label keep their order.
+
+    Attributes
+    ----------
+    order
+        Row numbers.
+    query_starts
+        Query ``k`` holds ``order[query_starts[k]:query_starts[k + 1]]``.
+    level_ptr
+        Query ``k`` has levels ``level_ptr[k]:level_ptr[k + 1]``.
+    level_starts
+        Level ``l`` holds ``order[level_starts[l]:level_starts[l + 1]]``.
+    """
+
+    order: NDArray[np.int64]
+    query_starts: NDArray[np.int64]
+    level_ptr: NDArray[np.int64]
+    level_starts: NDArray[np.int64]
+
+    @classmethod
+    def build(cls, queries: QueryIndex, y: NDArray[Any]) -> LabelIndex:
+        """Index the labels of grouped rows."""
+        labels = np.ascontiguousarray(queries.gather(y), dtype=np.float64)
+        order, level_ptr, level_starts = _order_by_label(labels, queries.starts)
+        if queries.rows is not None:
+            order = queries.rows[order]
+        return cls(order, queries.starts, level_ptr, level_starts)
+
+    @cached_property
+    def n_levels(self) -> NDArray[np.int64]:
+        """Distinct labels per query."""
+        return np.diff(self.level_ptr)
+
+    @cached_property
+    def level_sizes(self) -> NDArray[np.int64]:
+        """Rows per level."""
+        return np.diff(self.level_starts)
+
+    @cached_property
+    def pair_counts(self) -> NDArray[np.int64]:
+        """N_q = (m_q^2 - sum over levels of n_l^2) / 2, in 64 bits."""
+        sizes = np.diff(self.query_starts)
+        owner = np.repeat(np.arange(len(sizes)), self.n_levels)
+        squares = np.zeros(len(sizes), dtype=np.int64)
+        np.add.at(squares, owner, self.level_sizes**2)
+        return (sizes**2 - squares) // 2
+
+    @cached_property
+    def usable(self) -> NDArray[np.int64]:
+        """Positions of the queries that hold at least one pair."""
+        return np.flatnonzero(self.n_levels >= 2).astype(np.int64)
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs in all queries."""
+        return int(self.pair_counts.sum())
+
+    def require_pairs(self) -> None:
+        """Raise NoPairsError when there is nothing to rank."""
+        if len(self.usable) == 0:
+            raise NoPairsError(
+                "no query holds two different labels, so no pair can be formed",
+                fix="Check the label and query columns; each query needs a better and a worse row",
+            )
+
+
+@jit
+def _level_of(table: Any, count: int, value: float) -> int:
+    """Labels below ``value`` among the first ``count`` of the sorted table."""
+    low = 0
+    high = count
+    while low < high:
+        middle = (low + high) // 2
+        if table[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
+def _few_levels(labels: Any, table: Any) -> int:
+    """Fill ``table`` with the sorted distinct labels; -1 when they are more than it can hold."""
+    count = 0
+    for value in labels:
+        low = _level_of(table, count, value)
+        if low < count and table[low] == value:
+            continue
+        if count == table.shape[0]:
+            return -1
+        for k in range(count, low, -1):
+            table[k] = table[k - 1]
+        table[low] = value
+        count += 1
+    return count
+
+
+@jit
+def _count_into(labels: Any, base: int, table: Any, count: int, order: Any, ends: Any) -> None:
+    """Counting sort of one query; ``ends[l]`` becomes the end of level l relative to the query."""
+    place = np.zeros(count + 1, dtype=np.int64)
+    level_of = np.empty(labels.shape[0], dtype=np.uint8)
+    for i in range(labels.shape[0]):
+        level = _level_of(table, count, labels[i]) if count > 2 else np.int64(labels[i] > table[0])
+        level_of[i] = level
+        place[level + 1] += 1
+    for level in range(count):
+        place[level + 1] += place[level]
+        ends[level] = place[level + 1]
+    for i in range(labels.shape[0]):
+        level = level_of[i]
+        order[base + place[level]] = base + i
+        place[level] += 1
+
+
+@jit
+def _order_by_label(labels: Any, starts: Any) -> Any:
+    n_queries = starts.shape[0] - 1
+    order = np.empty(labels.shape[0], dtype=np.int64)
+    level_ptr = np.zeros(n_queries + 1, dtype=np.int64)
+    level_starts = np.zeros(labels.shape[0] + 1, dtype=np.int64)
+    table = np.empty(FEW_LEVELS)
+    ends = np.empty(FEW_LEVELS, dtype=np.int64)
+    total = 0
+    for q in range(n_queries):
+        start, stop = starts[q], starts[q + 1]
+        values = labels[start:stop]
+        count = _few_levels(values, table)
+        if count >= 0:
+            _count_into(values, start, table, count, order, ends)
+            for level in range(count):
+                total += 1
+                level_starts[total] = start + ends[level]
+        else:
+            size = stop - start
+            rising = values.copy()
+            for k in range(start, stop):
+                order[k] = k
+            spare = np.empty(size)
+            merge_sort(rising, order[start:stop], spare, np.empty(size, dtype=np.int64))
+            for k in range(1, size):
+                if rising[k] != rising[k - 1]:
+                    total += 1
+                    level_starts[total] = start + k
+            total += 1
+            level_starts[total] = stop
+        level_ptr[q + 1] = total
+    return order, level_ptr, level_starts[: total + 1].copy()

@@ -1,20 +1,24 @@
-"""Writing data: one door for every format."""
+"""Writing data: one door for every format, and conversion from one to another."""
 
 from __future__ import annotations
 
 import inspect
 import os
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.errors import ParameterError
+from rankine.core.atomic import atomic_file
+from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.compression import strip_compression
 from rankine.data.dataset import Dataset
 from rankine.data.formats import writer_for
+from rankine.data.open import load, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["save"]
+__all__ = ["Converted", "convert", "save"]
 
 
 def save(
@@ -74,3 +78,109 @@ def save(
             )
     blocks = [data] if isinstance(data, Dataset) else data
     return int(writer.write_blocks(blocks, path, **options))
+
+
+@dataclass
+class Converted:
+    """What a conversion did.
+
+    Attributes
+    ----------
+    rows, queries
+        Rows written, and runs of equal query ids among them.
+    features
+        Width of the matrix.
+    skipped, missing
+        Bad rows left out and missing values read as zero, when that was asked for.
+    names
+        Names of the features, or None.
+    names_lost
+        Whether the names are in no file, because text holds none.
+    """
+
+    rows: int = 0
+    queries: int = 0
+    features: int = 0
+    skipped: int = 0
+    missing: int = 0
+    names: tuple[str, ...] | None = None
+    names_lost: bool = False
+
+
+def convert(
+    source: Any,
+    target: str | os.PathLike[str],
+    *,
+    to: str | None = None,
+    names_out: str | os.PathLike[str] | None = None,
+    write: dict[str, Any] | None = None,
+    **options: Any,
+) -> Converted:
+    """Read files of any format and write one file, in memory that does not grow with them.
+
+    npz archives are the exception: they are read and written whole. Rows keep their order;
+    queries need not be contiguous.
+
+    Parameters
+    ----------
+    source
+        As for ``rankine.load``.
+    target
+        Its suffix (or ``to``) decides the format; ``-`` is text on standard output.
+    names_out
+        File for the feature names, one a line: text itself has none.
+    write
+        Options of the writer: ``layout``, ``compression``, ``base`` ...
+    **options
+        Fields of ``ReadOptions``.
+
+    Returns
+    -------
+    Converted
+        Counts.
+    """
+    stream: Any = scan(source, **options)
+    if stream.whole:
+        stream = load(source, **options)
+    report = Converted(features=stream.n_features, names=stream.feature_names)
+    _refuse_overwriting(stream.sources, target)
+    if names_out is not None and report.names is None:
+        raise ParameterError("the features have no names to write", fix="Leave names_out away")
+    blocks = iter([stream]) if isinstance(stream, Dataset) else stream.raw_blocks()
+    report.rows = save(_counted(blocks, report), target, format=to, **(write or {}))
+    if names_out is not None and report.names is not None:
+        _write_names(report.names, names_out)
+    is_text = os.fspath(target) == "-" or writer_for(target, to).__name__.endswith(".letor")
+    report.names_lost = is_text and report.names is not None and names_out is None
+    return report
+
+
+def _counted(blocks: Iterator[Dataset], report: Converted) -> Iterator[Dataset]:
+    last = None
+    for block in blocks:
+        report.skipped += block.notes.get("skipped_rows", 0)
+        report.missing += block.notes.get("missing_values", 0)
+        if block.n_rows == 0:
+            continue
+        qid = block.qid
+        report.queries += int((qid[1:] != qid[:-1]).sum()) + int(last is None or qid[0] != last)
+        last = qid[-1]
+        yield replace(block, lines=None)
+
+
+def _refuse_overwriting(sources: tuple[str, ...], target: str | os.PathLike[str]) -> None:
+    for name in sources:
+        if Path(name).exists() and Path(target).exists() and Path(name).samefile(target):
+            raise ParameterError(
+                f"{name} is read and would be overwritten", fix="Write to another file"
+            )
+
+
+def _write_names(names: tuple[str, ...], path: str | os.PathLike[str]) -> None:
+    for name in names:
+        if name.strip() != name or not name or len(name.splitlines()) != 1:
+            raise SchemaError(
+                f"feature name {name!r} does not fit on a line", fix="Rename the feature"
+            )
+    with atomic_file(path) as file:
+        file.write("".join(f"{name}\n" for name in names).encode())

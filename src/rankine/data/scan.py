@@ -1,25 +1,406 @@
-"""Files as a re-iterable stream of query-aligned blocks."""
+"""Files as a re-iterable stream of query-aligned blocks.
+
+Readers give blocks of any size; data beside the rows (group sizes, weights) is attached, blocks are
+cut where queries end, and a query that comes back is noticed.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
-from rankine.data.align import QueryGuard, align
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import (
+    DataError,
+    EmptyDataError,
+    FileKindError,
+    LimitError,
+    ParameterError,
+    ParseError,
+    QueryOrderError,
+    SchemaError,
+)
+from rankine.data.dataset import concat
 from rankine.data.fingerprint import fingerprint
 from rankine.data.formats import choose_format, reader_of
-from rankine.data.side_files import SideData
+from rankine.kernels.compile import jit
+from rankine.kernels.random import random_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from rankine.data.dataset import Dataset
+    from rankine.data.formats import Format
     from rankine.data.options import ReadOptions
     from rankine.data.sources import Source
 
-__all__ = ["Scan"]
+__all__ = ["QueryGuard", "Scan", "SideData", "align", "apply_side_data", "regroup"]
+
+
+class SideData:
+    """Hands group sizes and weights to blocks in row order, and checks that they fit the rows."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._codes: NDArray[np.int64] | None = None
+        if options.group is not None:
+            sizes = _group_sizes(options.group)
+            self._ends = np.cumsum(sizes)
+            self._codes = np.arange(len(sizes))
+        self._weight = None if options.sample_weight is None else _weights(options.sample_weight)
+        self._row = 0
+
+    def attach(self, block: Dataset) -> Dataset:
+        """The block with its query numbers and weights."""
+        start, stop = self._row, self._row + block.n_rows
+        self._row = stop
+        if self._codes is not None:
+            if len(self._ends) == 0 or stop > self._ends[-1]:
+                raise self._misfit(f"at least {stop}")
+            rows = np.arange(start, stop)
+            block = replace(
+                block, qid=np.searchsorted(self._ends, rows, side="right"), query_index=None
+            )
+        if self._weight is not None:
+            if stop > len(self._weight):
+                raise _weight_misfit(len(self._weight), f"at least {stop}")
+            block = replace(block, weight=self._weight[start:stop])
+        return block
+
+    def finish(self) -> None:
+        """Check that nothing is left over after the last row."""
+        if self._codes is not None and (len(self._ends) == 0 or self._row != self._ends[-1]):
+            raise self._misfit(str(self._row))
+        if self._weight is not None and self._row != len(self._weight):
+            raise _weight_misfit(len(self._weight), str(self._row))
+
+    def _misfit(self, rows: str) -> SchemaError:
+        total = int(self._ends[-1]) if len(self._ends) else 0
+        return SchemaError(
+            f"group sizes add up to {total} rows but the data has {rows}",
+            fix="Pass sizes in row order, one per query, for all files together",
+        )
+
+
+def apply_side_data(data: Dataset, options: ReadOptions) -> Dataset:
+    """Attach group sizes and weights to a whole data set."""
+    side = SideData(options)
+    data = side.attach(data)
+    side.finish()
+    return data
+
+
+def _weight_misfit(count: int, rows: str) -> SchemaError:
+    return SchemaError(f"{count} weights for {rows} rows", fix="Pass one weight per row")
+
+
+def _group_sizes(group: Any) -> NDArray[np.int64]:
+    if _is_path(group):
+        return _read_numbers(group, integer=True).astype(np.int64)
+    items = list(group)
+    if items and all(_is_path(item) for item in items):
+        return np.concatenate([_group_sizes(item) for item in items])
+    sizes = np.asarray(items) if items else np.zeros(0, dtype=np.int64)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any():
+        raise SchemaError("group must be a list of row counts", fix="Pass non-negative integers")
+    return sizes.astype(np.int64)
+
+
+def _weights(weight: Any) -> NDArray[np.float64]:
+    from rankine.data.dataset import check_weight
+
+    if _is_path(weight):
+        values = _read_numbers(weight, integer=False)
+    else:
+        values = np.asarray(weight, dtype=np.float64)
+    return check_weight(values, len(values))
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _read_numbers(path: str | os.PathLike[str], *, integer: bool) -> NDArray[Any]:
+    """One number a line, as LightGBM and XGBoost write them."""
+    file = os.fspath(path)
+    try:
+        lines = Path(path).read_bytes().splitlines()
+    except OSError as error:
+        raise DataError(
+            f"cannot be opened: {error.strerror}", file=file, fix="Check the path"
+        ) from error
+    values = np.empty(len(lines), dtype=np.int64 if integer else np.float64)
+    for k, line in enumerate(lines):
+        text = line.strip()
+        good = text.isdigit() and len(text) < 19 if integer else _is_decimal(text)
+        if not good:
+            raise ParseError(
+                f"{text[:40]!r} is not a {'row count' if integer else 'weight'}",
+                file=file,
+                line=k + 1,
+                column=1,
+                fix="Write one number a line",
+            )
+        values[k] = int(text) if integer else float(text)
+    return values
+
+
+def _is_decimal(text: bytes) -> bool:
+    return bool(text) and set(text) <= set(b"0123456789.eE+-") and _parses(text)
+
+
+def _parses(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+_SORT = "Group the file by query with 'rankine sort IN OUT', or use rankine.load"
+
+
+def align(
+    blocks: Iterator[Dataset], options: ReadOptions, guard: QueryGuard | None = None
+) -> Iterator[Dataset]:
+    """Regroup blocks so that each holds whole queries, at least ``block_rows`` rows if there are.
+
+    The cut falls on the first query boundary at or after ``block_rows`` rows, so the blocks do not
+    depend on how the input was cut.
+    """
+    pending: list[Dataset] = []
+    waiting = 0  # rows in pending
+    for block in blocks:
+        start = 0
+        ends = run_ends(block.qid)
+        if guard is not None:
+            guard.see(block, ends)
+        if (
+            pending
+            and len(ends)
+            and block.qid[0] != pending[-1].qid[-1]
+            and waiting >= options.block_rows
+        ):
+            yield concat(pending)
+            pending, waiting = [], 0
+        # The last run may go on in the next block: only the ends before it are known.
+        for end in ends[:-1].tolist():
+            if waiting + end - start >= options.block_rows:
+                pending.append(block.take(slice(start, end)))
+                yield concat(pending)
+                pending, waiting, start = [], 0, end
+        if start < block.n_rows:
+            pending.append(block if start == 0 else block.take(slice(start, block.n_rows)))
+            waiting += block.n_rows - start
+            _check_length(block, pending, options.max_query_rows)
+    if pending:
+        yield concat(pending)
+
+
+def run_ends(qid: NDArray[Any]) -> NDArray[np.int64]:
+    """Ends of the runs of equal ids."""
+    if len(qid) == 0:
+        return np.zeros(0, dtype=np.int64)
+    return np.append(np.flatnonzero(qid[1:] != qid[:-1]) + 1, len(qid))
+
+
+def _check_length(block: Dataset, pending: list[Dataset], limit: int) -> None:
+    """Refuse a query whose rows would fill the memory."""
+    last = block.qid[-1]
+    rows = 0
+    for part in reversed(pending):
+        same = part.qid == last
+        rows += int(same.sum())
+        if not same.all():
+            break
+    if rows > limit:
+        raise LimitError(
+            f"query {last} has more than {limit} rows",
+            file=_file(block),
+            fix="Check the query ids, or pass a larger max_query_rows",
+        )
+
+
+class QueryGuard:
+    """Notices a query that reappears in a stream, in one pass.
+
+    Ids that only increase (or only decrease) prove themselves. Ids are remembered in case the
+    order breaks: integers exactly, strings by 128 bits of BLAKE2b, at most ``max_queries`` of them
+    (8 bytes each, 16 for strings; about twice as much in a table once the order has broken). When
+    there were more and the order breaks, the guard says so instead of guessing.
+    """
+
+    def __init__(self, max_queries: int) -> None:
+        self._limit = max_queries
+        self._last: Any = None
+        self._direction = 0
+        self._monotone = True
+        self._sorted: list[NDArray[np.uint64]] = []  # keys, as long as the order proves them
+        self._table: NDArray[np.uint64] | None = None
+        self._zero = np.zeros(1, dtype=np.bool_)
+        self._used = 0
+        self._complete = True
+
+    def see(self, block: Dataset, ends: NDArray[np.int64]) -> None:
+        """Take note of the runs of a block; raise at the first query that was seen before."""
+        if len(ends) == 0:
+            return
+        starts = np.concatenate([[0], ends[:-1]])
+        if self._last is not None and block.qid[0] == self._last:
+            starts = starts[1:]
+        if len(starts) == 0:
+            return
+        ids = block.qid[starts]
+        self._watch_order(ids)
+        self._last = ids[-1]
+        if not self._complete:
+            if not self._monotone:
+                raise LimitError(
+                    f"query ids stop being sorted after more than {self._limit} queries, "
+                    "so a query that comes back can no longer be noticed",
+                    file=_file(block),
+                    fix="Sort the file with 'rankine sort IN OUT', or pass a larger max_queries",
+                )
+            return
+        self._remember(block, starts, ids)
+
+    def _watch_order(self, ids: NDArray[Any]) -> None:
+        if not self._monotone:
+            return
+        if self._last is not None:
+            ids = np.concatenate([np.asarray([self._last]), ids])
+        if len(ids) < 2:
+            return
+        if self._direction == 0:
+            self._direction = 1 if ids[1] > ids[0] else -1
+        ahead = ids[1:] > ids[:-1] if self._direction > 0 else ids[1:] < ids[:-1]
+        self._monotone = bool(ahead.all())
+
+    def _remember(self, block: Dataset, starts: NDArray[np.int64], ids: NDArray[Any]) -> None:
+        keys = _keys(ids)
+        room = self._limit - self._used
+        if self._monotone:
+            self._sorted.append(keys[:room])
+            again = -1
+        else:
+            again = _insert(self._roomy_table(keys[:room]), keys[:room], self._zero)
+        if again >= 0:
+            raise QueryOrderError(
+                f"query {ids[again]} comes back after other queries",
+                file=_file(block),
+                line=_line(block, int(starts[again])),
+                fix=_SORT,
+            )
+        self._used += min(len(keys), room)
+        if len(keys) > room:
+            self._complete = False
+            self._sorted, self._table = [], None
+
+    def _roomy_table(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The table of all ids so far, at most half full when ``keys`` are in it too."""
+        size = 1024 if self._table is None else len(self._table)
+        while 2 * (self._used + len(keys)) > size:
+            size *= 2
+        if self._table is None:
+            self._table = np.zeros((size, keys.shape[1]), dtype=np.uint64)
+            for part in self._sorted:
+                _insert(self._table, part, self._zero)
+            self._sorted = []
+        elif size > len(self._table):
+            stored = self._table[self._table.any(axis=1)]
+            self._table = np.zeros((size, keys.shape[1]), dtype=np.uint64)
+            _insert(self._table, stored, self._zero)
+        return self._table
+
+
+def _keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
+    """Keys of ids: one word per integer, two per string."""
+    if ids.dtype.kind == "i":
+        return ids.astype(np.int64).view(np.uint64).reshape(-1, 1)
+    digests = b"".join(
+        hashlib.blake2b(str(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        for text in ids.tolist()
+    )
+    return np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
+
+
+def _file(block: Dataset) -> str | None:
+    return block.sources[-1] if block.sources else None
+
+
+def _line(block: Dataset, row: int) -> int | None:
+    return None if block.lines is None else int(block.lines[row])
+
+
+@jit
+def _insert(table: Any, keys: Any, zero: Any) -> int:
+    """Put keys into an open-addressing table; position of the first that was there, or -1.
+
+    An empty slot is all zeros, so the key of all zeros has a flag of its own.
+    """
+    mask = np.uint64(table.shape[0] - 1)
+    width = keys.shape[1]
+    for k in range(keys.shape[0]):
+        empty = True
+        for c in range(width):
+            empty = empty and keys[k, c] == 0
+        if empty:
+            if zero[0]:
+                return k
+            zero[0] = True
+            continue
+        slot = random_bits(0, keys[k, 0]) & mask
+        while True:
+            free = True
+            same = True
+            for c in range(width):
+                free = free and table[slot, c] == 0
+                same = same and table[slot, c] == keys[k, c]
+            if free:
+                break
+            if same:
+                return k
+            slot = (slot + np.uint64(1)) & mask
+        for c in range(width):
+            table[slot, c] = keys[k, c]
+    return -1
+
+
+def regroup(blocks: Iterable[Dataset], queries: int) -> Iterator[Dataset]:
+    """Blocks of exactly ``queries`` queries in the same order; the last may be shorter.
+
+    The input must be query-aligned, as ``Scan`` gives it, so the result does not depend on how
+    the input was cut.
+    """
+    pending: list[Dataset] = []
+    waiting = 0
+    for block in blocks:
+        first = 0
+        while waiting + block.n_queries - first >= queries:
+            last = first + queries - waiting
+            pending.append(_part(block, first, last))
+            yield concat(pending)
+            pending, waiting, first = [], 0, last
+        if first < block.n_queries:
+            pending.append(_part(block, first, block.n_queries))
+            waiting += block.n_queries - first
+    if pending:
+        yield concat(pending)
+
+
+def _part(block: Dataset, first: int, last: int) -> Dataset:
+    if first == 0 and last == block.n_queries:
+        return block
+    index = block.queries
+    if index.rows is None:
+        return block.take(np.arange(index.starts[first], index.starts[last]))
+    return block.take_queries(np.arange(first, last))
 
 
 class Scan:
@@ -107,8 +488,23 @@ class Scan:
             )
         return block
 
+    @cached_property
+    def whole(self) -> tuple[str, ...]:
+        """Files of formats that are read whole or not at all."""
+        return tuple(s.name for s in self._sources if not self._format(s).streams)
+
+    def _format(self, source: Source) -> Format:
+        return choose_format(source, self.options.format, source.head())
+
     def _reader(self, source: Source) -> Any:
-        return reader_of(choose_format(source, self.options.format, source.head()))
+        form = self._format(source)
+        if not form.streams:
+            raise FileKindError(
+                f"{form.name} files are read whole, not as a stream",
+                file=source.name,
+                fix="Load it, or convert it first: rankine convert IN OUT.parquet",
+            )
+        return reader_of(form)
 
     def __repr__(self) -> str:
         return f"Scan({', '.join(self.sources[:3])}{', ...' if len(self.sources) > 3 else ''})"

@@ -6,7 +6,6 @@ See ``docs/how-to/dask.md``.
 
 from __future__ import annotations
 
-from rankine.distributed.dataset import PartitionedDataset, scan
-from rankine.distributed.repartition import repartition
+from rankine.distributed.partitions import PartitionedDataset, repartition, scan
 
 __all__ = ["PartitionedDataset", "repartition", "scan"]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rankine.core.errors import ClusterError, ParameterError
-from rankine.distributed.cluster_errors import require_dask
+from rankine.distributed.runners import require_dask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankine.core.errors import CheckpointError
-from rankine.distributed.token import token_of
+from rankine.distributed.team import token_of
 from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, read_checkpoint
 
 if TYPE_CHECKING:

@@ -1,21 +1,273 @@
-"""All partitions, asked as one."""
+"""All partitions, asked as one, and what a worker does when one of them is asked.
+
+A task is a pure function of a description, a question and small arrays. A worker keeps the
+partitions it has read while they fit into its share of memory. That is only to save time: whoever
+is asked reads what it does not have, and answers the same bits. Answers are added by halves, in the
+order of partitions: tuples part by part, lists by joining them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import hashlib
+import os
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from rankine.distributed.answer import Answer
-from rankine.distributed.tasks import Assignment
+import numpy as np
+import pyarrow as pa
+
+from rankine._version import __version__
+from rankine.core.errors import ClusterError
+from rankine.data.dataset import Dataset
+from rankine.data.options import available_memory
+from rankine.distributed.pieces import ROW_BYTES, Piece
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rankine.distributed.journal import Journal
-    from rankine.distributed.piece import Piece
     from rankine.distributed.runners import Runner
-    from rankine.distributed.tasks import Recipe
 
-__all__ = ["Team"]
+__all__ = [
+    "CACHE",
+    "RAW",
+    "Assignment",
+    "PartitionCache",
+    "Recipe",
+    "Team",
+    "add_answers",
+    "ask",
+    "describe",
+    "sum_in_order",
+    "token_of",
+]
+
+
+def token_of(*values: Any) -> str:
+    """Digest of numbers, texts, arrays, functions, None, and lists, tuples, mappings of these.
+
+    Equal values have equal digests in every process.
+    """
+    digest = hashlib.sha256()
+    for value in values:
+        _update(digest, value)
+    return digest.hexdigest()
+
+
+def _update(digest: Any, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        digest.update(f"array {value.dtype.str} {value.shape} ".encode())
+        digest.update(np.ascontiguousarray(value).data)
+    elif isinstance(value, dict):
+        digest.update(b"{")
+        for key in sorted(value, key=str):
+            _update(digest, key)
+            _update(digest, value[key])
+        digest.update(b"}")
+    elif isinstance(value, (list, tuple)):
+        digest.update(b"(")
+        for item in value:
+            _update(digest, item)
+        digest.update(b")")
+    elif callable(value):
+        digest.update(f"function {value.__module__}.{value.__qualname__};".encode())
+    else:
+        digest.update(f"{type(value).__name__} {value!r};".encode())
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return tuple(map(_plus, a, b)) if isinstance(a, tuple) else a + b
+
+
+def sum_in_order(answers: Iterable[Any]) -> Any:
+    """The sum of ``kernels.linalg.tree_sum``, holding only log2 of the answers at a time.
+
+    Like a binary counter: two neighbours that cover the same number of answers are added at once.
+    An odd rest is added from the right, which is where carrying it upwards would add it.
+    """
+    held: list[tuple[int, Any]] = []
+    for answer in answers:
+        size, total = 1, answer
+        while held and held[-1][0] == size:
+            total = _plus(held.pop()[1], total)
+            size *= 2
+        held.append((size, total))
+    _, total = held.pop()
+    while held:
+        total = _plus(held.pop()[1], total)
+    return total
+
+
+#: Part of a worker's memory that may hold partitions: the rest is Python, Numba, Arrow, and the
+#: copies of the partition at work. Dask pauses a worker at 80 % of its limit.
+SHARE = 0.25
+#: Part of its memory limit at which a worker forgets everything rather than be paused at 80 %.
+PAUSE = 0.7
+#: Token of the rows as they are.
+RAW = "rows"
+#: Memory of a process before it holds any data.
+BASELINE = 320 * 2**20
+
+
+class Recipe(Protocol):
+    """How the rows of a partition become something that answers questions."""
+
+    @property
+    def token(self) -> str:
+        """Equal for equal recipes."""
+
+    def build(self, data: Dataset, threads: int | None, number: int) -> Any:
+        """An object whose methods are the questions; ``number`` is the partition's."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A partition with its recipe: all that a worker has to know.
+
+    ``version`` is the version of rankine that asks; ``threads`` what the kernels may use.
+    """
+
+    piece: Piece
+    recipe: Any
+    version: str = __version__
+    threads: int | None = 1
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Under which a worker remembers it."""
+        return (*self.piece.key, self.recipe.token)
+
+
+class PartitionCache:
+    """Partitions that were used last, as many as fit.
+
+    Parameters
+    ----------
+    limit
+        Gives the bytes that may be held.
+    pressed
+        Whether so many bytes more would bring the process near its limit, whoever holds the rest.
+    """
+
+    def __init__(
+        self, limit: Callable[[], int], pressed: Callable[[int], bool] = lambda _: False
+    ) -> None:
+        self._limit = limit
+        self._pressed = pressed
+        self._held: OrderedDict[Any, tuple[int, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.loads = 0
+
+    def get(self, assignment: Assignment) -> Any:
+        """The partition, read now if it is not held."""
+        key = assignment.key
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+                return self._held[key][1]
+            # Rows that were read to be measured become what answers; they are not kept twice.
+            _, raw = self._held.pop((*assignment.piece.key, RAW), (0, None))
+            # Room first: the old and the new partition must not stand side by side.
+            self._make_room(assignment.piece.nbytes)
+            if self._pressed(assignment.piece.nbytes):
+                self._held.clear()
+                pa.default_memory_pool().release_unused()
+        data = self._load(assignment.piece) if raw is None else raw.data
+        part = assignment.recipe.build(data, assignment.threads, assignment.piece.number)
+        size = max(assignment.piece.nbytes, bytes_of(data))
+        with self._lock:
+            if self._make_room(size):
+                self._held[key] = size, part
+        return part
+
+    def _load(self, piece: Piece) -> Dataset:
+        self.loads += 1
+        return piece.load()
+
+    def _make_room(self, size: int) -> bool:
+        limit = self._limit()
+        while self._held and self.nbytes + size > limit:
+            self._held.popitem(last=False)
+        return size <= limit
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(size for size, _ in self._held.values())
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._held.clear()
+
+
+def memory_share() -> int:
+    """Bytes that this process may spend on partitions; ``RANKINE_PARTITION_CACHE`` overrules."""
+    if chosen := os.environ.get("RANKINE_PARTITION_CACHE"):
+        return int(chosen)
+    return max(0, int(SHARE * (memory_limit() - BASELINE)))
+
+
+def memory_limit() -> int:
+    """Bytes that this process may use: a worker's limit, or the machine's memory."""
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        with suppress(ValueError):  # not on a worker
+            limit = distributed.get_worker().memory_manager.memory_limit
+            if limit:
+                return int(limit)
+    return available_memory()
+
+
+def near_limit(size: int) -> bool:
+    """Whether ``size`` bytes more would pause this worker; only Dask's workers have a limit."""
+    if "distributed" not in sys.modules:
+        return False
+    import psutil
+
+    resident = int(psutil.Process().memory_info().rss)
+    return resident + size > PAUSE * memory_limit()
+
+
+CACHE = PartitionCache(memory_share, near_limit)
+
+
+def describe(assignment: Assignment) -> Assignment:
+    """The assignment itself: a small result that keeps the partition's tasks where its rows are."""
+    return assignment
+
+
+def ask(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> Any:
+    """One partition's answer: a tuple, a list or anything that can be added."""
+    if assignment.version != __version__:
+        raise ClusterError(
+            f"a worker runs rankine {__version__}, this process {assignment.version}",
+            fix="Install the same version everywhere and restart the workers",
+        )
+    part = CACHE.get(assignment)
+    return getattr(part, question)(*arguments)
+
+
+def listed(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> list[Any]:
+    """The answer in a list of one, so that adding joins answers in order."""
+    return [ask(assignment, question, arguments)]
+
+
+def add_answers(answers: list[Any]) -> Any:
+    """Sum of neighbouring answers."""
+    return sum_in_order(answers)
+
+
+def bytes_of(data: Dataset) -> int:
+    """About the memory of a dataset and its index."""
+    X: Any = data.X
+    matrix = X.data.nbytes + X.indices.nbytes if hasattr(X, "indptr") else X.nbytes
+    return int(matrix) + ROW_BYTES * data.n_rows
 
 
 class Team:
@@ -48,7 +300,7 @@ class Team:
         self._placed: Any = None
 
     def total(self, question: str, *arguments: Any) -> tuple[Any, ...]:
-        """The sum of all answers, added by halves in the order of partitions."""
+        """The sum of all answers; a single number or array is a tuple of one."""
         self.rounds += 1
         if self.journal is None:
             return self._ask(question, arguments)
@@ -60,8 +312,8 @@ class Team:
         return answers
 
     def _ask(self, question: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        answer: Answer = self.runner.total(self._known(), question, arguments)
-        return answer.parts
+        answer: Any = self.runner.total(self._known(), question, arguments)
+        return tuple(answer) if isinstance(answer, tuple) else (answer,)
 
     def _known(self) -> Any:
         if self._placed is None:

@@ -1,1 +1,1 @@
-"""."""
+"""Judging rankings: comparisons, cross-validation, the LETOR protocol, TREC files."""

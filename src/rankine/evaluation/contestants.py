@@ -20,12 +20,10 @@ from rankine.data.dataset import Dataset, check_finite
 from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import find_sources
-from rankine.evaluation.trec import judged_lists, run_metric
-from rankine.evaluation.trec_files import Qrels, Run, read_qrels, read_run
-from rankine.kernels.ranking import rank_order
-from rankine.metrics import Metric, evaluate
-from rankine.metrics.columns import docid_key
-from rankine.metrics.data_columns import data_columns
+from rankine.evaluation.trec import Qrels, Run, judged_lists, read_qrels, read_run, run_metric
+from rankine.kernels.sorting import rank_order
+from rankine.metrics import Metric, data_columns, evaluate
+from rankine.metrics.gains import docid_key
 
 __all__ = ["Contestant", "gather_contestants", "is_qrels", "is_run", "read_judged"]
 
@@ -167,7 +165,7 @@ def _contestant(name: str, system: Any, judged: Dataset | Qrels, with_runs: bool
 
 def _scores(system: Any, data: Dataset) -> Any:
     from rankine.model import LinearModel
-    from rankine.rankers.apply import score_dataset
+    from rankine.transforms.apply import score_dataset
 
     if isinstance(system, LinearModel):
         return score_dataset(system, data)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.dataset import Dataset
 from rankine.data.splits import query_folds
-from rankine.metrics import Metric, evaluate, parse_metric
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import Metric, evaluate_on, parse_metric
+from rankine.metrics.engine import query_weights
 
 __all__ = ["CrossValidation", "cross_validate"]
 
@@ -64,6 +64,7 @@ def cross_validate(
     cv: Any = 5,
     *,
     metric: str | Metric | None = None,
+    query_weight: Any = None,
     random_state: int = 0,
     progress: Callable[[int, int], None] | None = None,
     **fit_options: Any,
@@ -81,6 +82,10 @@ def cross_validate(
         (given the query ids as groups), or an iterable of (train rows, test rows).
     metric
         Default: the ranker's own.
+    query_weight
+        What a query counts in its fold's mean: a mapping from query id to weight, or one number
+        per query in order of first appearance. Training does not see it; weights of the data's
+        rows weigh in training and not here.
     progress
         Called with (folds done, folds) before the first fold and after each.
     **fit_options
@@ -101,6 +106,7 @@ def cross_validate(
     chosen = parse_metric(metric if metric is not None else ranker.metric)
     splits = _splits(cv, data, random_state)
     index = data.queries
+    weight = query_weights(index, None, query_weight)
     values = np.full(index.n_queries, np.nan)
     fold = np.full(index.n_queries, -1, dtype=np.int64)
     scores = np.full(data.n_rows, np.nan)
@@ -116,11 +122,10 @@ def cross_validate(
         seconds.append(time.perf_counter() - started)
         predicted = fitted.predict(held_out)
         scores[split.rows] = predicted
-        arguments = (chosen, held_out.y, predicted, held_out.queries)
-        columns = data_columns(held_out)
-        values[places] = evaluate(*arguments, per_query=True, columns=columns)
+        values[places] = evaluate_on(held_out, scores=predicted, metric=chosen, per_query=True)
         fold[places] = k
-        means.append(evaluate(*arguments, columns=columns))
+        judged = None if weight is None else weight[places]
+        means.append(evaluate_on(held_out, scores=predicted, metric=chosen, query_weight=judged))
         rankers.append(fitted)
     if progress is not None:
         progress(len(splits), len(splits))

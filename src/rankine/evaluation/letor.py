@@ -1,28 +1,174 @@
 """The LETOR protocol: train on each fold, tune on its validation part, test once.
 
 Per fold every setting of a small grid is trained on the training part; the one with the best
-validation value is kept, and it alone sees the test part. Means are over the queries of a fold,
-then over the folds (Qin, Liu, Xu and Li 2010).
+validation value is kept, trained again from nothing, and it alone sees the test part. Means are
+over the queries of a fold, then over the folds (Qin, Liu, Xu and Li 2010).
+
+Rankers that are solved to a tolerance (``tol``) are tried more loosely, each setting starting from
+the one before it along the longest numeric side of the grid: the order of settings hardly changes,
+and what is tested is solved from zero to the ranker's own tolerance. Folds and settings are
+independent of each other, so that any number of workers gives the same bits.
+
+Two layouts of folders are read, plain or compressed: ``Fold1/{train,vali,test}.txt`` ..., as
+distributed, and ``S1.txt`` ... with a ``FOLDS.txt`` that says which of them make which fold.
 """
 
 from __future__ import annotations
 
 import itertools
+import multiprocessing
+import os
+import re
+import threading
 import time
+import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rankine.core.errors import ParameterError
-from rankine.data.dataset import Dataset
-from rankine.evaluation.letor_folds import Fold, LetorFolder
-from rankine.metrics import Metric, evaluate, parse_metric
-from rankine.metrics.modes import MODES
+from rankine.core.checks import check_count
+from rankine.core.errors import (
+    ClusterError,
+    EmptyDataError,
+    FileKindError,
+    ParameterError,
+    ParseError,
+)
+from rankine.data.dataset import Dataset, concat
+from rankine.data.open import load
+from rankine.metrics import Metric, evaluate_on, parse_metric
+from rankine.metrics.metric import MODES
 
-__all__ = ["FoldResult", "LetorResult", "MethodResult", "TaskResult", "run_letor"]
+__all__ = [
+    "Fold",
+    "FoldResult",
+    "LetorFolder",
+    "LetorResult",
+    "MethodResult",
+    "TaskResult",
+    "run_letor",
+]
+
+_ROLES = ("train", "vali", "test")
+
+
+class Fold(NamedTuple):
+    """One fold's data."""
+
+    name: str
+    train: Dataset
+    vali: Dataset
+    test: Dataset
+
+
+class LetorFolder:
+    """A collection on disk.
+
+    Parameters
+    ----------
+    path
+        The folder; its name is the task's name.
+    **options
+        Of ``rankine.load``.
+    """
+
+    def __init__(self, path: str | Path, **options: Any) -> None:
+        self.path = Path(path)
+        self.options = options
+        if not self.path.is_dir():
+            raise FileKindError(
+                "not a folder", file=str(path), fix="Give a folder with Fold1, Fold2, ..."
+            )
+        folds = [p for p in self.path.iterdir() if re.fullmatch(r"(?i)fold\d+", p.name)]
+        self._folds = sorted(folds, key=lambda p: int(p.name[4:]))
+        self._plan = {} if self._folds else self._read_plan()
+        self._parts: dict[str, Dataset] = {}
+
+    @property
+    def name(self) -> str:
+        """Name of the task."""
+        return self.path.resolve().name
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self._folds) or len(self._plan)
+
+    def folds(self) -> Iterator[Fold]:
+        """The folds in order."""
+        return (self.fold(k) for k in range(self.n_folds))
+
+    def fold(self, k: int) -> Fold:
+        """Fold number k, from 0; parts that several folds share are read once."""
+        if self._folds:
+            return Fold(self._folds[k].name, *self._load_roles(self._folds[k]))
+        name = list(self._plan)[k]
+        return Fold(name, *(concat([self._part(p) for p in parts]) for parts in self._plan[name]))
+
+    def fold_name(self, k: int) -> str:
+        """Name of fold number k."""
+        return self._folds[k].name if self._folds else list(self._plan)[k]
+
+    def _load_roles(self, folder: Path) -> list[Dataset]:
+        paths = [_find(folder, role) for role in _ROLES]
+        data = [load(path, **self.options) for path in paths]
+        width = max(part.n_features for part in data)
+        # a text file is as wide as its largest index: all three get the widest
+        return [
+            part
+            if part.n_features == width
+            else load(path, **{**self.options, "n_features": width})
+            for part, path in zip(data, paths, strict=True)
+        ]
+
+    def _part(self, name: str) -> Dataset:
+        if name not in self._parts:
+            self._parts[name] = load(_find(self.path, name), **self.options)
+        return self._parts[name]
+
+    def _read_plan(self) -> dict[str, list[list[str]]]:
+        plan_file = self.path / "FOLDS.txt"
+        if not plan_file.is_file():
+            raise EmptyDataError(
+                "no Fold1, Fold2, ... and no FOLDS.txt here",
+                file=str(self.path),
+                fix="Give the folder that holds the folds",
+            )
+        plan: dict[str, list[list[str]]] = {}
+        for number, line in enumerate(plan_file.read_text().splitlines(), 1):
+            fields = line.split("#")[0].split()
+            if not fields:
+                continue
+            if len(fields) != 4:
+                raise ParseError(
+                    f"{len(fields)} fields instead of 4",
+                    file=str(plan_file),
+                    line=number,
+                    fix="Write: Fold1 S1,S2,S3 S4 S5 (train, validation, test)",
+                )
+            plan[fields[0]] = [names.split(",") for names in fields[1:]]
+        if not plan:
+            raise EmptyDataError("no folds", file=str(plan_file), fix="Write one line per fold")
+        return plan
+
+
+def _find(folder: Path, stem: str) -> Path:
+    """``stem.txt``, whatever its case and compression."""
+    pattern = re.compile(rf"(?i){re.escape(stem)}\.txt(\.(gz|bz2|xz|zst))?")
+    found = sorted(p for p in folder.iterdir() if pattern.fullmatch(p.name))
+    if not found:
+        raise EmptyDataError(
+            f"there is no {stem}.txt", file=str(folder), fix="Give a complete LETOR folder"
+        )
+    return found[0]
+
 
 #: Metrics of the tables, as the evaluation scripts print them.
 TABLE = (
@@ -35,13 +181,27 @@ TABLE = (
 
 @dataclass(frozen=True)
 class FoldResult:
-    """One method on one fold: what was chosen, its validation value, the test values."""
+    """One method on one fold.
+
+    Attributes
+    ----------
+    fold, chosen, validation
+        Its name, the setting that won, and that setting's value on the validation part.
+    values
+        Metric -> mean over the queries of the test part.
+    seconds
+        Training time of all settings and of the chosen one.
+    ids, per_query
+        The test queries, and metric -> their values; empty for published figures.
+    """
 
     fold: str
     chosen: Mapping[str, Any]
     validation: float
     values: Mapping[str, float]
     seconds: float
+    ids: Sequence[Any] = ()
+    per_query: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -72,8 +232,14 @@ class LetorResult:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-#: Called with (fits done, fits in all, what is being fitted).
+#: Called with (fits done, fits in all, what was fitted last).
 Report = Callable[[int, int, str], None]
+
+#: Candidates are solved to this many times the ranker's tolerance.
+LOOSER = 10.0
+#: Stored values of a training part below which one thread is faster than several: handing out
+#: shards then costs more than they save.
+SMALL = 1_000_000
 
 
 def run_letor(
@@ -84,6 +250,7 @@ def run_letor(
     script: str | None = None,
     grids: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
     random_state: int = 0,
+    workers: int = 1,
     report: Report | None = None,
     **options: Any,
 ) -> LetorResult:
@@ -92,7 +259,7 @@ def run_letor(
     Parameters
     ----------
     folders
-        LETOR folders (``letor_folds``).
+        LETOR folders (``LetorFolder``).
     rankers
         Name -> unfitted ranker.
     metric
@@ -104,8 +271,11 @@ def run_letor(
         Name -> parameter -> values; default: the ranker's own ``letor_grid``.
     random_state
         Seed of rankers that have none of their own.
+    workers
+        Processes that fit at the same time; the result is the same for any number. With more than
+        one, scripts need the usual ``if __name__ == "__main__"``.
     report
-        Called before every fit.
+        Called before the first fit and whenever some are done.
     **options
         Of ``rankine.load``.
     """
@@ -113,15 +283,83 @@ def run_letor(
         raise ParameterError(
             f"no evaluation script is called {script!r}", fix=f"Choose one of {', '.join(MODES)}"
         )
+    check_count("workers", workers)
     parse_metric(metric)
     opened = [LetorFolder(folder, **options) for folder in folders]
-    plans = {
-        name: (_seeded(ranker, random_state), list(settings(ranker, (grids or {}).get(name))))
-        for name, ranker in rankers.items()
-    }
-    count = _Counter(sum(f.n_folds for f in opened), plans, report)
-    tasks = [_run_task(folder, plans, metric, script, count) for folder in opened]
-    return LetorResult(metric, tasks)
+    seeded = {name: _seeded(ranker, random_state) for name, ranker in rankers.items()}
+    grid = {name: list(settings(one, (grids or {}).get(name))) for name, one in rankers.items()}
+    if not all(grid.values()):
+        raise ParameterError("the grid is empty", fix="Give one value per parameter at least")
+    places = [(f, k) for f, folder in enumerate(opened) for k in range(folder.n_folds)]
+    protocol = _Protocol(opened, seeded, metric, script, workers)
+    total = len(places) * sum(1 + (len(g) if len(g) > 1 else 0) for g in grid.values())
+    with _Work(protocol, workers, total, report) as work:
+        tried = work.run(
+            [
+                _Trial(*place, name, chain)
+                for place in places
+                for name, listed in grid.items()
+                if len(listed) > 1
+                for chain in _chains(seeded[name], listed)
+            ],
+            _Protocol.try_settings,
+        )
+        best = _winners(tried, grid, places)
+        chosen = [_Trial(*place, name, [best[(*place, name)]]) for place in places for name in grid]
+        tested = work.run(chosen, _Protocol.test)
+    notes = [text for _, found, _ in tested for text in found.warnings]
+    return LetorResult(metric, _gather(opened, grid, tried, tested), notes)
+
+
+def _winners(
+    tried: Sequence[_Tried], grid: Mapping[str, list[Setting]], places: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int, str], Setting]:
+    """The best setting of each fold and ranker; of equal ones the first of the grid."""
+    best: dict[tuple[int, int, str], Setting] = {}
+    for place in places:
+        for name, listed in grid.items():
+            values = [
+                (value, -listed.index(setting), setting)
+                for trial, found, _ in tried
+                if (trial.folder, trial.fold, trial.ranker) == (*place, name)
+                for setting, value in zip(trial.settings, found, strict=True)
+            ]
+            best[(*place, name)] = max(values, key=lambda v: v[:2])[2] if values else listed[0]
+    return best
+
+
+def _gather(
+    opened: Sequence[LetorFolder],
+    grid: Mapping[str, Any],
+    tried: Sequence[_Tried],
+    tested: Sequence[tuple[_Trial, _Tested, float]],
+) -> list[TaskResult]:
+    """The results by task and method, in the order they were asked for."""
+    seconds: dict[Any, float] = defaultdict(float)
+    for trial, _, took in (*tried, *tested):
+        seconds[trial[:3]] += took
+    tasks = []
+    for f, folder in enumerate(opened):
+        here = [(trial, found) for trial, found, _ in tested if trial.folder == f]
+        methods = []
+        for name in grid:
+            folds = [
+                FoldResult(
+                    folder.fold_name(trial.fold),
+                    trial.settings[0],
+                    found.validation,
+                    found.values,
+                    seconds[trial[:3]],
+                    found.ids,
+                    found.per_query,
+                )
+                for trial, found in here
+                if trial.ranker == name
+            ]
+            means = {m: float(np.mean([fold.values[m] for fold in folds])) for m in TABLE}
+            methods.append(MethodResult(name, means, folds))
+        tasks.append(TaskResult(folder.name, here[0][1].script, methods))
+    return tasks
 
 
 def settings(
@@ -143,20 +381,6 @@ def script_metric(metric: str, script: str) -> Metric:
     return plain
 
 
-class _Counter:
-    """Progress over all fits."""
-
-    def __init__(self, n_folds: int, plans: Mapping[str, Any], report: Report | None) -> None:
-        self.total = n_folds * sum(len(grid) for _, grid in plans.values())
-        self.done = 0
-        self.report = report
-
-    def tell(self, text: str) -> None:
-        if self.report is not None:
-            self.report(self.done, self.total, text)
-        self.done += 1
-
-
 def _seeded(ranker: Any, random_state: int) -> Any:
     from sklearn.base import clone
 
@@ -166,68 +390,209 @@ def _seeded(ranker: Any, random_state: int) -> Any:
     return copy
 
 
-def _run_task(
-    folder: LetorFolder,
-    plans: Mapping[str, tuple[Any, list[dict[str, Any]]]],
-    metric: str,
-    script: str | None,
-    count: _Counter,
-) -> TaskResult:
-    results: dict[str, list[FoldResult]] = {name: [] for name in plans}
-    rules = script or "letor4"
-    for fold in folder.folds():
-        if script is None and fold.train.y.max(initial=0.0) > 2:
-            rules = "mslr"
-        for name, (ranker, grid) in plans.items():
-            text = f"{folder.name} {fold.name} {name}"
-            results[name].append(_run_fold(fold, ranker, grid, metric, rules, text, count))
-    methods = [
-        MethodResult(name, {m: float(np.mean([f.values[m] for f in folds])) for m in TABLE}, folds)
-        for name, folds in results.items()
-    ]
-    return TaskResult(folder.name, rules, methods)
+Setting = dict[str, Any]
 
 
-def _run_fold(
-    fold: Fold,
-    ranker: Any,
-    grid: Sequence[Mapping[str, Any]],
-    metric: str,
-    script: str,
-    text: str,
-    count: _Counter,
-) -> FoldResult:
-    from sklearn.base import clone
+class _Trial(NamedTuple):
+    """Settings of one ranker on one fold, to be fitted one after the other."""
 
+    folder: int
+    fold: int
+    ranker: str
+    settings: list[Setting]
+
+
+class _Tested(NamedTuple):
+    """What the test part said of a chosen setting."""
+
+    validation: float
+    values: dict[str, float]
+    ids: list[Any]
+    per_query: dict[str, NDArray[np.float64]]
+    script: str
+    warnings: list[str]
+
+
+#: A trial, the value of each of its settings (larger is better), and the time it took.
+_Tried = tuple[_Trial, list[float], float]
+
+
+def _chains(ranker: Any, listed: Sequence[Setting]) -> list[list[Setting]]:
+    """Settings that can start from each other: alike but for one number, from large to small.
+
+    A ranker without a tolerance, or that knows no warm start, is tried setting by setting.
+    """
+    known = ranker.get_params(deep=False)
+    values = {key: {setting[key] for setting in listed} for key in listed[0]}
+    sides = {key: v for key, v in values.items() if all(isinstance(x, (int, float)) for x in v)}
+    if not {"tol", "warm_start"} <= known.keys() or not sides:
+        return [[setting] for setting in listed]
+    along = max(sides, key=lambda key: len(sides[key]))
+    chains: dict[str, list[Setting]] = {}
+    for setting in listed:
+        others = repr({key: value for key, value in setting.items() if key != along})
+        chains.setdefault(others, []).append(setting)
+    return [sorted(chain, key=lambda s: -s[along]) for chain in chains.values()]
+
+
+class _Protocol:
+    """What every worker knows: the folders, the rankers, what is measured; it holds one fold."""
+
+    def __init__(
+        self,
+        folders: Sequence[LetorFolder],
+        rankers: Mapping[str, Any],
+        metric: str,
+        script: str | None,
+        workers: int,
+    ) -> None:
+        self.folders = folders
+        self.rankers = rankers
+        self.metric = metric
+        self.script = script
+        self.workers = workers
+        self._held: tuple[tuple[int, int], Fold, str] | None = None
+
+    def try_settings(self, trial: _Trial) -> list[float]:
+        """Validation value of each setting, negated where less is better."""
+        fold, script = self._fold(trial)
+        rule = script_metric(self.metric, script)
+        sign = 1.0 if rule.larger_is_better else -1.0
+        ranker = self._ranker(trial.ranker, fold)
+        if len(trial.settings) > 1:
+            ranker.set_params(warm_start=True, tol=LOOSER * ranker.get_params()["tol"])
+        values = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the chosen setting is fitted again, and tells
+            for setting in trial.settings:
+                ranker.set_params(**setting).fit(fold.train)
+                values.append(sign * evaluate_on(fold.vali, model=ranker, metric=rule))
+        return values
+
+    def test(self, trial: _Trial) -> _Tested:
+        """Fit the chosen setting as the ranker stands, and look at the test part once."""
+        fold, script = self._fold(trial)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            ranker = self._ranker(trial.ranker, fold).set_params(**trial.settings[0])
+            ranker.fit(fold.train)
+        rule = script_metric(self.metric, script)
+        validation = evaluate_on(fold.vali, model=ranker, metric=rule)
+        scores = ranker.predict(fold.test)
+        values, per_query = {}, {}
+        for name in TABLE:
+            computed = f"{script}:{name}" if name in _computed(script) else f"letor4:{name}"
+            values[name] = evaluate_on(fold.test, scores=scores, metric=computed)
+            per_query[name] = evaluate_on(fold.test, scores=scores, metric=computed, per_query=True)
+        where = f"{self.folders[trial.folder].name} {fold.name} {trial.ranker}"
+        texts = [f"{where}: {warning.message}" for warning in told]
+        return _Tested(validation, values, fold.test.queries.ids.tolist(), per_query, script, texts)
+
+    def _fold(self, trial: _Trial) -> tuple[Fold, str]:
+        place = (trial.folder, trial.fold)
+        if self._held is None or self._held[0] != place:
+            self._held = None  # room for the next
+            fold = self.folders[trial.folder].fold(trial.fold)
+            # every fold of a collection holds all of its parts: all find the same script
+            largest = max(part.y.max(initial=0.0) for part in (fold.train, fold.vali, fold.test))
+            script = self.script or ("mslr" if largest > 2 else "letor4")
+            self._held = place, fold, script
+        return self._held[1], self._held[2]
+
+    def _ranker(self, name: str, fold: Fold) -> Any:
+        """An unfitted copy; the number of threads changes no result."""
+        from sklearn.base import clone
+
+        ranker = clone(self.rankers[name])
+        if ranker.get_params(deep=False).get("n_threads", 0) is None:
+            if fold.train.nnz < SMALL:
+                ranker.set_params(n_threads=1)
+            elif self.workers > 1:
+                ranker.set_params(n_threads=max((os.cpu_count() or 1) // self.workers, 1))
+        return ranker
+
+
+class _Work:
+    """Runs trials here or in worker processes, and tells how many fits are done."""
+
+    def __init__(
+        self, protocol: _Protocol, workers: int, total: int, report: Report | None
+    ) -> None:
+        self.protocol = protocol
+        self.total = total
+        self.report = report
+        self.done = 0
+        self.pool: ProcessPoolExecutor | None = None
+        if workers > 1:
+            # a forked child would share locks of threads that do not live in it
+            context = multiprocessing.get_context("spawn")
+            self.pool = ProcessPoolExecutor(workers, context, _begin, (protocol,))
+
+    def __enter__(self) -> Self:
+        self._tell(0, "")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
+
+    def run(self, trials: Sequence[_Trial], task: Any) -> list[Any]:
+        """(trial, what ``task`` found, seconds) for every trial, in order."""
+        if self.pool is None:
+            return [self._finish(trial, _timed(self.protocol, task, trial)) for trial in trials]
+        futures = {self.pool.submit(_ask, task, trial): trial for trial in trials}
+        found: dict[int, Any] = {}
+        try:
+            for future in as_completed(futures):
+                trial = futures[future]
+                found[id(trial)] = self._finish(trial, future.result())
+        except BrokenProcessPool as error:
+            raise ClusterError(
+                "a worker process was killed, probably for lack of memory",
+                fix="Use fewer workers",
+            ) from error
+        return [found[id(trial)] for trial in trials]
+
+    def _finish(self, trial: _Trial, answer: tuple[Any, float]) -> tuple[_Trial, Any, float]:
+        found, seconds = answer
+        folder = self.protocol.folders[trial.folder]
+        self._tell(
+            len(trial.settings), f"{folder.name} {folder.fold_name(trial.fold)} {trial.ranker}"
+        )
+        return trial, found, seconds
+
+    def _tell(self, fits: int, text: str) -> None:
+        self.done += fits
+        if self.report is not None:
+            self.report(self.done, self.total, text)
+
+
+#: The protocol of a worker process.
+_MINE: list[_Protocol] = []
+
+
+def _begin(protocol: _Protocol) -> None:
+    _MINE[:] = [protocol]
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _ask(task: Any, trial: _Trial) -> tuple[Any, float]:
+    return _timed(_MINE[0], task, trial)
+
+
+def _timed(protocol: _Protocol, task: Any, trial: _Trial) -> tuple[Any, float]:
     started = time.perf_counter()
-    rule = script_metric(metric, script)
-    sign = 1.0 if rule.larger_is_better else -1.0
-    best: tuple[float, Any, Mapping[str, Any]] | None = None
-    for setting in grid:
-        shown = ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
-                          for key, value in setting.items())  # fmt: skip
-        count.tell(f"{text} {shown}".rstrip())
-        fitted = clone(ranker).set_params(**setting).fit(fold.train)
-        value = sign * _value(rule, fitted, fold.vali)
-        if best is None or value > best[0]:
-            best = value, fitted, setting
-    if best is None:
-        raise ParameterError("the grid is empty", fix="Give one value per parameter at least")
-    value, fitted, setting = best
-    scores = fitted.predict(fold.test)
-    values = {
-        name: evaluate(f"{script}:{name}" if name in _computed(script) else f"letor4:{name}",
-                       fold.test.y, scores, fold.test.queries)
-        for name in TABLE
-    }  # fmt: skip
-    seconds = time.perf_counter() - started
-    return FoldResult(fold.name, setting, sign * value, values, seconds)
+    return task(protocol, trial), time.perf_counter() - started
 
 
 def _computed(script: str) -> set[str]:
     """Metrics of the table that a script computes (LETOR 3.0 has no MeanNDCG: 4.0's is used)."""
     return {name for name in TABLE if name.split("@")[0] in MODES[script]}
-
-
-def _value(metric: Metric, fitted: Any, data: Dataset) -> float:
-    return evaluate(metric, data.y, fitted.predict(data), data.queries)

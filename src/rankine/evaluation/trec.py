@@ -1,4 +1,9 @@
-"""Metrics of a TREC run against judgements, by trec_eval's rules.
+"""TREC runs and judgements: strict reading, atomic writing, metrics by trec_eval's rules.
+
+    qrels:  qid  0   docid  relevance              run:  qid  Q0  docid  rank  score  tag
+
+Any file may be compressed. A document occurs once per query; scores are finite numbers. The rank
+column of a run is not used (nor is it by trec_eval).
 
 Order: score descending, ties by descending document id. A document without judgement, or with a
 negative one (spam), is not relevant; a relevant document that was not retrieved counts in recall
@@ -8,19 +13,192 @@ metrics); a query of the run without judgements is left out, and counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import DataError
+from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
+from rankine.data.compression import open_stream, open_target
+from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
-from rankine.evaluation.trec_files import Qrels, Run, read_qrels, read_run
+from rankine.data.sources import find_sources
+from rankine.kernels.sorting import rank_order
 from rankine.metrics import DEFINITIONS, Metric, evaluate, parse_metric
 
-__all__ = ["RunEvaluation", "evaluate_run", "judged_lists"]
+__all__ = [
+    "Qrels",
+    "Run",
+    "RunEvaluation",
+    "evaluate_run",
+    "judged_lists",
+    "read_qrels",
+    "read_run",
+    "write_qrels",
+    "write_run",
+]
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+
+class Run(NamedTuple):
+    """Retrieved documents, one entry per line."""
+
+    qid: NDArray[Any]
+    docid: NDArray[Any]
+    score: NDArray[np.float64]
+    tag: str
+
+
+class Qrels(NamedTuple):
+    """Judged documents, one entry per line."""
+
+    qid: NDArray[Any]
+    docid: NDArray[Any]
+    label: NDArray[np.float64]
+
+
+def read_run(path: Any) -> Run:
+    """Read a run; query ids are strings."""
+    qid, docid, score, tag = [], [], [], ""
+    for place, fields in _lines(path, "qid Q0 docid rank score tag", 6):
+        qid.append(fields[0])
+        docid.append(fields[2])
+        score.append(_number(fields[4], "score", place, 5))
+        tag = tag or fields[5]
+    _check_pairs(qid, docid, path)
+    return Run(np.array(qid), np.array(docid), np.array(score), tag)
+
+
+def read_qrels(path: Any) -> Qrels:
+    """Read judgements; query ids are strings."""
+    qid, docid, label = [], [], []
+    for place, fields in _lines(path, "qid 0 docid relevance", 4):
+        qid.append(fields[0])
+        docid.append(fields[2])
+        label.append(_number(fields[3], "relevance", place, 4))
+    _check_pairs(qid, docid, path)
+    return Qrels(np.array(qid), np.array(docid), np.array(label))
+
+
+def write_run(
+    path: str | os.PathLike[str],
+    qid: Any,
+    docid: Any,
+    score: Any,
+    *,
+    tag: str = "rankine",
+    depth: int | None = None,
+) -> None:
+    """Write a run, best first; equal scores by descending document id, as trec_eval reads them."""
+    with open_target(path) as out:
+        for line in run_lines(qid, docid, score, tag=tag, depth=depth):
+            out.write(line.encode())
+
+
+def run_lines(
+    qid: Any, docid: Any, score: Any, *, tag: str = "rankine", depth: int | None = None
+) -> Iterator[str]:
+    """Lines of a run, queries in order of first appearance."""
+    scores = np.asarray(score, dtype=np.float64)
+    docs = _ids(docid, "docid")
+    queries = QueryIndex.from_qid(qid, len(scores))
+    names = _ids(queries.ids, "qid")
+    _, ascending = np.unique(docs, return_inverse=True)
+    for q in range(queries.n_queries):
+        rows = queries.rows_of(q)
+        order = rank_order(scores[rows], -ascending[rows].astype(np.float64))[:depth]
+        for rank, row in enumerate(rows[order].tolist(), 1):
+            yield f"{names[q]} Q0 {docs[row]} {rank} {float(scores[row])!r} {tag}\n"
+
+
+def write_qrels(path: str | os.PathLike[str], qid: Any, docid: Any, label: Any) -> None:
+    """Write judgements; whole labels as integers."""
+    names, docs = _ids(qid, "qid"), _ids(docid, "docid")
+    with open_target(path) as out:
+        for query, doc, value in zip(names, docs, np.asarray(label, dtype=float), strict=True):
+            shown = int(value) if float(value).is_integer() else float(value)
+            out.write(f"{query} 0 {doc} {shown}\n".encode())
+
+
+def _ids(values: Any, what: str) -> NDArray[Any]:
+    """Ids as text; TREC separates fields by white space, so ids hold none."""
+    texts: NDArray[Any] = np.asarray(values).astype(str)
+    for text in texts:
+        if not text or len(text.split()) != 1:
+            raise SchemaError(
+                f"{what} {text!r} cannot stand in a TREC file", fix="Use ids without white space"
+            )
+    return texts
+
+
+def _lines(path: Any, form: str, n_fields: int) -> Iterator[tuple[tuple[str, int], list[str]]]:
+    """Fields of each line that is not blank, with file name and line number."""
+    found = False
+    for source in find_sources(path):
+        with open_stream(source, ReadOptions.make()) as stream:
+            text = _whole(stream)
+        try:
+            lines = text.decode().split("\n")
+        except UnicodeDecodeError as error:
+            line = text[: error.start].count(b"\n") + 1
+            raise ParseError(
+                "the file is not UTF-8 text", file=source.name, line=line, fix="Save it as UTF-8"
+            ) from None
+        for number, line_text in enumerate(lines, 1):
+            fields = line_text.split()
+            if not fields:
+                continue
+            found = True
+            if len(fields) != n_fields:
+                raise ParseError(
+                    f"{len(fields)} fields instead of {n_fields}",
+                    file=source.name,
+                    line=number,
+                    fix=f"Write lines as: {form}",
+                )
+            yield (source.name, number), fields
+    if not found:
+        raise EmptyDataError("no lines", file=str(path), fix=f"Write lines as: {form}")
+
+
+def _whole(stream: Any) -> bytes:
+    parts = []
+    buffer = bytearray(2**20)
+    while count := stream.readinto(memoryview(buffer)):
+        parts.append(bytes(buffer[:count]))
+    return b"".join(parts)
+
+
+def _number(text: str, what: str, place: tuple[str, int], column: int) -> float:
+    value = float(text) if _NUMBER.fullmatch(text) else np.nan
+    if not np.isfinite(value):
+        raise ParseError(
+            f"{what} {text!r} is not a finite number",
+            file=place[0],
+            line=place[1],
+            column=f"field {column}",
+            fix="Write a decimal number",
+        )
+    return value
+
+
+def _check_pairs(qid: list[str], docid: list[str], path: Any) -> None:
+    if len(set(zip(qid, docid, strict=True))) == len(qid):
+        return
+    seen: set[tuple[str, str]] = set()
+    for pair in zip(qid, docid, strict=True):
+        if pair in seen:
+            raise SchemaError(
+                f"document {pair[1]!r} occurs twice in query {pair[0]!r}",
+                file=str(path),
+                fix="Keep one line per query and document",
+            )
+        seen.add(pair)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +227,17 @@ class JudgedLists:
 
 
 def evaluate_run(
-    run: Any, qrels: Any, metrics: Sequence[str | Metric], *, per_query: bool = False
+    run: Any,
+    qrels: Any,
+    metrics: Sequence[str | Metric],
+    *,
+    per_query: bool = False,
+    query_weight: Any = None,
 ) -> RunEvaluation:
-    """Evaluate a run file (or ``Run``) against a judgement file (or ``Qrels``)."""
+    """Evaluate a run file (or ``Run``) against a judgement file (or ``Qrels``).
+
+    ``query_weight`` is what a judged query counts in the means, as in ``rankine.metrics.evaluate``.
+    """
     joined = judged_lists(
         run if isinstance(run, Run) else read_run(run),
         qrels if isinstance(qrels, Qrels) else read_qrels(qrels),
@@ -61,7 +247,9 @@ def evaluate_run(
     means, values = {}, {}
     for metric in chosen:
         rule = run_metric(metric)
-        means[str(metric)] = evaluate(rule, *arguments, columns=joined.columns)
+        means[str(metric)] = evaluate(
+            rule, *arguments, query_weight=query_weight, columns=joined.columns
+        )
         if per_query:
             values[str(metric)] = evaluate(rule, *arguments, per_query=True, columns=joined.columns)
     return RunEvaluation(means, joined.queries.ids, values if per_query else None, joined.notes)

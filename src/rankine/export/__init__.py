@@ -1,4 +1,4 @@
-"""Models in the languages of the engines that people run: one file per target.
+"""Models in the languages of the engines that people run: one file per language.
 
 A target is one module of this folder that registers a function; ``rankine export`` and the
 contract tests find it there.

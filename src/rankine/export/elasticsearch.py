@@ -1,4 +1,4 @@
-"""Elasticsearch Learning to Rank (the o19s plugin).
+"""Learning to Rank of Elasticsearch (the o19s plugin) and of OpenSearch, which share a parser.
 
 The body of ``POST _ltr/_featureset/<set>/_createmodel``. ``definition`` is a string: an index that
 first saw an object there refuses strings, and the other way round. Only non-zero weights, no
@@ -37,3 +37,9 @@ def create_model_body(model: LinearModel, options: ExportOptions, target: str) -
         }
     }
     return Export(json.dumps(body, indent=2).encode() + b"\n")
+
+
+@register("opensearch")
+def opensearch(model: LinearModel, options: ExportOptions) -> Export:
+    """Write the body of a create-model request."""
+    return create_model_body(model, options, "OpenSearch LTR")

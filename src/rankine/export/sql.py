@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rankine.core.errors import ExportError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 from rankine.export.registry import Export, ExportOptions, register
 from rankine.export.terms import named_terms, require_plain
 

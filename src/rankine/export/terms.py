@@ -12,10 +12,10 @@ from rankine.core.specs import ListRange
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__ = ["Term", "float32_terms", "named_terms", "require_features", "require_plain"]
+__all__ = ["WeightTerm", "float32_terms", "named_terms", "require_features", "require_plain"]
 
 
-class Term(NamedTuple):
+class WeightTerm(NamedTuple):
     """A feature's name and its weight as text, shortest that reads back as the same number."""
 
     name: str
@@ -44,7 +44,7 @@ def require_plain(model: LinearModel, target: str) -> None:
         )
 
 
-def named_terms(model: LinearModel, target: str) -> list[Term]:
+def named_terms(model: LinearModel, target: str) -> list[WeightTerm]:
     """Name and float64 weight of every non-zero weight."""
     if model.names is None:
         raise ExportError(
@@ -52,12 +52,12 @@ def named_terms(model: LinearModel, target: str) -> list[Term]:
             fix="Pass --feature-names FILE, one name a line",
         )
     return [
-        Term(name, repr(weight))
+        WeightTerm(name, repr(weight))
         for name, weight in zip(model.weight_names, model.values.tolist(), strict=True)
     ]
 
 
-def float32_terms(model: LinearModel, target: str) -> list[Term]:
+def float32_terms(model: LinearModel, target: str) -> list[WeightTerm]:
     """Name and float32 weight of every weight that is not zero in float32."""
     terms = []
     with np.errstate(over="ignore"):
@@ -69,7 +69,7 @@ def float32_terms(model: LinearModel, target: str) -> list[Term]:
                 fix="Train on scaled features",
             )
         if weight != 0:
-            terms.append(Term(term.name, _shortest(weight)))
+            terms.append(WeightTerm(term.name, _shortest(weight)))
     return terms
 
 

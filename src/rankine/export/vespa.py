@@ -12,12 +12,12 @@ import re
 from typing import TYPE_CHECKING
 
 from rankine.core.errors import ExportError, ParameterError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 from rankine.export.registry import Export, ExportOptions, register
 from rankine.export.terms import float32_terms, require_plain
 
 if TYPE_CHECKING:
-    from rankine.export.terms import Term
+    from rankine.export.terms import WeightTerm
     from rankine.model import LinearModel
 
 __all__: list[str] = []
@@ -47,7 +47,7 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
     )
 
 
-def _expression_profile(name: str, terms: list[Term]) -> bytes:
+def _expression_profile(name: str, terms: list[WeightTerm]) -> bytes:
     for term in terms:
         if not _RANK_FEATURE.match(term.name):
             raise ExportError(

@@ -18,18 +18,18 @@ import gc
 import hashlib
 import json
 import os
-import pickle
 import platform
 import re
 import sys
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import llvmlite.binding
 import numba
-from numba.core import caching, event, serialize
+from numba.core import caching, event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -120,12 +120,16 @@ def compiled_from(path: Path) -> frozenset[Path]:
 
 #: Files outside the package that answer questions: kernels that ask them depend on these.
 _OUTSIDE: set[Path] = set()
+#: Spec types whose answers stand in no file, such as a notebook's: their kernels are not kept.
+_TYPED_IN: set[str] = set()
 
 
-def note_answer(function: Callable[..., Any]) -> None:
+def note_answer(function: Callable[..., Any], spec_type: type) -> None:
     """Remember where an answer was written."""
     source = Path(function.__code__.co_filename)
-    if not source.is_relative_to(_ROOT) and source.is_file():
+    if not source.is_file():
+        _TYPED_IN.add(spec_type.__name__)
+    elif not source.is_relative_to(_ROOT):
         _OUTSIDE.add(source)
 
 
@@ -158,39 +162,42 @@ class _Kept(caching.CompileResultCacheImpl):
 
 
 class _KernelCache(caching.FunctionCache):
-    """One file for each signature of a function, named by everything it depends on.
-
-    Without an index that several processes would have to share, as Numba's own has.
-    """
+    """Files of their own for each signature of a function, so that processes never meet."""
 
     _impl_class = _Kept
 
-    def _file(self, sig: Any, codegen: Any) -> Path:
+    def _files(self, sig: Any, codegen: Any) -> tuple[Any, list[Any]]:
+        """The key of a signature, and its files: brought with the package, and the user's own."""
         outside = source_digest(_OUTSIDE) if _OUTSIDE else ""
-        key = repr((numba.__version__, outside, *self._index_key(sig, codegen)))
-        name = f"{self._impl.filename_base}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.nbc"
-        return Path(self._impl.locator.name) / name
+        key = (outside, *self._index_key(sig, codegen))
+        name = hashlib.sha256(repr(key).encode()).hexdigest()[:20]
+        locator = self._impl.locator
+        return key, [
+            caching.IndexDataCacheFile(
+                cache_path=str(folder / "kernels" / locator.name),
+                filename_base=f"{self._impl.filename_base}-{name}",
+                source_stamp=locator.get_source_stamp(),
+            )
+            for folder in (_BROUGHT, user_cache())
+        ]
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
-        file = self._file(sig, target_context.codegen())
-        for folder in (_BROUGHT, user_cache()):
-            try:
-                kept = pickle.loads((folder / "kernels" / file).read_bytes())  # noqa: S301 - as Numba
-            except (OSError, EOFError, pickle.UnpicklingError):
-                continue
-            return self._impl.rebuild(target_context, kept)
+        key, files = self._files(sig, target_context.codegen())
+        for file in files:
+            with suppress(OSError, EOFError, caching.pickle.UnpicklingError):
+                kept = file.load(key)
+                if kept is not None:
+                    return self._impl.rebuild(target_context, kept)
         return None
 
     def _save_overload(self, sig: Any, data: Any) -> None:
         if not self._enabled or not self._impl.check_cachable(data):
             return
-        file = user_cache() / "kernels" / self._file(sig, data.codegen)
-        fresh = file.with_suffix(f".{os.getpid()}")
+        key, (_, file) = self._files(sig, data.codegen)
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            fresh.write_bytes(serialize.dumps(self._impl.reduce(data)))
-            fresh.replace(file)
-        except OSError:
+            self._impl.locator.ensure_cache_path()
+            file.save(key, self._impl.reduce(data))
+        except (OSError, EOFError):
             self.disable()  # a read-only or full folder: compiled code stays in memory
 
 

@@ -52,7 +52,8 @@ def _each(values: Any, k: Any) -> Any:
 def _scan_above(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> None:
     """Ascending scores; a Fenwick tree over ranks counted from the top."""
     one, size = np.uint64(1), np.uint64(tree.shape[0])
-    tree[:] = 0
+    for slot in range(tree.shape[0]):
+        tree[slot] = 0
     m = np.uint64(p.shape[0])
     j = np.uint64(0)
     for a in range(m):
@@ -75,7 +76,8 @@ def _scan_above(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> 
 def _scan_below(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> None:
     """Descending scores; a Fenwick tree over ranks counted from the bottom."""
     one, size = np.uint64(1), np.uint64(tree.shape[0])
-    tree[:] = 0
+    for slot in range(tree.shape[0]):
+        tree[slot] = 0
     m = np.uint64(p.shape[0])
     left = m  # rows left..m-1 have been inserted
     for step in range(m):

@@ -76,7 +76,7 @@ def _make(stub: Callable[..., Any], inline: str) -> Question:
     def answer(spec_type: type) -> Callable[[F], F]:
         def register(function: F) -> F:
             answers[spec_type] = function
-            note_answer(function)
+            note_answer(function, spec_type)
             return function
 
         return register

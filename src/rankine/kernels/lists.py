@@ -1,4 +1,10 @@
-"""One list at a time: scratch space, and rankings whose ties are broken by seeded chance."""
+"""One list at a time: scratch space, rankings with seeded ties, and |Delta| of exchanges.
+
+|Delta| is how much a metric changes when two items of a ranking are exchanged. For each metric,
+``open_list`` reads a ranked list (``work.levels``, ``work.ranks``) once and ``exchange`` gives
+|M(r) - M(r with i and j exchanged)| for level_i > level_j in O(1); Freno et al., eq. 3. ``levels``
+are gains for DCG, 1/0 relevance for recall, MRR and MAP.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
+from rankine.kernels.dispatch import question
 from rankine.kernels.random import random_below
+from rankine.kernels.sorting import order_descending
 
-__all__ = ["ListWork", "list_work", "order_descending", "rank_into"]
-
-#: Up to this length a list is ordered by insertion, above it by merging.
-SHORT = 32
+__all__ = [
+    "AveragePrecisionGain",
+    "DcgGain",
+    "ListWork",
+    "RecallGain",
+    "ReciprocalRankGain",
+    "UnitGain",
+    "exchange",
+    "list_work",
+    "open_list",
+    "rank_into",
+    "uses_ranking",
+]
 
 
 class ListWork(NamedTuple):
@@ -49,21 +66,6 @@ def list_work(longest: int) -> ListWork:
 
 
 @jit
-def order_descending(keys: Any, n: int, order: Any) -> None:
-    """order[:n] = positions by falling key; equal keys keep their order."""
-    if n <= SHORT:
-        for i in range(n):
-            key = keys[i]
-            k = i
-            while k > 0 and keys[order[k - 1]] < key:
-                order[k] = order[k - 1]
-                k -= 1
-            order[k] = i
-    else:
-        order[:n] = np.argsort(-keys[:n], kind="mergesort")
-
-
-@jit
 def rank_into(keys: Any, n: int, seed: int, order: Any, ranks: Any) -> None:
     """ranks[i] = place of item i by falling key, from 1; equal keys in random order."""
     order_descending(keys, n, order)
@@ -78,3 +80,154 @@ def rank_into(keys: Any, n: int, seed: int, order: Any, ranks: Any) -> None:
         start = stop
     for k in range(n):
         ranks[order[k]] = k + 1
+
+
+class UnitGain(NamedTuple):
+    """|Delta| = 1: the pairwise special case (RankSVM, RankLR)."""
+
+
+class DcgGain(NamedTuple):
+    """DCG or NDCG at a cutoff: (G_i - G_j) |d(r_i) - d(r_j)|, d(r) = 0 beyond the cutoff.
+
+    ``discounts[r - 1]`` is d(r); NDCG divides by the DCG of the best order at the same cutoff.
+    """
+
+    discounts: NDArray[np.float64]
+    normalised: bool
+
+
+class RecallGain(NamedTuple):
+    """R@K: [(r_i <= K) != (r_j <= K)] / relevant items."""
+
+
+class ReciprocalRankGain(NamedTuple):
+    """MRR@K: the reciprocal rank of the first relevant item, 0 beyond the cutoff."""
+
+
+class AveragePrecisionGain(NamedTuple):
+    """Average precision over the whole list."""
+
+
+@question
+def uses_ranking(gain: Any) -> Any:
+    """Whether |Delta| depends on the ranking."""
+
+
+@question
+def open_list(gain: Any, work: ListWork, n: int, cutoff: int) -> Any:
+    """Prepare a ranked list; the factor common to its pairs, 0 when no pair counts."""
+
+
+@question
+def exchange(gain: Any, work: ListWork, i: int, j: int, cutoff: int) -> Any:
+    """|Delta(i, j)| before the common factor, for level_i > level_j."""
+
+
+@uses_ranking.answer(UnitGain)
+def _no(_gain: Any) -> Any:
+    return False
+
+
+@uses_ranking.answer(DcgGain)
+@uses_ranking.answer(RecallGain)
+@uses_ranking.answer(ReciprocalRankGain)
+@uses_ranking.answer(AveragePrecisionGain)
+def _yes(_gain: Any) -> Any:
+    return True
+
+
+@open_list.answer(UnitGain)
+def _open_unit(_gain: Any, _work: Any, _n: Any, _cutoff: Any) -> Any:
+    return 1.0
+
+
+@exchange.answer(UnitGain)
+def _exchange_unit(_gain: Any, _work: Any, _i: Any, _j: Any, _cutoff: Any) -> Any:
+    return 1.0
+
+
+@open_list.answer(DcgGain)
+def _open_dcg(gain: Any, work: Any, n: Any, cutoff: Any) -> Any:
+    shown = min(n, cutoff)
+    for i in range(n):
+        rank = work.ranks[i]
+        work.first[i] = gain.discounts[rank - 1] if rank <= shown else 0.0
+    if not gain.normalised:
+        return 1.0
+    order_descending(work.levels, n, work.order)
+    ideal = 0.0
+    for k in range(shown):
+        ideal += work.levels[work.order[k]] * gain.discounts[k]
+    return 1.0 / ideal if ideal > 0.0 else 0.0
+
+
+@exchange.answer(DcgGain)
+def _exchange_dcg(_gain: Any, work: Any, i: Any, j: Any, _cutoff: Any) -> Any:
+    return (work.levels[i] - work.levels[j]) * abs(work.first[i] - work.first[j])
+
+
+@open_list.answer(RecallGain)
+def _open_recall(_gain: Any, work: Any, n: Any, _cutoff: Any) -> Any:
+    relevant = 0.0
+    for i in range(n):
+        relevant += work.levels[i]
+    return 1.0 / relevant if relevant > 0.0 else 0.0
+
+
+@exchange.answer(RecallGain)
+def _exchange_recall(_gain: Any, work: Any, i: Any, j: Any, cutoff: Any) -> Any:
+    return 1.0 if (work.ranks[i] <= cutoff) != (work.ranks[j] <= cutoff) else 0.0
+
+
+@open_list.answer(ReciprocalRankGain)
+def _open_mrr(_gain: Any, work: Any, n: Any, cutoff: Any) -> Any:
+    """first[0] and first[1] become the ranks of the first and the second relevant item."""
+    work.first[0] = work.first[1] = np.inf
+    for i in range(n):
+        if work.levels[i] > 0.0:
+            rank = float(work.ranks[i])
+            if rank < work.first[0]:
+                work.first[1] = work.first[0]
+                work.first[0] = rank
+            elif rank < work.first[1]:
+                work.first[1] = rank
+    return 1.0
+
+
+@exchange.answer(ReciprocalRankGain)
+def _exchange_mrr(_gain: Any, work: Any, i: Any, j: Any, cutoff: Any) -> Any:
+    best, second = work.first[0], work.first[1]
+    mine, other = float(work.ranks[i]), float(work.ranks[j])
+    here = 1.0 / best if best <= cutoff else 0.0
+    if other < mine:
+        there = min(best, other)
+    elif mine == best:
+        there = min(second, other)
+    else:
+        return 0.0
+    return abs((1.0 / there if there <= cutoff else 0.0) - here)
+
+
+@open_list.answer(AveragePrecisionGain)
+def _open_map(_gain: Any, work: Any, n: Any, _cutoff: Any) -> Any:
+    """first[r] counts relevant items down to rank r, second[r] sums 1/rank over them."""
+    for rank in range(n + 1):
+        work.first[rank] = 0.0
+    for i in range(n):
+        work.first[work.ranks[i]] = work.levels[i]
+    work.second[0] = 0.0
+    for rank in range(1, n + 1):
+        work.second[rank] = work.second[rank - 1] + work.first[rank] / rank
+        work.first[rank] += work.first[rank - 1]
+    return 1.0 / work.first[n] if work.first[n] > 0.0 else 0.0
+
+
+@exchange.answer(AveragePrecisionGain)
+def _exchange_map(_gain: Any, work: Any, i: Any, j: Any, _cutoff: Any) -> Any:
+    a, b = work.ranks[i], work.ranks[j]
+    count, inverse = work.first, work.second
+    if b < a:
+        change = (count[b] + 1.0) / b - count[a] / a + inverse[a] - 1.0 / a - inverse[b]
+    else:
+        change = count[a] / a - count[b] / b + inverse[b] - inverse[a]
+    return abs(change)

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
-from rankine.kernels.linalg import tree_sum
 from rankine.kernels.rows import CsrRows, DenseRows, Rows, scores_into
-from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards
+from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards, tree_sum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

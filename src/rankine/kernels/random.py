@@ -16,6 +16,16 @@ from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 
 __all__ = [
+    "BOOTSTRAP",
+    "LIST_DRAWS",
+    "LIST_ORDER",
+    "PAIR_SIGNS",
+    "PARTITION",
+    "QUERY_ORDER",
+    "SIGN_FLIPS",
+    "SPLIT",
+    "STEP_START",
+    "STREAMED_ORDER",
     "permutation",
     "random_below",
     "random_bits",
@@ -23,6 +33,30 @@ __all__ = [
     "resolve_seed",
     "stream_seed",
 ]
+
+# Streams of a seed, for ``stream_seed(seed, NAME, ...)``. Equal numbers belong to runs that never
+# share a seed; a number that moves, moves every model made with it.
+
+#: Order of the lists of a fit in memory, and (with the block's number) of a partition.
+LIST_ORDER = 1
+#: Draws of a list loss that samples its pairs.
+LIST_DRAWS = 2
+#: Order of the queries of a streamed block; its position follows.
+STREAMED_ORDER = 3
+#: First direction of the power iteration that measures a step length.
+STEP_START = 1
+#: Order of the queries in a pass of stochastic least squares; its number follows.
+QUERY_ORDER = 2
+#: Which way round a drawn pair is written.
+PAIR_SIGNS = 1
+#: Runs on partitions: the partition's number is added.
+PARTITION = 1000
+#: Splits of queries ("SPLI").
+SPLIT = 0x53504C49
+#: Resampled queries of a bootstrap interval.
+BOOTSTRAP = 1
+#: Signs of a randomisation test.
+SIGN_FLIPS = 2
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -1,7 +1,8 @@
-"""Fixed shards on a thread pool, reduced in order: the same bits for any number of threads.
+"""Fixed shards on a thread pool and sums in a fixed order: the same bits for any number of threads.
 
 Kernels release the GIL, so plain threads run them in parallel. The cut depends on the data alone,
-never on the number of threads.
+never on the number of threads. BLAS splits long sums by the number of threads it finds; the sums
+here depend on the vectors alone.
 """
 
 from __future__ import annotations
@@ -9,15 +10,26 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.kernels.compile import REDUCE, jit
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["cut_by_weight", "map_shards", "n_threads"]
+__all__ = [
+    "add_rows",
+    "cut_by_weight",
+    "dot",
+    "map_shards",
+    "n_threads",
+    "norm",
+    "rows_dot",
+    "tree_sum",
+]
 
 R = TypeVar("R")
 
@@ -70,3 +82,53 @@ def cut_by_weight(ends: NDArray[np.int64], n_shards: int = N_SHARDS) -> NDArray[
     inner = np.searchsorted(ends, targets, side="left")
     cuts = np.concatenate([[0], np.clip(inner, 0, n_items), [n_items]]).astype(np.int64)
     return np.unique(cuts)
+
+
+@jit(fastmath=REDUCE)
+def dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """<a, b>."""
+    total = 0.0
+    for k in range(a.shape[0]):
+        total += a[k] * b[k]
+    return total
+
+
+def norm(a: NDArray[np.float64]) -> float:
+    """|a|, without overflow where the squares would."""
+    with np.errstate(over="ignore"):
+        squared = dot(a, a)
+    if 1e-290 < squared < 1e290 or not a.size:
+        return float(np.sqrt(squared))
+    largest = float(np.abs(a).max())
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    scaled = a / largest
+    return largest * float(np.sqrt(dot(scaled, scaled)))
+
+
+@jit
+def rows_dot(matrix: NDArray[np.float64], a: NDArray[np.float64]) -> NDArray[np.float64]:
+    """<row, a> for every row of a matrix."""
+    out = np.empty(matrix.shape[0])
+    for k in range(matrix.shape[0]):
+        out[k] = dot(matrix[k], a)
+    return out
+
+
+@jit
+def add_rows(matrix: NDArray[np.float64], c: NDArray[np.float64]) -> NDArray[np.float64]:
+    """sum_k c_k row_k, rows with c_k = 0 untouched."""
+    out = np.zeros(matrix.shape[1])
+    for k in range(matrix.shape[0]):
+        if c[k] != 0.0:
+            for j in range(matrix.shape[1]):
+                out[j] += c[k] * matrix[k, j]
+    return out
+
+
+def tree_sum(parts: list[Any]) -> Any:
+    """Sum by halves: ((a + b) + (c + d)) ...; the order depends on the number of parts alone."""
+    while len(parts) > 1:
+        paired = [parts[k] + parts[k + 1] for k in range(0, len(parts) - 1, 2)]
+        parts = paired + parts[len(parts) - len(parts) % 2 :]
+    return parts[0]

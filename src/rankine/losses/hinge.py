@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rankine.losses.pair import pair_loss
+from rankine.losses.active_pairs import HingeRisk
+from rankine.losses.base import pair_loss, register_pair_loss
 
 __all__ = ["Hinge"]
 
@@ -24,3 +25,6 @@ def _hinge(loss: Any, z: Any) -> Any:
     if gap > 0.0:
         return gap, -1.0, 0.0
     return 0.0, 0.0, 0.0
+
+
+register_pair_loss("hinge", Hinge, lift=HingeRisk)

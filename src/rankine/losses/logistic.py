@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankine.losses.pair import pair_loss
+from rankine.losses.base import pair_loss, register_pair_loss
 
 __all__ = ["Logistic"]
 
@@ -21,3 +21,6 @@ def _logistic(_loss: Any, z: Any) -> Any:
     wrong = small / (1.0 + small) if z > 0.0 else 1.0 / (1.0 + small)
     value = np.log1p(small) + (0.0 if z > 0.0 else -z)
     return value, -wrong, small / ((1.0 + small) * (1.0 + small))
+
+
+register_pair_loss("logistic", Logistic, smooth=True)

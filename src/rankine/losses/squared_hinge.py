@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rankine.losses.pair import pair_loss
+from rankine.losses.active_pairs import SquaredHingeRisk
+from rankine.losses.base import pair_loss, register_pair_loss
 
 __all__ = ["SquaredHinge"]
 
@@ -21,3 +22,6 @@ def _squared_hinge(loss: Any, z: Any) -> Any:
     if gap > 0.0:
         return gap * gap, -2.0 * gap, 2.0
     return 0.0, 0.0, 0.0
+
+
+register_pair_loss("squared_hinge", SquaredHinge, smooth=True, lift=SquaredHingeRisk)

@@ -19,10 +19,14 @@ from rankine.metrics import (
     reciprocal_rank,
     roc_area,
 )
-from rankine.metrics.engine import count_without_value, evaluate, random_expectation
-from rankine.metrics.metric import Metric
-from rankine.metrics.parse import parse_metric
-from rankine.metrics.registry import DEFINITIONS, Definition, register
+from rankine.metrics.engine import (
+    count_without_value,
+    data_columns,
+    evaluate,
+    evaluate_on,
+    random_expectation,
+)
+from rankine.metrics.metric import DEFINITIONS, Definition, Metric, parse_metric, register
 
 #: The files that register the metrics of the package.
 _REGISTERED = (
@@ -47,7 +51,9 @@ __all__ = [
     "Definition",
     "Metric",
     "count_without_value",
+    "data_columns",
     "evaluate",
+    "evaluate_on",
     "parse_metric",
     "random_expectation",
     "register",

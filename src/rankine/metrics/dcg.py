@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
-from rankine.metrics.discounts import discounts
-from rankine.metrics.ranks import block_means, list_expected, list_value
-from rankine.metrics.registry import Definition, register
+from rankine.metrics.families import block_means, list_expected, list_value
+from rankine.metrics.gains import discounts
+from rankine.metrics.metric import Definition, register
 
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric

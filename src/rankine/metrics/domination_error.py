@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rankine.kernels.compile import jit
-from rankine.kernels.ranking import rank_order
-from rankine.metrics.pairs import pair_value
-from rankine.metrics.registry import Definition, register
+from rankine.kernels.sorting import rank_order
+from rankine.metrics.families import pair_value
+from rankine.metrics.metric import Definition, register
 
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric

@@ -3,25 +3,161 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankine.core.errors import EmptyDataError, NoPairsError, SchemaError
-from rankine.data.dataset import check_finite, check_labels, check_weight
+from rankine.core.errors import EmptyDataError, NoPairsError, ParameterError, SchemaError
+from rankine.data.dataset import check_finite, check_labels, check_weight, row_scores
 from rankine.data.query_index import QueryIndex
-from rankine.metrics.metric import Metric
-from rankine.metrics.parse import parse_metric
-from rankine.metrics.query_values import query_values
+from rankine.kernels.shards import cut_by_weight, map_shards
+from rankine.metrics.families import (
+    ItemPool,
+    RankedLists,
+    expected_values,
+    pair_values,
+    ranked_values,
+)
+from rankine.metrics.gains import cutoffs, docid_key, gain_values, marks, relevance
+from rankine.metrics.metric import Metric, definition, parse_metric
+from rankine.transforms.apply import score_dataset
+
+if TYPE_CHECKING:
+    from rankine.data.dataset import Dataset
 
 __all__ = [
+    "QueryValues",
     "count_without_value",
+    "data_columns",
     "evaluate",
+    "evaluate_on",
     "mean_value",
+    "query_values",
     "query_weights",
     "random_expectation",
 ]
+
+#: Below this many rows a thread pool costs more than it gains.
+_SMALL = 20_000
+
+
+class QueryValues(NamedTuple):
+    """Per query: the value (NaN where it is skipped) and how much it pools."""
+
+    value: NDArray[np.float64]
+    mass: NDArray[np.float64]
+
+
+def query_values(
+    metric: Metric,
+    labels: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    queries: QueryIndex,
+    columns: Mapping[str, Any],
+) -> QueryValues:
+    """Values of labels and scores in grouped order; ``columns`` are in row order."""
+    grouped = {name: queries.gather(np.asarray(v)) for name, v in columns.items() if v is not None}
+    family = _rank_family if definition(metric.name).family == "ranks" else _pair_family
+    data = _Grouped(
+        QueryIndex(queries.ids, queries.starts),
+        grouped,
+        marks(metric.displayed, grouped, len(labels)),
+        marks(metric.retrieved, grouped, len(labels)),
+    )
+    value, mass = family(metric, labels, scores, data)
+    empty = np.isnan(value)
+    if metric.no_relevant != "skip":
+        value[empty] = float(str(metric.no_relevant))
+    return QueryValues(value, mass)
+
+
+class _Grouped(NamedTuple):
+    """Rows in grouped order: their queries and columns, and which were displayed, retrieved."""
+
+    queries: QueryIndex
+    columns: Mapping[str, NDArray[Any]]
+    shown: NDArray[np.bool_] | None
+    retrieved: NDArray[np.bool_] | None
+
+
+def _items(metric: Metric, labels: NDArray[np.float64], data: _Grouped) -> NDArray[np.float64]:
+    """Gain or relevance of each row; items that were not displayed have none."""
+    if definition(metric.name).items == "gain":
+        values = gain_values(str(metric.gain), labels, data.columns, metric.max_label)
+    else:
+        values = relevance(labels, float(metric.threshold or 0.0))
+    return values if data.shown is None else np.where(data.shown, values, 0.0)
+
+
+def _rank_family(
+    metric: Metric, labels: NDArray[np.float64], scores: NDArray[np.float64], data: _Grouped
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    queries = data.queries
+    items = _items(metric, labels, data)
+    depth = cutoffs(metric.cutoff, queries, data.columns)
+    spec = definition(metric.name).spec(metric, int(queries.sizes.max()))
+    key = _tie_key(metric, items, data)
+    pool = ItemPool(queries.starts, items)
+    lists = RankedLists(queries.starts, items, scores)
+    if data.retrieved is not None:
+        lists = RankedLists(
+            _starts_of(data.retrieved, queries.starts),
+            items[data.retrieved],
+            scores[data.retrieved],
+        )
+        key = key[data.retrieved] if len(key) else key
+    out = np.empty(queries.n_queries)
+
+    def work(a: int, b: int) -> None:
+        if metric.ties == "expected":
+            expected_values(spec, lists, pool, depth, a, b, out)
+        else:
+            ranked_values(spec, lists, pool, key, depth, a, b, out)
+
+    _over_shards(work, queries.starts)
+    if metric.short == "zero":
+        out[(depth > np.diff(lists.starts)) & ~np.isnan(out)] = 0.0
+    return out, np.ones(queries.n_queries)
+
+
+def _starts_of(kept: NDArray[np.bool_], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each query starts among the kept rows."""
+    return np.concatenate([[0], np.cumsum(kept)])[starts].astype(np.int64)
+
+
+def _tie_key(metric: Metric, items: NDArray[np.float64], data: _Grouped) -> NDArray[np.float64]:
+    if metric.ties == "worst":
+        return items
+    if metric.ties == "docid":
+        return docid_key(data.columns, len(items))
+    return np.empty(0)
+
+
+def _pair_family(
+    metric: Metric, labels: NDArray[np.float64], scores: NDArray[np.float64], data: _Grouped
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    starts = data.queries.starts
+    if data.retrieved is not None:
+        # what was not retrieved stands below everything that was, tied with its kind
+        scores = np.where(data.retrieved, scores, scores.min(initial=0.0) - 1.0)
+    if data.shown is not None:
+        starts = _starts_of(data.shown, starts)
+        labels, scores = labels[data.shown], scores[data.shown]
+    spec = definition(metric.name).spec(metric, int(data.queries.sizes.max()))
+    out, mass = np.empty(len(starts) - 1), np.empty(len(starts) - 1)
+
+    def work(a: int, b: int) -> None:
+        pair_values(spec, starts, labels, scores, a, b, out, mass)
+
+    _over_shards(work, starts)
+    out[mass == 0.0] = np.nan
+    return out, mass
+
+
+def _over_shards(work: Any, starts: NDArray[np.int64]) -> None:
+    threads = 1 if starts[-1] < _SMALL else None
+    map_shards(work, cut_by_weight(starts), threads)
 
 
 @overload
@@ -84,13 +220,98 @@ def evaluate(
     >>> evaluate("letor3:ndcg@2", [0, 1, 2], [3, 2, 1])
     0.25
     """
-    chosen = parse_metric(metric)
+    rule = parse_metric(metric)
     queries, labels, scores = _inputs(y, score, qid)
-    values = query_values(chosen, labels, scores, queries, columns or {})
+    values = query_values(rule, labels, scores, queries, columns or {})
     if per_query:
         return values.value
     weight = query_weights(queries, sample_weight, query_weight)
-    return mean_value(chosen, values.value, values.mass, weight)
+    return mean_value(rule, values.value, values.mass, weight)
+
+
+@overload
+def evaluate_on(
+    data: Dataset,
+    *,
+    metric: str | Metric,
+    coef: NDArray[np.float64] | None = None,
+    scores: ArrayLike | None = None,
+    model: Any = None,
+    per_query: Literal[False] = False,
+    sample_weight: ArrayLike | None = None,
+    query_weight: Any = None,
+) -> float: ...
+@overload
+def evaluate_on(
+    data: Dataset,
+    *,
+    metric: str | Metric,
+    coef: NDArray[np.float64] | None = None,
+    scores: ArrayLike | None = None,
+    model: Any = None,
+    per_query: bool,
+    sample_weight: ArrayLike | None = None,
+    query_weight: Any = None,
+) -> Any: ...
+def evaluate_on(
+    data: Dataset,
+    *,
+    metric: str | Metric,
+    coef: NDArray[np.float64] | None = None,
+    scores: ArrayLike | None = None,
+    model: Any = None,
+    per_query: bool = False,
+    sample_weight: ArrayLike | None = None,
+    query_weight: Any = None,
+) -> Any:
+    """Score a dataset and evaluate: ``evaluate`` with the labels, queries and columns of the data.
+
+    Parameters
+    ----------
+    data
+        Labelled rows; a metric finds its columns and the document ids there.
+    metric, per_query, sample_weight, query_weight
+        As in ``evaluate``; weights of the data itself are not used.
+    coef
+        Weights, one per column of ``data.X`` as it stands.
+    scores
+        Scores in row order.
+    model
+        A ``LinearModel`` or a fitted ranker, with the scaling it carries.
+
+    Exactly one of ``coef``, ``scores`` and ``model`` says what is evaluated.
+
+    Examples
+    --------
+    >>> from rankine.data import Dataset
+    >>> data = Dataset.from_arrays([[3.0], [2.0], [1.0]], [0, 1, 2])
+    >>> evaluate_on(data, metric="letor3:ndcg@2", coef=[1.0])
+    0.25
+    """
+    if (coef is not None) + (scores is not None) + (model is not None) != 1:
+        raise ParameterError(
+            "evaluate_on takes exactly one of coef, scores and model", fix="Pass one of them"
+        )
+    judged: Any = scores
+    if coef is not None:
+        judged = row_scores(data.X, coef)
+    elif model is not None:  # a fitted ranker predicts by itself
+        judged = model.predict(data) if hasattr(model, "predict") else score_dataset(model, data)
+    return evaluate(
+        metric,
+        data.y,
+        judged,
+        data.queries,
+        per_query=per_query,
+        sample_weight=sample_weight,
+        query_weight=query_weight,
+        columns=data_columns(data),
+    )
+
+
+def data_columns(data: Dataset) -> Mapping[str, Any]:
+    """Columns of a dataset as metrics look them up: the named ones and, for ties, ``docid``."""
+    return dict(data.columns) if data.docid is None else {**data.columns, "docid": data.docid}
 
 
 @overload
@@ -129,9 +350,9 @@ def random_expectation(
     >>> random_expectation("p@1", [1, 0, 0, 0])
     0.25
     """
-    chosen = parse_metric(metric).with_options(ties="expected")
+    rule = parse_metric(metric).with_options(ties="expected")
     zeros = np.zeros(len(np.asarray(y)))
-    return evaluate(chosen, y, zeros, qid, per_query=per_query, columns=columns)
+    return evaluate(rule, y, zeros, qid, per_query=per_query, columns=columns)
 
 
 def count_without_value(
@@ -165,8 +386,8 @@ def query_weights(
                     fix="Give every query a weight",
                 )
             query_weight = [query_weight[q] for q in queries.ids.tolist()]
-        given = check_weight(query_weight, queries.n_queries)
-        weight = given if weight is None else weight * given
+        per_query = check_weight(query_weight, queries.n_queries)
+        weight = per_query if weight is None else weight * per_query
     return weight
 
 

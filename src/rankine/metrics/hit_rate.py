@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rankine.kernels.compile import jit
+from rankine.metrics.families import list_expected, list_value
+from rankine.metrics.metric import Definition, register
 from rankine.metrics.precision import hits
-from rankine.metrics.ranks import list_expected, list_value
-from rankine.metrics.registry import Definition, register
 
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rankine.metrics.pairs import count_pairs, pair_value
-from rankine.metrics.registry import Definition, register
+from rankine.metrics.families import count_pairs, pair_value
+from rankine.metrics.metric import Definition, register
 
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric

@@ -1,15 +1,142 @@
-"""One object that says everything about a metric."""
+"""What a metric is: definitions by name, one object with all conventions, and its text form.
+
+Each metric's file registers its own definition; ``[mode:]name[@cutoff][:option=value ...]`` is read
+by ``parse_metric``. Modes are the conventions of the evaluation scripts that came with LETOR 3.0,
+LETOR 4.0 and MSLR. All three: gain 2^label - 1 from a table, discount 1 at ranks 1 and 2 and
+1/log2(r) below, NDCG@n is 0 when the list is shorter than n, a query without relevant documents
+counts 0, ties keep the order of the file. They differ in P@n of a short list (LETOR 3.0 adds
+nothing at all, the others divide by n) and in the labels they know.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
 
 from rankine.core.errors import ParameterError
-from rankine.metrics.modes import mode_defaults
-from rankine.metrics.registry import definition
 
-__all__ = ["OPTIONS", "Metric"]
+__all__ = [
+    "DEFINITIONS",
+    "MODES",
+    "OPTIONS",
+    "Definition",
+    "Metric",
+    "definition",
+    "mode_defaults",
+    "parse_metric",
+    "register",
+]
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a metric is.
+
+    Attributes
+    ----------
+    name, title, aliases
+        Canonical name, the name papers print, other names users type.
+    family
+        ``"ranks"``: a function of gains in ranked order (``metrics.ranks``); ``"pairs"``: a
+        function of labels and scores (``metrics.pairs``).
+    items
+        What stands in a ranked list: ``"gain"`` (of the label) or ``"relevance"`` (0 or 1).
+    cutoff
+        ``"optional"``, ``"required"`` or ``"none"``.
+    spec
+        Makes the spec that the kernels dispatch on, from the metric and the longest list.
+    defaults
+        Options the metric has, with their defaults; ``choices`` restricts their values.
+    """
+
+    name: str
+    title: str
+    family: Literal["ranks", "pairs"]
+    spec: Callable[[Metric, int], Any]
+    aliases: tuple[str, ...] = ()
+    items: Literal["gain", "relevance"] = "relevance"
+    cutoff: Literal["optional", "required", "none"] = "optional"
+    larger_is_better: bool = True
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _EMPTY)
+    tie_aliases: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+
+
+DEFINITIONS: dict[str, Definition] = {}
+"""Canonical name -> definition, in order of registration."""
+_BY_NAME: dict[str, Definition] = {}
+
+#: Tie rules and their defaults of metrics of ranked lists.
+RANK_TIES = ("file", "docid", "expected", "worst")
+
+
+def register(known: Definition) -> Definition:
+    """Add a metric; its name and aliases must be new."""
+    for name in (known.name, *known.aliases):
+        if name in _BY_NAME:
+            raise ParameterError(f"a metric called {name!r} exists", fix="Choose another name")
+    if known.family == "ranks":
+        known = _with_rank_ties(known)
+    DEFINITIONS[known.name] = known
+    for name in (known.name, *known.aliases):
+        _BY_NAME[name] = known
+    return known
+
+
+def _with_rank_ties(known: Definition) -> Definition:
+    return replace(
+        known,
+        defaults={**known.defaults, "ties": "file", "no_relevant": "0"},
+        choices={**known.choices, "ties": RANK_TIES},
+    )
+
+
+def definition(name: str) -> Definition:
+    """The definition of a name or alias."""
+    key = name.lower().replace("_", "-")
+    if key not in _BY_NAME:
+        raise ParameterError(
+            f"no metric is called {name!r}", fix=f"Choose one of {', '.join(sorted(DEFINITIONS))}"
+        )
+    return _BY_NAME[key]
+
+
+_LETOR_NDCG = {"gain": "0,1,3", "discount": "letor", "short": "zero"}
+_MSLR_NDCG = {**_LETOR_NDCG, "gain": "0,1,3,7,15"}
+
+
+def _mean(ndcg: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in ndcg.items() if name != "short"}
+
+
+#: Mode -> metric -> options that differ from the metric's own defaults.
+MODES: dict[str, dict[str, dict[str, Any]]] = {
+    "letor3": {"ndcg": _LETOR_NDCG, "map": {}, "p": {"short": "zero"}},
+    "letor4": {"ndcg": _LETOR_NDCG, "mean-ndcg": _mean(_LETOR_NDCG), "map": {}, "p": {}},
+    "mslr": {"ndcg": _MSLR_NDCG, "mean-ndcg": _mean(_MSLR_NDCG), "map": {}, "p": {}},
+}
+
+
+def mode_defaults(mode: str | None, name: str) -> dict[str, Any]:
+    """Options that a mode changes for a metric."""
+    if mode is None:
+        return {}
+    if mode not in MODES:
+        raise ParameterError(
+            f"no evaluation script is called {mode!r}", fix=f"Choose one of {', '.join(MODES)}"
+        )
+    if name not in MODES[mode]:
+        raise ParameterError(
+            f"the {mode} script does not compute {name}",
+            fix=f"It computes {', '.join(MODES[mode])}",
+        )
+    return MODES[mode][name]
+
 
 #: Fields that a text form may set with ``:name=value``, in the order they are written.
 OPTIONS = (
@@ -179,3 +306,55 @@ class Metric:
                 shown = int(value) if isinstance(value, float) and value.is_integer() else value
                 text += f":{option}={shown}"
         return text
+
+
+_HEAD = re.compile(r"(?P<name>[A-Za-z][\w-]*)(?:@(?P<cutoff>[^\s@:=]+))?")
+_NUMBERS: dict[str, Any] = {"threshold": float, "max_label": int, "persistence": float}
+
+
+def parse_metric(text: str | Metric) -> Metric:
+    """Read a metric's text form; a Metric passes through.
+
+    Examples
+    --------
+    >>> str(parse_metric("NDCG@10"))
+    'ndcg@10'
+    >>> parse_metric("letor3:ndcg@10").discount
+    'letor'
+    >>> parse_metric("ndcg@10:gain=linear:ties=expected").gain
+    'linear'
+    """
+    if isinstance(text, Metric):
+        return text
+    parts = str(text).strip().split(":")
+    mode = parts.pop(0) if parts[0] in MODES and len(parts) > 1 else None
+    head = _HEAD.fullmatch(parts[0])
+    if head is None:
+        raise ParameterError(
+            f"cannot read the metric {text!r}",
+            fix='Write it like "ndcg@10", "map", "letor3:ndcg@10" or "ndcg@10:gain=linear"',
+        )
+    options = dict(_option(part, str(text)) for part in parts[1:])
+    return Metric(head["name"], _cutoff(head["cutoff"]), mode, **options)
+
+
+def _cutoff(text: str | None) -> int | str | None:
+    if text is None:
+        return None
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) else text
+
+
+def _option(part: str, text: str) -> tuple[str, Any]:
+    name, equals, value = part.partition("=")
+    name = name.strip().replace("-", "_")
+    if not equals or name not in OPTIONS:
+        raise ParameterError(
+            f"cannot read {part!r} in the metric {text!r}",
+            fix=f"Options are {', '.join(f'{option}=...' for option in OPTIONS)}",
+        )
+    try:
+        return name, _NUMBERS.get(name, str)(value.strip())
+    except ValueError:
+        raise ParameterError(
+            f"{name}={value} in the metric {text!r} is not a number", fix="Write a number"
+        ) from None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rankine.metrics.pairs import count_pairs, pair_value
-from rankine.metrics.registry import Definition, register
+from rankine.metrics.families import count_pairs, pair_value
+from rankine.metrics.metric import Definition, register
 
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric

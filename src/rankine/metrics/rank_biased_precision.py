@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.metrics.dcg import discounted_sum
-from rankine.metrics.ranks import block_means, list_expected, list_value
-from rankine.metrics.registry import Definition, register
+from rankine.metrics.families import block_means, list_expected, list_value
+from rankine.metrics.metric import Definition, register
 
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rankine.metrics.families import block_means, list_expected, list_value
+from rankine.metrics.metric import Definition, register
 from rankine.metrics.precision import hits
-from rankine.metrics.ranks import block_means, list_expected, list_value
-from rankine.metrics.registry import Definition, register
 
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rankine.metrics.pairs import count_pairs, pair_value
+from rankine.metrics.families import count_pairs, pair_value
+from rankine.metrics.metric import Definition, register
 from rankine.metrics.pairwise_error import PAIR_TIES, TIE_ALIASES, TIE_COST
-from rankine.metrics.registry import Definition, register
 
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric

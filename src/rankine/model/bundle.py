@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import ModelError
 from rankine.core.strict_json import plain
 from rankine.model.linear import LinearModel
-from rankine.model.names import PackedNames
-from rankine.model.stored import Stored
-from rankine.model.weights import check_sparse, frozen, sparse_weights
+from rankine.model.weights import PackedNames, Stored, check_sparse, frozen, sparse_weights
 
 if TYPE_CHECKING:
     import os
@@ -171,12 +169,12 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
 
     def summary(self, top: int = 20) -> dict[str, Any]:
         """What the bundle is, as plain data."""
-        from rankine.model.summary import bundle_summary
+        from rankine.model.show import bundle_summary
 
         return bundle_summary(self, top)
 
     def _repr_html_(self) -> str:
-        from rankine.model.html import bundle_html
+        from rankine.model.show import bundle_html
 
         return bundle_html(self)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankine.core.errors import ModelFormatError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 from rankine.model.linear import LinearModel
 from rankine.model.weights import MAX_FEATURES
 

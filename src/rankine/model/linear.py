@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import ModelError
 from rankine.core.strict_json import plain
-from rankine.model.names import PackedNames
-from rankine.model.probes import Probes, make_probes
-from rankine.model.stored import Stored
-from rankine.model.weights import check_sparse, sparse_weights
+from rankine.model.weights import (
+    PackedNames,
+    Probes,
+    Stored,
+    check_sparse,
+    make_probes,
+    sparse_weights,
+)
 
 if TYPE_CHECKING:
     import os
@@ -214,12 +218,12 @@ class LinearModel(Stored):
 
     def summary(self, top: int = 20) -> dict[str, Any]:
         """What the model is, as plain data: size, heaviest weights, how it was trained."""
-        from rankine.model.summary import summary
+        from rankine.model.show import summary
 
         return summary(self, top)
 
     def _repr_html_(self) -> str:
-        from rankine.model.html import model_html
+        from rankine.model.show import model_html
 
         return model_html(self)
 

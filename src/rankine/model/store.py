@@ -17,8 +17,7 @@ from rankine.core.specs import decode_transforms, encode_transforms
 from rankine.core.strict_json import canonical
 from rankine.model.container import Content, check_start, pack, unpack
 from rankine.model.linear import LinearModel
-from rankine.model.names import PackedNames
-from rankine.model.probes import MAX_PROBES, Probes
+from rankine.model.weights import MAX_PROBES, PackedNames, Probes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,15 +1,41 @@
-"""Sparse weights: made from anything array-like, checked before anybody relies on them."""
+"""What every model file is made of: weights, names, rows that test it, and saving.
+
+Weights are made from anything array-like and checked before anybody relies on them. A million names
+as Python strings would take several times the file's size; packed (UTF-8 bytes and where each name
+ends), they are checked where they lie and become strings when somebody asks. Probes are rows with
+known scores, so that a server can test itself before it swaps; they are made up, never taken from
+training data: a model file must not leak a log.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ModelError
+from rankine.core.errors import ModelError, ModelFormatError, ParameterError
+from rankine.core.specs import ListRange
 
-__all__ = ["MAX_FEATURES", "check_sparse", "frozen", "sparse_weights"]
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "MAX_FEATURES",
+    "MAX_PROBES",
+    "PackedNames",
+    "Probe",
+    "Probes",
+    "Stored",
+    "check_sparse",
+    "frozen",
+    "make_probes",
+    "sparse_weights",
+]
 
 MAX_FEATURES = 2**31 - 1
 
@@ -81,3 +107,156 @@ def frozen(given: Any, dtype: Any) -> NDArray[Any]:
         array = array.copy()
     array.flags.writeable = False
     return array
+
+
+_CHECK_BLOCK = 4096
+
+
+class PackedNames:
+    """Distinct names in order.
+
+    Parameters
+    ----------
+    text
+        Bytes of all names, one after the other (uint8).
+    ends
+        Where each name ends in ``text`` (int64).
+    """
+
+    def __init__(self, text: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
+        self.text = text
+        self.ends = ends
+        self._check()
+
+    @classmethod
+    def pack(cls, names: Iterable[str], what: str = "feature name") -> PackedNames:
+        """Pack strings; they must be distinct and valid Unicode."""
+        try:
+            parts = [str(name).encode("utf-8") for name in names]
+        except UnicodeEncodeError as error:
+            raise ParameterError(
+                f"a {what} is not valid Unicode: {error.object!r}", fix="Rename it"
+            ) from error
+        if len(set(parts)) != len(parts):
+            seen: set[bytes] = set()
+            twice = next(part for part in parts if part in seen or seen.add(part))  # type: ignore[func-returns-value]
+            raise ParameterError(
+                f"{what} {twice.decode()!r} appears twice", fix="Give every one its own name"
+            )
+        ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+        return cls(np.frombuffer(b"".join(parts), dtype=np.uint8), ends)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @cached_property
+    def strings(self) -> tuple[str, ...]:
+        """All names as strings."""
+        data, starts = self.text.tobytes(), [0, *self.ends.tolist()]
+        return tuple(data[a:b].decode() for a, b in zip(starts[:-1], starts[1:], strict=True))
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Name -> position."""
+        return {name: k for k, name in enumerate(self.strings)}
+
+    def _check(self) -> None:
+        """Ends in order, valid UTF-8 within every name, no name twice; in bounded memory."""
+        ends, size = self.ends, len(self.text)
+        if len(ends) == 0:
+            if size:
+                raise ModelFormatError("name bytes without names")
+            return
+        if ends[0] < 0 or int(ends[-1]) != size or (ends[1:] < ends[:-1]).any():
+            raise ModelFormatError("ends of names are out of order or out of range")
+        hashes = np.empty(len(ends), dtype=np.int64)
+        for first in range(0, len(ends), _CHECK_BLOCK):
+            block = ends[first : first + _CHECK_BLOCK]
+            start = int(ends[first - 1]) if first else 0
+            data = self.text[start : int(block[-1])].tobytes()
+            begin = 0
+            for k, end in enumerate((block - start).tolist()):
+                name = data[begin:end]
+                try:
+                    name.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise ModelFormatError(f"name {first + k} is not UTF-8") from error
+                hashes[first + k] = hash(name)
+                begin = end
+        hashes.sort()
+        if (hashes[1:] == hashes[:-1]).any() and len(set(self.strings)) != len(ends):
+            raise ModelFormatError("a name appears twice")
+
+
+MAX_PROBES = 16
+_ROWS = 4
+_WEIGHTS = 16
+
+
+class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One row: positions and values in the model's feature space, or raw columns of a log."""
+
+    indices: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+    raw: dict[str, str | int | float | bool | None] | None = None
+
+
+class Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rows of one list and the scores that the model must give them."""
+
+    rows: tuple[Probe, ...]
+    scores: tuple[float, ...]
+
+
+def make_probes(
+    indices: Sequence[int], values: Sequence[float], transforms: Sequence[Any]
+) -> Probes | None:
+    """Four made-up rows over at most 16 of the weights, scored in plain Python.
+
+    None for a model without weights or with weights near the largest number, and for transforms
+    that this arithmetic does not know.
+    """
+    if not indices or any(not isinstance(spec, ListRange) for spec in transforms):
+        return None
+    step = max(1, len(indices) // _WEIGHTS)
+    kept = range(0, len(indices), step)[:_WEIGHTS]
+    width = range(len(kept))
+    rows = [[((7 * i + 5 * k + i * k) % 17 - 8) / 4 for k in width] for i in range(_ROWS)]
+    scaled = [_by_range(rows, k) if transforms else [row[k] for row in rows] for k in width]
+    terms = [[values[p] * scaled[k][i] for k, p in enumerate(kept)] for i in range(_ROWS)]
+    # Weights so large that a sum overflows cannot be tested by one.
+    if not math.isfinite(sum(abs(term) for row in terms for term in row)):
+        return None
+    scores = [math.fsum(row) for row in terms]
+    positions = tuple(int(indices[p]) for p in kept)
+    return Probes(tuple(Probe(positions, tuple(row)) for row in rows), tuple(scores))
+
+
+def _by_range(rows: Sequence[Sequence[float]], k: int) -> list[float]:
+    column = [row[k] for row in rows]
+    span = max(column) - min(column)
+    return [x / span if span > 0 else 0.0 for x in column]
+
+
+class Stored:
+    """Has one canonical content; what that is, ``rankine.model.store`` knows."""
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the whole file this is saved as; equal models have equal digests."""
+        return self._encoded()[1]
+
+    def to_bytes(self) -> bytes:
+        """Content of the file that ``save`` writes."""
+        return b"".join(self._encoded()[0])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one file, atomically: a failure or kill leaves the old file as it was."""
+        from rankine.model.store import save
+
+        save(self, path)  # type: ignore[arg-type]
+
+    def _encoded(self) -> tuple[list[Any], str]:
+        from rankine.model.store import encode
+
+        return encode(self)  # type: ignore[arg-type]

@@ -1,111 +1,90 @@
-"""What all rankers share: input, scaling, evaluation, prediction, the model.
+"""What all rankers share: ``fit`` from any source, prediction, the model.
 
-A ranker implements ``_solve(job) -> Solution``; everything around it stands here.
+A ranker is one file: a class with its parameters, ``system``, ``can`` and two methods,
+
+``_check()``
+    refuse parameters outside their domain, before any data is read;
+``_solve(task) -> Outcome``
+    build a problem from ``task.source`` and solve it by ``task.run`` or ``task.along``.
+
+Everything around a solver stands in ``rankine.rankers.fitting``, where lists come from in
+``rankine.rankers.sources``.
 """
 
 from __future__ import annotations
 
 import time
+import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import estimator_html_repr
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from rankine.core.checks import check_count
 from rankine.core.errors import (
+    CheckpointError,
     FeatureMismatchError,
     NoPairsError,
     ParameterError,
     SchemaError,
 )
-from rankine.data.dataset import Dataset, check_weight, require_rows, row_scores
+from rankine.data.dataset import Dataset, check_weight, concat, require_rows, row_scores
 from rankine.data.frames import take_qid
 from rankine.kernels.random import resolve_seed
-from rankine.rankers.html import ShownAsHtml
-from rankine.rankers.monitor import Monitor
-from rankine.rankers.parts_fit import is_partitioned, prepare_parts, training_facts
-from rankine.rankers.plain import plain, plain_parameters
-from rankine.rankers.query_weight import resolve_query_weight
-from rankine.rankers.trace import training_story
-from rankine.transforms.scaling import Scaling, fit_scaling
+from rankine.model import LinearModel
+from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
+from rankine.rankers.provenance import packed_trace, plain, plain_parameters
+from rankine.rankers.sources import (
+    Capabilities,
+    MemorySource,
+    PartitionSource,
+    StreamSource,
+    source_kind,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    from rankine.model import LinearModel
-    from rankine.rankers.parts_job import PartsJob
-    from rankine.solvers.base import Callback, Solution
+    from rankine.solvers.base import Callback
+    from rankine.transforms.scaling import Scaling
 
-__all__ = [
-    "BaseRanker",
-    "Job",
-    "Prepared",
-    "plain_parameters",
-    "resolve_query_weight",
-    "resolve_seed",
-]
+__all__ = ["BaseRanker"]
+
+#: Parameters that do not decide what a resumed run computes; the seed is recorded by itself.
+_NOT_RECORDED = ("random_state", "warm_start", "n_threads")
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One call of ``fit``, ready for a solver.
-
-    Attributes
-    ----------
-    data
-        Training data, already scaled; ``data.weight`` holds ``sample_weight``.
-    query_weight
-        One weight per query of ``data.queries`` (ones when none were given).
-    coef_init
-        Start, in scaled units, or None.
-    valid
-        Scaled evaluation data, or None.
-    callbacks
-        Called with ``Progress``.
-    seed
-        Root of every random stream of this fit.
-    """
-
-    data: Dataset
-    query_weight: NDArray[np.float64]
-    coef_init: NDArray[np.float64] | None
-    valid: Dataset | None
-    callbacks: Sequence[Callback]
-    seed: int
-
-    def solve(self, ranker: BaseRanker) -> Solution:
-        """Train the ranker on this job."""
-        return ranker._solve(self)
+def _learns_in_instalments(ranker: BaseRanker) -> bool:
+    return ranker.can.partial
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A job, and what is needed to keep its result: scaling, unscaled data, evaluation."""
-
-    job: Any
-    scaling: Scaling
-    data: Any
-    monitor: Monitor | None
-
-
-class BaseRanker(ShownAsHtml, BaseEstimator, ABC):
+class BaseRanker(BaseEstimator, ABC):
     """Base of all rankers.
 
     Sub-classes have ``__init__`` parameters ``metric``, ``scale``, ``early_stopping``,
-    ``warm_start`` and ``random_state`` besides their own, set ``_system`` and implement
-    ``_solve``. With an evaluation set, ``early_stopping=k`` stops after k reports without a better
-    ``metric`` and keeps the best weights; ``evals_`` holds what was measured.
+    ``warm_start`` and ``random_state`` besides their own. With an evaluation set,
+    ``early_stopping=k`` stops after k reports without a better ``metric`` and keeps the best
+    weights; ``evals_`` holds what was measured.
     """
 
     _estimator_type = "ranker"
     #: Name on the command line and in model files.
-    _system: ClassVar[str] = ""
+    system: ClassVar[str] = ""
+    #: What this ranker can do, and with which sources.
+    can: ClassVar[Capabilities] = Capabilities()
 
     metric: str
     scale: str
+    early_stopping: int | None
+    warm_start: bool
     random_state: Any
 
     coef_: NDArray[np.float64]
@@ -122,17 +101,21 @@ class BaseRanker(ShownAsHtml, BaseEstimator, ABC):
         query_weight: Any = None,
         eval_set: Any = None,
         eval_qid: ArrayLike | None = None,
-        coef_init: ArrayLike | None = None,
+        coef_init: Any = None,
         callbacks: Sequence[Callback] = (),
+        checkpoint: str | Path | None = None,
+        every: int = 100_000,
+        resume: bool = False,
     ) -> Any:
-        """Learn weights from labelled rows.
+        """Learn weights from labelled lists.
 
         Parameters
         ----------
         X
             Rows x features: array, sparse matrix, data frame (a ``qid`` column is taken out and
-            used), or a whole ``Dataset`` (then ``y``, ``qid`` and weights come with it), or
-            partitions, ``rankine.distributed.scan(...)``.
+            used); or a source that brings labels, query ids and weights with it: a ``Dataset``, a
+            stream ``rankine.scan(...)``, partitions ``rankine.distributed.scan(...)``, a raw log
+            ``rankine.logs.scan_log(...)``. ``can`` says which of them a ranker takes.
         y
             Labels, larger is better.
         qid
@@ -144,81 +127,155 @@ class BaseRanker(ShownAsHtml, BaseEstimator, ABC):
         query_weight
             Mapping from query id to weight, or one number per query in order of first appearance.
         eval_set, eval_qid
-            ``(X, y)`` and its query ids, or a ``Dataset``: evaluated during training.
+            ``(X, y)`` and its query ids, a ``Dataset`` or a stream: held in memory and evaluated
+            during training.
         coef_init
-            Weights to start from.
+            Weights, or a ``LinearModel``, to start from. A model that was trained by this ranker
+            also hands on its number of steps.
         callbacks
             Functions of a ``Progress``; one that returns True stops training.
+        checkpoint, every
+            Folder for checkpoints. Runs over rows and streams write one every so many lists or
+            steps and keep the last two; runs over partitions record every answer.
+        resume
+            Go on from what the folder holds. The finished model has the same bits as that of a
+            run that was never interrupted.
         """
         started = time.perf_counter()
-        given = (
-            X, y, qid, group, sample_weight, query_weight, eval_set, eval_qid, coef_init, callbacks
-        )  # fmt: skip
-        prepared = prepare_parts(self, *given) if is_partitioned(X) else self._prepare(*given)
-        solution = prepared.job.solve(self)
-        monitor, patience = prepared.monitor, getattr(self, "early_stopping", None)
-        self.evals_ = [] if monitor is None else monitor.trace
-        if monitor is not None and patience is not None:
-            solution = monitor.best(solution)
-        self._keep(solution, prepared.scaling, prepared.data, time.perf_counter() - started)
+        task = self._task(
+            X,
+            y,
+            qid=qid,
+            group=group,
+            sample_weight=sample_weight,
+            query_weight=query_weight,
+            eval_set=eval_set,
+            eval_qid=eval_qid,
+            coef_init=coef_init,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            every=every,
+            resume=resume,
+        )
+        try:
+            outcome = self._solve(task)
+        finally:
+            task.source.close()
+        self._keep(task, outcome, time.perf_counter() - started)
         return self
 
-    def _prepare(
+    @available_if(_learns_in_instalments)  # type: ignore[untyped-decorator]
+    def partial_fit(
         self,
         X: Any,
-        y: Any,
-        qid: Any,
-        group: Any,
-        sample_weight: Any,
-        query_weight: Any,
-        eval_set: Any,
-        eval_qid: Any,
-        coef_init: Any = None,
-        callbacks: Sequence[Callback] = (),
-    ) -> Prepared:
-        """Check and scale what ``fit`` was given."""
-        from rankine.metrics import parse_metric
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+    ) -> Any:
+        """Learn from some more lists; steps continue where the last call, or ``fit``, ended.
 
-        parse_metric(self.metric)
-        data = self._dataset(X, y, qid, group, sample_weight, reset=True)
-        if data.n_rows == 1:
-            raise NoPairsError(
-                "n_samples=1: one row has nothing to be ranked against", fix="Pass more rows"
-            )
-        valid = self._eval_data(eval_set, eval_qid)
-        scaling = fit_scaling(self.scale, data)
-        start = self._start(coef_init, scaling, data.n_features)
-        watched = None if valid is None else scaling.apply(valid)
-        patience = getattr(self, "early_stopping", None)
-        monitor = None if watched is None else Monitor(self.metric, watched, patience)
-        job = Job(
-            scaling.apply(data),
-            resolve_query_weight(query_weight, data),
-            start,
-            watched,
-            tuple(callbacks) if monitor is None else (monitor, *callbacks),
-            resolve_seed(self.random_state),
+        Feature scales are those of the first call.
+        """
+        started = time.perf_counter()
+        self._check()
+        first = not hasattr(self, "coef_")
+        source = MemorySource(
+            self._dataset(X, y, qid, group, sample_weight, reset=first), query_weight
         )
-        return Prepared(job, scaling, data, monitor)
+        scaling = source.measure(self.scale) if first else source.scale(self.scaling_)
+        task = Task(source, scaling, seed=resolve_seed(self.random_state))
+        self._keep(task, self._learn_more(task), time.perf_counter() - started)
+        return self
 
     @abstractmethod
-    def _solve(self, job: Job) -> Solution:
-        """Train on a prepared job."""
+    def _check(self) -> None:
+        """Refuse parameters outside their domain."""
 
-    def _solve_parts(self, job: PartsJob) -> Solution:
-        """Train on partitions."""
-        raise ParameterError(
-            f"{type(self).__name__} cannot be trained on {job.data.n_partitions} partitions",
-            fix="Load the data instead",
+    @abstractmethod
+    def _solve(self, task: Task) -> Outcome:
+        """Build the problem of a task and solve it."""
+
+    def _learn_more(self, task: Task) -> Outcome:
+        """One instalment, for rankers that ``can`` learn in instalments."""
+        return self._solve(task)
+
+    def _task(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        act: str = "fit",
+        qid: Any = None,
+        group: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        eval_set: Any = None,
+        eval_qid: Any = None,
+        coef_init: Any = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Any = None,
+        every: int = 100_000,
+        resume: bool = False,
+    ) -> Task:
+        """Everything before the solver: check, open, measure, scale, start, evaluation."""
+        from rankine.metrics import parse_metric
+
+        metric = parse_metric(self.metric)
+        if self.early_stopping is not None:
+            check_count("early_stopping", self.early_stopping)
+            if eval_set is None and act == "fit":
+                raise ParameterError(
+                    f"early_stopping={self.early_stopping} has nothing to watch",
+                    fix="Pass an eval_set, or leave early_stopping=None",
+                )
+        self._check()
+        kind, name = source_kind(X), type(self).__name__
+        self.can.require(act, kind, name)
+        asked = {"checkpoint": checkpoint, "query_weight": query_weight}
+        for option, value in asked.items():
+            if value is not None:
+                self.can.require(option, kind, name)
+        if resume and checkpoint is None:
+            raise CheckpointError("nothing to resume from", fix="Pass the folder as checkpoint=")
+        source = self._source(kind, X, y, qid, group, sample_weight, query_weight)
+        valid = self._eval_data(eval_set, eval_qid)
+        facts = self._recorded(source) if checkpoint is not None else {}
+        seed = source.record(checkpoint, every, facts, resolve_seed(self.random_state), resume)
+        scaling = source.measure(self.scale)
+        start, steps_seen = self._start(coef_init, scaling)
+        return Task(
+            source,
+            scaling,
+            start,
+            steps_seen,
+            None if valid is None else Judge.of(metric, scaling.apply(valid)),
+            self.early_stopping,
+            tuple(callbacks),
+            seed,
+            facts,
         )
 
-    def _keep(self, solution: Solution, scaling: Scaling, data: Any, seconds: float) -> None:
+    def _keep(self, task: Task, outcome: Outcome, seconds: float) -> None:
+        """Remember what a task came to."""
+        keys = outcome.values or range(len(outcome.solutions))
+        solutions = dict(zip(keys, outcome.solutions, strict=True))
+        warn_unfinished(type(self).__name__, getattr(self, "tol", None), solutions)
+        scaling, solution = task.scaling, outcome.solution
         self.coef_ = scaling.fold(solution.coef)
         self.n_iter_ = solution.n_iter
         self.solution_ = solution
         self.scaling_ = scaling
-        self.training_ = {**training_facts(data), "seconds": round(seconds, 3)}
+        self.evals_ = outcome.evals[outcome.position]
+        self.training_ = {**task.source.facts(), **outcome.notes, "seconds": round(seconds, 3)}
+        self.encoding_ = task.source.encoding
+        if outcome.values:
+            self.path_ = outcome.solutions
+            self.coef_path_ = np.array([scaling.fold(one.coef) for one in outcome.solutions])
 
+    # ------------------------------------------------------------------ use
     def predict(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.float64]:
         """Scores in row order; only their order within a query means anything.
 
@@ -260,43 +317,115 @@ class BaseRanker(ShownAsHtml, BaseEstimator, ABC):
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Mean of ``metric`` over queries; a query weighs the mean weight of its rows."""
-        from rankine.metrics import evaluate
-        from rankine.metrics.data_columns import data_columns
+        from rankine.metrics import evaluate, evaluate_on
 
-        columns = None
         if isinstance(X, Dataset):
-            y, qid, columns = X.y, X.qid, data_columns(X)
-        elif qid is None:
-            qid = take_qid(X)[1]
+            return float(
+                evaluate_on(X, metric=self.metric, model=self, sample_weight=sample_weight)
+            )
         if y is None:
             raise SchemaError("score needs labels", fix="Pass y")
-        scores = self.predict(X, qid)
-        return evaluate(self.metric, y, scores, qid, sample_weight=sample_weight, columns=columns)
+        if qid is None:
+            qid = take_qid(X)[1]
+        return evaluate(self.metric, y, self.predict(X, qid), qid, sample_weight=sample_weight)
 
     def to_model(self) -> LinearModel:
         """The fitted weights as a frozen, savable model; equal trainings give equal files."""
-        from rankine._version import __version__
-        from rankine.model import LinearModel
-
         check_is_fitted(self, "coef_")
         names = getattr(self, "feature_names_in_", None)
-        return LinearModel.from_weights(
+        model = LinearModel.from_weights(
             self.coef_,
             feature_names=None if names is None else [str(name) for name in names],
             transforms=self.scaling_.transforms,
             metric=self.metric,
-            parameters={"ranker": self._system, **plain_parameters(self)},
-            provenance={
-                "rankine": __version__,
-                "training": plain({k: v for k, v in self.training_.items() if k != "seconds"}),
-                "n_iter": int(self.n_iter_),
-                "stop_reason": self.solution_.stop_reason,
-                "certificate": plain(dict(self.solution_.certificate)),
-                **training_story(self),
-            },
+            parameters={"ranker": self.system, **plain_parameters(self)},
+            provenance=self._provenance(),
         )
+        encoding = self.encoding_
+        return model if encoding is None else encoding.finish(model, self.scaling_)
+
+    def _provenance(self) -> dict[str, Any]:
+        """Where a model comes from: data, run, certificate, traces.
+
+        Where a run reports depends on how a stream is cut, and a model file must not: one-pass
+        learning tells its own story, at fixed numbers of lists.
+        """
+        from rankine._version import __version__
+
+        solution = self.solution_
+        if "story" in solution.extra:
+            stories = {"trace": solution.extra["story"]}
+        else:
+            checks = [{key: row[key] for key in ("step", "value")} for row in self.evals_]
+            stories = {"trace": solution.trace, "validation": checks}
+        return {
+            "rankine": __version__,
+            "training": plain({k: v for k, v in self.training_.items() if k != "seconds"}),
+            "n_iter": int(self.n_iter_),
+            "stop_reason": solution.stop_reason,
+            "certificate": plain(dict(solution.certificate)),
+            **{name: packed_trace(rows) for name, rows in stories.items() if rows},
+        }
+
+    def _html_repr(self) -> str:
+        """Parameters always; the training and the heaviest weights once there are some."""
+        from rankine.core.safe_text import facts_table, name_of
+        from rankine.model.show import weights_html
+
+        diagram: str = estimator_html_repr(self)
+        if not hasattr(self, "coef_"):
+            return diagram
+        names = getattr(self, "feature_names_in_", None)
+        used = np.flatnonzero(self.coef_)
+        shown = [str(j) if names is None else str(names[j]) for j in used.tolist()]
+        training, solution = self.training_, self.solution_
+        rows: list[tuple[Any, Any]] = [
+            ("trained on", f"{training['rows']:,} rows of {training['queries']:,} queries"),
+            ("took", f"{self.n_iter_:,} steps, {training['seconds']:,} s, {solution.stop_reason}"),
+            ("weights", f"{len(used):,} of {len(self.coef_):,} features"),
+        ]
+        certificate = ", ".join(f"{key} {value:.4g}" for key, value in solution.certificate.items())
+        if certificate:
+            rows.append(("certificate", name_of(certificate, 200)))
+        rows.append(("heaviest weights", weights_html(shown, self.coef_[used])))
+        return diagram + facts_table(f"fitted {type(self).__name__}", rows)
 
     # ------------------------------------------------------------------ input
+    def _source(
+        self, kind: str, X: Any, y: Any, qid: Any, group: Any, weight: Any, query_weight: Any
+    ) -> Any:
+        """Open what ``fit`` was given."""
+        if kind == "memory":
+            data = self._dataset(X, y, qid, group, weight, reset=True)
+            if data.n_rows == 1:
+                raise NoPairsError(
+                    "n_samples=1: one row has nothing to be ranked against", fix="Pass more rows"
+                )
+            return MemorySource(data, query_weight)
+        given = {"y": y, "qid": qid, "group": group, "sample_weight": weight}
+        for name, value in given.items():
+            if value is not None:
+                raise ParameterError(
+                    f"a source brings its own labels, query ids and weights; {name}= was given too",
+                    fix="Name the columns when scanning (label=, query=, weight=)",
+                )
+        source = StreamSource(X, query_weight) if kind == "stream" else PartitionSource(X)
+        self.n_features_in_ = source.n_features
+        self._set_names(source.feature_names)
+        return source
+
+    def _recorded(self, source: Any) -> dict[str, Any]:
+        """What a resumed run must share with the interrupted one."""
+        parameters = plain_parameters(self)
+        for name in _NOT_RECORDED:
+            parameters.pop(name, None)
+        return {
+            "ranker": self.system,
+            "parameters": parameters,
+            "data": source.identity(),
+            "n_features": source.n_features,
+        }
+
     def _matrix(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
         """Validated float matrix and the query ids found in a data frame, if any."""
         X, qid = take_qid(X)
@@ -325,10 +454,6 @@ class BaseRanker(ShownAsHtml, BaseEstimator, ABC):
         matrix, found = self._matrix(X, reset=reset)
         labels = np.asarray(y)
         if labels.ndim == 2 and labels.shape[1] == 1:
-            import warnings
-
-            from sklearn.exceptions import DataConversionWarning
-
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected.",
                 DataConversionWarning,
@@ -351,16 +476,20 @@ class BaseRanker(ShownAsHtml, BaseEstimator, ABC):
                 f"{self.n_features_in_} features as input",
                 fix=f"Read the data with n_features={self.n_features_in_}",
             )
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and data.feature_names is not None:
-            unlike = [j for j, name in enumerate(data.feature_names) if name != names[j]]
-            if unlike:
-                raise FeatureMismatchError(
-                    f"column {unlike[0]} is {data.feature_names[unlike[0]]!r} here and "
-                    f"{names[unlike[0]]!r} in the fit",
-                    fix="Give the columns in the order of the fit",
-                )
+        self._same_names(data.feature_names)
         return data
+
+    def _same_names(self, here: Sequence[str] | None) -> None:
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or here is None:
+            return
+        unlike = [j for j, name in enumerate(here) if name != names[j]]
+        if unlike:
+            raise FeatureMismatchError(
+                f"column {unlike[0]} is {here[unlike[0]]!r} here and {names[unlike[0]]!r} "
+                "in the fit",
+                fix="Give the columns in the order of the fit",
+            )
 
     def _set_names(self, names: Sequence[str] | None) -> None:
         if names is not None:
@@ -369,27 +498,57 @@ class BaseRanker(ShownAsHtml, BaseEstimator, ABC):
             del self.feature_names_in_
 
     def _eval_data(self, eval_set: Any, eval_qid: Any) -> Dataset | None:
+        """Held-out rows in memory."""
         if eval_set is None:
             return None
         if isinstance(eval_set, Dataset):
-            return eval_set
+            return self._same_columns(eval_set)
+        kind = source_kind(eval_set)
+        if kind == "stream":
+            return self._same_columns(concat(list(eval_set)))
+        if kind == "partitions":
+            raise ParameterError(
+                "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"
+            )
         X, y = eval_set[0] if isinstance(eval_set, list) else eval_set
         return self._dataset(X, y, eval_qid, None, None, reset=False)
 
-    def _start(
-        self, coef_init: Any, scaling: Scaling, n_features: int
-    ) -> NDArray[np.float64] | None:
-        if coef_init is None and getattr(self, "warm_start", False) and hasattr(self, "coef_"):
-            coef_init = self.coef_
-        if coef_init is None:
-            return None
-        start = np.asarray(coef_init, dtype=np.float64)
-        if start.shape != (n_features,):
+    def _start(self, given: Any, scaling: Scaling) -> tuple[NDArray[np.float64] | None, int]:
+        """Weights to start from, in scaled units, and the steps that they have seen."""
+        steps = 0
+        if given is None:
+            if not (self.warm_start and hasattr(self, "coef_")):
+                return None, 0
+            given, steps = self.coef_, int(self.n_iter_)
+        elif isinstance(given, LinearModel):
+            self._same_encoding(given, scaling)
+            if given.parameters.get("ranker") == self.system:
+                steps = int(given.provenance.get("n_iter", 0))
+            given = given.to_dense()
+        start = np.asarray(given, dtype=np.float64)
+        if start.shape != (self.n_features_in_,):
             raise SchemaError(
-                f"coef_init has shape {start.shape} for {n_features} features",
+                f"coef_init has shape {start.shape} for {self.n_features_in_} features",
                 fix="Pass one weight per feature",
             )
-        return scaling.unfold(start).copy()
+        return scaling.unfold(start).copy(), steps
+
+    def _same_encoding(self, model: LinearModel, scaling: Scaling) -> None:
+        """Refuse to start from a model whose weights mean something else."""
+        if model.n_features != self.n_features_in_:
+            raise FeatureMismatchError(
+                f"the model to start from has {model.n_features} features, the data "
+                f"{self.n_features_in_}",
+                fix=f"Read the data with n_features={model.n_features}",
+            )
+        self._same_names(model.feature_names)
+        own = {type(spec).__name__ for spec in scaling.transforms}
+        theirs = {type(spec).__name__ for spec in model.transforms} - {"LogColumns"}
+        if own != theirs:
+            raise FeatureMismatchError(
+                "the model to start from was trained with another scaling of lists",
+                fix="Train with the same scale",
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

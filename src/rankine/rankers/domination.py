@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-import warnings
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from rankine.core.checks import (
+    check_choice,
+    check_count,
+    check_not_negative,
+    check_positive,
+)
 from rankine.core.errors import ParameterError
-from rankine.data.column_storage import column_storage, is_column_storage
-from rankine.rankers.base import BaseRanker, Job
-from rankine.rankers.checks import check_choice, check_count, check_positive
-from rankine.rankers.domination_task import TaskOptions, task_levels
-from rankine.rankers.search_space import SCALE, Choice, Number
-from rankine.solvers.coordinate_descent import CoordinateDescent, Penalty, Settings
-from rankine.solvers.domination import domination_descent, restart
+from rankine.data.dataset import column_storage, is_column_storage
+from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
+from rankine.rankers.base import BaseRanker
+from rankine.rankers.fitting import Outcome, Task, Watch, warn_unfinished
+from rankine.rankers.path import RegularizationPath, Step, check_steps
+from rankine.rankers.provenance import plain_parameters
+from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.sources import Capabilities
+from rankine.solvers.base import Progress, Solution, notify
+from rankine.solvers.coordinate_descent import (
+    CoordinateDescent,
+    DescentSettings,
+    PathPoint,
+    l1_grid,
+    points_within,
+    walk,
+)
+from rankine.solvers.problem import Penalty
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
     from rankine.data.dataset import Dataset
     from rankine.model import ModelBundle
-    from rankine.rankers.parts_job import PartsJob
-    from rankine.rankers.regularization_path import RegularizationPath
-    from rankine.solvers.base import Callback, Solution
+    from rankine.solvers.base import Callback
 
-__all__ = ["DominationRanker"]
+__all__ = ["DominationRanker", "domination_path"]
 
 SOLVERS = ("cd",)
 CURVATURES = ("newton", "paper")
@@ -117,7 +130,8 @@ class DominationRanker(BaseRanker):
     [0, 1]
     """
 
-    _system: ClassVar[str] = "domination"
+    system: ClassVar[str] = "domination"
+    can = Capabilities(fit=("memory", "partitions"), path=("memory",), checkpoint=("partitions",))
     #: Values that the LETOR runner tries on the validation part of each fold.
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "l1": [0.1, 0.3, 1.0, 3.0, 10.0],
@@ -172,47 +186,96 @@ class DominationRanker(BaseRanker):
         self.random_state = random_state
         self.n_threads = n_threads
 
-    def _solve(self, job: Job) -> Solution:
-        settings = self.solver_settings(job.seed, self.n_threads)
-        descent = self._descent(job)
+    def _check(self) -> None:
+        for name in ("l1", "l2", "tol"):
+            if getattr(self, name) is not None:
+                check_not_negative(name, getattr(self, name))
+        check_positive("margin_scale", self.margin_scale)
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("curvature", self.curvature, CURVATURES)
+        check_choice("order", self.order, ORDERS)
+        check_count("max_iter", self.max_iter)
+        if self.max_nonzero is not None:
+            check_count("max_nonzero", self.max_nonzero)
+        self.task_options()
+
+    def _solve(self, task: Task) -> Outcome:
+        if task.kind == "partitions":
+            return self._solve_partitions(task)
+        settings = self.solver_settings(task.seed, self.n_threads)
+        descent = self._descent(task)
         slopes = descent.gradient(self.n_threads)
         self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
-        self.l1_ = self.resolve_l1(self.l1_max_, self.l1)
         if self.max_nonzero is not None:
-            return self._best_within(job, descent)
-        start = job.coef_init
-        if start is not None:
-            restart(descent, start)
-        solution = descent.solve(
-            Penalty(self.l1_, float(self.l2)),
-            settings,
-            job.callbacks,
-            slopes if start is None else None,
-        )
-        warn_unless_done(solution)
-        return solution
+            return task.run(lambda _start, watch: self._best_within(descent, settings, watch))
+        self.l1_ = self.resolve_l1(self.l1_max_, self.l1)
 
-    def _solve_parts(self, job: PartsJob) -> Solution:
-        from rankine.rankers.domination_parts import solve_parts
+        def solve(start: NDArray[np.float64] | None, watch: Watch) -> Solution:
+            if start is not None:
+                descent.restart(start)
+            first = slopes if start is None else None
+            penalty = Penalty(self.l1_, float(self.l2))
+            return descent.solve(penalty, settings, watch.callbacks, first)
 
-        return solve_parts(self, job)
+        return task.run(solve)
 
-    def _best_within(self, job: Job, descent: CoordinateDescent) -> Solution:
-        """The best model with at most ``max_nonzero`` features; w = 0 when no other is so small."""
-        from rankine.rankers.domination_path import best_within
+    def _solve_partitions(self, task: Task) -> Outcome:
+        """The same objective by a batch method, which partitions can answer."""
+        from rankine.distributed.recipes import domination_problem
+        from rankine.solvers.quasi_newton import solve_quasi_newton
 
-        limit = int(self.max_nonzero or 0)
-        point = best_within(self, job, descent, self.l1_max_, limit) if self.l1_max_ > 0 else None
-        if point is None:
-            restart(descent, np.zeros(len(descent.w)))
-            self.l1_ = self.l1_max_
-            return descent.solve(
-                Penalty(self.l1_max_, float(self.l2)),
-                self.solver_settings(job.seed, self.n_threads),
+        source = task.source
+        if self.max_nonzero is not None:
+            raise ParameterError(
+                "max_nonzero walks down a path of models and needs the rows in memory",
+                fix="Choose l1, or train on a sample that fits",
             )
-        warn_unless_done(point.solution)
-        self.l1_ = point.l1
-        return point.solution
+        problem = domination_problem(
+            source.team, task.scaling, source.n_features, self.task_options()
+        )
+        zero = np.zeros(source.n_features)
+        at_zero, slopes = problem.value_and_gradient(zero)
+        self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
+        self.l1_ = self.resolve_l1(self.l1_max_, self.l1)
+        return task.run(
+            lambda start, watch: solve_quasi_newton(
+                problem,
+                Penalty(self.l1_, float(self.l2)),
+                zero if start is None else start,
+                at_zero=at_zero,
+                first=(at_zero, slopes) if start is None else None,
+                tol=float(self.tol),
+                max_iter=int(self.max_iter),
+                callbacks=watch.callbacks,
+            )
+        )
+
+    def _best_within(
+        self, descent: CoordinateDescent, settings: DescentSettings, watch: Watch
+    ) -> Solution:
+        """The best model with at most ``max_nonzero`` features; w = 0 when no other is so small.
+
+        Best on the evaluation set, else by loss; the run's monitor judges every model of the walk.
+        """
+        best, least = None, np.inf
+        limit, l2 = int(self.max_nonzero or 0), float(self.l2)
+        walked: Iterator[PathPoint] = iter(())
+        if self.l1_max_ > 0:
+            walked = points_within(descent, self.l1_max_, l2, settings, limit)
+        for count, point in enumerate(walked, start=1):
+            stop = notify(watch.callbacks, _told(point, count, None))
+            monitor = watch.monitor
+            better = point.loss < least if monitor is None else monitor.since_best == 0
+            if better:
+                best, least = point, point.loss
+            if stop:
+                break
+        if best is None:
+            descent.restart(np.zeros(len(descent.w)))
+            self.l1_ = self.l1_max_
+            return descent.solve(Penalty(self.l1_max_, l2), settings)
+        self.l1_ = best.l1
+        return best.solution
 
     def path(
         self,
@@ -231,40 +294,80 @@ class DominationRanker(BaseRanker):
         max_nonzero: int | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> RegularizationPath:
-        """Solve for a falling l1, each from the one before; see ``rankine.domination_path``."""
-        from rankine.rankers.domination_path import path_of
+        """Solve for a falling l1, each from the one before.
 
-        prepared = self._prepare(X, y, qid, group, sample_weight, query_weight, eval_set, eval_qid)
-        return path_of(
-            self,
-            prepared,
-            self._descent(prepared.job),
-            self.solver_settings(prepared.job.seed, self.n_threads),
-            l1s=l1s,
-            n_steps=n_steps,
-            min_ratio=min_ratio,
-            max_nonzero=max_nonzero,
-            callbacks=callbacks,
+        Parameters
+        ----------
+        X, y, qid, group, sample_weight, query_weight
+            Training data, as in ``fit``.
+        eval_set, eval_qid
+            Evaluation data for ``metric``.
+        l1s
+            The strengths to solve for, in falling order; by default ``n_steps`` of them,
+            geometric, from the smallest that gives w = 0 down to ``min_ratio`` times it.
+        max_nonzero
+            End the path before the first model with more non-zero weights.
+        callbacks
+            Called after every step; one that returns True ends the path.
+
+        Returns
+        -------
+        RegularizationPath
+            Weights, non-zeros, loss and metric of each step; ``rankine.plot.path`` draws it.
+        """
+        task = self._task(
+            X,
+            y,
+            act="path",
+            qid=qid,
+            group=group,
+            sample_weight=sample_weight,
+            query_weight=query_weight,
+            eval_set=eval_set,
+            eval_qid=eval_qid,
+        )
+        settings = self.solver_settings(task.seed, self.n_threads)
+        descent = self._descent(task)
+        largest = float(np.abs(descent.gradient(self.n_threads)).max(initial=0.0))
+        grid = _grid(l1s, largest, n_steps, min_ratio)
+        points: list[PathPoint] = []
+        values: list[float] = []
+        for point in walk(descent, grid.tolist(), float(self.l2), settings):
+            if max_nonzero is not None and point.nonzeros > max_nonzero:
+                break
+            points.append(point)
+            values.append(math.nan if task.judge is None else task.judge.value(point.solution.coef))
+            told = _told(point, len(points), len(grid), {self.metric: values[-1]})
+            if notify(callbacks, told):
+                break
+        name = type(self).__name__
+        warn_unfinished(name, self.tol, {f"l1={p.l1:.3g}": p.solution for p in points})
+        return RegularizationPath.collect(
+            [_step(point, value) for point, value in zip(points, values, strict=True)],
+            task,
+            metric=self.metric,
+            names=getattr(self, "feature_names_in_", None),
+            parameters={"ranker": self.system, **plain_parameters(self)},
         )
 
     def fit_topics(self, X: Any, Y: Any, **options: Any) -> ModelBundle:
         """Learn one model per column of Y over the same rows; see ``rankine.fit_topics``."""
-        from rankine.rankers.topics import topics_of
+        from rankine.rankers.topics import fit_topics
 
-        return topics_of(self, X, Y, **options)
+        return fit_topics(X, Y, ranker=self, **options)
 
-    def _descent(self, job: Job) -> CoordinateDescent:
-        data = job.data
+    def _descent(self, task: Task) -> CoordinateDescent:
+        data = task.source.data
         levels = task_levels(
             data.y,
             data.queries,
-            job.query_weight,
+            task.source.query_weight,
             self.task_options(),
             weight=data.weight,
             columns=data.columns,
             labels=data.labels,
         )
-        return domination_descent(column_storage(data.X)[0], levels)
+        return CoordinateDescent(DominationRisk(levels), column_storage(data.X)[0])
 
     def _dataset(
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, *, reset: bool
@@ -290,19 +393,10 @@ class DominationRanker(BaseRanker):
         """What the parameters say about the loss, checked."""
         return TaskOptions(self.normalization, self.margin, self.margin_scale, self.margin_table)
 
-    def solver_settings(self, seed: int, threads: int | None = None) -> Settings:
+    def solver_settings(self, seed: int, threads: int | None = None) -> DescentSettings:
         """What the parameters say about the descent, checked."""
-        for name in ("l1", "l2", "tol"):
-            value = getattr(self, name)
-            if value is not None and value != 0:
-                check_positive(name, value)
-        check_choice("solver", self.solver, SOLVERS)
-        check_choice("curvature", self.curvature, CURVATURES)
-        check_choice("order", self.order, ORDERS)
-        check_count("max_iter", self.max_iter)
-        if self.max_nonzero is not None:
-            check_count("max_nonzero", self.max_nonzero)
-        return Settings(
+        self._check()
+        return DescentSettings(
             float(self.tol),
             int(self.max_iter),
             self.curvature == "paper",
@@ -312,15 +406,65 @@ class DominationRanker(BaseRanker):
         )
 
 
-def warn_unless_done(solution: Solution) -> None:
-    """Say so when the run ended before its gap was small."""
-    if solution.stop_reason != "max_iter":
-        return
-    from sklearn.exceptions import ConvergenceWarning
+def domination_path(
+    X: Any, y: ArrayLike | None = None, qid: ArrayLike | None = None, **options: Any
+) -> RegularizationPath:
+    """Solutions of domination rank for a falling l1, each started from the one before.
 
-    warnings.warn(
-        f"domination rank stopped after {solution.n_iter} sweeps at a relative duality gap of "
-        f"{solution.certificate['relative_gap']:.1e}; raise max_iter, or l1",
-        ConvergenceWarning,
-        stacklevel=2,
+    Parameters
+    ----------
+    X, y, qid
+        Training data, as in ``DominationRanker.fit``.
+    **options
+        Those of ``DominationRanker.path`` (``eval_set``, ``n_steps``, ``max_nonzero`` ...), and
+        parameters of the ranker (``l2``, ``tol``, ``metric`` ...). ``max_nonzero`` is the path's.
+
+    Examples
+    --------
+    >>> from rankine import domination_path
+    >>> X = [[1.0, 0.0], [0.8, 1.0], [0.1, 0.0], [0.0, 1.0]]
+    >>> path = domination_path(X, [1, 1, 0, 0], n_steps=3)
+    >>> path.nonzeros.tolist()[0]
+    0
+    """
+    own = set(DominationRanker().get_params(deep=False)) - {"max_nonzero"}
+    parameters = {name: options.pop(name) for name in own & set(options)}
+    return DominationRanker(**parameters).path(X, y, qid=qid, **options)
+
+
+def _grid(
+    l1s: Sequence[float] | None, largest: float, n_steps: int, min_ratio: float
+) -> NDArray[np.float64]:
+    """The strengths of a path, checked."""
+    if l1s is None:
+        check_steps(n_steps, min_ratio)
+        return l1_grid(largest, n_steps, min_ratio)
+    grid = np.asarray(l1s, dtype=np.float64)
+    if grid.ndim != 1 or len(grid) == 0 or not np.isfinite(grid).all() or (grid <= 0).any():
+        raise ParameterError("l1s must be positive finite numbers", fix="Pass for example [10, 1]")
+    if (np.diff(grid) > 0).any():
+        raise ParameterError("l1s must fall", fix="Sort them from large to small")
+    return grid
+
+
+def _told(
+    point: PathPoint, step: int, total: int | None, measured: dict[str, float] | None = None
+) -> Progress:
+    """What callbacks hear of a step."""
+    numbers = {"l1": point.l1, "nonzeros": float(point.nonzeros), "loss": point.loss}
+    known = {name: value for name, value in (measured or {}).items() if math.isfinite(value)}
+    coef = point.solution.coef
+    return Progress("path", step, total, {**numbers, **known}, lambda: coef)
+
+
+def _step(point: PathPoint, value: float) -> Step:
+    solution = point.solution
+    return Step(
+        point.l1,
+        point.loss,
+        solution.coef,
+        point.seconds,
+        value,
+        solution.objective,
+        solution.certificate["relative_gap"],
     )

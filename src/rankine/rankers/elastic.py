@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,27 +11,35 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from rankine.core.errors import ParameterError
-from rankine.data.dataset import Dataset
-from rankine.kernels.random import permutation, stream_seed
-from rankine.rankers.base import BaseRanker, Job, resolve_seed
-from rankine.rankers.checks import count_passes
-from rankine.rankers.elastic_specs import SOLVERS, solver_spec
-from rankine.rankers.list_objectives import LOSSES, ListObjective, objectives, parse_objective
-from rankine.rankers.search_space import SCALE, Choice, Number
-from rankine.solvers.base import Callback, Solution, require_finite
+from rankine.core.checks import check_choice, check_count, check_positive, count_passes
+from rankine.core.errors import NoPairsError, ParameterError
+from rankine.data.progress import read_ahead
+from rankine.losses import pair_losses
+from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
+from rankine.rankers.base import BaseRanker
+from rankine.rankers.fitting import Outcome, Task, Watch
+from rankine.rankers.path import ElasticPath, Step, check_steps
+from rankine.rankers.provenance import plain_parameters
+from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.sources import Capabilities
+from rankine.scoring.latency import scoring_latency
+from rankine.solvers.base import Progress, Solution, notify, require_finite
 from rankine.solvers.one_pass import OnePassLearner
-from rankine.solvers.one_pass_run import OnePassRun
-from rankine.solvers.progressive import Progressive
+from rankine.solvers.one_pass_run import OnePassRun, Progressive
+from rankine.updates import UPDATES, make_update
 
 if TYPE_CHECKING:
-    from rankine.rankers.elastic_path import ElasticPath
-    from rankine.rankers.parts_job import PartsJob
+    from rankine.data.dataset import Dataset
+    from rankine.solvers.base import Callback
 
 __all__ = ["ElasticRanker"]
 
-#: Reports of a pass in memory.
-REPORTS = 20
+#: FOBOS and TGD compare l1 with a step and not with the mean gradient: more of it is needed.
+STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
+#: Lists of the first block that set the top of a path's grid.
+LOOK_AHEAD = 1000
+#: A strength below which nothing is pruned.
+LEAST = 1e-12
 
 
 class ElasticRanker(BaseRanker):
@@ -91,7 +101,7 @@ class ElasticRanker(BaseRanker):
         1 / propensity of the ``position`` it was shown at, at most ``max_weight``.
     metric, scale, early_stopping, warm_start, random_state
         As for every ranker. Each list is scored with ``metric`` before it is learned from
-        (``progressive_``). Streams know the scales "none" and "query".
+        (``progressive_``). The scales "standard" and "maxabs" read a stream beforehand.
 
     Attributes
     ----------
@@ -112,7 +122,15 @@ class ElasticRanker(BaseRanker):
     [0.22, -0.22]
     """
 
-    _system: ClassVar[str] = "elastic"
+    system: ClassVar[str] = "elastic"
+    can = Capabilities(
+        fit=("memory", "stream", "partitions"),
+        path=("memory", "stream"),
+        checkpoint=("memory", "stream", "partitions"),
+        query_weight=("memory", "stream"),
+        partial=True,
+        path_options=("solvers", "max_latency"),
+    )
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "solver": ["rda", "fobos"],
         "objective": ["ndcg", "ndcg@10", "map", "pairwise"],
@@ -120,8 +138,8 @@ class ElasticRanker(BaseRanker):
     }
     #: What tuning searches: the space of the paper, the step size and the scale.
     search_space: ClassVar[dict[str, Choice | Number]] = {
-        "solver": Choice(lambda: tuple(SOLVERS)),
-        "loss": Choice(lambda: tuple(LOSSES)),
+        "solver": Choice(lambda: tuple(UPDATES)),
+        "loss": Choice(pair_losses),
         "objective": Choice(objectives),
         "eta0": Number(1e-2, 1e2, log=True),
         "l1": Number(1e-6, 1e-1, log=True, unless={"solver": ("psgd",)}),
@@ -181,61 +199,162 @@ class ElasticRanker(BaseRanker):
         self.warm_start = warm_start
         self.random_state = random_state
 
-    def partial_fit(
+    def _check(self) -> None:
+        count_passes(self.n_passes)
+        check_count("batch_lists", self.batch_lists)
+        if self.shuffle_buffer != 0:
+            check_count("shuffle_buffer", self.shuffle_buffer)
+        if self.max_nonzero is not None:
+            check_count("max_nonzero", self.max_nonzero)
+        self._objective()
+        make_update(self.solver, **self._update_options())
+
+    def _solve(self, task: Task) -> Outcome:
+        if task.kind == "partitions":
+            return task.run(lambda start, watch: self._solve_rounds(task, start, watch))
+        source = task.source
+        pointwise = self._objective().name == "pointwise"
+        if task.kind == "memory" and not pointwise:
+            source.data.labels.require_pairs()
+        n_passes = count_passes(self.n_passes)
+        if task.kind == "stream" and n_passes > 1:
+            source.require_again(f"n_passes={n_passes}")
+
+        def solve(start: NDArray[np.float64] | None, watch: Watch) -> Solution:
+            self._run = OnePassRun(
+                self._learner(source.n_features, task.seed, start, task.steps_seen),
+                Progressive(self.metric),
+                int(self.shuffle_buffer),
+                self.max_nonzero,
+                watch.callbacks,
+                watch.keeper,
+            )
+            if task.kind == "memory":
+                reason = self._run.over_rows(source.data, source.query_weight, n_passes)
+            else:
+                reason = self._run.over_stream(source.blocks, source.weights, n_passes)
+            return self._solution(reason)
+
+        outcome = task.run(solve)
+        # What goes on in instalments is neither watched nor kept.
+        self._run.callbacks, self._run.keeper = (), None
+        if task.kind == "stream":
+            self._note(source)
+            if self._run.learner.lists_used == 0:
+                raise NoPairsError(
+                    "no list of the stream holds two different labels", fix="Check the labels"
+                )
+        return outcome
+
+    def _solve_rounds(
+        self, task: Task, start: NDArray[np.float64] | None, watch: Watch
+    ) -> Solution:
+        """A pass over every partition, the mean of their weights, and so on."""
+        from rankine.distributed.recipes import PASSES, average_lists
+
+        source = task.source
+        self.__dict__.pop("_run", None)
+        solution = average_lists(
+            source.team,
+            task.scaling,
+            source.n_features,
+            update=self.solver,
+            options=self._update_options(),
+            objective=self._objective(),
+            batch_lists=int(self.batch_lists),
+            metric=self.metric,
+            n_lists=source.measured.queries,
+            n_passes=count_passes(self.n_passes, PASSES),
+            seed=task.seed,
+            start=start,
+            max_nonzero=self.max_nonzero,
+            callbacks=watch.callbacks,
+        )
+        self.progressive_ = float(solution.extra["progressive"])
+        return solution
+
+    def _learn_more(self, task: Task) -> Outcome:
+        """Learn from the lists of a block, in order."""
+        source = task.source
+        if not hasattr(self, "_run"):
+            start = task.scaling.unfold(self.coef_) if hasattr(self, "coef_") else None
+            steps = int(getattr(self, "n_iter_", 0))
+            learner = self._learner(source.n_features, task.seed, start, steps)
+            self._run = OnePassRun(learner, Progressive(self.metric), max_nonzero=self.max_nonzero)
+        order = np.arange(source.data.n_queries)
+        self._run.learn_block(source.data, order, source.query_weight)
+        self._note(source)
+        return Outcome([self._solution("partial")], [[]])
+
+    def _objective(self) -> ListObjective:
+        return parse_objective(
+            self.objective,
+            loss=self.loss,
+            margin=self.margin,
+            delta=self.delta,
+            propensity=self.propensity,
+            max_weight=self.max_weight,
+        )
+
+    def _update_options(self) -> dict[str, Any]:
+        """What the update of the solver is made from."""
+        return {
+            "eta0": self.eta0,
+            "power": self.power,
+            "l1": self.l1,
+            "l2": self.l2,
+            "theta": self.theta,
+            "prune_every": self.prune_every,
+            "adaptive": self.adaptive,
+        }
+
+    def _learner(
         self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        query_weight: Any = None,
-    ) -> ElasticRanker:
-        """Learn from some more lists, in the order given; steps continue where they stood."""
-        from rankine.rankers.elastic_stream import learn_more
+        n_features: int,
+        seed: int,
+        start: NDArray[np.float64] | None = None,
+        steps_seen: int = 0,
+    ) -> OnePassLearner:
+        return OnePassLearner(
+            make_update(self.solver, **self._update_options(), started=start is not None),
+            self._objective(),
+            n_features,
+            int(self.batch_lists),
+            seed,
+            start,
+            steps_seen,
+        )
 
-        learn_more(self, self._next_block(X, y, qid, group, sample_weight), query_weight)
-        return self
+    def _note(self, source: Any) -> None:
+        """What the run has seen so far, in all its passes and instalments."""
+        run = self._run
+        source.note(
+            rows=run.rows_seen,
+            queries=run.learner.lists_seen,
+            queries_used=run.learner.lists_used,
+        )
 
-    def fit_stream(
-        self,
-        scan: Any,
-        *,
-        eval_set: Any = None,
-        eval_qid: ArrayLike | None = None,
-        coef_init: Any = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | None = None,
-        every: int = 100_000,
-        resume: bool = False,
-    ) -> ElasticRanker:
-        """Learn from blocks of lists that need not fit in memory.
+    def _solution(self, reason: str) -> Solution:
+        learner, progressive = self._run.learner, self._run.progressive
+        coef = self._run.coef()
+        require_finite(coef, learner.steps, "one-pass learning")
+        self.progressive_ = progressive.value
+        certificate, extra = {"progressive_loss": learner.mean_loss}, {}
+        if progressive.unfit is None:
+            certificate[progressive.name] = progressive.value
+        else:
+            extra["progressive"] = progressive.unfit
+        return Solution(
+            coef,
+            float("nan"),
+            certificate,
+            learner.steps,
+            self._run.trace,
+            reason,
+            {"story": progressive.story(), **extra},
+        )
 
-        Reading and learning overlap. The result depends on the sequence of lists alone, not on
-        how it is cut into blocks.
-
-        Parameters
-        ----------
-        scan
-            ``rankine.scan(...)``, or any re-iterable of query-aligned ``Dataset`` blocks of one
-            width.
-        eval_set, eval_qid, callbacks
-            As for ``fit``; a report comes after every block.
-        coef_init
-            Weights, or a ``LinearModel``, to start from: yesterday's model on today's log. A model
-            that was trained by this ranker also hands on its number of steps.
-        checkpoint, every
-            Folder for checkpoints, written every so many lists; the last two are kept.
-        resume
-            Continue from the newest checkpoint in the folder. The finished model has the same bits
-            as that of a run that was never interrupted.
-        """
-        from rankine.rankers.elastic_stream import fit_stream
-
-        valid = None if eval_set is None else (eval_set, eval_qid)
-        fit_stream(self, scan, valid, coef_init, callbacks, checkpoint, every, resume)
-        return self
-
+    # ------------------------------------------------------------------ models of every size
     def path(
         self,
         X: Any,
@@ -267,119 +386,106 @@ class ElasticRanker(BaseRanker):
             Leave out larger models; bound what ``best`` chooses by the measured milliseconds to
             score an item.
         """
-        from rankine.rankers.elastic_path import elastic_path
-        from rankine.rankers.elastic_stream import stream_scaling
-
-        stream = not isinstance(X, Dataset) and hasattr(X, "n_features")
-        data: Any = X if stream else self._dataset(X, y, qid, group, None, reset=True)
-        scaling = stream_scaling(self.scale)
-        self.n_features_in_ = int(data.n_features)
-        self._set_names(data.feature_names)
-        valid = self._eval_data(eval_set, eval_qid)
-        return elastic_path(
-            self,
-            data if stream else data.blocks(),
-            int(data.n_features),
-            resolve_seed(self.random_state),
-            scaling,
-            None if valid is None else scaling.apply(valid),
-            solvers=solvers,
-            n_steps=n_steps,
-            min_ratio=min_ratio,
-            max_nonzero=max_nonzero,
-            max_latency=max_latency,
-            feature_names=data.feature_names,
+        check_steps(n_steps, min_ratio)
+        for solver in solvers:
+            check_choice("solvers", solver, tuple(UPDATES))
+        if max_latency is not None:
+            check_positive("max_latency", max_latency)
+        task = self._task(
+            X,
+            y,
+            act="path",
+            qid=qid,
+            group=group,
+            eval_set=eval_set,
+            eval_qid=eval_qid,
             callbacks=callbacks,
         )
+        members: list[_Member] = []
+        sample: Dataset | None = None
+        for block in read_ahead(_in_blocks(task)):
+            if sample is None:
+                sample = block.take_queries(np.arange(min(block.n_queries, LOOK_AHEAD)))
+                members = self._members(task, sample, solvers, n_steps, min_ratio)
+            for member in members:
+                member.learn(block)
+            learner = members[0].learner
+            if notify(callbacks, Progress("path", learner.lists_seen, None, {}, learner.coef)):
+                break
+        if sample is None:
+            raise ParameterError("the data holds no lists", fix="Check the path")
+        small = [m for m in members if max_nonzero is None or m.nonzeros <= max_nonzero]
+        judged = sample if task.judge is None else task.judge.data
+        return ElasticPath.collect(
+            [m.step(task) for m in small],
+            task,
+            metric=self.metric,
+            names=getattr(self, "feature_names_in_", None),
+            parameters={"ranker": self.system, **plain_parameters(self)},
+            solvers=tuple(m.solver for m in small),
+            latency=np.array([scoring_latency(m.coef, judged) for m in small]),
+            max_latency=max_latency,
+        )
 
-    def _variant(self, solver: str, **options: Any) -> ElasticRanker:
-        """The same ranker with another solver."""
+    def _members(
+        self, task: Task, sample: Dataset, solvers: Sequence[str], n_steps: int, min_ratio: float
+    ) -> list[_Member]:
+        """A learner for each solver and strength; the first lists tell where the grids begin."""
+        members = []
+        for solver in solvers:
+            top = self._largest(task, sample, solver)
+            for strength in np.geomspace(top, top * min_ratio, n_steps):
+                options = {"theta" if solver == "psgd" else "l1": strength}
+                learner = self._variant(task, solver, **options)
+                members.append(_Member(solver, float(strength), learner))
+        return members
+
+    def _largest(self, task: Task, sample: Dataset, solver: str) -> float:
+        """Strength that leaves about no weight: the largest mean gradient, or weight for PSGD."""
+        if solver == "psgd":
+            probe = self._variant(task, "psgd", theta=0.0)
+            probe.learn(sample)
+            return max(float(np.abs(probe.coef()).max(initial=0.0)), LEAST)
+        # With steps of almost nothing the weights stay 0, and RDA's state is the sum of gradients.
+        still = self._variant(task, "rda", l1=0.0, eta0=1e-12)
+        still.learn(sample)
+        mean = float(np.abs(still.state[:-1, 0]).max(initial=0.0)) / max(still.steps, 1)
+        return max(mean * STRONGER[solver], LEAST)
+
+    def _variant(self, task: Task, solver: str, **options: Any) -> OnePassLearner:
+        """A learner of the same ranker with another solver."""
         adaptive = self.adaptive and solver == "rda"
-        chosen = {"solver": solver, "adaptive": adaptive, **options}
-        return clone(self).set_params(**chosen)
+        other = clone(self).set_params(solver=solver, adaptive=adaptive, **options)
+        return ElasticRanker._learner(other, task.source.n_features, task.seed)
 
-    # ------------------------------------------------------------------ training
-    def _solve(self, job: Job) -> Solution:
-        if self._list_objective().name != "pointwise":
-            job.data.labels.require_pairs()
-        again = job.coef_init is not None and self.warm_start
-        steps = int(getattr(self, "n_iter_", 0)) if again else 0
-        learner = self._new_learner(job.data.n_features, job.seed, job.coef_init, steps)
-        n_lists = job.data.n_queries
-        every = -(-max(n_lists // REPORTS, 1) // self.batch_lists) * self.batch_lists
-        run = OnePassRun(
-            learner, Progressive(self.metric), callbacks=job.callbacks, report_every=every
-        )
-        for number in range(count_passes(self.n_passes)):
-            order = permutation(stream_seed(job.seed, 1, *([number] if number else [])), n_lists)
-            if run.learn_block(job.data, order, job.query_weight):
-                return self._solution(run, "callback")
-        return self._solution(run, "passes")
 
-    def _solve_parts(self, job: PartsJob) -> Solution:
-        from rankine.rankers.averaging_fit import solve_elastic_parts
+class _Member:
+    """One learner of a path."""
 
-        return solve_elastic_parts(self, job)
+    def __init__(self, solver: str, strength: float, learner: OnePassLearner) -> None:
+        self.solver = solver
+        self.strength = strength
+        self.learner = learner
+        self.seconds = 0.0
 
-    def _next_block(self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any) -> Dataset:
-        return self._dataset(X, y, qid, group, sample_weight, reset=not hasattr(self, "_learner"))
+    def learn(self, block: Dataset) -> None:
+        started = time.perf_counter()
+        self.learner.learn(block)
+        self.seconds += time.perf_counter() - started
 
-    def _list_objective(self) -> ListObjective:
-        return parse_objective(
-            self.objective,
-            loss=self.loss,
-            margin=self.margin,
-            delta=self.delta,
-            propensity=self.propensity,
-            max_weight=self.max_weight,
-        )
+    def step(self, task: Task) -> Step:
+        value = math.nan if task.judge is None else task.judge.value(self.coef)
+        return Step(self.strength, self.learner.mean_loss, self.coef, self.seconds, value)
 
-    def _new_learner(
-        self, n_features: int, seed: int, start: NDArray[np.float64] | None, offset: int = 0
-    ) -> OnePassLearner:
-        if self.batch_lists < 1 or self.shuffle_buffer < 0:
-            raise ParameterError(
-                "batch_lists must be >= 1 and shuffle_buffer >= 0", fix="Use 1 and 0"
-            )
-        if self.max_nonzero is not None and self.max_nonzero < 1:
-            raise ParameterError("max_nonzero must be at least 1", fix="Use None to keep all")
-        spec = solver_spec(
-            self.solver,
-            eta0=self.eta0,
-            power=self.power,
-            l1=self.l1,
-            l2=self.l2,
-            theta=self.theta,
-            prune_every=self.prune_every,
-            adaptive=self.adaptive,
-            started=start is not None,
-        )
-        return OnePassLearner(
-            spec,
-            self._list_objective(),
-            n_features,
-            int(self.batch_lists),
-            seed,
-            start,
-            offset,
-        )
+    @property
+    def coef(self) -> NDArray[np.float64]:
+        return self.learner.coef()
 
-    def _solution(self, run: OnePassRun, reason: str) -> Solution:
-        learner = run.learner
-        coef = learner.coef()
-        require_finite(coef, learner.steps, "one-pass learning")
-        self._learner, self._progressive, self._rows_seen = learner, run.progressive, run.rows_seen
-        self.progressive_ = run.progressive.value
-        certificate = {"progressive_loss": learner.mean_loss}
-        if run.progressive.unfit is None:
-            certificate[run.progressive.name] = run.progressive.value
-        unfit = {} if run.progressive.unfit is None else {"progressive": run.progressive.unfit}
-        return Solution(
-            coef if self.max_nonzero is None else learner.largest(self.max_nonzero),
-            float("nan"),
-            certificate,
-            learner.steps,
-            run.trace,
-            reason,
-            {"story": run.progressive.story(), **unfit},
-        )
+    @property
+    def nonzeros(self) -> int:
+        return int(np.count_nonzero(self.coef))
+
+
+def _in_blocks(task: Task) -> Any:
+    """Blocks of a stream, or of rows in memory."""
+    return task.source.data.blocks() if task.kind == "memory" else task.source.blocks()

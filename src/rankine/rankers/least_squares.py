@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.core.errors import ParameterError
-from rankine.rankers.base import BaseRanker, Job
-from rankine.rankers.checks import check_choice, check_count, check_positive, check_strengths
-from rankine.rankers.path import Path, choose, run_path
-from rankine.rankers.search_space import SCALE, Choice, Number
+from rankine.losses.pair_queries import NORMALIZATIONS
+from rankine.losses.squared import PAIRS, pair_squares
+from rankine.rankers.base import BaseRanker
+from rankine.rankers.fitting import Outcome, Task
+from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.sources import Capabilities
+from rankine.solvers.base import Callback, Solution
 from rankine.solvers.cg import solve_cg, solve_shifted_cg
-from rankine.solvers.curvature import N_BLOCKS, Spectrum, lanczos, online_power, power
-from rankine.solvers.heavy_ball import solve_egdm, solve_gdm
-from rankine.solvers.normal_equations import NormalEquations, QuadraticPartition
-from rankine.solvers.pair_laplacian import PAIRS, PairLaplacian
-from rankine.solvers.pair_queries import PairQueries
+from rankine.solvers.heavy_ball import (
+    N_BLOCKS,
+    Spectrum,
+    lanczos,
+    online_power,
+    power,
+    solve_egdm,
+    solve_gdm,
+)
+from rankine.solvers.problem import NormalEquations, Problem, RowsProblem
 from rankine.solvers.query_sgd import solve_query_sgd
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.data.dataset import Dataset
-    from rankine.rankers.parts_job import PartsJob
-    from rankine.solvers.base import Callback, Solution
-    from rankine.transforms.scaling import Scaling
 
 __all__ = ["LeastSquaresRanker"]
 
@@ -108,7 +110,8 @@ class LeastSquaresRanker(BaseRanker):
     al. (2009), An efficient algorithm for learning to rank from preference graphs.
     """
 
-    _system: ClassVar[str] = "least-squares"
+    system: ClassVar[str] = "least-squares"
+    can = Capabilities(fit=("memory", "partitions"), checkpoint=("partitions",))
     #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 2)]}
     #: What tuning searches.
@@ -155,113 +158,10 @@ class LeastSquaresRanker(BaseRanker):
         self.random_state = random_state
         self.n_threads = n_threads
 
-    def _solve(self, job: Job) -> Solution:
-        l2s = self._strengths()
-        system = normal_equations(
-            job.data, job.query_weight, self.normalization, self.pairs, self.n_threads
-        )
-        return self._solve_system(system, l2s, job)
-
-    def _solve_parts(self, job: PartsJob) -> Solution:
-        l2s = self._strengths()
-        for name, value in (("solver", "sgd"), ("curvature", "online")):
-            if getattr(self, name) == value:
-                raise ParameterError(
-                    f"{name}={value!r} draws queries one by one and cannot use partitions",
-                    fix="Use solver='cg', or 'egdm' with curvature='lanczos'",
-                )
-        return self._solve_system(job.equations(self.normalization, self.pairs), l2s, job)
-
-    def _solve_system(
-        self, system: NormalEquations, l2s: list[float], job: Job | PartsJob
-    ) -> Solution:
-        self.spectrum_ = None
-        if self.solver == "cg" and len(l2s) > 1:
-            gammas = [0.5 * l2 for l2 in l2s]
-            solutions = solve_shifted_cg(
-                system, gammas, tol=self.tol, max_iter=self.max_iter, callbacks=job.callbacks
-            )
-            self._path = Path(l2s, solutions, choose(solutions, job.valid, self.metric))
-            return self._path.chosen_with(l2=self._path.value)
-        if self.solver in {"egdm", "gdm"}:
-            self.spectrum_ = self._spectrum(system, job.seed)
-
-        def solve(
-            l2: float, start: NDArray[np.float64] | None, callbacks: Sequence[Callback]
-        ) -> Solution:
-            return self._solve_one(system, 0.5 * l2, start, callbacks, job.seed)
-
-        self._path = run_path(solve, l2s, job, self.metric)
-        return self._path.chosen_with(l2=self._path.value)
-
-    def _solve_one(
-        self,
-        system: NormalEquations,
-        gamma: float,
-        start: NDArray[np.float64] | None,
-        callbacks: Sequence[Callback],
-        seed: int,
-    ) -> Solution:
-        if self.solver == "sgd":
-            return solve_query_sgd(
-                system,
-                gamma,
-                seed=seed,
-                start=start,
-                tol=self.tol,
-                n_passes=self.n_passes,
-                callbacks=callbacks,
-            )
-        if self.spectrum_ is None:
-            return solve_cg(
-                system,
-                gamma,
-                start=start,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                callbacks=callbacks,
-            )
-        k1, kn = self.spectrum_.shifted(gamma)
-        if self.solver == "egdm":
-            return solve_egdm(
-                system,
-                gamma,
-                (k1, kn),
-                start=start,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                callbacks=callbacks,
-            )
-        return solve_gdm(
-            system,
-            gamma,
-            k1,
-            eta=self.eta,
-            momentum=self.momentum,
-            start=start,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            callbacks=callbacks,
-        )
-
-    def _spectrum(self, system: NormalEquations, seed: int) -> Spectrum:
-        if self.curvature == "lanczos":
-            return lanczos(system.times, system.n_features, seed)
-        if self.curvature == "power":
-            return power(system.times, system.n_features, seed)
-        (partition,) = system.partitions
-        return online_power(partition.blocks(N_BLOCKS), system.n_features, seed)
-
-    def _keep(self, solution: Solution, scaling: Scaling, data: Dataset, seconds: float) -> None:
-        super()._keep(solution, scaling, data, seconds)
-        path: Path = self.__dict__.pop("_path")
-        self.l2_ = path.value
-        self.training_ |= {"l2": self.l2_}
-        path.publish(self, "l2s_", scaling)
-
-    def _strengths(self) -> list[float]:
-        """Values of l2, largest first, once every parameter has been checked."""
+    def _check(self) -> None:
         check_choice("solver", self.solver, SOLVERS)
+        check_choice("normalization", self.normalization, NORMALIZATIONS)
+        check_choice("pairs", self.pairs, PAIRS)
         check_choice("curvature", self.curvature, CURVATURES)
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
@@ -272,19 +172,86 @@ class LeastSquaresRanker(BaseRanker):
             raise ParameterError(
                 f"momentum={self.momentum!r} is not in [0, 1)", fix="Pass 0 <= momentum < 1"
             )
-        return check_strengths("l2", self.l2)
+        check_strengths("l2", self.l2)
 
+    def _solve(self, task: Task) -> Outcome:
+        l2s = check_strengths("l2", self.l2)
+        system = NormalEquations(self._problem(task))
+        self.spectrum_ = None
+        if self.solver in {"egdm", "gdm"}:
+            self.spectrum_ = self._spectrum(system, task.seed)
+        if self.solver == "cg" and len(l2s) > 1 and (task.judge is None or task.patience is None):
+            # One set of products serves every l2; a monitor for each would need each one's steps.
+            solutions = solve_shifted_cg(
+                system,
+                [0.5 * l2 for l2 in l2s],
+                tol=self.tol,
+                max_iter=self.max_iter,
+                callbacks=task.callbacks,
+            )
+            outcome = task.choose(l2s, solutions)
+        else:
+            outcome = task.along(
+                l2s,
+                lambda l2, start, watch: self._solve_one(
+                    system, 0.5 * l2, start, watch.callbacks, task.seed
+                ),
+            )
+        self.l2_ = outcome.value
+        self.l2s_ = np.array(outcome.values)
+        return outcome.noting(l2=self.l2_)
 
-def normal_equations(
-    data: Dataset,
-    query_weight: NDArray[np.float64] | None,
-    normalization: str,
-    pairs: str = "all",
-    threads: int | None = None,
-) -> NormalEquations:
-    """The linear system of a dataset in memory, as one partition."""
-    laplacian = PairLaplacian(PairQueries.build(data, query_weight), pairs, threads)
-    laplacian.normalise(normalization, laplacian.totals)
-    return NormalEquations(
-        [QuadraticPartition(data.rows, data.n_features, data.y, laplacian, threads)]
-    )
+    def _problem(self, task: Task) -> Problem:
+        source = task.source
+        if task.kind == "memory":
+            squares = pair_squares(
+                source.data,
+                source.query_weight,
+                self.normalization,
+                self.pairs,
+                threads=self.n_threads,
+            )
+            return RowsProblem.of(source.data, squares, self.n_threads)
+        from rankine.distributed.recipes import square_problem
+
+        for name, value in (("solver", "sgd"), ("curvature", "online")):
+            if getattr(self, name) == value:
+                raise ParameterError(
+                    f"{name}={value!r} draws queries one by one and cannot use partitions",
+                    fix="Use solver='cg', or 'egdm' with curvature='lanczos'",
+                )
+        return square_problem(
+            source.team,
+            task.scaling,
+            source.n_features,
+            normalization=self.normalization,
+            pairs=self.pairs,
+        )
+
+    def _solve_one(
+        self,
+        system: NormalEquations,
+        shift: float,
+        start: NDArray[np.float64] | None,
+        callbacks: Sequence[Callback],
+        seed: int,
+    ) -> Solution:
+        options: dict[str, Any] = {"start": start, "tol": self.tol, "callbacks": callbacks}
+        if self.solver == "sgd":
+            return solve_query_sgd(system, shift, seed=seed, n_passes=self.n_passes, **options)
+        options["max_iter"] = self.max_iter
+        if self.spectrum_ is None:
+            return solve_cg(system, shift, **options)
+        largest, smallest = self.spectrum_.shifted(shift)
+        if self.solver == "egdm":
+            return solve_egdm(system, shift, (largest, smallest), **options)
+        return solve_gdm(system, shift, largest, eta=self.eta, momentum=self.momentum, **options)
+
+    def _spectrum(self, system: NormalEquations, seed: int) -> Spectrum:
+        if self.curvature == "lanczos":
+            return lanczos(system.times, system.n_features, seed)
+        if self.curvature == "power":
+            return power(system.times, system.n_features, seed)
+        problem: Any = system.problem
+        blocks = problem.risk.blocks(problem.products, N_BLOCKS)
+        return online_power(blocks, system.n_features, seed)

@@ -1,100 +1,251 @@
-"""Several strengths of regularisation in one fit: solve in order, choose on held-out queries."""
+"""Models of falling regularisation: how quality follows size.
+
+A ranker takes part in ``rankine path`` by declaring ``can.path`` and having ``path(X, y, qid=...,
+eval_set=..., n_steps=..., min_ratio=..., max_nonzero=..., callbacks=...) -> RegularizationPath``.
+"""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
+from scipy import sparse
+
+from rankine.core.checks import check_count
+from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import msgspec
 
-    from rankine.data.dataset import Dataset
-    from rankine.rankers.base import Job
-    from rankine.rankers.parts_job import PartsJob
-    from rankine.solvers.base import Callback, Solution
-    from rankine.transforms.scaling import Scaling
+    from rankine.model import LinearModel
+    from rankine.rankers.fitting import Task
 
-__all__ = ["Path", "choose", "run_path"]
+__all__ = ["ElasticPath", "RegularizationPath", "Step", "check_steps"]
 
 
-@dataclass(frozen=True)
-class Path:
-    """Solutions in order of solution, and the position of the one that was chosen."""
-
-    values: list[float]
-    solutions: list[Solution]
-    position: int
-
-    @property
-    def chosen(self) -> Solution:
-        """The solution the ranker keeps."""
-        return self.solutions[self.position]
-
-    def chosen_with(self, **effective: float) -> Solution:
-        """The same with effective parameters in its certificate, where they are printed."""
-        chosen = self.chosen
-        return replace(chosen, certificate={**chosen.certificate, **effective})
-
-    @property
-    def value(self) -> float:
-        """Its strength of regularisation."""
-        return self.values[self.position]
-
-    def publish(self, ranker: Any, values_name: str, scaling: Scaling) -> None:
-        """Set ``coef_path_``, ``path_`` and the values as attributes of a fitted ranker."""
-        warn_unfinished(ranker, self.solutions)
-        setattr(ranker, values_name, np.array(self.values))
-        ranker.path_ = self.solutions
-        ranker.coef_path_ = np.array([scaling.fold(one.coef) for one in self.solutions])
-
-
-def run_path(
-    solve: Callable[[float, NDArray[np.float64] | None, Sequence[Callback]], Solution],
-    values: list[float],
-    job: Job | PartsJob,
-    metric: str,
-) -> Path:
-    """Solve for every value from the last solution; choose on the evaluation set, else the last.
-
-    A callback that stops the run stops the path; values not reached are left out.
-    """
-    solutions: list[Solution] = []
-    start = job.coef_init
-    for value in values:
-        solutions.append(solve(value, start, job.callbacks))
-        start = solutions[-1].coef
-        if solutions[-1].stop_reason == "callback":
-            break
-    return Path(values[: len(solutions)], solutions, choose(solutions, job.valid, metric))
-
-
-def warn_unfinished(ranker: Any, solutions: list[Solution]) -> None:
-    """Warn, as scikit-learn does, when iterations ran out before the tolerance was met."""
-    unfinished = [one for one in solutions if one.stop_reason == "max_iter"]
-    if unfinished:
-        numbers = ", ".join(f"{k}={v:.3g}" for k, v in unfinished[0].certificate.items())
-        warnings.warn(
-            f"{type(ranker).__name__} stopped after {unfinished[0].n_iter} iterations, short of "
-            f"tol={ranker.tol:g} ({numbers}). Raise max_iter or tol, or scale the features",
-            ConvergenceWarning,
-            stacklevel=5,
+def check_steps(n_steps: Any, min_ratio: Any) -> None:
+    """Refuse a grid of strengths that is none."""
+    check_count("n_steps", n_steps)
+    if not 0 < min_ratio <= 1:
+        raise ParameterError(
+            f"min_ratio={min_ratio!r} is not in (0, 1]", fix="Pass 0 < min_ratio <= 1"
         )
 
 
-def choose(solutions: list[Solution], valid: Dataset | None, metric: str) -> int:
-    """Position of the solution that ranks held-out data best (the first among equals)."""
-    if valid is None or len(solutions) == 1:
-        return len(solutions) - 1
-    from rankine.metrics import evaluate, parse_metric
+class Step(NamedTuple):
+    """One model of a path, in scaled units; NaN where a ranker does not know a number."""
 
-    measure = parse_metric(metric)
-    found = [
-        float(evaluate(measure, valid.y, valid.X @ one.coef, valid.qid, columns=valid.columns))
-        for one in solutions
-    ]
-    return int(np.argmax(found) if measure.larger_is_better else np.argmin(found))
+    l1: float
+    loss: float
+    coef: NDArray[np.float64]
+    seconds: float
+    value: float = math.nan
+    objective: float = math.nan
+    relative_gap: float = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class RegularizationPath:
+    """Solutions for a falling l1, largest first.
+
+    Attributes
+    ----------
+    l1
+        Strength of the l1 penalty of each step.
+    weights
+        CSR array, one row of weights per step.
+    loss, objective, relative_gap
+        Loss without penalties, objective, and duality gap / J(0) of each step (NaN where a ranker
+        has none).
+    values
+        The metric on the evaluation data, or NaN without any.
+    seconds
+        Time of each step.
+    metric, larger_is_better
+        What ``values`` measures.
+    feature_names, transforms, parameters
+        What a model needs besides its weights.
+    """
+
+    l1: NDArray[np.float64]
+    weights: sparse.csr_array
+    loss: NDArray[np.float64]
+    objective: NDArray[np.float64]
+    relative_gap: NDArray[np.float64]
+    values: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    metric: str
+    larger_is_better: bool = True
+    feature_names: tuple[str, ...] | None = None
+    transforms: Sequence[msgspec.Struct] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def collect(
+        cls,
+        steps: Sequence[Step],
+        task: Task,
+        *,
+        metric: str,
+        names: Sequence[Any] | None,
+        parameters: Mapping[str, Any],
+        **more: Any,
+    ) -> Self:
+        """The path of a task, from its steps in scaled units."""
+        from rankine.metrics import parse_metric
+
+        rows = [sparse.csr_array(task.scaling.fold(step.coef)[None, :]) for step in steps]
+        empty = sparse.csr_array((0, task.source.n_features))
+
+        def column(name: str) -> NDArray[np.float64]:
+            return np.array([getattr(step, name) for step in steps], dtype=np.float64)
+
+        return cls(
+            column("l1"),
+            sparse.csr_array(sparse.vstack(rows)) if rows else empty,
+            column("loss"),
+            column("objective"),
+            column("relative_gap"),
+            column("value"),
+            column("seconds"),
+            metric,
+            parse_metric(metric).larger_is_better,
+            None if names is None else tuple(str(name) for name in names),
+            task.scaling.transforms,
+            parameters,
+            **more,
+        )
+
+    @property
+    def nonzeros(self) -> NDArray[np.int64]:
+        """Non-zero weights of each step."""
+        return np.diff(self.weights.indptr).astype(np.int64)
+
+    @property
+    def measured(self) -> bool:
+        """Whether there was evaluation data."""
+        return bool(np.isfinite(self.values).any())
+
+    def __len__(self) -> int:
+        return len(self.l1)
+
+    def coef(self, step: int) -> NDArray[np.float64]:
+        """Dense weights of a step."""
+        return np.asarray(self.weights[[step]].toarray(), dtype=np.float64).ravel()
+
+    def best(self, max_nonzero: int | None = None) -> int:
+        """Step with the best metric (the smallest loss without evaluation data).
+
+        Among equals the smaller model wins. ``max_nonzero`` bounds the size of the model.
+        """
+        quality = -self.loss
+        if self.measured:
+            quality = self.values if self.larger_is_better else -self.values
+        allowed = np.ones(len(self), dtype=bool)
+        if max_nonzero is not None:
+            allowed = self.nonzeros <= max_nonzero
+        if not allowed.any():
+            raise ParameterError(
+                f"no step has at most {max_nonzero} non-zero weights",
+                fix=f"The smallest model has {int(self.nonzeros.min())}",
+            )
+        return int(np.argmax(np.where(allowed, quality, -np.inf)))
+
+    def records(self) -> list[dict[str, Any]]:
+        """One plain mapping per step, for tables and JSON."""
+        return [
+            {
+                "l1": float(self.l1[k]),
+                "nonzeros": int(self.nonzeros[k]),
+                "loss": float(self.loss[k]),
+                "objective": float(self.objective[k]),
+                "relative_gap": _number(self.relative_gap[k]),
+                self.metric: _number(self.values[k]),
+                "seconds": round(float(self.seconds[k]), 4),
+            }
+            for k in range(len(self))
+        ]
+
+    def to_model(self, step: int | None = None) -> LinearModel:
+        """A step as a savable model; the best one when none is named."""
+        from rankine._version import __version__
+        from rankine.model import LinearModel
+
+        chosen = self.best() if step is None else step
+        record = self.records()[chosen]
+        return LinearModel.from_weights(
+            self.coef(chosen),
+            feature_names=self.feature_names,
+            transforms=tuple(self.transforms),
+            metric=self.metric,
+            parameters={**self.parameters, "l1": record["l1"]},
+            provenance={"rankine": __version__, "path_step": chosen, "path": record},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ElasticPath(RegularizationPath):
+    """One-pass models of several solvers and strengths.
+
+    ``l1`` holds the threshold ``theta`` where the solver is PSGD.
+
+    Attributes
+    ----------
+    solvers
+        Solver of each model.
+    latency
+        Measured time to score one item, in milliseconds.
+    max_latency
+        Bound on it that ``best`` obeys, or None.
+    """
+
+    solvers: tuple[str, ...] = ()
+    latency: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    max_latency: float | None = None
+
+    def best(self, max_nonzero: int | None = None) -> int:
+        """Model with the best metric among those that are small and fast enough."""
+        if self.max_latency is None:
+            return super().best(max_nonzero)
+        fast = self.latency <= self.max_latency
+        if not fast.any():
+            raise ParameterError(
+                f"no model scores an item within {self.max_latency:g} ms",
+                fix=f"The fastest takes {self.latency.min():.3g} ms",
+            )
+        return int(np.flatnonzero(fast)[self._only(fast).best(max_nonzero)])
+
+    def _only(self, chosen: NDArray[np.bool_]) -> RegularizationPath:
+        return RegularizationPath(
+            self.l1[chosen],
+            self.weights[np.flatnonzero(chosen)],
+            self.loss[chosen],
+            self.objective[chosen],
+            self.relative_gap[chosen],
+            self.values[chosen],
+            self.seconds[chosen],
+            self.metric,
+            self.larger_is_better,
+        )
+
+    def curves(self) -> dict[str, RegularizationPath]:
+        """The models of each solver."""
+        kinds = np.array(self.solvers)
+        return {str(kind): self._only(kinds == kind) for kind in dict.fromkeys(self.solvers)}
+
+    def records(self) -> list[dict[str, Any]]:
+        """One plain mapping per model, for tables and JSON."""
+        found = []
+        for k, (kind, record) in enumerate(zip(self.solvers, super().records(), strict=True)):
+            del record["objective"]
+            own = {"theta": record["l1"]} if kind == "psgd" else {}
+            found.append({"solver": kind, **record, **own, "latency_ms": float(self.latency[k])})
+        return found
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None

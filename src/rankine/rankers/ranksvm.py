@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -9,32 +10,31 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.core.errors import ParameterError
-from rankine.rankers.base import BaseRanker, Job
-from rankine.rankers.checks import check_choice, check_count, check_positive, check_strengths
-from rankine.rankers.path import Path, run_path
-from rankine.rankers.search_space import SCALE, Choice, Number
-from rankine.solvers.bundle import Bundle
-from rankine.solvers.coarse import coarsen
-from rankine.solvers.cutting_plane import solve_bundle
-from rankine.solvers.pair_queries import PairQueries, pair_scale, risk_at_zero
-from rankine.solvers.pair_risk import LOSSES
-from rankine.solvers.summed_oracle import Partition, SummedOracle
-from rankine.solvers.truncated_newton import solve_newton
+from rankine.losses.base import pair_loss_named, pair_losses
+from rankine.losses.pair_queries import NORMALIZATIONS, PairQueries, pair_risk
+from rankine.rankers.base import BaseRanker
+from rankine.rankers.fitting import Outcome, Task
+from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.sources import Capabilities
+from rankine.solvers.base import Callback, Solution
+from rankine.solvers.bundle import Bundle, solve_bundle
+from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_rounded
+from rankine.solvers.problem import Problem, RowsProblem, coarsen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from rankine.data.dataset import Dataset
-    from rankine.rankers.parts_job import PartsJob
-    from rankine.solvers.base import Callback, Solution
-    from rankine.transforms.scaling import Scaling
 
 __all__ = ["RankSVM"]
 
 SOLVERS = ("auto", "bundle", "newton")
+ORACLES = ("tree", "levels", "pairs")
 #: Gap, relative to J(0), to which the sample that gives the start is solved.
 COARSE_TOL = 2e-3
+
+#: A function of l2, the start, the tolerance and callbacks.
+_Solver = Callable[[float, "NDArray[np.float64] | None", float, Sequence[Callback]], Solution]
 
 
 class RankSVM(BaseRanker):
@@ -59,10 +59,12 @@ class RankSVM(BaseRanker):
         ``normalization="query"`` it is SVMrank's ``-c`` (with ``-l 2``); with ``"sum"``, the C of
         1/2 |w|^2 + C sum of losses. The effective values are ``l2_`` and ``C_``.
     loss
-        ``"hinge"`` or ``"squared_hinge"`` (usually faster).
+        ``"hinge"``, ``"squared_hinge"`` (usually faster), or any registered pair loss with an exact
+        lift (``docs/add-a-loss.md``).
     solver
-        ``"bundle"``: cutting planes with a line search, for either loss; ``"newton"``: truncated
-        Newton, for losses with curvature; ``"auto"``: Newton where the loss allows it.
+        ``"bundle"``: cutting planes with a line search, for every loss; ``"newton"``: truncated
+        Newton, for smooth losses and, its kink rounded less and less, the hinge; ``"auto"``: Newton
+        for smooth losses, cutting planes for others, and Newton where these are slow.
     normalization
         ``"query"``: om_q = 1 / (Q N_q), mean over the Q queries that hold a pair of the mean over
         their N_q pairs; ``"pair"``: 1 / N; ``"sum"``: 1. Weights enter as repetitions would.
@@ -110,13 +112,14 @@ class RankSVM(BaseRanker):
     red-black trees. Lee, Lin (2014), Large-scale linear RankSVM.
     """
 
-    _system: ClassVar[str] = "ranksvm"
+    system: ClassVar[str] = "ranksvm"
+    can = Capabilities(fit=("memory", "partitions"), checkpoint=("partitions",))
     #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 1)]}
     #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l2": Number(2e-7, 20.0, log=True),
-        "loss": Choice(lambda: tuple(LOSSES)),
+        "loss": Choice(lambda: pair_losses(lifted=True)),
         "scale": SCALE,
     }
 
@@ -155,44 +158,82 @@ class RankSVM(BaseRanker):
         self.random_state = random_state
         self.n_threads = n_threads
 
-    def _solve(self, job: Job) -> Solution:
-        l2s = self._strengths()
-        solver = self._solver(self._oracle(job.data, job.query_weight))
-        start = job.coef_init
-        if start is None:
-            start = self._coarse_start(job.data, job.query_weight, l2s[0])
-        self._path = run_path(
-            partial(solver, tol=self.tol), l2s, replace(job, coef_init=start), self.metric
+    def _check(self) -> None:
+        check_positive("tol", self.tol)
+        check_count("max_iter", self.max_iter)
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("normalization", self.normalization, NORMALIZATIONS)
+        check_choice("oracle", self.oracle, ORACLES)
+        known = pair_loss_named(self.loss, lifted=True)
+        if self.solver == "newton" and not (known.smooth or known.rounds):
+            raise ParameterError(
+                f"solver='newton' needs a smooth loss, and {self.loss!r} is none",
+                fix="Use solver='bundle' or 'auto', or loss='squared_hinge'",
+            )
+        self._strengths()
+
+    def _strengths(self) -> list[float]:
+        """Values of l2, largest first."""
+        if self.C is not None:
+            return [1.0 / check_positive("C", self.C)]
+        return check_strengths("l2", self.l2)
+
+    def _solve(self, task: Task) -> Outcome:
+        l2s, source = self._strengths(), task.source
+        if task.kind == "partitions":
+            from rankine.distributed.recipes import pair_problem
+
+            problem: Problem = pair_problem(
+                source.team,
+                task.scaling,
+                source.n_features,
+                loss=self.loss,
+                normalization=self.normalization,
+                counting=self.oracle,
+            )
+        else:
+            problem = self._problem(source.data, source.query_weight)
+            if task.start is None:
+                start = self._coarse_start(source.data, source.query_weight, l2s[0])
+                task = replace(task, start=start)
+        solve = self._solver(problem)
+        outcome = task.along(
+            l2s, lambda l2, start, watch: solve(l2, start, self.tol, watch.callbacks)
         )
-        l2 = self._path.value
-        return self._path.chosen_with(l2=l2, C=1.0 / l2)
+        self.l2_ = outcome.value
+        self.C_ = 1.0 / self.l2_
+        self.l2s_ = np.array(outcome.values)
+        return outcome.noting(l2=self.l2_, C=self.C_)
 
-    def _solve_parts(self, job: PartsJob) -> Solution:
-        l2s = self._strengths()
-        solver = self._solver(job.risk_oracle(self.loss, self.normalization, self.oracle))
-        self._path = run_path(partial(solver, tol=self.tol), l2s, job, self.metric)
-        l2 = self._path.value
-        return self._path.chosen_with(l2=l2, C=1.0 / l2)
-
-    def _oracle(self, data: Dataset, query_weight: NDArray[np.float64]) -> SummedOracle:
-        return pair_oracle(
-            data, query_weight, self.loss, self.normalization, self.oracle, self.n_threads
+    def _problem(self, data: Dataset, query_weight: NDArray[np.float64]) -> Problem:
+        risk = pair_risk(
+            data,
+            query_weight,
+            self.loss,
+            self.normalization,
+            self.oracle,
+            threads=self.n_threads,
         )
+        return RowsProblem.of(data, risk, self.n_threads)
 
-    def _solver(self, oracle: SummedOracle) -> Callable[..., Solution]:
-        """A function of l2, start, callbacks and tol that solves by asking the oracle."""
-        solve: Callable[..., Solution] = partial(solve_newton, oracle)
-        curved = hasattr(LOSSES[self.loss], "evaluate_curved")
-        if self.solver == "bundle" or not curved:
-            bundle = Bundle(oracle.n_features, positive=self.positive)
-            solve = partial(solve_bundle, oracle, bundle=bundle)
+    def _solver(self, problem: Problem) -> _Solver:
+        """How this problem is solved; cuts of the bundle method serve every l2."""
+        known = pair_loss_named(self.loss, lifted=True)
+        solve: Callable[..., Solution] = partial(solve_newton, problem)
+        if self.solver == "bundle" or not (known.smooth or known.rounds):
+            bundle = Bundle(problem.n_features, positive=self.positive)
+            solve = partial(solve_bundle, problem, bundle=bundle)
+        elif not known.smooth and self.solver == "newton":
+            solve = partial(solve_rounded, problem)
+        elif not known.smooth:
+            bundle = Bundle(problem.n_features, positive=self.positive)
+            solve = partial(solve_nonsmooth, problem, bundle=bundle)
 
         def solver(
             l2: float,
             start: NDArray[np.float64] | None,
-            callbacks: Sequence[Callback] = (),
-            *,
             tol: float,
+            callbacks: Sequence[Callback] = (),
         ) -> Solution:
             return solve(
                 l2,
@@ -221,45 +262,5 @@ class RankSVM(BaseRanker):
             # The risk of the sample is smaller; the penalty shrinks with it.
             l2 *= part_totals.pair_weight / totals.pair_weight
         start = self._coarse_start(part, part_weight, l2)
-        solver = self._solver(self._oracle(part, part_weight))
-        return solver(l2, start, tol=max(self.tol, COARSE_TOL)).coef
-
-    def _keep(self, solution: Solution, scaling: Scaling, data: Dataset, seconds: float) -> None:
-        super()._keep(solution, scaling, data, seconds)
-        path: Path = self.__dict__.pop("_path")
-        self.l2_ = path.value
-        self.C_ = 1.0 / self.l2_
-        self.training_ |= {"l2": self.l2_, "C": self.C_}
-        path.publish(self, "l2s_", scaling)
-
-    def _strengths(self) -> list[float]:
-        """Values of l2, largest first, checked."""
-        check_positive("tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        check_choice("loss", self.loss, tuple(LOSSES))
-        check_choice("solver", self.solver, SOLVERS)
-        if self.solver == "newton" and not hasattr(LOSSES[self.loss], "evaluate_curved"):
-            raise ParameterError(
-                f"solver='newton' needs a loss with curvature, and {self.loss!r} has none",
-                fix="Use solver='bundle' or 'auto', or loss='squared_hinge'",
-            )
-        if self.C is not None:
-            check_positive("C", self.C)
-            return [1.0 / float(self.C)]
-        return check_strengths("l2", self.l2)
-
-
-def pair_oracle(
-    data: Dataset,
-    query_weight: NDArray[np.float64] | None,
-    loss: str,
-    normalization: str,
-    oracle: str = "tree",
-    threads: int | None = None,
-) -> SummedOracle:
-    """The risk of a dataset in memory, as one partition."""
-    queries = PairQueries.build(data, query_weight)
-    omega = pair_scale(normalization, queries.totals, queries)
-    risk = LOSSES[loss](queries, omega, oracle, threads)
-    partition = Partition(data.rows, data.n_features, risk, threads)
-    return SummedOracle([partition], risk_at_zero(normalization, queries.totals))
+        solve = self._solver(self._problem(part, part_weight))
+        return solve(l2, start, max(self.tol, COARSE_TOL), ()).coef

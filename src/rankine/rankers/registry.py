@@ -1,13 +1,19 @@
-"""The rankers by the names users type: the one list that the command line and tuning read."""
+"""The rankers by the names users type, and what may be tuned in them.
+
+A ranker's ``search_space`` maps parameter names to a ``Number`` or a ``Choice``.
+"""
 
 from __future__ import annotations
 
 import importlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rankine.core.errors import ParameterError
 
-__all__ = ["RANKERS", "ranker_class"]
+__all__ = ["RANKERS", "SCALE", "Choice", "Number", "ranker_class"]
 
 #: Name on the command line -> (module, class).
 RANKERS: dict[str, tuple[str, str]] = {
@@ -27,3 +33,71 @@ def ranker_class(name: str) -> Any:
         )
     module, attribute = RANKERS[name]
     return getattr(importlib.import_module(module), attribute)
+
+
+#: Parameter -> values.
+Condition = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A real or whole number between two bounds, both included.
+
+    Attributes
+    ----------
+    low, high
+        Bounds.
+    log
+        Whether the logarithm is what is searched evenly.
+    integer
+        Whole numbers only.
+    when, unless
+        The parameter is read only while another one has one of these values, or none of them.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    integer: bool = False
+    when: Condition = field(default_factory=dict)
+    unless: Condition = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        finite = math.isfinite(self.low) and math.isfinite(self.high)
+        if not finite or self.low >= self.high:
+            raise ParameterError(
+                f"a range from {self.low} to {self.high} holds nothing to search",
+                fix="Write low..high with low < high",
+            )
+        if self.log and self.low <= 0:
+            raise ParameterError(
+                f"a logarithmic range cannot start at {self.low}", fix="Start above 0"
+            )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several values.
+
+    Attributes
+    ----------
+    options
+        The values, or a function that gives them when the search begins: what a user has
+        registered by then is among them.
+    when, unless
+        As for ``Number``.
+    """
+
+    options: Sequence[Any] | Callable[[], Sequence[Any]]
+    when: Condition = field(default_factory=dict)
+    unless: Condition = field(default_factory=dict)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values, now."""
+        found = self.options() if callable(self.options) else self.options
+        return tuple(dict.fromkeys(found))
+
+
+#: Global scalings: they fold into the weights, so that the model stays one vector.
+SCALE = Choice(("none", "standard", "maxabs"))

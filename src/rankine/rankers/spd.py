@@ -2,22 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rankine.rankers.base import BaseRanker, Job
-from rankine.rankers.search_space import SCALE, Choice, Number
-from rankine.rankers.spd_parts import check_spd, make_phases, make_sampler
-from rankine.rankers.spd_record import ObjectiveRecorder
-from rankine.solvers.base import Solution
-from rankine.solvers.pair_sgd import solve_pairs
+from rankine.core.checks import (
+    check_choice,
+    check_count,
+    check_not_negative,
+    check_positive,
+    count_passes,
+)
+from rankine.core.errors import NoPairsError, ParameterError
+from rankine.data.dataset import row_scores
+from rankine.data.progress import read_ahead
+from rankine.losses import pair_loss_spec, pair_losses
+from rankine.losses.all_pairs import MEANS, MeanPairLoss
+from rankine.rankers.base import BaseRanker
+from rankine.rankers.fitting import Judge, Outcome, Task, Watch
+from rankine.rankers.registry import SCALE, Choice, Number
+from rankine.rankers.sources import Capabilities
+from rankine.samplers.draw import SAMPLINGS, pair_sampler, stream_sampler
+from rankine.samplers.pair_index import query_shares
+from rankine.solvers.base import Solution, require_finite
+from rankine.solvers.pair_sgd import PairPlan, Span, run_phase, solve_pairs
+from rankine.solvers.pair_steps import (
+    PassiveAggressiveStep,
+    PerceptronStep,
+    RommaStep,
+    ScaledVector,
+    average_of,
+    gradient_step,
+    new_vector,
+)
 
 if TYPE_CHECKING:
-    from rankine.rankers.parts_job import PartsJob
+    from rankine.data.dataset import Dataset
 
 __all__ = ["SPDRanker"]
+
+SOLVERS = (
+    "pegasos",
+    "sgd_svm",
+    "passive_aggressive",
+    "romma",
+    "logistic",
+    "hybrid",
+    "perceptron",
+    "margin_perceptron",
+)
+#: Solvers without a loss of their own choice, and those without a step for tied pairs.
+_OWN_LOSS = ("passive_aggressive", "romma", "logistic", "hybrid", "perceptron", "margin_perceptron")
+_NO_TIES = ("romma", "perceptron", "margin_perceptron")
+#: Reports spread over a run: enough for a progress bar and early stopping.
+REPORTS = 20
 
 
 class SPDRanker(BaseRanker):
@@ -33,11 +75,14 @@ class SPDRanker(BaseRanker):
         ``"pegasos"``, ``"sgd_svm"``, ``"passive_aggressive"``, ``"romma"``, ``"logistic"``,
         ``"hybrid"`` (passive-aggressive, then ``hybrid_second``), ``"perceptron"`` or
         ``"margin_perceptron"``.
+    loss
+        Pair loss of ``"pegasos"`` and ``"sgd_svm"``: any registered one; None is the hinge.
     sampling
         ``"query"``: a uniform query, then a uniform pair of it (mean over queries of the mean over
         their pairs). ``"uniform"``: every pair equally likely. ``"indexed"``: the paper's, a
         uniform query, two uniform labels, a uniform row of each. ``"rejection"``: two uniform
-        rows, kept if they form a pair; needs no index.
+        rows, kept if they form a pair; needs no index, and draws as ``"uniform"`` does. Weights
+        of rows and queries are probabilities, in memory as in a stream.
     ties
         ``"skip"`` leaves pairs of equal labels out; ``"zero"`` draws them too, with target 0.
     l2
@@ -69,7 +114,9 @@ class SPDRanker(BaseRanker):
     max_trials
         Draws after which ``"rejection"`` gives up on one step.
     metric, scale, early_stopping, warm_start, random_state
-        See ``BaseRanker``. A warm start continues the step counter.
+        See ``BaseRanker``. A warm start continues the step counter. In a stream every query owns
+        a fixed range of steps, by its share of the objective (counted in a first reading), which
+        are taken when it passes by.
 
     Attributes
     ----------
@@ -90,7 +137,14 @@ class SPDRanker(BaseRanker):
     (3,)
     """
 
-    _system = "spd"
+    system = "spd"
+    can = Capabilities(
+        fit=("memory", "stream", "partitions"),
+        checkpoint=("memory", "stream", "partitions"),
+        query_weight=("memory", "stream"),
+        record_at=("memory", "stream"),
+        partial=True,
+    )
     #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "solver": Choice(("pegasos", "logistic", "passive_aggressive")),
@@ -113,6 +167,7 @@ class SPDRanker(BaseRanker):
         self,
         solver: str = "pegasos",
         *,
+        loss: str | None = None,
         sampling: str = "query",
         ties: str = "skip",
         l2: float = 1e-4,
@@ -135,6 +190,7 @@ class SPDRanker(BaseRanker):
         random_state: Any = None,
     ) -> None:
         self.solver = solver
+        self.loss = loss
         self.sampling = sampling
         self.ties = ties
         self.l2 = l2
@@ -156,66 +212,216 @@ class SPDRanker(BaseRanker):
         self.warm_start = warm_start
         self.random_state = random_state
 
-    def _solve(self, job: Job) -> Solution:
-        check_spd(self)
-        data = job.data
-        data.labels.require_pairs()
-        sampler = make_sampler(self, data, job.query_weight)
-        taken = int(self.n_iter_) if self.warm_start and hasattr(self, "n_iter_") else 0
-        warm = job.coef_init is not None
-        phases = make_phases(self, taken, warm=warm)
-        recorder = ObjectiveRecorder(self, job) if self.record_at else None
-        reports = _report_steps(taken, self.n_steps)
-        solution = solve_pairs(
-            data.rows,
-            sampler,
-            phases,
-            np.zeros(data.n_features) if job.coef_init is None else job.coef_init,
-            job.seed,
-            report_at=sorted({*reports, *(self.record_at or ())}),
-            record=recorder,
-            callbacks=job.callbacks,
+    def _check(self) -> None:
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("sampling", self.sampling, SAMPLINGS)
+        check_choice("ties", self.ties, ("skip", "zero"))
+        check_choice("schedule", self.schedule, ("pegasos", "inverse"))
+        check_choice("hybrid_second", self.hybrid_second, ("pegasos", "sgd_svm"))
+        for name in ("l2", "aggressiveness", "schedule_c"):
+            check_positive(name, getattr(self, name))
+        check_not_negative("margin", self.margin)
+        for name in ("n_steps", "max_trials"):
+            check_count(name, getattr(self, name))
+        count_passes(self.n_passes)
+        if self.loss is not None:
+            check_choice("loss", self.loss, pair_losses())
+            if self.solver in _OWN_LOSS:
+                raise ParameterError(
+                    f"solver={self.solver!r} has a loss of its own", fix="Leave out loss"
+                )
+        if self.ties == "zero" and self.sampling == "indexed":
+            raise ParameterError(
+                "sampling='indexed' draws two different labels, so ties='zero' has no effect there",
+                fix="Use sampling='query', 'uniform' or 'rejection'",
+            )
+        if self.ties == "zero" and self.solver in _NO_TIES:
+            raise ParameterError(
+                f"solver={self.solver!r} has no step for tied pairs",
+                fix="Use ties='skip', or a solver with a loss",
+            )
+
+    def _solve(self, task: Task) -> Outcome:
+        self._vector: ScaledVector | None = None
+        if self.record_at:
+            self.can.require("record_at", task.kind, type(self).__name__)
+        if task.kind == "partitions":
+            return task.run(lambda start, watch: self._solve_rounds(task, start, watch))
+        taken = task.steps_seen
+        spans = self._spans_of_rows if task.kind == "memory" else self._spans_of_stream
+        drawn = spans(task.source, taken)
+        phases = self.plan().phases(int(self.n_steps), taken, warm=task.start is not None)
+        reports = {taken + self.n_steps * k // REPORTS for k in range(1, REPORTS + 1)}
+        outcome = task.run(
+            lambda start, watch: solve_pairs(
+                drawn,
+                phases,
+                np.zeros(task.source.n_features) if start is None else start,
+                task.seed,
+                report_at=sorted(reports.union(self.record_at or ())),
+                record=self._recorder(task.source, task.judge) if self.record_at else None,
+                callbacks=watch.callbacks,
+                keeper=watch.keeper,
+            )
         )
-        self.record_ = [] if recorder is None else recorder.rows
-        return solution
+        self.record_ = [dict(row) for row in outcome.solution.trace]
+        return outcome
 
-    def _solve_parts(self, job: PartsJob) -> Solution:
-        from rankine.rankers.averaging_fit import solve_spd_parts
+    def _solve_rounds(
+        self, task: Task, start: NDArray[np.float64] | None, watch: Watch
+    ) -> Solution:
+        """Steps on every partition by its share, the mean of their weights, and so on."""
+        from rankine.distributed.recipes import PASSES, average_pairs
 
-        return solve_spd_parts(self, job)
+        self.record_ = []
+        source = task.source
+        return average_pairs(
+            source.team,
+            task.scaling,
+            source.n_features,
+            self.plan(),
+            n_steps=int(self.n_steps),
+            sampling=self.sampling,
+            ties=self.ties == "zero",
+            max_trials=int(self.max_trials),
+            n_passes=count_passes(self.n_passes, PASSES),
+            seed=task.seed,
+            start=start,
+            callbacks=watch.callbacks,
+        )
 
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        qid: Any = None,
-        group: Any = None,
-        sample_weight: Any = None,
-        query_weight: Any = None,
-    ) -> SPDRanker:
-        """Take ``n_steps`` more steps on pairs of these rows, continuing the step counter.
+    def _learn_more(self, task: Task) -> Outcome:
+        """Take ``n_steps`` more steps on these rows; averaging goes on from the first call's."""
+        taken = int(getattr(self, "n_iter_", 0))
+        w: ScaledVector | None = getattr(self, "_vector", None)
+        if w is None:
+            before = task.scaling.unfold(self.coef_) if taken else np.zeros(task.source.n_features)
+            w = self._vector = new_vector(before)
+            self._seed = task.seed
+            self._average_from = taken + self.n_steps // 2
+        (span,) = self._spans_of_rows(task.source, taken)
+        for phase in self.plan().phases(int(self.n_steps), taken, warm=False):
+            counted = replace(
+                phase, average_from=self._average_from if self.average else phase.stop
+            )
+            run_phase(span.rows, span.sampler, counted, w, self._seed, (phase.start, phase.stop))
+        coef = average_of(w)
+        require_finite(coef, span.stop, "stochastic pairwise descent")
+        return Outcome([Solution(coef, float("nan"), {}, span.stop, (), "steps")], [[]])
 
-        Averaging covers the second half of the latest call. Feature scales are those of the first
-        call.
-        """
-        from rankine.rankers.spd_stream import partial_fit_block
+    # ------------------------------------------------------------------ from parameters to specs
+    def plan(self) -> PairPlan:
+        """The steps of a run, whatever its length."""
+        matched = math.ceil(1.0 / (self.l2 * self.aggressiveness))
+        if self.solver != "hybrid":
+            return PairPlan(self._step(self.solver), None, None, matched, bool(self.average))
+        first, second = self._step("passive_aggressive"), self._step(self.hybrid_second)
+        return PairPlan(first, second, self.hybrid_steps, matched, bool(self.average))
 
-        partial_fit_block(self, X, y, qid, group, sample_weight, query_weight)
-        return self
+    def _step(self, name: str) -> Any:
+        inverse = float(self.schedule_c) if self.schedule == "inverse" else 0.0
+        l2 = float(self.l2)
+        if name in ("pegasos", "sgd_svm", "logistic"):
+            return gradient_step(self._loss(), l2, project=name == "pegasos", inverse=inverse)
+        if name == "passive_aggressive":
+            return PassiveAggressiveStep(float(self.aggressiveness))
+        if name == "romma":
+            return RommaStep(1.0 / l2 if self.norm_guard else math.inf)
+        return PerceptronStep(0.0 if name == "perceptron" else float(self.margin))
 
-    def fit_stream(self, scan: Any, *, callbacks: Sequence[Any] = ()) -> SPDRanker:
-        """Learn from query-aligned blocks that need not fit in memory.
+    def _loss(self) -> Any:
+        """The pair loss of the objective; that of solvers without one is taken to be the hinge."""
+        return pair_loss_spec(
+            "logistic" if self.solver == "logistic" else self.loss or "hinge", 1.0
+        )
 
-        ``n_steps`` steps in all; a block gets steps in proportion to its queries (``"query"``,
-        ``"indexed"``) or to its pairs (``"uniform"``, ``"rejection"``), counted in a first pass.
-        """
-        from rankine.rankers.spd_stream import fit_stream
+    # ------------------------------------------------------------------ which pairs are drawn
+    def _spans_of_rows(self, source: Any, taken: int) -> list[Span]:
+        """All steps from all rows."""
+        data = source.data
+        data.labels.require_pairs()
+        sampler = pair_sampler(
+            data,
+            source.query_weight,
+            sampling=self.sampling,
+            ties=self.ties == "zero",
+            max_trials=int(self.max_trials),
+        )
+        return [Span(data.rows, sampler, taken + int(self.n_steps))]
 
-        fit_stream(self, scan, callbacks)
-        return self
+    def _spans_of_stream(self, source: Any, taken: int) -> Iterator[Span]:
+        """Every query's range of steps, from its share of the objective."""
+        source.require_again("its queries must be counted first")
+        total = self._count(source)
+        return self._shared(source, taken, total, count_passes(self.n_passes))
 
+    def _count(self, source: Any) -> float:
+        """First reading: the sum of shares; what was seen is noted."""
+        total = 0.0
+        seen = dict.fromkeys(("rows", "queries", "queries_used", "pairs"), 0)
+        for block, shares, _ in self._weighed(source):
+            total = float(np.cumsum(np.concatenate([[total], shares]))[-1])
+            seen["rows"] += block.n_rows
+            seen["queries"] += block.n_queries
+            seen["queries_used"] += int((shares > 0).sum())
+            seen["pairs"] += block.labels.n_pairs
+        if total <= 0:
+            raise NoPairsError(
+                "no query of the stream holds a pair of positive weight",
+                fix="Check labels and weights; a query needs a better and a worse row",
+            )
+        source.note(**seen)
+        return total
 
-def _report_steps(taken: int, n_steps: int) -> list[int]:
-    """Twenty reports spread over the run: enough for a progress bar and early stopping."""
-    return [taken + n_steps * k // 20 for k in range(1, 21)]
+    def _shared(self, source: Any, taken: int, total: float, n_passes: int) -> Iterator[Span]:
+        for number in range(n_passes):
+            passed = 0.0
+            for block, shares, weight in self._weighed(source):
+                # One by one, so that how the stream is cut changes no sum.
+                reached = np.cumsum(np.concatenate([[passed], shares]))[1:]
+                passed = float(reached[-1])
+                reached = reached[shares > 0]
+                if len(reached) == 0:
+                    continue
+                done = (number * total + reached) / (n_passes * total)
+                done[reached == total] = (number + 1) / n_passes
+                ends = taken + np.floor(self.n_steps * done).astype(np.int64)
+                sampler = stream_sampler(
+                    block, weight, ends, sampling=self.sampling, ties=self.ties == "zero"
+                )
+                yield Span(block.rows, sampler, int(ends[-1]))
+
+    def _weighed(
+        self, source: Any
+    ) -> Iterator[tuple[Dataset, NDArray[np.float64], NDArray[np.float64]]]:
+        """Blocks with the shares and the weights of their queries."""
+        first = 0
+        for block in read_ahead(source.blocks()):
+            weight = source.weights(block, first)
+            first += block.n_queries
+            ties = self.ties == "zero"
+            yield block, query_shares(block, weight, sampling=self.sampling, ties=ties), weight
+
+    # ------------------------------------------------------------------ the objective on the way
+    def _recorder(
+        self, source: Any, judge: Judge | None
+    ) -> Callable[[int, NDArray[np.float64]], dict[str, float]]:
+        """The exact objective at the steps of ``record_at`` (Sculley 2009, figure 2)."""
+        steps = {int(step) for step in self.record_at or ()}
+
+        def record(step: int, coef: NDArray[np.float64]) -> dict[str, float]:
+            if step not in steps:
+                return {}
+            mean, first = MeanPairLoss(self._loss(), MEANS[self.sampling]), 0
+            for block in source.blocks():
+                mean.add(block, row_scores(block.X, coef), source.weights(block, first))
+                first += block.n_queries
+            penalty = 0.5 * self.l2 * float(coef @ coef)
+            values = {"objective": penalty + mean.value}
+            if judge is not None:
+                held, data = MeanPairLoss(self._loss(), MEANS[self.sampling]), judge.data
+                held.add(data, row_scores(data.X, coef), np.ones(data.n_queries))
+                values["eval_objective"] = penalty + held.value
+            return values
+
+        return record

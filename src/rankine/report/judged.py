@@ -1,4 +1,7 @@
-"""A model on labelled data, beside what it is judged against: what all figures share."""
+"""A model on labelled data, beside what it is judged against: what all figures share.
+
+Opponents that need no model: the order as shown, the best single feature, chance.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,20 @@ from numpy.typing import NDArray
 from rankine.core.errors import DataError
 from rankine.core.specs import ListRange
 from rankine.data.dataset import Dataset, row_scores
-from rankine.kernels.moments import column_variances
+from rankine.kernels.columns import column_variances
 from rankine.kernels.shards import cut_by_weight
-from rankine.metrics import Metric, evaluate, parse_metric, random_expectation
-from rankine.metrics.data_columns import data_columns
+from rankine.metrics import (
+    Metric,
+    data_columns,
+    evaluate_on,
+    parse_metric,
+    random_expectation,
+)
 from rankine.model import LinearModel
-from rankine.rankers.apply import fit_columns, score_dataset
+from rankine.transforms.apply import fit_columns, score_dataset
 from rankine.transforms.scaling import scale_lists
 
-__all__ = ["Judged", "Opponent", "judge"]
+__all__ = ["Judged", "Opponent", "best_feature", "judge", "shown_order"]
 
 #: Metrics shown besides the model's own, and the one for labels that do not suit it.
 FURTHER, FALLBACK = ("ndcg@10", "map", "mrr"), "pairwise-error"
@@ -84,15 +92,13 @@ class Judged:
         """The metric of each query (NaN where it is skipped)."""
         key = (opponent.kind, str(metric))
         if key not in self._known:
-            data, columns = self.data, data_columns(self.data)
+            data = self.data
             if opponent.scores is None:
                 found = random_expectation(
-                    metric, data.y, data.queries, per_query=True, columns=columns
+                    metric, data.y, data.queries, per_query=True, columns=data_columns(data)
                 )
             else:
-                found = evaluate(
-                    metric, data.y, opponent.scores, data.queries, per_query=True, columns=columns
-                )
+                found = evaluate_on(data, scores=opponent.scores, metric=metric, per_query=True)
             self._known[key] = found
         values: NDArray[np.float64] = self._known[key]
         return values
@@ -140,8 +146,6 @@ def judge(
     metrics: Sequence[str] | None = None,
 ) -> Judged:
     """Score the data and gather opponents: another model, the shown order, one feature, chance."""
-    from rankine.report.baselines import best_feature, shown_order
-
     data = fit_columns(model, data)
     scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
     features = scale_lists(data) if scaled else data.X
@@ -167,15 +171,87 @@ def _measurable(
     """Metrics that have a value on these labels, each once; why the others have none."""
     chosen: list[Metric] = []
     refused: dict[str, str] = {}
-    columns = data_columns(data)
     for text in dict.fromkeys(wanted):
         metric = parse_metric(text)
         if metric in chosen:
             continue
         try:
-            evaluate(metric, data.y, scores, data.queries, columns=columns)
+            evaluate_on(data, scores=scores, metric=metric)
         except DataError as error:
             refused[text] = error.reason
         else:
             chosen.append(metric)
     return chosen, refused
+
+
+#: Features that are tried one by one; of more, those that go with the labels best.
+MAX_TRIED = 64
+#: Queries that choose the feature, evenly spaced over the data.
+MAX_QUERIES = 2000
+
+
+def shown_order(data: Dataset) -> Opponent | None:
+    """The order in which items were displayed, where positions are known."""
+    if data.position is None:
+        return None
+    try:
+        position = np.asarray(data.position, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    if not np.isfinite(position).all():
+        return None
+    return Opponent("shown", "order as shown", -position, "displayed positions")
+
+
+def best_feature(judged: Judged) -> Opponent | None:
+    """The single feature, upwards or downwards, that orders this very data best."""
+    data, metric = judged.data, judged.metric
+    assert metric is not None  # noqa: S101 - called where something can be measured
+    tried = _candidates(judged)
+    every = -(-data.n_queries // MAX_QUERIES)
+    some = data.take_queries(np.arange(0, data.n_queries, every))
+    matrix = judged.features
+    if every > 1:
+        rows = np.concatenate([data.queries.rows_of(q) for q in range(0, data.n_queries, every)])
+        matrix = matrix[rows]
+    sign = 1.0 if metric.larger_is_better else -1.0
+    best: tuple[float, int, float] | None = None
+    for j in tried.tolist():
+        values = _column(matrix, j)
+        if np.ptp(values) == 0:
+            continue
+        for direction in (1.0, -1.0):
+            found = sign * np.nanmean(
+                evaluate_on(some, scores=direction * values, metric=metric, per_query=True)
+            )
+            if np.isfinite(found) and (best is None or found > best[0]):
+                best = float(found), j, direction
+    if best is None:
+        return None
+    _, j, direction = best
+    words = "more is better" if direction > 0 else "less is better"
+    scores = direction * _column(judged.features, j)
+    note = f"{words}; chosen on this data"
+    return Opponent("feature", f"best single feature: {judged.feature_name(j)}", scores, note)
+
+
+def _candidates(judged: Judged) -> NDArray[np.int64]:
+    """Features whose values go up or down with the labels within lists, strongest first."""
+    data = judged.data
+    if data.n_features <= MAX_TRIED:
+        return np.arange(data.n_features)
+    queries = data.queries
+    y = queries.gather(data.y)
+    means = np.add.reduceat(y, queries.starts[:-1]) / queries.sizes
+    centred = queries.scatter(y - np.repeat(means, queries.sizes))
+    together = np.abs(judged.features.T @ centred)
+    strength = np.divide(
+        together, judged.spread, out=np.zeros(data.n_features), where=judged.spread > 0
+    )
+    return np.argsort(-strength, kind="stable")[:MAX_TRIED]
+
+
+def _column(matrix: Any, j: int) -> NDArray[np.float64]:
+    column = matrix[:, [j]]
+    dense = column.toarray() if hasattr(column, "toarray") else column
+    return np.asarray(dense, dtype=np.float64).ravel()

@@ -1,23 +1,93 @@
-"""Sections into one self-contained page, and the object that holds it."""
+"""What all pages share: numbers as people read them, tables, tiles, and the page itself."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from rankine._version import __version__
-from rankine.core.html import Html, join, name_of, tag, text
+from rankine.core.safe_text import Html, join, name_of, tag, text
 
 if TYPE_CHECKING:
     from rankine.evaluation.tables import Table
 
-__all__ = ["Report", "Section", "figures", "from_table", "note", "render", "table", "tile"]
+__all__ = [
+    "MINUS",
+    "NONE",
+    "Report",
+    "Section",
+    "card",
+    "count",
+    "facts",
+    "figures",
+    "from_table",
+    "note",
+    "number",
+    "percent",
+    "plural",
+    "render",
+    "shown",
+    "signed",
+    "table",
+    "tile",
+]
+
+#: Columns of a table up to which its rows become small lists on a phone.
+STACKED = 6
+MINUS, NONE = "\N{MINUS SIGN}", "\N{EN DASH}"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A metric or weight: fixed digits near 1, significant digits elsewhere; a dash for none."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    if value == 0 or 0.001 <= abs(value) < 1000:
+        return f"{value:.{digits}f}" if abs(value) < 10 else f"{value:.{max(digits - 2, 0)}f}"
+    return f"{value:.3g}"
+
+
+def signed(value: float | None, digits: int = 4) -> str:
+    """The same with its sign, a true minus."""
+    found = number(None if value is None else abs(value), digits)
+    if value is None or found == NONE:
+        return found
+    return (MINUS if value < 0 else "+") + found
+
+
+def count(value: float) -> str:
+    """A whole number with separators."""
+    return f"{int(value):,}"
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share of 1."""
+    return (
+        NONE
+        if share is None or not math.isfinite(share)
+        else f"{100 * share:.{digits}f}\N{NO-BREAK SPACE}%"
+    )
+
+
+def plural(n: int, word: str, words: str | None = None) -> str:
+    """``1 query``, ``2 queries``."""
+    return f"{count(n)} {word if n == 1 else (words or word + 's')}"
+
+
+def shown(value: Any) -> str:
+    """A parameter as it is written on the command line."""
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
 
 
 @dataclass(frozen=True)
@@ -157,6 +227,16 @@ def note(*words: Any) -> Html:
     return tag("div", tag("p", *words), class_="note")
 
 
+def card(*parts: Any) -> Html:
+    """A sheet of its own."""
+    return tag("div", *parts, class_="card")
+
+
+def facts(rows: Iterable[tuple[Any, Any]]) -> Html:
+    """A list of names and values."""
+    return tag("dl", [part for k, v in rows for part in (tag("dt", text(k)), tag("dd", v))])
+
+
 def figures(*parts: Html | None) -> Html:
     """Figures side by side where there is room."""
     shown = [part for part in parts if part is not None]
@@ -166,10 +246,13 @@ def figures(*parts: Html | None) -> Html:
 def table(header: Sequence[Any], rows: Sequence[Sequence[Any]], **options: Any) -> Html:
     """A table whose first column names its rows; cells may be elements already.
 
+    On a phone the cells of a narrow table stand below each other, a wide one can be pushed.
     ``left`` columns are text, the others numbers; ``bold`` holds (row, column) of best cells.
     """
     left = int(options.get("left", 1))
     bold = options.get("bold", frozenset())
+    narrow = len(header) <= STACKED
+    names = [_bare(h) if narrow else None for h in header]
 
     def kind(c: int) -> str | None:
         return None if c < left else "n"
@@ -180,11 +263,22 @@ def table(header: Sequence[Any], rows: Sequence[Sequence[Any]], **options: Any) 
         cells = [tag("th", row[0], scope="row")]
         for c, cell in enumerate(row[1:], 1):
             classes = [name for name in (kind(c), "best" if (r, c) in bold else None) if name]
-            cells.append(tag("td", cell, class_=" ".join(classes) or None))
+            cells.append(tag("td", cell, class_=" ".join(classes) or None, data_of=names[c]))
         body.append(tag("tr", cells))
-    caption = tag("caption", options["caption"]) if options.get("caption") else None
-    made = tag("table", caption, tag("thead", head), tag("tbody", body))
-    return tag("div", made, class_="scroll", tabindex="0" if len(header) > 6 else None)
+    parts = (tag("thead", head), tag("tbody", body))
+    title = options.get("caption")
+    if narrow:
+        caption = tag("caption", title) if title else None
+        return tag("div", tag("table", caption, *parts), class_="stack")
+    # a caption would be pushed aside with its table
+    words = tag("p", title, class_="caption") if title else None
+    made = tag("table", *parts, aria_label=title)
+    return join([words, tag("div", made, class_="scroll", tabindex="0")])
+
+
+def _bare(cell: Any) -> Html:
+    """The words of a cell, for an attribute."""
+    return Html(re.sub("<[^>]*>", "", cell)) if isinstance(cell, Html) else text(cell)
 
 
 def from_table(found: Table) -> Html:

@@ -7,7 +7,7 @@ seed of a step determines its draw completely.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,34 @@ from numpy.typing import NDArray
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import inlined_question
 from rankine.kernels.random import random_below, random_unit
-from rankine.samplers.pair_index import PairIndex
+from rankine.samplers.pair_index import PairIndex, build_pair_index
 
-__all__ = ["ExactPairs", "LabelPairs", "RejectionPairs", "StreamPairs", "TiedPairs", "draw_pair"]
+if TYPE_CHECKING:
+    from rankine.data.dataset import Dataset
 
+__all__ = [
+    "SAMPLINGS",
+    "ExactPairs",
+    "LabelPairs",
+    "RejectionPairs",
+    "StreamPairs",
+    "TiedPairs",
+    "draw_pair",
+    "pair_sampler",
+    "stream_sampler",
+]
+
+#: The ways to draw a pair, by the words that users write.
+SAMPLINGS = ("query", "uniform", "indexed", "rejection")
 #: Above this chance two random rows are compared directly; below it a level is chosen first.
 _DIRECT = 0.25
 #: How a pair is drawn within a query of a stream.
 EXACT, WITH_TIES, BY_LABELS = 0, 1, 2
 #: Few levels are scanned, many are searched.
 _SCAN = 8
+#: Draws of two rows with ties: that both are the same row 500 times has a chance below 1e-5 unless
+#: one row has 98 % of its query's weight.
+_TIED_DRAWS = 1000
 
 
 @inlined_question
@@ -33,7 +51,7 @@ def draw_pair(sampler: Any, seed: int, step: int) -> Any:
 
 
 class ExactPairs(NamedTuple):
-    """Every pair of a query equally likely (ALGORITHMS "S2"; omitted in Sculley 2009)."""
+    """Every pair of a query equally likely, which Sculley (2009) leaves open."""
 
     pairs: PairIndex
 
@@ -162,7 +180,7 @@ def _tied_in(index: PairIndex, seed: int, k: int) -> Any:
     start, stop = index.query_starts[k], index.query_stops[k]
     counter = 1
     # A query whose weight sits in one row offers no second row; the cap ends the search.
-    while counter < 1000:
+    while counter < _TIED_DRAWS:
         p = _pick_position(index.row_mass, seed, counter, start, stop)
         q = _pick_position(index.row_mass, seed, counter + 1, start, stop)
         if p != q:
@@ -173,14 +191,22 @@ def _tied_in(index: PairIndex, seed: int, k: int) -> Any:
 
 @jit(inline=True)
 def _labels_in(index: PairIndex, seed: int, k: int) -> Any:
-    n = index.n_levels[k]
-    i = random_below(seed, 1, n)
-    j = random_below(seed, 2, n - 1)
-    j += j >= i
-    low, high = index.query_levels[k] + min(i, j), index.query_levels[k] + max(i, j)
-    starts = index.level_starts
-    p = _pick_position(index.row_mass, seed, 3, starts[high], starts[high + 1])
-    q = _pick_position(index.row_mass, seed, 4, starts[low], starts[low + 1])
+    n, starts, mass = index.n_levels[k], index.level_starts, index.row_mass
+    counter = 1
+    while True:
+        i = random_below(seed, counter, n)
+        j = random_below(seed, counter + 1, n - 1)
+        j += j >= i
+        low, high = index.query_levels[k] + min(i, j), index.query_levels[k] + max(i, j)
+        # A label whose rows all have weight 0 is none; a drawable query has two others.
+        if mass.shape[0] == 0 or (
+            mass[starts[low + 1]] > mass[starts[low]]
+            and mass[starts[high + 1]] > mass[starts[high]]
+        ):
+            break
+        counter += 4
+    p = _pick_position(mass, seed, counter + 2, starts[high], starts[high + 1])
+    q = _pick_position(mass, seed, counter + 3, starts[low], starts[low + 1])
     return np.int64(index.order[p]), np.int64(index.order[q]), 1.0
 
 
@@ -241,3 +267,44 @@ def _draw_rejection(sampler: Any, seed: Any, step: Any) -> Any:
             a, b = b, a
         return a, b, np.float64(gap != 0.0)
     return 0, 0, -1.0
+
+
+def pair_sampler(
+    data: Dataset,
+    query_weight: NDArray[np.float64],
+    *,
+    sampling: str = "query",
+    ties: bool = False,
+    max_trials: int = 1_000_000,
+) -> Any:
+    """The sampler of a word: ``"query"``, ``"uniform"``, ``"indexed"`` or ``"rejection"``."""
+    if sampling == "rejection":
+        return RejectionPairs(
+            data.queries.codes,
+            data.y,
+            np.zeros(0) if data.weight is None else data.weight / data.weight.max(),
+            np.zeros(0) if np.ptp(query_weight) == 0 else query_weight / query_weight.max(),
+            ties,
+            int(max_trials),
+        )
+    index = build_pair_index(data, query_weight, sampling=sampling, ties=ties)
+    if sampling == "indexed":
+        return LabelPairs(index)
+    return TiedPairs(index) if ties else ExactPairs(index)
+
+
+def stream_sampler(
+    block: Dataset,
+    query_weight: NDArray[np.float64],
+    step_ends: NDArray[np.int64],
+    *,
+    sampling: str = "query",
+    ties: bool = False,
+) -> StreamPairs:
+    """A sampler of a block of a stream; its queries that hold a pair own the steps in turn.
+
+    ``"rejection"`` is replaced by exact draws of the same distribution.
+    """
+    index = build_pair_index(block, query_weight, ties=ties)
+    rule = BY_LABELS if sampling == "indexed" else WITH_TIES if ties else EXACT
+    return StreamPairs(index, step_ends, rule)

@@ -1,6 +1,6 @@
 """Scores and rankings of candidate lists, in microseconds."""
 
+from rankine.scoring.rows import Notes
 from rankine.scoring.scorer import Ranking, Scorer
-from rankine.scoring.table import NamedTable
 
-__all__ = ["NamedTable", "Ranking", "Scorer"]
+__all__ = ["Notes", "Ranking", "Scorer"]

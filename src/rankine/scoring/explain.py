@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
+from rankine.kernels.list_range import list_range_values
+from rankine.kernels.rows import CsrRows, DenseRows
 from rankine.model.explain import Explanation, contributions_at
-from rankine.scoring.lists import Parts
+from rankine.scoring.rows import Notes, Parts
 
 if TYPE_CHECKING:
     from rankine.scoring.scorer import Scorer
@@ -30,13 +32,12 @@ class ListExplainer:
 
     def __init__(self, scorer: Scorer, rows: Any) -> None:
         self._model = scorer.model
-        self._rows = scorer.features(rows)
+        self._rows = scorer.features(rows, Notes())  # noted where the rows were scored
         scorer.score(self._rows)  # refuses what cannot be scored, with its place
         found = self._rows
         self._size = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
-        self._half_range: NDArray[np.float64] | None = None
-        if scorer.scales_lists and self._size:
-            self._half_range = _half_ranges(self._rows, self._size, self._model.indices)
+        if scorer.scales_lists:
+            self._rows = _scaled(found, self._size, self._model.n_features)
 
     def row(self, i: int) -> Explanation:
         """Why row ``i`` has its score."""
@@ -49,11 +50,17 @@ class ListExplainer:
     def _values(self, i: int) -> NDArray[np.float64]:
         if not 0 <= i < self._size:
             raise ParameterError(f"row {i} of a list of {self._size}", fix="Count rows from 0")
-        values = _at_weights(self._rows, i, self._model.indices)
-        span = self._half_range
-        if span is None:
-            return values
-        return np.divide(values * 0.5, span, out=np.zeros(len(values)), where=span > 0)
+        return _at_weights(self._rows, i, self._model.indices)
+
+
+def _scaled(
+    rows: Parts | NDArray[Any], n_rows: int, n_features: int
+) -> Parts | NDArray[np.float64]:
+    """The list with each feature divided by its range."""
+    starts = np.array([0, n_rows], dtype=np.int64)
+    if isinstance(rows, np.ndarray):
+        return list_range_values(DenseRows(rows), n_features, starts)
+    return rows._replace(data=list_range_values(CsrRows(*rows), n_features, starts))
 
 
 def _at_weights(
@@ -70,24 +77,3 @@ def _at_weights(
     inside[inside] = indices[at[inside]] == columns[inside]
     np.add.at(values, at[inside], data[inside].astype(np.float64))
     return values
-
-
-def _half_ranges(
-    rows: Parts | NDArray[Any], n_rows: int, indices: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """(max - min) / 2 over the list, per weight; halves keep opposite huge values finite."""
-    if isinstance(rows, np.ndarray):
-        chosen = rows[:, indices].astype(np.float64)
-        return np.asarray(chosen.max(axis=0) * 0.5 - chosen.min(axis=0) * 0.5)
-    start, stop = int(rows.indptr[0]), int(rows.indptr[n_rows])
-    columns, data = rows.indices[start:stop], rows.data[start:stop].astype(np.float64)
-    at = np.searchsorted(indices, columns)
-    inside = at < len(indices)
-    inside[inside] = indices[at[inside]] == columns[inside]
-    at, data = at[inside], data[inside]
-    low, high = np.full(len(indices), np.inf), np.full(len(indices), -np.inf)
-    np.minimum.at(low, at, data)
-    np.maximum.at(high, at, data)
-    absent = np.bincount(at, minlength=len(indices)) < n_rows  # in some row: a zero
-    low[absent], high[absent] = np.minimum(low[absent], 0.0), np.maximum(high[absent], 0.0)
-    return high * 0.5 - low * 0.5

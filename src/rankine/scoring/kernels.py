@@ -1,32 +1,123 @@
-"""Scores of lists, in one pass over what is stored; every index is checked on the way.
+"""Weights as a scorer looks them up, and the scores of lists in one pass over what is stored.
 
-``rows`` come from callers: a kernel that trusted their offsets would read foreign memory. Each
-returns ``OK``, ``BAD_OFFSETS``, ``BAD_INDEX`` or, where all else is well, ``NOT_FINITE``: checking
-the scores costs less than checking the rows.
+A weight stands in one array, or in a small hash table in a huge feature space. The array is faster
+(one load, no branch); the table's memory follows the model's weights and not its feature space, so
+that a server can hold thousands of models over 2^26 hashed features.
+
+Rows come from callers: a kernel that trusted their offsets would read foreign memory, so every
+index is checked on the way. Each kernel returns ``OK``, ``BAD_OFFSETS``, ``BAD_INDEX`` or, where
+all else is well, ``NOT_FINITE``: checking the scores costs less than checking the rows.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
-from rankine.scoring.lookup import DenseTable, HashTable, slot_of, weight_of
+from rankine.kernels.dispatch import question
+from rankine.kernels.list_range import list_range_values
+from rankine.kernels.rows import CsrRows
 
 __all__ = [
     "BAD_INDEX",
     "BAD_OFFSETS",
     "NOT_FINITE",
     "OK",
-    "csr_list_scores",
+    "DenseTable",
+    "HashTable",
+    "Table",
+    "build_table",
     "csr_scores",
-    "dense_list_scores",
     "dense_scores",
+    "exact_scores",
+    "run_csr_kernel",
+    "weight_of",
 ]
 
 OK, BAD_OFFSETS, BAD_INDEX, NOT_FINITE = 0, 1, 2, 3
 _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+#: Slots per weight: most absent features then meet an empty slot at the first look.
+_SLOTS_PER_WEIGHT = 8
+_ARRAY_UP_TO = 1 << 21
+_EMPTY = np.uint32(0xFFFFFFFF)
+#: Knuth's multiplier, 2^32 / golden ratio; features are below 2^31, so products fit 64 bits.
+_KNUTH = np.uint64(2654435769)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+class DenseTable(NamedTuple):
+    """Slot j holds the weight of feature j."""
+
+    values: NDArray[np.float64]
+
+
+class HashTable(NamedTuple):
+    """Open addressing with linear probing; ``keys`` holds features, empty slots 2^32 - 1."""
+
+    keys: NDArray[np.uint32]
+    values: NDArray[np.float64]
+    shift: np.uint64
+
+
+Table = DenseTable | HashTable
+
+
+@question
+def weight_of(table: Table, j: Any) -> Any:
+    """Weight of feature j (unsigned), zero where it has none."""
+
+
+@weight_of.answer(DenseTable)
+def _dense_weight(table: Any, j: Any) -> Any:
+    return table.values[j]
+
+
+@weight_of.answer(HashTable)
+def _hashed_weight(table: Any, j: Any) -> Any:
+    last = np.uint64(table.keys.shape[0]) - _1
+    slot = ((j * _KNUTH) & _LOW) >> table.shift
+    key = table.keys[slot]
+    while key != _EMPTY:
+        if np.uint64(key) == j:
+            return table.values[slot]
+        slot = (slot + _1) & last
+        key = table.keys[slot]
+    return 0.0
+
+
+def build_table(
+    indices: NDArray[np.int64],
+    values: NDArray[np.float64],
+    n_features: int,
+    *,
+    small: bool | None = None,
+) -> Table:
+    """The table of a model.
+
+    ``small`` asks for the hash table (True) or the array (False); None takes the array up to 2^21
+    features (16 MB), and wherever the hash table would be no smaller.
+    """
+    slots = _SLOTS_PER_WEIGHT * max(len(indices), 8)
+    if small is None:
+        small = n_features > _ARRAY_UP_TO
+    if not small or n_features <= 2 * slots:
+        dense = np.zeros(n_features)
+        dense[indices] = values
+        return DenseTable(dense)
+    bits = int(slots - 1).bit_length()
+    keys = np.full(1 << bits, _EMPTY, dtype=np.uint32)
+    held = np.zeros(1 << bits)
+    mask, shift = (1 << bits) - 1, 32 - bits
+    for j, value in zip(indices.tolist(), values.tolist(), strict=True):
+        slot = ((j * 2654435769) & 0xFFFFFFFF) >> shift
+        while keys[slot] != _EMPTY:
+            slot = (slot + 1) & mask
+        keys[slot] = j
+        held[slot] = value
+    return HashTable(keys, held, np.uint64(shift))
 
 
 @jit(fastmath=REDUCE)
@@ -93,88 +184,105 @@ def csr_scores(indptr: Any, indices: Any, data: Any, table: Any, n_features: Any
     return code
 
 
-@jit
-def csr_list_scores(
-    indptr: Any,
-    indices: Any,
-    data: Any,
-    table: Any,
-    n_features: Any,
-    starts: Any,
-    out: Any,
-) -> int:
-    """Scores after division by each feature's range within its list (``ListRange``).
+#: More partial sums than the exponents of doubles can keep apart.
+_PARTIALS = 64
 
-    Only features with a weight are measured: low, high and count live in the table's slots.
+
+@jit
+def exact_scores(values: Any, weights: Any, out: Any) -> bool:
+    """out_i = fl(sum_j fl(w_j x_ij)): products rounded, their sum exact and rounded once.
+
+    The algorithm of ``math.fsum`` (Shewchuk, "Adaptive Precision Floating-Point Arithmetic", 1997):
+    partial sums that do not overlap, so that the order of the columns does not matter. Returns
+    whether all scores are finite.
     """
-    slots = table.values.shape[0]
-    low, high = np.zeros(slots), np.zeros(slots)
-    seen = np.zeros(slots, dtype=np.int64)
-    code = csr_scores(indptr, indices, data, table, n_features, out)  # checks every index
-    if code not in (OK, NOT_FINITE):
-        return code
-    code = OK
-    for q in range(starts.shape[0] - 1):
-        first, last = indptr[starts[q]], indptr[starts[q + 1]]
-        size = starts[q + 1] - starts[q]
-        for k in range(np.uint64(first), np.uint64(last)):
-            slot = slot_of(table, np.uint64(indices[k]))
-            if slot < np.uint64(slots):
-                x = np.float64(data[k])
-                low[slot] = x if seen[slot] == 0 else min(low[slot], x)
-                high[slot] = x if seen[slot] == 0 else max(high[slot], x)
-                seen[slot] += 1
-        for i in range(starts[q], starts[q + 1]):
-            total = 0.0
-            for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-                slot = slot_of(table, np.uint64(indices[k]))
-                if slot < np.uint64(slots):
-                    bottom = min(low[slot], 0.0) if seen[slot] < size else low[slot]
-                    top = max(high[slot], 0.0) if seen[slot] < size else high[slot]
-                    span = top * 0.5 - bottom * 0.5
-                    if span != 0:  # NaN must not pass for a constant
-                        total += np.float64(data[k]) * 0.5 / span * table.values[slot]
-            out[i] = total
-            if not np.isfinite(total):
-                code = NOT_FINITE
-        for k in range(np.uint64(first), np.uint64(last)):
-            slot = slot_of(table, np.uint64(indices[k]))
-            if slot < np.uint64(slots):
-                seen[slot] = 0
-    return code
+    partials = np.empty(_PARTIALS)
+    for i in range(values.shape[0]):
+        count = 0
+        for j in range(values.shape[1]):
+            x = values[i, j] * weights[j]
+            kept = 0
+            for k in range(count):
+                y = partials[k]
+                if abs(x) < abs(y):
+                    x, y = y, x
+                high = x + y
+                low = y - (high - x)
+                if low != 0.0:
+                    partials[kept] = low
+                    kept += 1
+                x = high
+            if not np.isfinite(x):
+                return False
+            count = kept
+            if x != 0.0:
+                partials[count] = x
+                count += 1
+        out[i] = _rounded(partials, count)
+    return True
 
 
 @jit
-def dense_list_scores(values: Any, indices: Any, weights: Any, starts: Any, out: Any) -> int:
-    """Scores of dense rows after ``ListRange``, over the non-zero weights alone."""
-    out[:] = 0.0
-    for q in range(starts.shape[0] - 1):
-        first, last = starts[q], starts[q + 1]
-        if first == last:
-            continue
-        for p in range(indices.shape[0]):
-            j = indices[p]
-            low = high = np.float64(values[first, j])
-            for i in range(first + 1, last):
-                low = min(low, np.float64(values[i, j]))
-                high = max(high, np.float64(values[i, j]))
-            span = high * 0.5 - low * 0.5
-            if span != 0:  # NaN must not pass for a constant
-                for i in range(first, last):
-                    out[i] += np.float64(values[i, j]) * 0.5 / span * weights[p]
-    return OK if np.isfinite(out).all() else NOT_FINITE
+def _rounded(partials: Any, count: int) -> float:
+    """The sum of partial sums, rounded half to even."""
+    if count == 0:
+        return 0.0
+    count -= 1
+    high = partials[count]
+    low = 0.0
+    while count > 0:
+        x = high
+        count -= 1
+        y = partials[count]
+        high = x + y
+        low = y - (high - x)
+        if low != 0.0:
+            break
+    if count > 0 and (
+        (low < 0.0 and partials[count - 1] < 0.0) or (low > 0.0 and partials[count - 1] > 0.0)
+    ):
+        y = low * 2.0
+        x = high + y
+        if y == x - high:
+            high = x
+    return high
 
 
 # Doors for Python: Numba takes bare arrays several microseconds faster than a NamedTuple of them.
 @jit
-def array_scores(indptr: Any, indices: Any, data: Any, w: Any, out: Any) -> int:
-    """``csr_scores`` with all weights in one array."""
+def _array_scores(indptr: Any, indices: Any, data: Any, w: Any, out: Any) -> int:
     return csr_scores(indptr, indices, data, DenseTable(w), w.shape[0], out)
 
 
 @jit
-def hashed_scores(
+def _hashed_scores(
     indptr: Any, indices: Any, data: Any, keys: Any, values: Any, shift: Any, n: Any, out: Any
 ) -> int:
-    """``csr_scores`` with a hash table of weights."""
     return csr_scores(indptr, indices, data, HashTable(keys, values, np.uint64(shift)), n, out)
+
+
+def run_csr_kernel(
+    parts: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    table: Table,
+    n_features: int,
+    starts: NDArray[np.int64] | None,
+    out: NDArray[np.float64],
+) -> int:
+    """Scores of compressed rows; with ``starts``, each feature is divided by its list's range."""
+    code = _weigh(parts, table, n_features, out)  # checks every offset and index
+    if starts is None or code not in (OK, NOT_FINITE):
+        return code
+    scaled = list_range_values(CsrRows(*parts), n_features, starts)
+    return _weigh((parts[0], parts[1], scaled), table, n_features, out)
+
+
+def _weigh(
+    parts: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    table: Table,
+    n_features: int,
+    out: NDArray[np.float64],
+) -> int:
+    if isinstance(table, DenseTable):
+        return int(_array_scores(*parts, table.values, out))
+    keys, values, shift = table
+    return int(_hashed_scores(*parts, keys, values, int(shift), n_features, out))

@@ -1,4 +1,8 @@
-"""The scorer: a model ready to rank lists, immutable and safe to share between threads."""
+"""The scorer: a model ready to rank lists, immutable and safe to share between threads.
+
+``Scorer`` reads rows in every form; what a model makes of compressed or dense rows is
+``LinearScores``, so that another kind of model can stand beside it.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
-from rankine.core.specs import ListRange
-from rankine.scoring.kernels import OK, dense_list_scores, dense_scores
-from rankine.scoring.lists import check_group, csr_parts, own, refuse_scores, run_csr
-from rankine.scoring.lookup import DenseTable, Table, build_table
-from rankine.scoring.named import NamedRows
-from rankine.scoring.table import NamedTable
+from rankine.core.specs import ListRange, LogColumns
+from rankine.kernels.list_range import list_range_values
+from rankine.kernels.rows import DenseRows
+from rankine.scoring.kernels import (
+    BAD_INDEX,
+    NOT_FINITE,
+    OK,
+    DenseTable,
+    build_table,
+    dense_scores,
+    run_csr_kernel,
+)
+from rankine.scoring.rows import (
+    NamedRows,
+    Notes,
+    Parts,
+    check_group,
+    csr_parts,
+    own,
+    refuse_scores,
+)
 from rankine.transforms.encoders import FeatureSpace, encoder_for
 
 if TYPE_CHECKING:
@@ -24,10 +43,12 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.model.explain import Explanation
     from rankine.scoring.explain import ListExplainer
-    from rankine.scoring.lists import Parts
     from rankine.transforms.encoders import ColumnEncoder
 
-__all__ = ["Ranking", "Scorer"]
+__all__ = ["LinearScores", "Ranking", "Scorer", "compile_kernels"]
+
+#: Relative to the largest stored score: sums may be added in another order, nothing more.
+_SELF_TEST_TOLERANCE = 1e-9
 
 
 class Ranking(NamedTuple):
@@ -37,21 +58,71 @@ class Ranking(NamedTuple):
     scores: NDArray[np.float64]
 
 
+class LinearScores:
+    """f(x) = sum_j w_j x_j for rows over the model's features.
+
+    With ``starts`` (where each list begins, and the end) each feature is first divided by its
+    range within its list.
+    """
+
+    def __init__(self, model: LinearModel, small: bool | None) -> None:
+        self.model = model
+        self.table = build_table(model.indices, model.values, model.n_features, small=small)
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """One weight a feature."""
+        table = self.table
+        return table.values if isinstance(table, DenseTable) else self.model.to_dense()
+
+    def dense(self, rows: NDArray[Any], starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        """Scores of a C-ordered matrix."""
+        scores = np.empty(rows.shape[0])
+        if starts is None:
+            code = dense_scores(rows, self.weights, scores)
+        else:
+            model = self.model
+            read = rows if model.nnz == rows.shape[1] else np.take(rows, model.indices, axis=1)
+            scaled = list_range_values(DenseRows(read), model.nnz, starts)
+            code = dense_scores(scaled, own(model.values), scores)
+        if code != OK:
+            refuse_scores(self.model, rows, scores)
+        return scores
+
+    def csr(self, parts: Parts, starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        """Scores of compressed rows."""
+        scores = np.empty(len(parts.indptr) - 1)
+        n_features = self.model.n_features
+        code = run_csr_kernel(parts, self.table, n_features, starts, scores)
+        if code == OK:
+            return scores
+        if code == NOT_FINITE:
+            refuse_scores(self.model, parts, scores)
+        what = "an index lies outside the features" if code == BAD_INDEX else "offsets are broken"
+        raise FeatureMismatchError(
+            f"compressed rows do not fit a model of {n_features} features: {what}",
+            fix="Read the data with the model's n_features and index base",
+        )
+
+
 class Scorer:
     """A model ready to score.
 
     f(x) = sum_j w_j x_j, after the model's transforms; per-list scaling sees each list by itself.
     Rows may be a dense array, CSR (anything with ``indptr``, ``indices`` and ``data``), a list of
-    dictionaries of named features or raw columns, a ``NamedTable``, or a data frame. Scores that
-    are not finite are refused with the row and the feature.
+    dictionaries of named features or raw columns, or a data frame. Scores that are not finite are
+    refused with the row and the feature.
 
     Parameters
     ----------
     model
         A ``LinearModel``.
     unknown
-        What to do with a named feature that the model has never seen: "error", or "zero" (counted
-        in ``unknown_count``).
+        What to do with a named feature or a raw column that the model does not know: "error", or
+        "zero" (taken as absent, and counted in ``notes``).
+    strict
+        Whether raw rows that lack a column which the weights read are an error too; otherwise the
+        column counts as missing values there, and in ``notes``.
     small
         Keep weights in a hash table (True) or in one array (False); None decides by size.
 
@@ -66,24 +137,29 @@ class Scorer:
     """
 
     def __init__(
-        self, model: LinearModel, *, unknown: str = "error", small: bool | None = None
+        self,
+        model: LinearModel,
+        *,
+        unknown: str = "error",
+        strict: bool = False,
+        small: bool | None = None,
     ) -> None:
         if unknown not in ("error", "zero"):
             raise ParameterError(f"unknown={unknown!r}", fix="Choose 'error' or 'zero'")
         scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
         space = FeatureSpace(model.n_features, model.indices, model.feature_names)
         encoder = encoder_for(model.transforms, space)
-        table = build_table(model.indices, model.values, model.n_features, small=small)
-        plain = not model.transforms
         state = {
             "model": model,
             "unknown": unknown,
+            "strict": strict,
+            "notes": Notes(),
             "scales_lists": scaled,
-            "_plain": plain,
-            "_table": table,
+            "_plain": not model.transforms,
+            "_scores": LinearScores(model, small),
             "_encoder": encoder,
             "_n": model.n_features,
-            "_named": NamedRows(model, encoder, unknown),
+            "_named": NamedRows(model, encoder, unknown, strict),
         }
         self.__dict__.update(state)
         if len(model.transforms) != int(scaled) + int(encoder is not None):
@@ -95,10 +171,13 @@ class Scorer:
 
     model: LinearModel
     unknown: str
+    strict: bool
+    #: What was unknown or missing so far, where a call was given no notes of its own.
+    notes: Notes
     #: Whether each feature is divided by its range within the list.
     scales_lists: bool
     _plain: bool
-    _table: Table
+    _scores: LinearScores
     _encoder: ColumnEncoder | None
     _n: int
     _named: NamedRows
@@ -106,10 +185,10 @@ class Scorer:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Scorer is immutable; cannot set {name!r}")
 
-    @cached_property
-    def _weights(self) -> NDArray[np.float64]:
-        table = self._table
-        return table.values if isinstance(table, DenseTable) else self.model.to_dense()
+    @property
+    def reads_columns(self) -> bool:
+        """Whether named rows are raw columns of a log, and not features."""
+        return self._encoder is not None
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -118,12 +197,9 @@ class Scorer:
             return tuple(self._encoder.required)
         return self.model.weight_names
 
-    @property
-    def unknown_count(self) -> int:
-        """Unknown features met so far and counted as zero."""
-        return self._named.unknown_count
-
-    def score(self, rows: Any, *, group: ArrayLike | None = None) -> NDArray[np.float64]:
+    def score(
+        self, rows: Any, *, group: ArrayLike | None = None, notes: Notes | None = None
+    ) -> NDArray[np.float64]:
         """Scores in row order.
 
         Parameters
@@ -132,6 +208,8 @@ class Scorer:
             One list of candidates, or several one after the other.
         group
             Rows per list where there are several (matters to per-list scaling only).
+        notes
+            Where to count what is unknown or missing in these rows; None counts in the scorer's.
         """
         if self._plain:
             if type(rows) is np.ndarray:
@@ -141,15 +219,19 @@ class Scorer:
                     and rows.dtype.char in "df"
                     and rows.flags.carray
                 ):
-                    scores = np.empty(rows.shape[0])
-                    if dense_scores(rows, self._weights, scores) == OK:
-                        return scores
-                    refuse_scores(self.model, rows, scores)
+                    return self._scores.dense(rows, None)
             elif hasattr(rows, "indptr"):
-                return run_csr(csr_parts(rows, self._n), self._table, self.model, None)
-        return self._score_any(rows, group)
+                return self._scores.csr(csr_parts(rows, self._n), None)
+            elif self._named.accepts(rows):
+                return self._named.score(rows, notes or self.notes)
+        found = self.features(rows, notes)
+        n_rows = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
+        starts = check_group(group, n_rows) if self.scales_lists else None
+        if isinstance(found, np.ndarray):
+            return self._scores.dense(found, starts)
+        return self._scores.csr(found, starts)
 
-    def rank(self, rows: Any, k: int | None = None) -> Ranking:
+    def rank(self, rows: Any, k: int | None = None, *, notes: Notes | None = None) -> Ranking:
         """Order one list: row numbers, best first, and their scores; equal scores keep row order.
 
         Parameters
@@ -158,12 +240,24 @@ class Scorer:
             One list of candidates.
         k
             How many to return; None returns all.
+        notes
+            Where to count what is unknown or missing in these rows; None counts in the scorer's.
         """
         if k is not None and k < 0:
             raise ParameterError(f"k={k}", fix="Pass a number of rows, or None for all")
-        scores = self.score(rows)
+        scores = self.score(rows, notes=notes)
         best = np.argsort(-scores, kind="stable")[:k]
         return Ranking(best, scores[best])
+
+    def features(self, rows: Any, notes: Notes | None = None) -> Parts | NDArray[Any]:
+        """Rows over the model's features: CSR parts or a dense array; raw columns are encoded."""
+        if hasattr(rows, "indptr"):
+            return csr_parts(rows, self._n)
+        if isinstance(rows, np.ndarray) or (
+            isinstance(rows, Sequence) and not (rows and isinstance(rows[0], Mapping))
+        ):
+            return self._dense_rows(rows)
+        return self._named.to_csr(rows, notes or self.notes)
 
     def explain(self, rows: Any, i: int) -> Explanation:
         """Why row ``i`` of a list has its score, transforms included; exact."""
@@ -180,44 +274,29 @@ class Scorer:
         return ListExplainer(self, rows)
 
     def self_test(self) -> None:
-        """Score the rows stored in the model; ModelError where a score is not as stored."""
-        from rankine.scoring.self_test import self_test
+        """Score the rows stored in the model; ModelError where a score is not as stored.
 
-        self_test(self)
-
-    # ------------------------------------------------------------------ storage by storage
-    def features(self, rows: Any) -> Parts | NDArray[Any]:
-        """Rows over the model's features: CSR parts or a dense array; raw columns are encoded."""
-        if hasattr(rows, "indptr"):
-            return csr_parts(rows, self._n)
-        if isinstance(rows, np.ndarray) or (
-            isinstance(rows, Sequence) and not (rows and isinstance(rows[0], Mapping))
-        ):
-            return self._dense_rows(rows)
-        return self._named.to_csr(rows)
-
-    def _score_any(self, rows: Any, group: Any) -> NDArray[np.float64]:
-        if not self.scales_lists and self._encoder is None:
-            if isinstance(rows, NamedTable):
-                return self._named.score_table(rows)
-            if self._named.accepts(rows):
-                return self._named.score(rows)
-        found = self.features(rows)
-        if isinstance(found, np.ndarray):
-            scores = np.empty(found.shape[0])
-            if self.scales_lists:
-                starts = check_group(group, len(scores))
-                model = self.model
-                code = dense_list_scores(
-                    found, own(model.indices), own(model.values), starts, scores
-                )
-            else:
-                code = dense_scores(found, self._weights, scores)
-            if code != OK:
-                refuse_scores(self.model, found, scores)
-            return scores
-        lists = check_group(group, len(found.indptr) - 1) if self.scales_lists else None
-        return run_csr(found, self._table, self.model, lists)
+        A model without stored rows must still score a row of zeros.
+        """
+        probes = self.model.probes
+        if probes is None:
+            empty = np.zeros(2, dtype=np.int64)
+            self.score(Parts(empty, empty[:0], np.zeros(0)))
+            return
+        if probes.rows[0].raw is not None:
+            scores = self.score([dict(row.raw or {}) for row in probes.rows], notes=Notes())
+        else:
+            ends = np.cumsum([0, *(len(row.indices) for row in probes.rows)])
+            indices = np.array([j for row in probes.rows for j in row.indices], dtype=np.int64)
+            data = np.array([x for row in probes.rows for x in row.values], dtype=np.float64)
+            scores = self.score(Parts(ends.astype(np.int64), indices, data))
+        stored = np.array(probes.scores)
+        gap = float(np.abs(scores - stored).max())
+        if not gap <= _SELF_TEST_TOLERANCE * max(1.0, float(np.abs(stored).max())):
+            raise ModelError(
+                f"the model's stored rows score up to {gap:.3g} away from their stored scores",
+                fix="Save the model again with the version of rankine that serves it",
+            )
 
     def _dense_rows(self, rows: Any) -> NDArray[Any]:
         try:
@@ -240,3 +319,25 @@ class Scorer:
             f"rows of shape {array.shape} for a model of {self._n} features",
             fix="Pass rows x features; one row alone as [row]",
         )
+
+
+#: A feature space in which a few weights are kept in a hash table.
+_WIDE = 1 + (1 << 12)
+
+
+def compile_kernels() -> None:
+    """Score one row with every kind of weight table, with and without per-list scaling."""
+    from rankine.model import LinearModel
+
+    rows = Parts(np.array([0, 1, 2]), np.array([0, 0]), np.array([1.0, 2.0]))
+    log = LogColumns(numeric=("number",), hashed=("text",), hash_bits=12)
+    weights = np.zeros(_WIDE)
+    weights[0] = 1.0
+    scalings: tuple[tuple[ListRange, ...], ...] = ((), (ListRange(),))
+    for transforms in scalings:
+        model = LinearModel.from_weights(weights, transforms=transforms)
+        raw = LinearModel.from_weights(weights, transforms=(log, *transforms))
+        for small in (False, True):
+            Scorer(model, small=small).rank(rows)
+            Scorer(model, small=small).rank([{"1": 1.0}])
+            Scorer(raw, small=small).rank([{"number": 1.0, "text": "a"}])

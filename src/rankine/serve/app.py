@@ -1,148 +1,302 @@
-"""The application: its routes, its handlers, its beginning and its end."""
+"""The service: which path is answered how, who may ask, the page, the OpenAPI document."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import signal
-from concurrent.futures import ThreadPoolExecutor
+import base64
+import hashlib
+import re
+import time
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import msgspec
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from rankine.serve.errors import Refusal
-from rankine.serve.guard import Guard
+from rankine import __version__
+from rankine.serve.answers import Worker, refusal_answer
+from rankine.serve.connection import Reply, Request
 from rankine.serve.metrics import CONTENT_TYPE
-from rankine.serve.openapi import openapi_document
-from rankine.serve.page import page_response
-from rankine.serve.scoring import Scoring
-from rankine.serve.wire import ModelsReply
-from rankine.serve.work import Answer, Worker, refusal_answer
+from rankine.serve.wire import (
+    ErrorReply,
+    ModelEntry,
+    ModelsReply,
+    RankReply,
+    RankRequest,
+    Refusal,
+    ScoreReply,
+    ScoreRequest,
+    encode_error,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Callable
 
-    from rankine.serve.pool import Pool
+    from rankine.serve.connection import Pool
     from rankine.serve.registry import Registry
-    from rankine.serve.reload import Reloader
     from rankine.serve.security import Access
 
-__all__ = ["Service", "build_app"]
+__all__ = ["Service", "openapi_document", "policy"]
+
+_CHARSETS = (b"", b"charset=utf-8", b'charset="utf-8"')
 
 
 class Service:
-    """The handlers and what they share."""
+    """Answers requests.
 
-    def __init__(self, registry: Registry, reloader: Reloader, pool: Pool) -> None:
+    Parameters
+    ----------
+    registry
+        The models.
+    pool
+        Limits, metrics, and whether a stop is under way.
+    access
+        Who may ask.
+    strict
+        Refuse raw items with unknown or missing columns.
+    """
+
+    def __init__(
+        self, registry: Registry, pool: Pool, access: Access, *, strict: bool = False
+    ) -> None:
         self.registry = registry
-        self.reloader = reloader
         self.pool = pool
+        self.access = access
         self.metrics = pool.metrics
-        worker = Worker(registry, pool.limits)
-        # One thread: it keeps large requests off the event loop.
-        self.thread = ThreadPoolExecutor(1, thread_name_prefix="rankine-large")
-        self.rank = Scoring(worker.rank, self.thread, pool)
-        self.score = Scoring(worker.score, self.thread, pool)
-        self._openapi = openapi_document()
+        self.metrics.watch(registry, pool)
+        worker = Worker(registry, pool.limits, strict=strict)
+        self._scoring = {"/v1/rank": worker.rank, "/v1/score": worker.score}
+        self._pages: dict[str, Callable[[], Reply]] = {
+            "/": page_reply,
+            "/healthz": lambda: _text(b"ok\n"),
+            "/readyz": self._ready,
+            "/metrics": lambda: Reply(200, self.metrics.text(), CONTENT_TYPE.encode()),
+            "/openapi.json": lambda: Reply(200, openapi_document()),
+            "/v1/models": self._models,
+        }
 
-    async def models(self, _request: Request) -> Response:
-        """GET /v1/models."""
+    def answer(self, request: Request) -> Reply | None:
+        """The reply, or None for what would hold up the event loop."""
+        return self._answer(request, hurried=True)
+
+    def work(self, request: Request) -> Reply:
+        """The reply, however long it takes."""
+        reply = self._answer(request, hurried=False)
+        assert reply is not None  # noqa: S101 - in the thread nothing is put off
+        return reply
+
+    def _answer(self, request: Request, *, hurried: bool) -> Reply | None:
+        raw_path = request.target.partition(b"?")[0].decode("ascii")
+        path = unquote(raw_path) if "%" in raw_path else raw_path
+        fields = request.fields
+        if not self.access.host_allowed(fields.get(b"host", b"").decode("latin-1")):
+            fix = "Start it with --allow-host"
+            return _refused(421, "host", "the Host header does not name this server", fix)
+        if not self.access.authorised(path, fields.get(b"authorization")):
+            reply = _refused(401, "token", "a bearer token is needed")
+            return reply._replace(fields=((b"www-authenticate", b"Bearer"),))
+        scoring, page = path in self._scoring, self._pages.get(path)
+        if not scoring and page is None and not path.startswith("/v1/models/"):
+            return _refused(404, "http", "nothing is served under this path", "See /openapi.json")
+        allowed = (b"POST",) if scoring else (b"GET", b"HEAD")
+        if request.method not in allowed:
+            reply = _refused(405, "http", "this path takes another method", "See /openapi.json")
+            return reply._replace(fields=((b"allow", b", ".join(allowed)),))
+        if scoring:
+            return self._score(path, request, hurried)
+        return self._model(path.removeprefix("/v1/models/")) if page is None else page()
+
+    def _score(self, path: str, request: Request, hurried: bool) -> Reply | None:
+        begin = time.perf_counter()
+        if hurried and len(request.body) > self.pool.limits.inline_bytes:
+            return None
+        try:
+            check_json(request.fields)
+            answer = self._scoring[path](request.body, hurried)
+        except Refusal as refusal:
+            answer = refusal_answer(refusal)
+        if answer is None:
+            return None
+        self.metrics.observe(time.perf_counter() - begin, answer.items, answer.notes)
+        self.metrics.count(path, answer.status)
+        return Reply(answer.status, answer.body)
+
+    def _models(self) -> Reply:
         entries = self.registry.entries()
         return self._found(ModelsReply(entries, self.registry.current.default))
 
-    async def model(self, request: Request) -> Response:
-        """GET /v1/models/{name} and /v1/models/{name}/{topic}."""
-        name, topic = request.path_params["name"], request.path_params.get("topic")
+    def _model(self, name: str) -> Reply:
+        name, slash, topic = name.partition("/")
         now = self.registry.current
         try:
             if name not in now.models:
                 raise Refusal(404, "no-model", "no model of this name is served", "See /v1/models")
-            return self._found(now.models[name].entry(now.errors.get(name), topic))
+            return self._found(
+                now.models[name].entry(now.errors.get(name), topic if slash else None)
+            )
         except Refusal as refusal:
             self.metrics.count("/v1/models", refusal.status)
-            return _json(refusal_answer(refusal))
+            return Reply(*refusal_answer(refusal)[:2])
 
-    def _found(self, reply: Any) -> Response:
+    def _found(self, reply: ModelsReply | ModelEntry) -> Reply:
         self.metrics.count("/v1/models", 200)
-        return _json(Answer(200, msgspec.json.encode(reply)))
+        return Reply(200, msgspec.json.encode(reply))
 
-    async def healthz(self, _request: Request) -> Response:
-        """GET /healthz: the process answers."""
-        return Response(b"ok\n", media_type="text/plain")
-
-    async def readyz(self, _request: Request) -> Response:
-        """GET /readyz: models are loaded, kernels compiled, and no stop is under way."""
+    def _ready(self) -> Reply:
+        """Models are loaded, kernels compiled, and no stop is under way."""
         if self.pool.stopping:
-            return Response(b"stopping\n", 503, media_type="text/plain")
+            return _text(b"stopping\n", 503)
         if not self.registry.current.models:
-            return Response(b"no model\n", 503, media_type="text/plain")
-        return Response(b"ready\n", media_type="text/plain")
-
-    async def metrics_page(self, _request: Request) -> Response:
-        """GET /metrics."""
-        text = self.metrics.text(self.registry, self.pool)
-        return Response(text, headers={"content-type": CONTENT_TYPE})
-
-    async def openapi(self, _request: Request) -> Response:
-        """GET /openapi.json."""
-        return _json(Answer(200, self._openapi))
-
-    async def page(self, _request: Request) -> Response:
-        """GET /."""
-        return page_response()
-
-    @contextlib.asynccontextmanager
-    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        """From the first connection to the last."""
-        loop = asyncio.get_running_loop()
-        hangup = getattr(signal, "SIGHUP", None)
-        if hangup is not None:
-            with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread
-                loop.add_signal_handler(hangup, self.reloader.wake)
-        async with self.pool.sweeping():
-            yield
-        await loop.run_in_executor(None, self.reloader.stop)
-        self.thread.shutdown()
+            return _text(b"no model\n", 503)
+        return _text(b"ready\n")
 
 
-def build_app(service: Service, access: Access) -> Starlette:
-    """The ASGI application."""
-    app = Starlette(
-        routes=[
-            Route("/v1/rank", service.rank, methods=["POST"]),  # an application of its own:
-            Route("/v1/score", service.score, methods=["POST"]),  # Starlette only finds it
-            Route("/v1/models", service.models),
-            Route("/v1/models/{name}", service.model),
-            Route("/v1/models/{name}/{topic:path}", service.model),
-            Route("/healthz", service.healthz),
-            Route("/readyz", service.readyz),
-            Route("/metrics", service.metrics_page),
-            Route("/openapi.json", service.openapi),
-            Route("/", service.page),
-        ],
-        middleware=[Middleware(Guard, access=access)],
-        exception_handlers={HTTPException: _http_error},
-        lifespan=service.lifespan,
+def _refused(status: int, code: str, message: str, fix: str = "") -> Reply:
+    return Reply(status, encode_error(code, message, fix))
+
+
+def _text(body: bytes, status: int = 200) -> Reply:
+    return Reply(status, body, b"text/plain; charset=utf-8")
+
+
+def check_json(fields: dict[bytes, bytes]) -> None:
+    """Only JSON as it is: a form or plain text could come from any page without a preflight."""
+    if fields.get(b"content-encoding", b"identity").lower() != b"identity":
+        raise Refusal(415, "content-encoding", "compressed bodies are not accepted")
+    kind, _, parameters = fields.get(b"content-type", b"").lower().partition(b";")
+    if kind.strip() != b"application/json" or parameters.strip() not in _CHARSETS:
+        raise Refusal(415, "content-type", "the body must be application/json in UTF-8")
+
+
+# -- the page at ``/``: one file, no network, a policy that lets nothing else run ----------------
+
+_BLOCKS = {kind: re.compile(rf"<{kind}>(.*?)</{kind}>", re.DOTALL) for kind in ("style", "script")}
+
+
+def policy(text: str) -> str:
+    """Content security policy: this page's own style and script by their hash, nothing else."""
+    sources = []
+    for kind, pattern in _BLOCKS.items():
+        hashes = [
+            base64.b64encode(hashlib.sha256(block.encode()).digest()).decode()
+            for block in pattern.findall(text)
+        ]
+        sources.append(f"{kind}-src " + " ".join(f"'sha256-{value}'" for value in hashes))
+    return "; ".join(
+        (
+            "default-src 'none'",
+            *sources,
+            "connect-src 'self'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        )
     )
-    app.router.redirect_slashes = False
-    return app
 
 
-def _json(answer: Answer) -> Response:
-    return Response(answer.body, answer.status, media_type="application/json")
+@cache
+def page_reply() -> Reply:
+    """The page with its policy."""
+    text = files("rankine.serve").joinpath("page.html").read_text(encoding="utf-8")
+    rules = policy(text).encode("ascii")
+    fields = ((b"content-security-policy", rules), (b"referrer-policy", b"no-referrer"))
+    return Reply(200, text.encode(), b"text/html; charset=utf-8", fields)
 
 
-async def _http_error(_request: Request, error: Exception) -> Response:
-    """Starlette's own errors (404, 405) in our shape."""
-    assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
-    refusal = Refusal(error.status_code, "http", error.detail, "See /openapi.json")
-    response = _json(refusal_answer(refusal))
-    for name, value in (error.headers or {}).items():
-        response.headers[name] = value
-    return response
+# -- the OpenAPI document, made from the structs that requests and replies are decoded with ------
+
+_STRUCTS = (RankRequest, RankReply, ScoreRequest, ScoreReply, ModelsReply, ModelEntry, ErrorReply)
+_ERRORS = {
+    "400": "The body is not JSON, or a key stands twice in an object.",
+    "401": "A bearer token is needed.",
+    "404": "No such model.",
+    "413": "The body is too large.",
+    "415": "The body is not application/json.",
+    "422": "JSON of another shape, features the model does not know, or a limit.",
+    "503": "The queue is full; see Retry-After.",
+}
+
+
+@cache
+def openapi_document() -> bytes:
+    """The document, encoded."""
+    _, schemas = msgspec.json.schema_components(
+        _STRUCTS, ref_template="#/components/schemas/{name}"
+    )
+    document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "rankine",
+            "version": __version__,
+            "description": "Scores, rankings and their reasons from linear ranking models.",
+        },
+        "paths": {
+            "/v1/rank": {"post": _scoring("rank", "Rank one list or a batch.", "Rank")},
+            "/v1/score": {"post": _scoring("score", "Score one list or a batch.", "Score")},
+            "/v1/models": {"get": _getting("models", "Models and what they read.", "ModelsReply")},
+            "/v1/models/{name}": {
+                "get": _getting("model", "One model, or a bundle's topics.", "ModelEntry", ["name"])
+            },
+            "/v1/models/{name}/{topic}": {
+                "get": _getting("topic", "One topic.", "ModelEntry", ["name", "topic"])
+            },
+            "/healthz": {"get": _plain("healthz", "The process answers.")},
+            "/readyz": {"get": _plain("readyz", "Models are loaded, kernels compiled.", "503")},
+            "/metrics": {"get": _plain("metrics", "Prometheus metrics.")},
+        },
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+    return msgspec.json.encode(document)
+
+
+def _json(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+
+def _errors() -> dict[str, Any]:
+    return {
+        code: {"description": text, "content": _json("ErrorReply")}
+        for code, text in _ERRORS.items()
+    }
+
+
+def _scoring(operation: str, about: str, prefix: str) -> dict[str, Any]:
+    return {
+        "operationId": operation,
+        "summary": about,
+        "requestBody": {"required": True, "content": _json(f"{prefix}Request")},
+        "responses": {
+            "200": {"description": about, "content": _json(f"{prefix}Reply")},
+            **_errors(),
+        },
+    }
+
+
+def _getting(
+    operation: str, about: str, reply: str, parameters: list[str] | None = None
+) -> dict[str, Any]:
+    return {
+        "operationId": operation,
+        "summary": about,
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in parameters or []
+        ],
+        "responses": {
+            "200": {"description": about, "content": _json(reply)},
+            "404": {"description": _ERRORS["404"], "content": _json("ErrorReply")},
+        },
+    }
+
+
+def _plain(operation: str, about: str, other: str | None = None) -> dict[str, Any]:
+    text = {"text/plain": {"schema": {"type": "string"}}}
+    responses = {"200": {"description": about, "content": text}}
+    if other is not None:
+        responses[other] = {"description": "Not yet, or no longer.", "content": text}
+    return {"operationId": operation, "summary": about, "responses": responses}

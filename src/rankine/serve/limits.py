@@ -1,4 +1,4 @@
-"""Every limit of the server, with its default, and the gate that keeps the queue short."""
+"""Every limit of the server, with its default."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["Gate", "Limits"]
+__all__ = ["Limits"]
 
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -36,7 +36,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     connections, connections_per_address
         Open connections, in all and from one address.
     queue
-        Complete requests that wait for their turn; more are answered 503 with Retry-After.
+        Large requests that wait for their turn; more are answered 503 with Retry-After.
     inline_bytes
         Larger requests, and those with explanations, are worked on in a thread, so that they
         hold up nobody.
@@ -63,24 +63,3 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     items: _Count = 10_000
     features: _Count = 10_000
     explained: _Count = 200
-
-
-class Gate:
-    """Counts what is inside and refuses what does not fit."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.inside = 0
-        self.refused = 0
-
-    def enter(self) -> bool:
-        """Take a place; False, and counted, when there is none."""
-        if self.inside >= self.size:
-            self.refused += 1
-            return False
-        self.inside += 1
-        return True
-
-    def leave(self) -> None:
-        """Give the place back."""
-        self.inside -= 1

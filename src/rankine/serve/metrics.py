@@ -1,20 +1,22 @@
-"""Counters and a histogram, in Prometheus' text format."""
+"""What the server counts, for Prometheus."""
 
 from __future__ import annotations
 
 import os
-import time
-from bisect import bisect_left
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 
 from rankine import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from rankine.serve.pool import Pool
+    from rankine.scoring import Notes
+    from rankine.serve.connection import Pool
     from rankine.serve.registry import Registry
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
@@ -23,120 +25,100 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+
 
 class Metrics:
-    """What the server counts; written by the event loop only, apart from reloads."""
+    """Counters, gauges and a histogram of one server."""
 
     def __init__(self) -> None:
-        self.started = time.time()
-        self.requests: Counter[tuple[str, int]] = Counter()
-        self.refused: Counter[str] = Counter()
-        self.reloads: Counter[str] = Counter()
-        self.items = 0
-        self.unknown_features = 0
-        self.seconds = 0.0
-        self.buckets = [0] * (len(_BOUNDS) + 1)
+        self.registry = CollectorRegistry()
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(f"rankine_{name}", about, labels, registry=self.registry)
+
+        self._gauge("build_info", "Version.", ["version"]).labels(__version__).set(1)
+        self._gauge("start_time_seconds", "Start of the server.").set_to_current_time()
+        self._gauge("resident_memory_bytes", "Memory.").set_function(_resident_bytes)
+        self._requests = counter("http_requests", "Replies by path and status.", "path", "status")
+        self._refused = counter("refused", "Connections and requests that met a limit.", "limit")
+        self._reloads = counter("reloads", "Model files taken, refused or dropped.", "result")
+        self._items = counter("items_scored", "Items scored.")
+        self._unknown_features = counter(
+            "unknown_features", "Features taken as zero because the model does not know them."
+        )
+        self._unknown_columns = counter(
+            "unknown_columns", "Values of raw columns that the model does not know."
+        )
+        self._missing_columns = counter(
+            "missing_columns", "Values absent because an item lacks a column that the model reads."
+        )
+        self._seconds = Histogram(
+            "rankine_scoring_seconds",
+            "Time from request to reply.",
+            buckets=_BOUNDS,
+            registry=self.registry,
+        )
+
+    def _gauge(self, name: str, about: str, labels: list[str] | None = None) -> Gauge:
+        return Gauge(f"rankine_{name}", about, labels or [], registry=self.registry)
+
+    def watch(self, models: Registry, pool: Pool) -> None:
+        """Show the models served, and the state of the connections."""
+        self.registry.register(_Models(models))
+        self._gauge("queue_length", "Large requests under way.").set_function(lambda: pool.queued)
+        self._gauge("connections", "Open connections.").set_function(lambda: len(pool.connections))
+        self._gauge("buffered_bytes", "Unfinished requests.").set_function(lambda: pool.buffered)
 
     def count(self, path: str, status: int) -> None:
         """One reply."""
-        self.requests[path, status] += 1
+        self._requests.labels(path, str(status)).inc()
 
-    def refuse(self, kind: str) -> None:
+    def refuse(self, limit: str) -> None:
         """One connection or request that met a limit."""
-        self.refused[kind] += 1
+        self._refused.labels(limit).inc()
 
-    def observe(self, seconds: float, items: int) -> None:
-        """One scoring request: time in the application and items scored."""
-        self.seconds += seconds
-        self.items += items
-        self.buckets[bisect_left(_BOUNDS, seconds)] += 1
+    def reload(self, result: str) -> None:
+        """One model file: loaded, refused or dropped."""
+        self._reloads.labels(result).inc()
 
-    def text(self, registry: Registry, pool: Pool) -> str:
-        """All metrics."""
-        return "\n".join([*self._lines(registry, pool), ""])
+    def observe(self, seconds: float, items: int, notes: Notes | None) -> None:
+        """One scoring request: time, items scored, and what they held or lacked."""
+        self._seconds.observe(seconds)
+        self._items.inc(items)
+        if notes is not None and notes.unknown_features:
+            self._unknown_features.inc(notes.unknown_features)
+        if notes is not None and notes.unknown_columns:
+            self._unknown_columns.inc(notes.unknown_columns.total())
+        if notes is not None and notes.missing_columns:
+            self._missing_columns.inc(notes.missing_columns.total())
 
-    def _lines(self, registry: Registry, pool: Pool) -> Iterator[str]:
-        def family(name: str, kind: str, about: str, samples: Iterable[str]) -> Iterator[str]:
-            yield f"# HELP rankine_{name} {about}"
-            yield f"# TYPE rankine_{name} {kind}"
-            for sample in samples:
-                yield f"rankine_{sample}"
+    def text(self) -> bytes:
+        """All metrics, in Prometheus' text format."""
+        return generate_latest(self.registry)
 
-        def single(name: str, kind: str, about: str, value: float) -> Iterator[str]:
-            yield from family(name, kind, about, [f"{name} {value!r}"])
 
-        yield from family(
-            "build_info", "gauge", "Version.", [f"build_info{_labels(version=__version__)} 1"]
+class _Models(prometheus_client.registry.Collector):
+    """Models served, and names whose newest file is not."""
+
+    def __init__(self, models: Registry) -> None:
+        self.models = models
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """As the registry is now."""
+        info = GaugeMetricFamily(
+            "rankine_model_info", "Models served.", labels=["model", "kind", "digest"]
         )
-        yield from family(
-            "http_requests_total",
-            "counter",
-            "Replies by path and status.",
-            [
-                f"http_requests_total{_labels(path=path, status=str(status))} {n}"
-                for (path, status), n in sorted(self.requests.items())
-            ],
-        )
-        yield from family(
-            "refused_total",
-            "counter",
-            "Connections and requests that met a limit.",
-            [f"refused_total{_labels(limit=k)} {n}" for k, n in sorted(self.refused.items())],
-        )
-        yield from family(
-            "scoring_seconds", "histogram", "Time from request to reply.", self._histogram()
-        )
-        yield from single("items_scored_total", "counter", "Items scored.", self.items)
-        yield from single(
-            "unknown_features_total",
-            "counter",
-            "Features taken as zero because the model does not know them.",
-            self.unknown_features,
-        )
-        yield from single("queue_length", "gauge", "Requests under way.", pool.gate.inside)
-        yield from single("connections", "gauge", "Open connections.", len(pool.connections))
-        yield from single("buffered_bytes", "gauge", "Unfinished requests.", pool.buffered)
-        yield from family(
-            "reloads_total",
-            "counter",
-            "Model files taken or refused.",
-            [f"reloads_total{_labels(result=k)} {n}" for k, n in sorted(self.reloads.items())],
-        )
-        entries = registry.entries()
-        yield from family(
-            "model_info",
-            "gauge",
-            "Models served.",
-            [
-                f"model_info{_labels(model=e.name, kind=e.kind, digest=e.digest)} 1"
-                for e in entries
-                if e.digest is not None
-            ],
-        )
-        yield from family(
-            "model_error",
-            "gauge",
+        error = GaugeMetricFamily(
+            "rankine_model_error",
             "1 where the newest file of a model is not served.",
-            [f"model_error{_labels(model=e.name)} {int(e.error is not None)}" for e in entries],
+            labels=["model"],
         )
-        yield from single("start_time_seconds", "gauge", "Start of the server.", self.started)
-        yield from single("resident_memory_bytes", "gauge", "Memory.", _resident_bytes())
-
-    def _histogram(self) -> Iterator[str]:
-        total = 0
-        for bound, n in zip((*map(str, _BOUNDS), "+Inf"), self.buckets, strict=True):
-            total += n
-            yield f"scoring_seconds_bucket{_labels(le=bound)} {total}"
-        yield f"scoring_seconds_sum {self.seconds!r}"
-        yield f"scoring_seconds_count {total}"
-
-
-def _labels(**values: str) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in values.items()) + "}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+        for entry in self.models.entries():
+            if entry.digest is not None:
+                info.add_metric([entry.name, entry.kind, entry.digest], 1)
+            error.add_metric([entry.name], int(entry.error is not None))
+        yield from (info, error)
 
 
 def _resident_bytes() -> int:

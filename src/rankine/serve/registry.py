@@ -9,17 +9,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
-from rankine.core.specs import encode_transforms
+from rankine.core.specs import LogColumns, encode_transforms
 from rankine.model import LinearModel, ModelBundle
 from rankine.scoring import Scorer
-from rankine.serve.errors import Refusal
-from rankine.serve.wire import ModelEntry
+from rankine.serve.wire import ModelEntry, Refusal
 
 __all__ = ["Registry", "Served", "Target"]
 
@@ -27,6 +27,7 @@ __all__ = ["Registry", "Served", "Target"]
 MAX_TOPICS_READY = 1024
 _MAX_NAMES_READY = 1 << 23
 _MAX_LISTED = 10_000
+_EXAMPLE_COLUMNS = 6
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,57 @@ class Target:
     small: bool = False
 
     @cached_property
-    def strict(self) -> Scorer:
-        """Refuses features that the model does not know."""
+    def refusing(self) -> Scorer:
+        """Refuses features and columns that the model does not know."""
         return Scorer(self.model, small=self.small or None)
 
     @cached_property
+    def strict(self) -> Scorer:
+        """Refuses rows that lack a column, too."""
+        return Scorer(self.model, strict=True, small=self.small or None)
+
+    @cached_property
     def lenient(self) -> Scorer:
-        """Counts features that the model does not know, and takes them as zero."""
+        """Counts what the model does not know, and takes it as zero."""
         return Scorer(self.model, unknown="zero", small=self.small or None)
+
+    @cached_property
+    def example(self) -> list[dict[str, Any]]:
+        """Three items that the model can rank, made from its columns or the names it reads."""
+        spec = next((one for one in self.model.transforms if isinstance(one, LogColumns)), None)
+        names = self.refusing.required[:_EXAMPLE_COLUMNS]
+        if spec is None:
+            form, values = "features", {}
+        else:
+            form, values = "raw", _category_values(self.model, spec, names)
+        return [
+            {
+                "id": word,
+                form: {
+                    name: values[name][(i + j) % len(values[name])]
+                    if name in values
+                    else (i * 7 + j * 3) % 5 / 2
+                    for j, name in enumerate(names)
+                },
+            }
+            for i, word in enumerate(("first", "second", "third"))
+        ]
+
+
+def _category_values(
+    model: LinearModel, spec: LogColumns, names: Sequence[str]
+) -> dict[str, list[str]]:
+    """Values of the columns that are not numeric: those the model has weights for, where known."""
+    found: dict[str, list[str]] = {name: [] for name in names if name not in spec.numeric}
+    for known in spec.one_hot:
+        if known.column in found:
+            found[known.column].extend(known.values[:3])
+    for weight in model.weight_names[:_MAX_LISTED]:
+        for term in weight.split(" x "):
+            column, _, value = term.partition("=")
+            if value and len(found.get(column, "123")) < 3 and value not in found[column]:
+                found[column].append(value)
+    return {name: values or ["text"] for name, values in found.items()}
 
 
 class Served:
@@ -108,19 +152,21 @@ class Served:
             [str(spec["type"]) for spec in encode_transforms(model.transforms)],
             0 if isinstance(model, ModelBundle) or model.probes is None else len(model.probes.rows),
             self.loaded_at,
+            reads="raw" if any(isinstance(s, LogColumns) for s in model.transforms) else "features",
             error=error,
         )
         if isinstance(model, ModelBundle) and topic is None:
             topics = list(model.topics.strings[:_MAX_LISTED])
             return msgspec.structs.replace(entry, topics=topics, topics_count=len(model))
         target = self.target(topic)
-        required = target.strict.required
+        required = target.refusing.required
         return msgspec.structs.replace(
             entry,
             name=target.name,
             nnz=target.model.nnz,
             required=list(required[:_MAX_LISTED]),
             required_count=len(required),
+            example=target.example,
         )
 
 

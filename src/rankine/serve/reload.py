@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rankine.core.errors import ModelError, ModelFormatError, RankineError
-from rankine.core.printable import printable
+from rankine.core.safe_text import printable
 from rankine.model.bundle import ModelBundle
 from rankine.model.container import check_start
 from rankine.model.store import START_BYTES, decode_any
@@ -197,7 +197,7 @@ class Reloader:
         else:
             before = self.registry.current.models.get(name)
             self.registry.put(served)
-            self.metrics.reloads["loaded"] += 1
+            self.metrics.reload("loaded")
             change = "loaded" if before is None else "replaced"
             _LOG.info("model %s %s, digest %s", name, change, served.digest[:12])
 
@@ -217,9 +217,9 @@ class Reloader:
         served = Served(name, model)
         if isinstance(model, ModelBundle):
             for topic in islice(model, _TOPICS_TESTED):
-                served.target(topic).strict.self_test()
+                served.target(topic).refusing.self_test()
         else:
-            served.target().strict.self_test()
+            served.target().refusing.self_test()
         return served
 
     def _drop(self, files: dict[str, str], folder: bool) -> None:
@@ -231,7 +231,7 @@ class Reloader:
                 self.registry.drop(name)
                 self._tried.pop(name, None)
                 del self._missing[name]
-                self.metrics.reloads["dropped"] += 1
+                self.metrics.reload("dropped")
                 _LOG.info("model %s is no longer served: its file is gone", name)
         for name in files:
             self._missing.pop(name, None)
@@ -242,7 +242,7 @@ class Reloader:
         if self.registry.current.errors.get(name) == text:
             return
         self.registry.report(name, text)
-        self.metrics.reloads["refused"] += 1
+        self.metrics.reload("refused")
         _LOG.error("model %s: %s", name or "folder", text)
 
 

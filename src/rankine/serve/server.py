@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import logging
 import math
 import os
+import signal
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,15 +20,14 @@ import msgspec
 import uvicorn
 
 from rankine.core.errors import ModelError
-from rankine.serve.app import Service, build_app
+from rankine.scoring.scorer import compile_kernels
+from rankine.serve.app import Service
+from rankine.serve.connection import Connection, Pool
 from rankine.serve.limits import Limits
 from rankine.serve.metrics import Metrics
-from rankine.serve.pool import Pool
-from rankine.serve.protocol import Connection
 from rankine.serve.registry import Registry
 from rankine.serve.reload import Reloader
 from rankine.serve.security import Access, check_bind
-from rankine.serve.warm import compile_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,18 +51,28 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()
     reload_seconds: float = 1.0
     limits: Limits = field(default_factory=Limits)
+    strict: bool = False
 
 
 class GracefulServer(uvicorn.Server):
     """uvicorn's server; a signal ends it with exit code 0 once everything is answered."""
 
-    def __init__(self, config: uvicorn.Config, pool: Pool, started: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, pool: Pool, reloader: Reloader, started: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self.pool = pool
+        self.reloader = reloader
         self.tell_started = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then say so."""
+        loop = asyncio.get_running_loop()
+        hangup = getattr(signal, "SIGHUP", None)
+        if hangup is not None:
+            with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread
+                loop.add_signal_handler(hangup, self.reloader.wake)
+        self.pool.sweep(loop)
         await super().startup(sockets)
         self.tell_started()
 
@@ -71,15 +83,18 @@ class GracefulServer(uvicorn.Server):
         self._captured_signals.clear()
 
 
-def load_service(settings: Settings) -> Service:
+async def _no_application(scope: Any, receive: Any, send: Any) -> None:
+    """uvicorn wants an application; here each connection asks the service itself."""
+
+
+def load_models(settings: Settings) -> Reloader:
     """Load the models and compile the kernels; an error where there is nothing to serve."""
-    metrics = Metrics()
-    registry = Registry()
-    reloader = Reloader(settings.path, registry, metrics)
+    reloader = Reloader(settings.path, Registry(), Metrics())
     reloader.refresh()
-    if not registry.current.models:
+    found = reloader.registry.current
+    if not found.models:
         reasons = "; ".join(
-            f"{name or 'folder'}: {text}" for name, text in sorted(registry.current.errors.items())
+            f"{name or 'folder'}: {text}" for name, text in sorted(found.errors.items())
         )
         raise ModelError(
             f"no model to serve: {reasons or 'the folder is empty'}",
@@ -87,7 +102,7 @@ def load_service(settings: Settings) -> Service:
             file=str(settings.path),
         )
     compile_kernels()
-    return Service(registry, reloader, Pool(settings.limits, metrics))
+    return reloader
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -111,15 +126,19 @@ def serve(settings: Settings, started: Callable[[dict[str, Any]], None] = lambda
     # Threads that load models or work on large requests give way to small requests soon.
     sys.setswitchinterval(0.0005)
     listener = bind(settings.host, settings.port)
-    service = load_service(settings)
+    reloader = load_models(settings)
     hosts = tuple(name.lower() for name in settings.allowed_hosts)
     access = Access(settings.host, settings.token, hosts)
+    # One thread: it keeps large requests off the event loop.
+    thread = ThreadPoolExecutor(1, thread_name_prefix="rankine-large")
+    pool = Pool(settings.limits, reloader.metrics, thread)
+    service = Service(reloader.registry, pool, access, strict=settings.strict)
     config = uvicorn.Config(
-        build_app(service, access),
-        http=partial(Connection, service.pool),
+        _no_application,
+        http=partial(Connection, pool, service),
         ws="none",
         loop="asyncio",
-        lifespan="on",
+        lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -129,17 +148,19 @@ def serve(settings: Settings, started: Callable[[dict[str, Any]], None] = lambda
     facts = {
         "url": _url(listener),
         "pid": os.getpid(),
-        "models": sorted(service.registry.current.models),
+        "models": sorted(reloader.registry.current.models),
         "limits": msgspec.to_builtins(settings.limits),
     }
-    service.reloader.start(settings.reload_seconds)
+    reloader.start(settings.reload_seconds)
     # What is loaded now stays; requests make no cycles. So the collector has little to look for.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    server = GracefulServer(config, service.pool, lambda: started(facts))
+    server = GracefulServer(config, pool, reloader, lambda: started(facts))
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
+    reloader.stop()
+    thread.shutdown()
 
 
 def _url(listener: socket.socket) -> str:

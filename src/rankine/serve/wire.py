@@ -1,18 +1,22 @@
-"""Requests and replies, as they stand in JSON.
+"""Requests, replies and errors, as they stand in JSON.
 
 Unknown fields, fields of another type, NaN and numbers beyond float64 are refused by msgspec while
 it decodes; nesting ends where these types end, so that no depth can hurt. Optional fields are
-``UNSET`` and not None, so that the fields present can be counted (see ``reading``).
+``UNSET`` and not None, so that the fields present can be counted (see ``answers``). Errors have one
+shape, with no path and no stack trace in any.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from rankine.core.errors import RankineError
+
 __all__ = [
+    "ErrorReply",
     "Item",
     "ListRequest",
     "ListScores",
@@ -23,19 +27,16 @@ __all__ = [
     "RankedItem",
     "RankedList",
     "Raw",
+    "Refusal",
     "ScoreReply",
     "ScoreRequest",
+    "Term",
+    "Terms",
+    "encode_error",
 ]
 
 #: One column of a log.
 Raw = str | int | float | bool | None
-
-
-#: Named numbers; kept as text until ``reading`` knows how the whole list is written.
-Features = Annotated[
-    msgspec.Raw,
-    Meta(extra_json_schema={"type": "object", "additionalProperties": {"type": "number"}}),
-]
 
 
 class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -55,7 +56,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """
 
     id: str | int | UnsetType = UNSET
-    features: Features | UnsetType = UNSET
+    features: dict[str, float] | UnsetType = UNSET
     indices: list[int] | UnsetType = UNSET
     values: list[float] | UnsetType = UNSET
     raw: dict[str, Raw] | UnsetType = UNSET
@@ -77,8 +78,9 @@ class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
     model
         Name of a model, or ``bundle/topic``; may be left out where only one model is served.
     unknown
-        What to do with a feature that the model does not know: refuse the request, or count it
-        and take it as zero.
+        What to do with a feature that the model does not know: refuse the request ("error", the
+        default), or count it and take it as zero. Unknown columns of raw items are counted unless
+        this is "error" or the server is strict.
     """
 
     model: Annotated[str, Meta(max_length=512)] | UnsetType = UNSET
@@ -156,24 +158,40 @@ class ListScores(msgspec.Struct):
     id: str | int | UnsetType = UNSET
 
 
-class RankReply(msgspec.Struct):
+class _Reply(msgspec.Struct, kw_only=True):
+    """What every reply says.
+
+    Attributes
+    ----------
+    digest
+        Of the model that made the reply.
+    unknown_features
+        Named features that the model does not know, taken as zero.
+    unknown_columns
+        Raw columns that the model does not know, with the number of items that hold them.
+    missing_columns
+        Raw columns that the model reads, with the number of items without them.
+    """
+
+    model: str
+    digest: str
+    unknown_features: int = 0
+    unknown_columns: dict[str, int] = {}
+    missing_columns: dict[str, int] = {}
+
+
+class RankReply(_Reply, kw_only=True):
     """Rankings, best first, and the digest of the model that made them."""
 
-    model: str
-    digest: str
     ranking: list[RankedItem] | UnsetType = UNSET
     lists: list[RankedList] | UnsetType = UNSET
-    unknown_features: int = 0
 
 
-class ScoreReply(msgspec.Struct):
+class ScoreReply(_Reply, kw_only=True):
     """Scores in the order of the items, and the digest of the model that made them."""
 
-    model: str
-    digest: str
     scores: list[float] | UnsetType = UNSET
     lists: list[ListScores] | UnsetType = UNSET
-    unknown_features: int = 0
 
 
 class ModelEntry(msgspec.Struct, frozen=True):
@@ -187,6 +205,10 @@ class ModelEntry(msgspec.Struct, frozen=True):
         Columns the model reads: no others need to be fetched.
     required_count, topics_count
         How many there are; lists beyond 10,000 are cut.
+    reads
+        ``features`` or ``raw``: the form of item that the model takes.
+    example
+        Items that the model can rank.
     error
         Why the newest file under this name is not served; the model above it still is.
     """
@@ -205,6 +227,8 @@ class ModelEntry(msgspec.Struct, frozen=True):
     required: list[str] = []
     topics_count: int = 0
     topics: list[str] = []
+    reads: str = "features"
+    example: list[dict[str, Any]] = []
     error: str | None = None
 
 
@@ -213,3 +237,42 @@ class ModelsReply(msgspec.Struct, frozen=True):
 
     models: list[ModelEntry]
     default: str | None = None
+
+
+class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is wrong, and how to mend it."""
+
+    code: str
+    message: str
+    fix: str = ""
+
+
+class ErrorReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error reply; it names the model and its digest once they are known."""
+
+    error: ErrorBody
+    model: str | None = None
+    digest: str | None = None
+
+
+class Refusal(Exception):  # noqa: N818 - a reply, not a fault
+    """A request that is answered with an error."""
+
+    def __init__(self, status: int, code: str, message: str, fix: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.fix = fix
+
+    @classmethod
+    def of(cls, error: RankineError) -> Refusal:
+        """A typed error as a reply; file names stay on the server."""
+        return cls(422, error.code, error.reason, error.fix)
+
+
+def encode_error(
+    code: str, message: str, fix: str = "", model: str | None = None, digest: str | None = None
+) -> bytes:
+    """The JSON of an error reply."""
+    return msgspec.json.encode(ErrorReply(ErrorBody(code, message, fix), model, digest))

@@ -1,4 +1,4 @@
-"""What every solver takes and gives."""
+"""What every solver takes and gives, and how it tells callbacks where it stands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
 
-__all__ = ["Callback", "Progress", "Solution", "notify", "require_finite"]
+__all__ = ["UNFINISHED", "Callback", "Progress", "Solution", "notify", "report", "require_finite"]
+
+
+#: Reasons to stop that leave a tolerance unmet; rankers warn of them.
+UNFINISHED = ("max_iter", "stalled", "precision")
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,10 @@ class Solution:
     trace
         One mapping per record, in order: what to plot.
     stop_reason
-        ``"converged"``, ``"max_iter"``, ``"early_stopping"``, ``"callback"`` ...
+        ``"converged"``: the certificate is within the tolerance. ``"max_iter"``: the budget ended
+        first. ``"stalled"``, ``"precision"``: neither bound nor objective improved any more, or
+        rounding leaves nothing to improve. ``"passes"``, ``"steps"``: a stochastic run took what
+        it was given. ``"callback"``, ``"early_stopping"``: somebody asked.
     """
 
     coef: NDArray[np.float64]
@@ -61,6 +68,11 @@ class Solution:
     stop_reason: str = "converged"
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether the run ended short of its tolerance without being asked to."""
+        return self.stop_reason in UNFINISHED
+
 
 def notify(callbacks: Sequence[Callback], progress: Progress) -> bool:
     """Call every callback; True when one of them asks to stop."""
@@ -68,10 +80,26 @@ def notify(callbacks: Sequence[Callback], progress: Progress) -> bool:
     return any(isinstance(answer, (bool, np.bool_)) and bool(answer) for answer in answers)
 
 
-def require_finite(coef: NDArray[np.float64], step: int, what: str) -> None:
-    """Raise DivergenceError when a weight is NaN or infinite."""
-    if not np.isfinite(coef).all():
+def require_finite(values: NDArray[np.float64], step: int, what: str) -> None:
+    """Raise DivergenceError when a weight, or what steps are made from, is NaN or infinite."""
+    if not np.isfinite(values).all():
         raise DivergenceError(
-            f"{what} diverged: weights are no longer finite at step {step}",
+            f"{what} diverged: numbers are no longer finite at step {step}",
             fix="Scale the features (scale='standard') or regularise more",
         )
+
+
+def report(
+    callbacks: Sequence[Callback],
+    stage: str,
+    step: int,
+    total: int,
+    values: Mapping[str, float],
+    coef: NDArray[np.float64],
+) -> bool:
+    """Call every callback with the current weights; True when one of them asks to stop."""
+
+    def current() -> NDArray[np.float64]:
+        return coef
+
+    return notify(callbacks, Progress(stage, step, total, values, current))

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.linalg import dot, norm
-from rankine.solvers.base import Callback, Solution, require_finite
-from rankine.solvers.report import report
+from rankine.kernels.shards import dot, norm
+from rankine.solvers.base import Callback, Solution, report, require_finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.solvers.normal_equations import NormalEquations
+    from rankine.solvers.problem import NormalEquations
 
 __all__ = ["solve_cg", "solve_shifted_cg"]
 

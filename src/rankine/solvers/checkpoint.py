@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import CheckpointError
 
-__all__ = ["Checkpoint", "CheckpointFolder", "read_checkpoint", "write_checkpoint"]
+__all__ = ["Checkpoint", "CheckpointFolder", "Keeper", "read_checkpoint", "write_checkpoint"]
 
 VERSION = "1"
 SUFFIX = ".checkpoint"
@@ -116,6 +116,77 @@ class CheckpointFolder:
                 "no checkpoint to resume from", file=str(self.folder), fix="Start without resume"
             )
         return read_checkpoint(path)
+
+
+class HasState(Protocol):
+    """Something beside a solver that a resumed run needs, such as what watches it."""
+
+    def state(self) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
+        """Arrays and facts of a checkpoint."""
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Go on from them."""
+
+
+class Keeper:
+    """Keeps one run: the solver's state, and that of what accompanies it.
+
+    Parameters
+    ----------
+    folder
+        Where, and how often.
+    facts
+        What a resumed run must share with the interrupted one.
+    resume
+        Whether ``restore`` gives the newest checkpoint.
+    beside
+        What else has a state.
+    """
+
+    def __init__(
+        self,
+        folder: CheckpointFolder,
+        facts: Mapping[str, Any],
+        *,
+        resume: bool = False,
+        beside: HasState | None = None,
+    ) -> None:
+        self.folder = folder
+        self.facts = facts
+        self.resume = resume
+        self.beside = beside
+
+    def next_due(self, step: int) -> int:
+        """The first step after ``step`` at which a checkpoint is due."""
+        return self.folder.next_due(step)
+
+    def save(
+        self,
+        solver: str,
+        step: int,
+        arrays: Mapping[str, NDArray[Any]],
+        facts: Mapping[str, Any],
+    ) -> None:
+        """Write a checkpoint."""
+        more, told = ({}, {}) if self.beside is None else self.beside.state()
+        everything = {**arrays, **{f"beside.{name}": array for name, array in more.items()}}
+        known = {**self.facts, **facts, "beside": dict(told)}
+        self.folder.save(Checkpoint(solver, step, everything, known))
+
+    def restore(self, solver: str) -> Checkpoint | None:
+        """The newest checkpoint of the same run, or None where a run begins."""
+        if not self.resume:
+            return None
+        saved = self.folder.latest()
+        saved.require(solver, self.facts, self.folder.latest_path())
+        if self.beside is not None:
+            own = {
+                name.removeprefix("beside."): array
+                for name, array in saved.arrays.items()
+                if name.startswith("beside.")
+            }
+            self.beside.restore(own, saved.facts.get("beside", {}))
+        return saved
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:

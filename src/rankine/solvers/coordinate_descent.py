@@ -2,32 +2,48 @@
 
     minimise  L(w) + l1 |w|_1 + l2/2 |w|^2
 
-A round computes the exact gradient of all columns (in parallel), from which the caller's
-``certify`` derives a duality gap; it then sweeps over the columns that matter: those with a
+A round computes the exact gradient of all columns (in parallel), from which the
+loss's dual gives a duality gap; it then sweeps over the columns that matter: those with a
 non-zero weight and the worst violators among the others, until their violation has fallen well
 below the round's. The next round looks at every column again, so nothing is lost by leaving
-columns out, and the gap that ends the run covers them all.
+columns out, and the gap that ends the run covers them all. ``walk`` and ``points_within`` solve for
+a falling l1, each from the solution before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
-from rankine.kernels.columns import Columns, CscColumns, n_columns
+from rankine.kernels.columns import (
+    Columns,
+    CscColumns,
+    curvature_bounds,
+    n_columns,
+    shift,
+    slope_and_curvature,
+)
 from rankine.kernels.compile import jit
-from rankine.kernels.coordinates import curvature_bounds, shift, slope_and_curvature
 from rankine.kernels.random import permutation, stream_seed
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.coordinate_step import newton_step, quadratic_step, violation
+from rankine.solvers.problem import Penalty
 
-__all__ = ["CoordinateDescent", "Penalty", "Settings"]
+__all__ = [
+    "CoordinateDescent",
+    "DescentSettings",
+    "PathPoint",
+    "l1_grid",
+    "points_within",
+    "walk",
+]
 
 #: Sweeps over the working set end when its violation is below this share of the round's.
 INNER_SHARE = 0.1
@@ -40,23 +56,7 @@ FIRST_VIOLATORS = 100
 
 
 @dataclass(frozen=True)
-class Penalty:
-    """l1 |w|_1 + l2/2 |w|^2."""
-
-    l1: float
-    l2: float
-
-    def value(self, w: NDArray[np.float64]) -> float:
-        """Value at w.
-
-        Not ``w @ w``: BLAS threads long vectors, so its bits depend on the number of cores, and
-        on a busy machine its threads wait for each other for longer than a sweep takes.
-        """
-        return float(self.l1 * np.abs(w).sum() + 0.5 * self.l2 * np.square(w).sum())
-
-
-@dataclass(frozen=True)
-class Settings:
+class DescentSettings:
     """How to descend.
 
     Attributes
@@ -83,57 +83,44 @@ class Settings:
     threads: int | None = None
 
 
-@dataclass
 class CoordinateDescent:
     """A loss, its columns and the current weights; ``solve`` may be called again and again.
 
     Parameters
     ----------
-    loss
-        State of the loss, at the weights ``w``.
+    risk
+        The loss at w = 0: ``state`` answers ``kernels.coordinates``; ``value()``,
+        ``current_dual(kappa)``, ``move_to(columns, w)`` and ``scratch()`` besides, and ``at_zero``.
     columns
         The data.
-    w
-        Current weights, changed in place.
-    value
-        ``value(loss) -> L``.
-    lower_bound
-        ``lower_bound(loss, gradient, penalty) -> float``: a value that the regularised objective
-        cannot fall below.
-    move_to
-        ``move_to(loss, columns, w)`` brings the loss's state to the weights w.
-    scratch
-        ``scratch() -> work space`` of one thread.
     """
 
-    loss: Any
-    columns: Columns
-    w: NDArray[np.float64]
-    value: Callable[[Any], float]
-    lower_bound: Callable[[Any, NDArray[np.float64], Penalty], float]
-    move_to: Callable[[Any, Columns, NDArray[np.float64]], None]
-    scratch: Callable[[], Any]
-    at_zero: float = field(init=False)
-    limits: NDArray[np.float64] = field(init=False)
-
-    def __post_init__(self) -> None:
-        n = n_columns(self.columns)
+    def __init__(self, risk: Any, columns: Columns) -> None:
+        n = n_columns(columns)
+        self.risk = risk
+        self.columns = columns
+        self.w = np.zeros(n)
+        self.at_zero = float(risk.at_zero)
+        self.limits = np.full((n, 3), np.nan)
         ends = (
-            self.columns.indptr
-            if isinstance(self.columns, CscColumns)
-            else np.arange(n + 1, dtype=np.int64) * self.columns.n_rows
+            columns.indptr
+            if isinstance(columns, CscColumns)
+            else np.arange(n + 1, dtype=np.int64) * columns.n_rows
         )
         self._cuts = cut_by_weight(ends)
-        self._own = self.scratch()
-        self.limits = np.full((n, 3), np.nan)
-        self.at_zero = float("nan")
+        self._own = risk.scratch()
+
+    def restart(self, w: NDArray[np.float64]) -> None:
+        """Continue from the weights w."""
+        self.w[:] = w
+        self.risk.move_to(self.columns, self.w)
 
     def gradient(self, threads: int | None = None) -> NDArray[np.float64]:
         """Gradient of the loss at the current weights."""
         out = np.empty(len(self.w))
 
         def part(start: int, stop: int) -> None:
-            _gradient_into(self.loss, self.columns, start, stop, self.scratch(), out)
+            _gradient_into(self.risk.state, self.columns, start, stop, self.risk.scratch(), out)
 
         map_shards(part, self._cuts, threads)
         return out
@@ -141,7 +128,7 @@ class CoordinateDescent:
     def solve(
         self,
         penalty: Penalty,
-        settings: Settings,
+        settings: DescentSettings,
         callbacks: Sequence[Callback] = (),
         gradient: NDArray[np.float64] | None = None,
     ) -> Solution:
@@ -156,8 +143,8 @@ class CoordinateDescent:
         while True:
             slopes = self.gradient(settings.threads) if gradient is None else gradient
             gradient = None
-            objective = self.value(self.loss) + penalty.value(self.w)
-            best_bound = max(best_bound, self.lower_bound(self.loss, slopes, penalty))
+            objective = self.risk.value() + penalty.value(self.w)
+            best_bound = max(best_bound, penalty.lower_bound(self.risk.current_dual, slopes))
             gap = max(objective - best_bound, 0.0)
             record = {
                 "sweep": float(sweeps),
@@ -182,8 +169,9 @@ class CoordinateDescent:
             moved, used = self._descend(slopes, penalty, settings, sweeps)
             sweeps += used
             if not moved:
+                self._require_curvature(sweeps)
                 # Rounding leaves nothing to improve: the gap is as small as it can be.
-                reason = "converged"
+                reason = "precision"
                 break
         return Solution(
             self.w.copy(),
@@ -195,7 +183,7 @@ class CoordinateDescent:
         )
 
     def _descend(
-        self, slopes: NDArray[np.float64], penalty: Penalty, settings: Settings, sweeps: int
+        self, slopes: NDArray[np.float64], penalty: Penalty, settings: DescentSettings, sweeps: int
     ) -> tuple[bool, int]:
         """Sweep over a working set; whether anything moved, and the number of sweeps."""
         chosen, worst = working_set(slopes, self.w, penalty)
@@ -208,7 +196,7 @@ class CoordinateDescent:
                 seed = stream_seed(settings.seed, sweeps + used)
                 order = chosen[permutation(seed, len(chosen))]
             left, moves = sweep(
-                self.loss,
+                self.risk.state,
                 self.columns,
                 order,
                 self.w,
@@ -241,17 +229,25 @@ class CoordinateDescent:
         if target is None:
             return
         before = self.w.copy()
-        value = self.value(self.loss) + penalty.value(before)
+        value = self.risk.value() + penalty.value(before)
         self.w[chosen] = target
-        self.move_to(self.loss, self.columns, self.w)
-        if not self.value(self.loss) + penalty.value(self.w) < value:
-            self.w[:] = before
-            self.move_to(self.loss, self.columns, self.w)
+        self.risk.move_to(self.columns, self.w)
+        if not self.risk.value() + penalty.value(self.w) < value:
+            self.restart(before)
 
     def _require_finite(self, objective: float, sweeps: int) -> None:
         if not (np.isfinite(objective) and np.isfinite(self.w).all()):
             raise DivergenceError(
                 f"coordinate descent left the finite numbers after {sweeps} sweeps",
+                fix="Scale the features (scale='maxabs')",
+            )
+
+    def _require_curvature(self, sweeps: int) -> None:
+        """Nothing can move along a column whose curvature is beyond the numbers."""
+        if np.isinf(self.limits).any():
+            column = int(np.flatnonzero(np.isinf(self.limits).any(axis=1))[0])
+            raise DivergenceError(
+                f"the squares of column {column} overflow, so nothing moves after {sweeps} sweeps",
                 fix="Scale the features (scale='maxabs')",
             )
 
@@ -346,3 +342,77 @@ def sweep(
             moves += 1
             shift(loss, columns, r, step, scratch)
     return worst, moves
+
+
+#: Ratio of neighbouring l1 while looking for a model of a given size.
+SEARCH_RATIO = 0.7
+#: The search gives up below this share of the largest l1.
+SEARCH_END = 1e-4
+#: Halvings between the last l1 that is small enough and the first that is not.
+HALVINGS = 4
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """One solution of a path; ``loss`` is the objective without its penalties."""
+
+    l1: float
+    loss: float
+    solution: Solution
+    seconds: float
+
+    @property
+    def nonzeros(self) -> int:
+        """Weights that are not zero."""
+        return int(np.count_nonzero(self.solution.coef))
+
+
+def l1_grid(largest: float, n_steps: int, min_ratio: float) -> NDArray[np.float64]:
+    """Geometric grid from ``largest``, the smallest l1 that gives w = 0, down to a share of it."""
+    return largest * np.geomspace(1.0, min_ratio, n_steps)
+
+
+def walk(
+    descent: CoordinateDescent, l1s: Sequence[float], l2: float, settings: DescentSettings
+) -> Iterator[PathPoint]:
+    """Solve for every l1 in turn, each from the solution before it."""
+    for l1 in l1s:
+        yield _solve(descent, float(l1), l2, settings)
+
+
+def points_within(
+    descent: CoordinateDescent, largest: float, l2: float, settings: DescentSettings, limit: int
+) -> Iterator[PathPoint]:
+    """Solutions with at most ``limit`` non-zero weights, from the largest l1 down.
+
+    Walks down until the limit is passed, then halves the interval (on the log axis) between the
+    last l1 that kept it and the first that did not.
+    """
+    good = bad = largest
+    while bad > SEARCH_END * largest:
+        bad = good * SEARCH_RATIO
+        point = _solve(descent, bad, l2, settings)
+        if point.nonzeros > limit:
+            break
+        good = bad
+        yield point
+    else:
+        return
+    for _ in range(HALVINGS):
+        middle = float(np.sqrt(good * bad))
+        point = _solve(descent, middle, l2, settings)
+        if point.nonzeros > limit:
+            bad = middle
+        else:
+            good = middle
+            yield point
+
+
+def _solve(
+    descent: CoordinateDescent, l1: float, l2: float, settings: DescentSettings
+) -> PathPoint:
+    started = time.perf_counter()
+    penalty = Penalty(l1, l2)
+    solution = descent.solve(penalty, settings)
+    loss = solution.objective - penalty.value(solution.coef)
+    return PathPoint(l1, loss, solution, time.perf_counter() - started)

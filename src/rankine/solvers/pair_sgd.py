@@ -6,24 +6,32 @@ recorded along the way ends with the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import NoPairsError
+from rankine.core.errors import DivergenceError, NoPairsError
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_bits
 from rankine.kernels.rows import Rows, row_prefetch
+from rankine.kernels.shards import norm
 from rankine.samplers.draw import draw_pair
 from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
-from rankine.solvers.pair_steps import pair_step
-from rankine.solvers.scaled_vector import AL, COUNT, S, ScaledVector, average_of, new_vector
+from rankine.solvers.pair_steps import AL, COUNT, S, ScaledVector, average_of, new_vector, pair_step
 
-__all__ = ["Phase", "run_phase", "solve_pairs"]
+if TYPE_CHECKING:
+    from rankine.solvers.checkpoint import Keeper
 
+__all__ = ["PairPlan", "Phase", "Span", "run_phase", "solve_pairs"]
+
+#: Beyond this a feature cannot be squared.
+LARGEST_SQUARED = float(np.sqrt(np.finfo(np.float64).max))
+#: Rounding that a mean of many iterates may have gathered.
+BALL_SLACK = 1e-6
 _BATCH = 64
 _AHEAD = 4  # pairs fetched ahead of use; more gains nothing
 
@@ -41,6 +49,42 @@ class Phase:
     stop: int
     shift: int = 0
     average_from: int = 0
+
+
+class PairPlan(NamedTuple):
+    """What a run of any length consists of.
+
+    Attributes
+    ----------
+    first
+        Step that is taken, or taken first.
+    second, switch
+        Step that takes over after ``switch`` steps (None: a tenth of the run); None: none does.
+    matched
+        Steps after which eta = 1 / (l2 i) has fallen to the size that the first step may have.
+        Weights that come from elsewhere would be erased by larger ones: their counter starts here.
+    average
+        Count the iterates of the second half in the mean.
+    """
+
+    first: Any
+    second: Any = None
+    switch: int | None = None
+    matched: int = 0
+    average: bool = True
+
+    def phases(self, n_steps: int, taken: int = 0, *, warm: bool = False) -> list[Phase]:
+        """The ``n_steps`` after the ``taken`` ones."""
+        stop = taken + n_steps
+        average_from = taken + n_steps // 2 if self.average else stop
+        if self.second is None:
+            shift = self.matched if warm and taken == 0 else 0
+            return [Phase(self.first, taken, stop, shift, average_from)]
+        switch = n_steps // 10 if self.switch is None else self.switch
+        switch = min(max(int(switch), 0), stop)
+        late = Phase(self.second, max(switch, taken), stop, self.matched - switch, average_from)
+        early = Phase(self.first, taken, switch, 0, average_from)
+        return [phase for phase in (early, late) if phase.start < phase.stop]
 
 
 @jit
@@ -91,11 +135,47 @@ def run_phase(
             f"step {failed} found no pair in the allowed number of trials",
             fix="Use sampling='query' or 'uniform', which index the pairs, or raise max_trials",
         )
+    if span[1] == phase.stop:
+        _require_in_ball(w, phase)
+        _require_steps(rows, w, phase)
+
+
+def _require_steps(rows: Rows, w: ScaledVector, phase: Phase) -> None:
+    """Weights that never left zero because the squares of features overflow are no result."""
+    if not w.v.any() and np.abs(rows.values).max(initial=0.0) > LARGEST_SQUARED:
+        raise DivergenceError(
+            f"nothing was learnt in {phase.stop} steps: the squares of the features overflow",
+            fix="Scale the features (scale='standard')",
+        )
+
+
+def _require_in_ball(w: ScaledVector, phase: Phase) -> None:
+    """Every projected iterate lies in a ball, so their mean does; else rounding has taken over.
+
+    With features of 1e20 a step is so long that nothing of the weights is left after it.
+    """
+    largest = float(getattr(phase.learner, "max_norm2", np.inf))
+    if not np.isfinite(largest) or (w.c[COUNT] > 0 and phase.average_from < phase.start):
+        return
+    length = norm(average_of(w))
+    if not length <= (1.0 + BALL_SLACK) * np.sqrt(largest):
+        raise DivergenceError(
+            f"after {phase.stop} steps the weights have length {length:.3g}, where the projection "
+            f"allows {np.sqrt(largest):.3g}: the features are too large for the step size",
+            fix="Scale the features (scale='standard')",
+        )
+
+
+class Span(NamedTuple):
+    """Where pairs are drawn from, up to step ``stop``."""
+
+    rows: Rows
+    sampler: Any
+    stop: int
 
 
 def solve_pairs(
-    rows: Rows,
-    sampler: Any,
+    spans: Iterable[Span],
     phases: Sequence[Phase],
     coef: NDArray[np.float64],
     seed: int,
@@ -103,39 +183,86 @@ def solve_pairs(
     report_at: Sequence[int] = (),
     record: Callable[[int, NDArray[np.float64]], dict[str, float]] | None = None,
     callbacks: Sequence[Callback] = (),
+    keeper: Keeper | None = None,
 ) -> Solution:
     """Run the phases one after another.
 
     Parameters
     ----------
+    spans
+        Rows and samplers by steps: one for rows in memory, one a block for a stream.
     coef
         Weights to start from.
     report_at
         Steps after which callbacks are called and ``record`` is asked for a row of the trace.
     record
         Measures weights; its numbers go to the trace and to the callbacks.
+    keeper
+        Checkpoints.
     """
-    w = new_vector(coef)
-    total = phases[-1].stop
-    stops = sorted({step for step in report_at if phases[0].start < step <= total} | {total})
-    trace: list[dict[str, float]] = []
-    done = phases[0].start
-    reason = "max_iter"
-    for stop in stops:
-        for phase in phases:
-            begin, end = max(done, phase.start), min(stop, phase.stop)
-            if begin < end:
-                run_phase(rows, sampler, phase, w, seed, (begin, end))
-        done = stop
-        current = average_of(w)
-        require_finite(current, done, "stochastic pairwise descent")
-        values = {} if record is None else record(done, current)
+    run = _PairRun(new_vector(coef), phases, seed, report_at, record, callbacks, keeper)
+    run.resume()
+    stopped = any(run.through(span) for span in spans)
+    reason = "callback" if stopped else "steps"
+    return Solution(average_of(run.w), float("nan"), {}, run.done, tuple(run.trace), reason)
+
+
+class _PairRun:
+    """The state of a run, at some step."""
+
+    def __init__(
+        self,
+        w: ScaledVector,
+        phases: Sequence[Phase],
+        seed: int,
+        report_at: Sequence[int],
+        record: Callable[[int, NDArray[np.float64]], dict[str, float]] | None,
+        callbacks: Sequence[Callback],
+        keeper: Keeper | None,
+    ) -> None:
+        self.w, self.phases, self.seed = w, phases, seed
+        self.record, self.callbacks, self.keeper = record, callbacks, keeper
+        self.done, self.total = phases[0].start, phases[-1].stop
+        asked = {step for step in report_at if self.done < step <= self.total}
+        self.reports = sorted(asked | {self.total})
+        self.trace: list[dict[str, float]] = []
+
+    def through(self, span: Span) -> bool:
+        """Take the steps up to the end of a span; True when a callback asks to stop."""
+        while self.done < span.stop:
+            report = self.reports[bisect_right(self.reports, self.done)]
+            due = self.total if self.keeper is None else self.keeper.next_due(self.done)
+            stop = min(span.stop, report, due)
+            for phase in self.phases:
+                begin, end = max(self.done, phase.start), min(stop, phase.stop)
+                if begin < end:
+                    run_phase(span.rows, span.sampler, phase, self.w, self.seed, (begin, end))
+            self.done = stop
+            if stop == report and self._report() and stop < self.total:
+                return True
+            if stop == due and self.keeper is not None:
+                self._save(self.keeper)
+        return False
+
+    def _report(self) -> bool:
+        current = average_of(self.w)
+        require_finite(current, self.done, "stochastic pairwise descent")
+        values = {} if self.record is None else self.record(self.done, current)
         if values:
-            trace.append({"step": done, **values})
-        if (
-            notify(callbacks, Progress("steps", done, total, values, lambda: average_of(w)))
-            and done < total
-        ):
-            reason = "callback"
-            break
-    return Solution(average_of(w), float("nan"), {}, done, tuple(trace), reason)
+            self.trace.append({"step": self.done, **values})
+        told = Progress("steps", self.done, self.total, values, lambda: average_of(self.w))
+        return notify(self.callbacks, told)
+
+    def resume(self) -> None:
+        """Go on from a checkpoint, if there is one to go on from."""
+        saved = None if self.keeper is None else self.keeper.restore("pairs")
+        if saved is None:
+            return
+        self.w.v[...], self.w.u[...], self.w.c[...] = (saved.arrays[name] for name in "vuc")
+        self.done = saved.step
+        self.trace = [dict(row) for row in saved.facts["trace"]]
+
+    def _save(self, keeper: Keeper) -> None:
+        require_finite(average_of(self.w), self.done, "stochastic pairwise descent")
+        arrays = {"v": self.w.v, "u": self.w.u, "c": self.w.c}
+        keeper.save("pairs", self.done, arrays, {"trace": self.trace})

@@ -17,16 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.linalg import norm
-from rankine.kernels.random import permutation, random_unit, stream_seed
-from rankine.solvers.base import Callback, Solution, require_finite
-from rankine.solvers.pair_laplacian import normal_times
-from rankine.solvers.report import report
+from rankine.kernels.random import QUERY_ORDER, STEP_START, permutation, random_unit, stream_seed
+from rankine.kernels.shards import norm
+from rankine.losses.base import normal_times
+from rankine.solvers.base import Callback, Solution, report, require_finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.solvers.normal_equations import NormalEquations, QuadraticPartition
+    from rankine.solvers.problem import NormalEquations, RowsProblem
 
 __all__ = ["query_curvature", "solve_query_sgd"]
 
@@ -55,7 +54,7 @@ def _largest_per_query(rows: Any, lap: Any, n_features: int, seed: Any) -> Any:
                 break
             for j in range(n_features):
                 v[j] /= length
-            normal_times(rows, lap, q, v, none, 1.0, moved)
+            normal_times(lap, rows, q, v, none, 1.0, moved)
             out[q] = 0.0
             for j in range(n_features):
                 out[q] += moved[j] * moved[j]
@@ -86,7 +85,7 @@ def _pass(
         stop = min(start + batch, n_queries)
         gradient[:] = 0.0
         for k in range(start, stop):
-            normal_times(rows, lap, order[k], w, y, n_queries / (stop - start), gradient)
+            normal_times(lap, rows, order[k], w, y, n_queries / (stop - start), gradient)
         for j in range(n):
             ahead = w[j] - step * (gradient[j] + gamma * w[j]) + momentum * (w[j] - before[j])
             before[j] = w[j]
@@ -96,10 +95,10 @@ def _pass(
     return count
 
 
-def query_curvature(partition: QuadraticPartition, seed: int) -> float:
+def query_curvature(problem: RowsProblem, seed: int) -> float:
     """max over queries of Q lambda_max(H_q): the curvature of the roughest single estimate."""
     largest = _largest_per_query(
-        partition.rows, partition.laplacian.lap, partition.n_features, stream_seed(seed, 1)
+        problem.products.rows, problem.risk.lap, problem.n_features, stream_seed(seed, STEP_START)
     )
     return float(SAFETY * len(largest) * largest.max())
 
@@ -114,28 +113,28 @@ def solve_query_sgd(
     n_passes: int = 20,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Run ``n_passes`` passes; data in one partition, since steps are sequential."""
-    (partition,) = system.partitions
-    n_queries = partition.laplacian.queries.n_queries
-    bound = query_curvature(partition, seed) + gamma
+    """Run ``n_passes`` passes over rows in memory, since steps are sequential."""
+    problem: Any = system.problem
+    n_queries = problem.risk.queries.n_queries
+    bound = query_curvature(problem, seed) + gamma
     # A step costs O(n_features): take enough queries for its gradient to cost as much.
-    batch = max(1, min(n_queries, _queries_per_step(partition)))
+    batch = max(1, min(n_queries, _queries_per_step(problem)))
     w = np.zeros(len(system.b)) if start is None else np.array(start, dtype=np.float64)
     before, mean, size = w.copy(), w.copy(), norm(system.b) or 1.0
-    total, count, reason = np.zeros(len(w)), 0, "passes"
+    total, count, reason = np.zeros(len(w)), 0, "max_iter"
     trace: list[dict[str, float]] = []
     done = 0
     for done in range(1, n_passes + 1):
         if done == n_passes // 2 + 1:
             total[:], count = 0.0, 0
         count += _pass(
-            partition.rows,
-            partition.laplacian.lap,
-            partition.y,
+            problem.products.rows,
+            problem.risk.lap,
+            problem.risk.y,
             gamma,
             (1.0 - MOMENTUM) / bound,
             MOMENTUM,
-            permutation(stream_seed(seed, 2, done), n_queries),
+            permutation(stream_seed(seed, QUERY_ORDER, done), n_queries),
             batch,
             w,
             before,
@@ -155,6 +154,6 @@ def solve_query_sgd(
     return Solution(mean, system.objective(mean, gamma), certificate, done, trace, reason)
 
 
-def _queries_per_step(partition: QuadraticPartition) -> int:
-    stored = partition.rows.values.size / max(1, partition.laplacian.queries.n_queries)
-    return int(np.ceil(partition.n_features / max(1.0, stored)))
+def _queries_per_step(problem: RowsProblem) -> int:
+    stored = problem.products.rows.values.size / max(1, problem.risk.queries.n_queries)
+    return int(np.ceil(problem.n_features / max(1.0, stored)))

@@ -6,20 +6,23 @@ modulo the size of the space: the same on every machine, in every process, for e
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import SchemaError
+from rankine.core.safe_text import printable
 
-__all__ = ["HashedPlaces", "KnownPlaces", "category_texts", "places_of"]
+__all__ = ["HashedPlaces", "KnownPlaces", "categories", "category_texts", "places_of"]
 
 #: Values whose place is remembered; the memory of a long stream stays bounded.
 REMEMBERED = 1 << 18
 _UNIT = "\x1f"
+#: Values that a table of places may be asked for as they stand. Not bool: True equals 1 as a key.
+_PLAIN = frozenset((str, int, type(None)))
 
 
 def category_texts(values: Any, name: str) -> list[str]:
@@ -31,10 +34,17 @@ def category_texts(values: Any, name: str) -> list[str]:
     plain = values.tolist() if hasattr(values, "tolist") else list(values)
     if all(type(value) is str for value in plain):
         return plain
-    return [value if type(value) is str else _text(value, name) for value in plain]
+    return [value if type(value) is str else _text(value, name, i) for i, value in enumerate(plain)]
 
 
-def _text(value: Any, name: str) -> str:
+def categories(values: Any, name: str) -> Sequence[Any]:
+    """Values of a categorical column, as the tables of places take them: most as they stand."""
+    if isinstance(values, (list, tuple)) and _PLAIN.issuperset(map(type, values)):
+        return values
+    return category_texts(values, name)
+
+
+def _text(value: Any, name: str, row: int) -> str:
     if value is None:
         return ""
     if isinstance(value, (bool, np.bool_)):
@@ -49,7 +59,8 @@ def _text(value: Any, name: str) -> str:
     if isinstance(value, (str, np.str_)):
         return str(value)
     raise SchemaError(
-        f"{value!r} in categorical column {name!r} is neither text nor a whole number",
+        f"row {row}: {printable(repr(value), 40)} in categorical column {name!r} is neither text "
+        "nor a whole number",
         fix="Name the column as numeric, or store its categories as text",
         column=name,
     )
@@ -61,15 +72,23 @@ class HashedPlaces(dict[Any, int]):
     def __init__(self, columns: Sequence[str], bits: int, start: int) -> None:
         super().__init__()
         self._columns = tuple(columns)
+        self._prefix = "".join(name + _UNIT for name in columns)
         self._mask = (1 << bits) - 1
         self._start = start
 
     def __missing__(self, value: Any) -> int:
-        parts = (value,) if isinstance(value, str) else value
-        if "" in parts:
+        if type(value) is str:
+            text = value
+        elif type(value) is int:
+            text = str(value)
+        elif value is None or None in value or "" in value:
             return -1
-        text = _UNIT.join([*self._columns, *parts]).encode("utf-8", "surrogatepass")
-        digest = hashlib.blake2b(text, digest_size=8).digest()
+        else:
+            text = _UNIT.join(map(str, value))
+        if not text:
+            return -1
+        data = (self._prefix + text).encode("utf-8", "surrogatepass")
+        digest = blake2b(data, digest_size=8).digest()
         place = self._start + (int.from_bytes(digest, "little") & self._mask)
         if len(self) >= REMEMBERED:
             self.clear()
@@ -78,18 +97,18 @@ class HashedPlaces(dict[Any, int]):
 
     def name(self, value: Any) -> str:
         """Name of the feature of a value, such as ``brand=acme`` or ``brand=acme x size=9``."""
-        parts = (value,) if isinstance(value, str) else value
+        parts = value if isinstance(value, tuple) else (value,)
         return " x ".join(f"{c}={v}" for c, v in zip(self._columns, parts, strict=True))
 
 
-class KnownPlaces(dict[str, int]):
+class KnownPlaces(dict[Any, int]):
     """Place of every known value of a one-hot column; -1 for any other."""
 
     def __init__(self, values: Sequence[str], start: int) -> None:
         super().__init__((value, start + k) for k, value in enumerate(values))
 
-    def __missing__(self, value: str) -> int:
-        return -1
+    def __missing__(self, value: Any) -> int:
+        return self.get(str(value), -1) if type(value) is int else -1
 
 
 def places_of(places: Any, values: Sequence[Any]) -> NDArray[np.int64]:

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import SchemaError
+from rankine.core.safe_text import printable
 from rankine.core.specs import LogColumns
 from rankine.kernels.compile import jit
 from rankine.kernels.rows import CsrRows
-from rankine.transforms.categories import HashedPlaces, KnownPlaces, category_texts, places_of
+from rankine.transforms.categories import HashedPlaces, KnownPlaces, categories, places_of
 from rankine.transforms.encoders import FeatureSpace, register_encoder
 
 __all__ = ["LogEncoder"]
@@ -66,27 +67,35 @@ class LogEncoder:
 
     def encode(self, columns: Mapping[str, Sequence[Any]], n_rows: int) -> CsrRows:
         """Rows over the features; absent columns count as missing values."""
-        numbers = np.zeros((n_rows, len(self.spec.numeric)))
-        for j, name in enumerate(self.spec.numeric):
+        numeric = self.spec.numeric
+        numbers = np.zeros((len(numeric), n_rows))
+        for j, name in enumerate(numeric):
             if name in columns:
-                numbers[:, j] = numeric_values(columns[name], name)
-        fields = np.full((n_rows, len(self._fields)), -1, dtype=np.int64)
+                numbers[j] = numeric_values(columns[name], name)
+        fields = np.full((len(self._fields), n_rows), -1, dtype=np.int64)
         for j, (_, places) in enumerate(self._fields):
             values = self._values(j, columns)
             if values is not None:
-                fields[:, j] = places_of(places, values)
+                fields[j] = places_of(places, values)
         indptr = np.zeros(n_rows + 1, dtype=np.int64)
-        room = n_rows * (numbers.shape[1] + fields.shape[1])
+        room = n_rows * (len(numeric) + len(self._fields))
         indices = np.empty(room, dtype=np.int32)
         values_out = np.empty(room)
         used = _assemble(numbers, fields, indptr, indices, values_out)
+        if used < 0:
+            row, j = divmod(-1 - used, len(numeric))
+            raise SchemaError(
+                f"row {row}: column {numeric[j]!r} is infinite",
+                fix="Store finite numbers",
+                column=numeric[j],
+            )
         return CsrRows(indptr, indices[:used], values_out[:used])
 
     def _values(self, j: int, columns: Mapping[str, Any]) -> Sequence[Any] | None:
         names, _ = self._fields[j]
         if any(name not in columns for name in names):
             return None
-        texts = [category_texts(columns[name], name) for name in names]
+        texts = [categories(columns[name], name) for name in names]
         return texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
 
     def name_features(self, columns: Mapping[str, Any], wanted: dict[int, str | None]) -> None:
@@ -108,42 +117,51 @@ class LogEncoder:
 
 
 def numeric_values(values: Any, name: str) -> NDArray[np.float64]:
-    """A numeric column as float64; missing values are 0, infinities and text are refused."""
+    """A numeric column as float64, NaN where a value is missing; anything else is refused."""
+    numbers = _floats(values)
+    if numbers is not None and numbers.ndim == 1:
+        return numbers
+    for row, value in enumerate(values):
+        number = _floats(value)
+        if number is None or number.ndim:
+            shown = printable(repr(value), 40)
+            raise SchemaError(
+                f"row {row}: {shown} in numeric column {name!r} is not a number",
+                fix="Name it as categorical, or store numbers",
+                column=name,
+            )
+    raise SchemaError(f"column {name!r} is not a list of numbers", fix="Pass one value per row")
+
+
+def _floats(values: Any) -> NDArray[np.float64] | None:
+    """Numbers as float64, None as NaN; None where there is anything else."""
     try:
-        plain = (
-            np.array([0.0 if v is None else v for v in values], dtype=np.float64)
-            if (not isinstance(values, np.ndarray) or values.dtype.kind == "O")
-            else values.astype(np.float64)
-        )
-    except (TypeError, ValueError, OverflowError) as error:
-        raise SchemaError(
-            f"column {name!r} is not numeric: {error}",
-            fix="Name it as categorical, or store numbers",
-            column=name,
-        ) from error
-    plain = np.where(np.isnan(plain), 0.0, plain)
-    if np.isinf(plain).any():
-        raise SchemaError(
-            f"column {name!r} is infinite at row {int(np.argmax(np.isinf(plain)))}",
-            fix="Store finite numbers",
-            column=name,
-        )
-    return plain
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 @jit
 def _assemble(numbers: Any, fields: Any, indptr: Any, indices: Any, values: Any) -> int:
-    """CSR rows: numbers first, then the places of the fields, sorted, equal places added up."""
+    """CSR rows: numbers first, then the places of the fields, sorted, equal places added up.
+
+    Missing numbers (NaN) have no entry. Returns the number of entries, or -1 - (i m + j) where
+    number j of m in row i is infinite.
+    """
     used = 0
-    for i in range(numbers.shape[0]):
-        for j in range(numbers.shape[1]):
-            if numbers[i, j] != 0.0:
+    width = numbers.shape[0]
+    for i in range(numbers.shape[1]):
+        for j in range(width):
+            x = numbers[j, i]
+            if np.isinf(x):
+                return -1 - (i * width + j)
+            if x != 0.0 and not np.isnan(x):
                 indices[used] = j
-                values[used] = numbers[i, j]
+                values[used] = x
                 used += 1
         first = used
-        for k in range(fields.shape[1]):
-            place = fields[i, k]
+        for k in range(fields.shape[0]):
+            place = fields[k, i]
             if place < 0:
                 continue
             at = used

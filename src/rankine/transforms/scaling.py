@@ -17,14 +17,17 @@ from rankine.core.errors import ParameterError
 from rankine.core.specs import ListRange
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
+from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import msgspec
 
     from rankine.data.dataset import Dataset
 
-__all__ = ["SCALES", "Scaling", "fit_scaling", "scale_lists"]
+__all__ = ["SCALES", "Scaling", "fit_scaling", "measure_scaling", "scale_lists"]
 
 SCALES = ("none", "standard", "maxabs", "query")
 """Values of the rankers' parameter ``scale``."""
@@ -74,15 +77,32 @@ class Scaling:
 
 def fit_scaling(kind: str, data: Dataset) -> Scaling:
     """Measure what a scaling needs on training data."""
+    return measure_scaling(kind, lambda: [data], data.n_features)
+
+
+def measure_scaling(kind: str, read: Callable[[], Iterable[Dataset]], n_features: int) -> Scaling:
+    """Measure what a scaling needs on blocks of rows, read up to three times.
+
+    Sums are carried from block to block, row by row: how the rows are cut changes no bit.
+    """
     if check_scale(kind) in ("none", "query"):
         return Scaling(kind)
-    largest = column_max_abs(data.rows, data.n_features)
+    largest = np.zeros(n_features)
+    for block in read():
+        _max_abs(block.rows, largest)
     if kind == "maxabs":
         return scaling_from(largest)
     # Deviations are measured after division by the largest magnitude: 1e300 does not overflow.
-    return scaling_from(
-        largest, column_deviation(data.rows, data.n_features, 1.0 / divisors(largest))
-    )
+    factors, means = 1.0 / divisors(largest), np.zeros(n_features)
+    for _ in range(2):
+        sums, squares, counts = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
+        n_rows = 0
+        for block in read():
+            _sums(block.rows, factors, means, sums, squares, counts)
+            n_rows += block.n_rows
+        variance = (squares + (n_rows - counts) * means**2) / max(n_rows, 1)
+        means = sums / max(n_rows, 1)
+    return scaling_from(largest, np.sqrt(variance))
 
 
 def check_scale(kind: str) -> str:
@@ -112,15 +132,12 @@ def scaling_from(
 def scale_lists(data: Dataset) -> Any:
     """Features divided by their range within each list; see ``ListRange``."""
     index = data.queries
-    order = index.rows if index.rows is not None else np.arange(data.n_rows, dtype=np.int64)
-    if _is_sparse(data.X):
-        rows = data.rows
-        values = np.empty(data.X.data.shape, dtype=data.X.dtype)
-        _scale_lists_csr(rows, index.starts, order, data.n_features, values)
-        return type(data.X)((values, data.X.indices, data.X.indptr), shape=data.X.shape)
-    out = np.empty_like(data.X)
-    _scale_lists_dense(data.X, index.starts, order, out)
-    return out
+    values = list_range_values(
+        data.rows, data.n_features, index.starts, index.rows, dtype=data.X.dtype
+    )
+    if not _is_sparse(data.X):
+        return values
+    return type(data.X)((values, data.X.indices, data.X.indptr), shape=data.X.shape)
 
 
 def _is_sparse(X: Any) -> bool:
@@ -173,7 +190,7 @@ def _dense_sums(rows: Any, factors: Any, means: Any, sums: Any, squares: Any, co
             x = rows.values[i, j] * factors[j]
             sums[j] += x
             squares[j] += (x - means[j]) ** 2
-    counts[:] = rows.values.shape[0]
+    counts += rows.values.shape[0]
 
 
 @column_sums_into.answer(CsrRows)
@@ -203,21 +220,6 @@ def column_max_abs(rows: Rows, n_features: int) -> NDArray[np.float64]:
     return out
 
 
-def column_deviation(
-    rows: Rows, n_features: int, factors: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Standard deviation of x_ij f_j over all rows, implicit zeros included (two passes)."""
-    total = rows.values.shape[0] if isinstance(rows, DenseRows) else len(rows.indptr) - 1
-    if total == 0:
-        return np.zeros(n_features)
-    means = np.zeros(n_features)
-    for _ in range(2):
-        sums, squares = column_moments(rows, total, factors, means)
-        variance = squares / total
-        means = sums / total
-    return np.sqrt(variance)
-
-
 def column_moments(
     rows: Rows, n_rows: int, factors: NDArray[np.float64], means: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -226,46 +228,3 @@ def column_moments(
     sums, squares, counts = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
     _sums(rows, factors, means, sums, squares, counts)
     return sums, squares + (n_rows - counts) * means**2
-
-
-@jit
-def _scale_lists_dense(values: Any, starts: Any, order: Any, out: Any) -> None:
-    n = values.shape[1]
-    low, high = np.empty(n), np.empty(n)
-    for q in range(starts.shape[0] - 1):
-        low[:] = np.inf
-        high[:] = -np.inf
-        for k in range(starts[q], starts[q + 1]):
-            for j in range(n):
-                low[j] = min(low[j], values[order[k], j])
-                high[j] = max(high[j], values[order[k], j])
-        for k in range(starts[q], starts[q + 1]):
-            for j in range(n):
-                # Halves, so that the range of two huge numbers of opposite sign stays finite.
-                span = high[j] * 0.5 - low[j] * 0.5
-                out[order[k], j] = values[order[k], j] * 0.5 / span if span > 0 else 0.0
-
-
-@jit
-def _scale_lists_csr(rows: Any, starts: Any, order: Any, n_features: int, out: Any) -> None:
-    low, high = np.zeros(n_features), np.zeros(n_features)
-    seen = np.zeros(n_features, dtype=np.int64)
-    for q in range(starts.shape[0] - 1):
-        size = starts[q + 1] - starts[q]
-        for k in range(starts[q], starts[q + 1]):
-            for p in range(rows.indptr[order[k]], rows.indptr[order[k] + 1]):
-                j = rows.indices[p]
-                x = rows.values[p]
-                low[j] = x if seen[j] == 0 else min(low[j], x)
-                high[j] = x if seen[j] == 0 else max(high[j], x)
-                seen[j] += 1
-        for k in range(starts[q], starts[q + 1]):
-            for p in range(rows.indptr[order[k]], rows.indptr[order[k] + 1]):
-                j = rows.indices[p]
-                bottom = min(low[j], 0.0) if seen[j] < size else low[j]
-                top = max(high[j], 0.0) if seen[j] < size else high[j]
-                span = top * 0.5 - bottom * 0.5
-                out[p] = rows.values[p] * 0.5 / span if span > 0 else 0.0
-        for k in range(starts[q], starts[q + 1]):
-            for p in range(rows.indptr[order[k]], rows.indptr[order[k] + 1]):
-                seen[rows.indices[p]] = 0

@@ -1,34 +1,102 @@
-"""What a trial does: fit on each part, judge on the held-out queries, stop when it cannot win."""
+"""What a trial does: fit on each fold, judge on the held-out queries, stop when it cannot win.
+
+Solvers report about twenty times a run (stochastic ones) or after every iteration (exact ones);
+reports number 4, 8, 16 ... are judged: before the fourth, weights tell little, and twice as much
+work between judgements keeps their cost small beside the training.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.data.dataset import Dataset
-from rankine.metrics import Metric
-from rankine.rankers.checks import check_count, check_positive
-from rankine.rankers.latency import scoring_latency
+from rankine.core.checks import check_count, check_positive
+from rankine.data.dataset import Dataset, row_scores
+from rankine.metrics import Metric, evaluate_on
+from rankine.scoring.latency import scoring_latency
 from rankine.transforms.scaling import Scaling, fit_scaling
-from rankine.tune.extra import import_optuna
-from rankine.tune.gain_pruner import GainPruner
-from rankine.tune.parts import Parts
+from rankine.tune import import_optuna
+from rankine.tune.folds import Folds
+from rankine.tune.pruning import GainPruner
 from rankine.tune.spaces import Space
 from rankine.tune.thompson import SO_FAR
-from rankine.tune.watch import Watch, judge
 
-__all__ = ["Limits", "Objective"]
+if TYPE_CHECKING:
+    from rankine.solvers.base import Progress
+
+__all__ = ["CostLimits", "Objective", "Watch"]
+
+FIRST = 4
+#: Steps of an Optuna trial per fold: more than a run has judged reports.
+STEPS = 64
+
+
+class Watch:
+    """A callback of ``fit`` that reports to an Optuna trial and heeds its pruner.
+
+    Parameters
+    ----------
+    trial
+        The Optuna trial.
+    metric, held
+        What judges.
+    scaling
+        Of the fit: solvers speak of weights for scaled rows.
+    means
+        Values of the folds before this one; what is reported is the mean up to here.
+    """
+
+    def __init__(
+        self, trial: Any, metric: Metric, held: Dataset, scaling: Scaling, means: list[float]
+    ) -> None:
+        self.trial = trial
+        self.metric = metric
+        self.held = held
+        self.scaling = scaling
+        self.means = means
+        self.hopeless = False
+        self._reports = 0
+        self._step = len(means) * STEPS
+
+    def __call__(self, progress: Progress) -> bool:
+        """Whether to stop."""
+        self._reports += 1
+        count = self._reports
+        if count < FIRST or count & (count - 1):
+            return False
+        scores = self._scores(progress.coef())
+        value = evaluate_on(self.held, scores=scores, metric=self.metric)
+        self.hopeless = self._tell(float(np.mean([*self.means, value])))
+        return self.hopeless
+
+    def end_fold(self) -> None:
+        """Report the mean of the finished folds, this one (added by the caller) included."""
+        self._step = len(self.means) * STEPS - 1
+        self.hopeless = self._tell(float(np.mean(self.means)))
+
+    def _tell(self, value: float) -> bool:
+        if not np.isfinite(value):
+            return False
+        self.trial.report(value, self._step)
+        self._step += 1
+        return bool(self.trial.should_prune())
+
+    def _scores(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.scaling.transforms:
+            return row_scores(self.scaling.apply(self.held).X, coef)
+        return row_scores(self.held.X, self.scaling.fold(coef))
+
 
 #: Costs of nothing, for their logarithms: half a weight, a picosecond (in milliseconds).
 _LEAST = {"weights": 0.5, "latency": 1e-9}
 
 
 @dataclass(frozen=True)
-class Limits:
+class CostLimits:
     """What a model may cost.
 
     Attributes
@@ -71,17 +139,17 @@ class Limits:
 
 
 class Objective:
-    """The value of a trial: mean over parts of the metric on held-out queries.
+    """The value of a trial: mean over folds of the metric on held-out queries.
 
-    Training is watched: an Optuna pruner may end it at any judged report, and after each part.
+    Training is watched: an Optuna pruner may end it at any judged report, and after each fold.
     """
 
-    def __init__(self, parts: Parts, space: Space, metric: Metric, limits: Limits) -> None:
-        self.parts = parts
+    def __init__(self, folds: Folds, space: Space, metric: Metric, limits: CostLimits) -> None:
+        self.folds = folds
         self.space = space
         self.metric = metric
         self.limits = limits
-        #: What scaling found, by part and kind: trials share it.
+        #: What scaling found, by fold and kind: trials share it.
         self._scalings: dict[tuple[int, str], Scaling] = {}
 
     def __call__(self, trial: Any) -> float:
@@ -91,18 +159,18 @@ class Objective:
         means: list[float] = []
         costs: dict[str, float] = {}
         sizes: list[int] = []
-        last = len(self.parts.pairs) - 1
-        for k, (train, held) in enumerate(self.parts.pairs):
+        last = len(self.folds.pairs) - 1
+        for k, (train, held) in enumerate(self.folds.pairs):
             ranker = self.space.ranker(setting)
             watch = self._watch(trial, k, ranker, means)
             ranker.fit(train, callbacks=() if watch is None else (watch,))
             sizes.append(int(np.count_nonzero(ranker.coef_)))
             if watch is None or not watch.hopeless:
-                means.append(judge(self.metric, held, ranker.predict(held)))
+                means.append(evaluate_on(held, model=ranker, metric=self.metric))
                 for name, cost in self.limits.costs(ranker.coef_, held).items():
                     costs[name] = max(cost, costs.get(name, 0.0))
                 if watch is not None and k < last:
-                    watch.end_part()
+                    watch.end_fold()
             hopeless = watch is not None and watch.hopeless
             if hopeless or (k < last and not self.limits.kept(costs)):
                 self._note(trial, started, sizes, costs)
@@ -111,12 +179,12 @@ class Objective:
         self._note(trial, started, sizes, costs)
         return float(np.mean(means))
 
-    def _watch(self, trial: Any, part: int, ranker: Any, means: list[float]) -> Watch | None:
+    def _watch(self, trial: Any, fold: int, ranker: Any, means: list[float]) -> Watch | None:
         """A callback for training; None where nothing is ever given up."""
         if isinstance(trial.study.pruner, import_optuna().pruners.NopPruner):
             return None
-        train, held = self.parts.pairs[part]
-        key = (part, ranker.scale)
+        train, held = self.folds.pairs[fold]
+        key = (fold, ranker.scale)
         if key not in self._scalings:
             self._scalings[key] = fit_scaling(ranker.scale, train)
         return Watch(trial, self.metric, held, self._scalings[key], means)

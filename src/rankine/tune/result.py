@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rankine.tune.extra import import_optuna
+from rankine.tune import import_optuna
 from rankine.tune.thompson import ABANDONED
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class TrialRecord:
     best
         Best value of the trials up to this one; None before there is one.
     parameters, weights, seconds
-        What was tried, the non-zero weights it gave (most of all parts), the time it took.
+        What was tried, the non-zero weights it gave (most of all folds), the time it took.
     feasible
         Whether the limits were kept.
     reason
@@ -104,12 +104,6 @@ class TuningResult:
                 for record in self.trace
             ],
         }
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the metric against the trial; returns the axes."""
-        from rankine.tune.plot import plot_trace
-
-        return plot_trace(self, ax)
 
 
 def records(trials: Sequence[Any], *, maximize: bool) -> list[TrialRecord]:

@@ -15,17 +15,16 @@ import numpy as np
 
 from rankine.core.errors import DivergenceError, ParameterError, RankineError
 from rankine.data.dataset import Dataset
-from rankine.metrics import Metric, parse_metric
+from rankine.metrics import Metric, evaluate_on, parse_metric
 from rankine.rankers.registry import RANKERS, ranker_class
-from rankine.tune.extra import import_optuna
-from rankine.tune.gain_pruner import make_pruner
-from rankine.tune.objective import Limits, Objective
-from rankine.tune.parts import Parts, data_digest, make_parts
+from rankine.tune import import_optuna
+from rankine.tune.folds import data_digest, make_folds
+from rankine.tune.objective import CostLimits, Objective
+from rankine.tune.pruning import make_pruner
 from rankine.tune.result import TuningResult, importances, is_feasible, records
 from rankine.tune.spaces import Space
 from rankine.tune.study import SharedStudy
 from rankine.tune.thompson import ThompsonSampler
-from rankine.tune.watch import judge
 
 __all__ = ["tune"]
 
@@ -125,12 +124,12 @@ def tune(
     held = None if valid is None else _load(valid, train.n_features)
     candidates = _candidates(ranker, str(chosen), random_state, workers)
     searched = Space(candidates, space, parameters)
-    parts = make_parts(train, held, folds, split, time_column, random_state)
-    limits = Limits(max_nonzero, max_latency)
+    divided = make_folds(train, held, folds, split, time_column, random_state)
+    limits = CostLimits(max_nonzero, max_latency)
     about = {
         "data": data_digest(train),
         "validation": None if held is None else data_digest(held),
-        "parts": parts.text,
+        "folds": divided.text,
         "metric": str(chosen),
         "rankers": {name: _plain(one) for name, one in candidates.items()},
         "space": searched.describe(),
@@ -152,7 +151,7 @@ def tune(
             pruner=make_pruner(pruner),
         )
         try:
-            objective = Objective(parts, searched, chosen, limits)
+            objective = Objective(divided, searched, chosen, limits)
             _work(shared, objective, trials, workers, progress)
             return _result(shared.study, objective, chosen)
         finally:
@@ -175,7 +174,7 @@ def _candidates(ranker: Any, metric: str, seed: int, workers: int) -> dict[str, 
         names = list(RANKERS) if ranker == "auto" else [ranker]
         found = {name: ranker_class(name)() for name in names}
     else:
-        found = {getattr(ranker, "_system", "") or type(ranker).__name__: clone(ranker)}
+        found = {getattr(ranker, "system", "") or type(ranker).__name__: clone(ranker)}
     for one in found.values():
         known = one.get_params(deep=False)
         one.set_params(metric=metric)
@@ -278,8 +277,8 @@ def _result(study: Any, objective: Objective, metric: Metric) -> TuningResult:
     trials = study.get_trials(deepcopy=False)
     best, ranker = _refit(trials, objective, metric)
     test: float | None = None
-    if objective.parts.test is not None:
-        test = judge(metric, objective.parts.test, ranker.predict(objective.parts.test))
+    if objective.folds.test is not None:
+        test = evaluate_on(objective.folds.test, model=ranker, metric=metric)
     return TuningResult(
         best.params,
         float(best.value),
@@ -298,11 +297,11 @@ def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any
     sign = -1.0 if metric.larger_is_better else 1.0
     done = [t for t in trials if t.state.name == "COMPLETE"]
     kept = sorted((t for t in done if is_feasible(t)), key=lambda t: (sign * t.value, t.number))
-    parts: Parts = objective.parts
+    whole = objective.folds.whole
     for trial in kept:
-        ranker = objective.space.ranker(trial.params).fit(parts.whole)
-        ranker.training_ |= {"fingerprint": parts.whole.fingerprint}
-        if objective.limits.kept(objective.limits.costs(ranker.coef_, parts.whole)):
+        ranker = objective.space.ranker(trial.params).fit(whole)
+        ranker.training_ |= {"fingerprint": whole.fingerprint}
+        if objective.limits.kept(objective.limits.costs(ranker.coef_, whole)):
             return trial, ranker
     reasons = [t.user_attrs["reason"] for t in trials if "reason" in t.user_attrs]
     if not done and reasons:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from rankine.core.errors import ParameterError
-from rankine.core.words import read_value
-from rankine.rankers.search_space import Choice, Number
-from rankine.tune.extra import import_optuna
+from rankine.core.strict_json import read_value
+from rankine.rankers.registry import Choice, Number
+from rankine.tune import import_optuna
 
 __all__ = ["Space", "read_dimension"]
 

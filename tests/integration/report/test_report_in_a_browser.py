@@ -67,6 +67,11 @@ def test_nothing_overflows_nothing_fails_nothing_is_loaded(browser, pages, name,
         ".map((e) => e.outerHTML.slice(0, 80))"
     )
     assert outside == []
+    cut = browser.evaluate(
+        "[...document.querySelectorAll('.stack')]"
+        ".filter((e) => e.scrollWidth > e.clientWidth).length"
+    )
+    assert cut == 0
     # every picture has a size, and its text can be read on a phone
     sizes = browser.evaluate(
         "[...document.querySelectorAll('svg.chart')].map((e) => e.getBoundingClientRect().width)"

@@ -94,9 +94,72 @@ def test_raw_log_columns_go_through_the_models_transforms(server):
     _, entry = server.json("GET", "/v1/models/log")
     assert entry["required"] == ["price", "shop", "brand"]
     assert entry["transforms"] == ["log_columns", "list_range"]
-    for bad in ({"price": "dear"}, {"price": 10**400}, {"shop": 1.5}, {"colour": "red"}):
-        status, reply = server.json("POST", "/v1/rank", {"model": "log", "items": [{"raw": bad}]})
-        assert status == 422, reply
+    for bad, name in (({"price": "dear"}, "price"), ({"shop": 1.5}, "shop")):
+        items = [{"raw": {"price": 1}}, {"raw": bad}]
+        for request in ({"items": items}, {"lists": [{"items": []}, {"items": items}]}):
+            status, reply = server.json("POST", "/v1/rank", {"model": "log", **request})
+            assert status == 422, reply
+            assert "item 1" in reply["error"]["message"]
+            assert f"column '{name}'" in reply["error"]["message"]
+            assert reply["error"]["message"].startswith("list 1: ") == ("lists" in request)
+    items = [{"raw": {"price": 10**400}}]
+    assert server.json("POST", "/v1/rank", {"model": "log", "items": items})[0] == 422
+
+
+ODD = [
+    {"raw": {"price": 1.0, "shop": "north", "brnad": "a", "colour": "red"}},
+    {"raw": {"price": 2.0, "shop": "south", "brnad": "b"}},
+    {"raw": {"shop": None}},
+]
+
+
+def test_unknown_and_missing_columns_are_counted_and_named(server):
+    counters = ("unknown_columns_total", "missing_columns_total")
+    before = [server.metric(name) for name in counters]
+    status, reply = server.json("POST", "/v1/rank", {"model": "log", "items": ODD})
+    assert status == 200
+    assert reply["unknown_columns"] == {"brnad": 2, "colour": 1}
+    assert reply["missing_columns"] == {"brand": 3, "price": 1}
+    lists = [{"items": ODD}, {"items": ODD[:1]}]
+    _, reply = server.json("POST", "/v1/score", {"model": "log", "lists": lists})
+    assert reply["unknown_columns"] == {"brnad": 3, "colour": 2}
+    assert [server.metric(name) for name in counters] == [before[0] + 8, before[1] + 9]
+    _, reply = server.json("POST", "/v1/score", {"model": "log", "items": ODD, "unknown": "error"})
+    assert reply["error"]["message"] == "the model knows no column 'brnad', 'colour'"
+    assert "'brand'" in reply["error"]["fix"]
+    good = [{"raw": {"price": None, "shop": "", "brand": 7, "ctr": 1, "session": "s"}}]
+    _, reply = server.json("POST", "/v1/score", {"model": "log", "items": good})
+    assert (reply["unknown_columns"], reply["missing_columns"]) == ({}, {})
+
+
+def test_a_strict_server_refuses_unknown_and_missing_columns(server, start):
+    strict = start(str(server.folder), "--strict")
+    whole = {"price": 1.0, "shop": "north", "brand": "a"}
+    for raw, status, word in (
+        (whole, 200, ""),
+        ({**whole, "session": "s", "ctr": 2}, 200, ""),
+        ({**whole, "price": None}, 200, ""),
+        ({**whole, "colour": "red"}, 422, "'colour'"),
+        ({"price": 1.0, "shop": "north"}, 422, "'brand'"),
+    ):
+        items = [{"raw": whole}, {"raw": raw}]
+        for unknown in ({}, {"unknown": "zero"}):
+            found, reply = strict.json(
+                "POST", "/v1/rank", {"model": "log", "items": items, **unknown}
+            )
+            assert found == status, reply
+            assert word in reply.get("error", {}).get("message", "")
+
+
+def test_the_example_of_every_model_can_be_ranked(server):
+    for name in ("log", "plain", "scaled", "shop", "topics/grain"):
+        _, entry = server.json("GET", f"/v1/models/{name}")
+        items = entry["example"]
+        assert entry["reads"] == ("raw" if name == "log" else "features")
+        status, reply = server.json("POST", "/v1/rank", {"model": name, "items": items})
+        assert status == 200, reply
+        assert (reply["unknown_columns"], reply["missing_columns"]) == ({}, {})
+        assert len({item["score"] for item in reply["ranking"]}) > 1
 
 
 def test_topics_of_a_bundle_are_models(server):
@@ -181,7 +244,7 @@ def test_metrics_follow_the_text_format(server):
             float(value)
             family = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
             assert name in seen or family in seen
-    assert 'rankine_model_info{model="shop"' in body.decode()
+    assert 'rankine_model_info{digest="' + make_model(0, metric="ndcg@10").digest in body.decode()
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,27 @@ def test_a_late_request_is_told_why(hasty):
         assert b"connection: close" in reply
 
 
+def test_refusals_are_counted_by_their_limit(hasty):
+    def count(limit):
+        return hasty.metric(f'refused_total{{limit="{limit}"}}')
+
+    before = count("protocol")
+    for bad in (
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\n\n",
+        HEAD + b"\r\nContent-Length: x\r\n\r\n",
+    ):
+        hasty.raw(bad)
+    assert count("protocol") == before + 3
+    slow = {"header": b"GET / HT", "body": HEAD + b"Content-Length: 9\r\n\r\n{", "idle": b""}
+    for kind, data in slow.items():
+        before = count(f"{kind}_deadline")
+        with hasty.connect() as connection:
+            connection.sendall(data)
+            read_all(connection)
+        wait_for(lambda before=before, kind=kind: count(f"{kind}_deadline") == before + 1)
+
+
 def test_sizes(hasty):
     assert hasty.raw(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 20_000).startswith(
         b"HTTP/1.1 431 "
@@ -143,6 +164,7 @@ def test_a_full_queue_says_when_to_come_back(start, tmp_path):
     for thread in threads:
         thread.join()
     assert set(statuses) == {200, 503}
+    assert server.metric('refused_total{limit="queue"}') == statuses.count(503)
     assert waits == ["1"] * statuses.count(503)
     assert probes == [200] * 20
     assert server.metric("queue_length") == 0

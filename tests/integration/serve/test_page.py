@@ -9,7 +9,7 @@ import pytest
 from integration.serve.chromium import Browser, find_chromium
 from integration.serve.serve_tools import NAMES, Server, make_model
 from rankine import LinearModel, Scorer
-from rankine.serve.page import policy
+from rankine.serve.app import policy
 
 pytestmark = [
     pytest.mark.browser,

@@ -12,11 +12,11 @@ import pytest
 from integration.serve.serve_tools import make_model, wait_for
 from rankine import LinearModel, ModelBundle
 from rankine.core.errors import ModelError
-from rankine.model.probes import Probe, Probes
+from rankine.model.weights import Probe, Probes
 from rankine.serve.metrics import Metrics
 from rankine.serve.registry import Registry
 from rankine.serve.reload import Reloader
-from rankine.serve.server import Settings, load_service
+from rankine.serve.server import Settings, load_models
 
 
 def replace_file(path, data):
@@ -38,6 +38,11 @@ def served(registry):
     return {name: one.digest for name, one in registry.current.models.items()}
 
 
+def reloads(metrics):
+    families = {family.name: family for family in metrics.registry.collect()}
+    return {one.labels["result"]: one.value for one in families["rankine_reloads"].samples}
+
+
 def test_new_changed_and_deleted_files(watched):
     folder, registry, reloader, metrics = watched
     assert served(registry) == {"shop": make_model(0).digest}
@@ -51,7 +56,7 @@ def test_new_changed_and_deleted_files(watched):
     assert "shop" in served(registry), "a file may be gone for a moment while it is replaced"
     reloader.refresh()
     assert set(served(registry)) == {"topics"}
-    assert metrics.reloads == {"loaded": 3, "dropped": 1}
+    assert reloads(metrics) == {"loaded": 3, "dropped": 1}
 
 
 def test_an_unchanged_file_is_not_read_again(watched):
@@ -60,7 +65,7 @@ def test_an_unchanged_file_is_not_read_again(watched):
     for _ in range(3):
         reloader.refresh(again=True)
     assert registry.current is before
-    assert metrics.reloads == {"loaded": 1}
+    assert reloads(metrics) == {"loaded": 1}
 
 
 def damaged(kind):
@@ -85,7 +90,7 @@ def test_a_bad_file_changes_nothing_and_is_reported(watched, kind):
     reloader.refresh()
     reloader.refresh()
     assert served(registry) == before
-    assert metrics.reloads["refused"] == 1
+    assert reloads(metrics)["refused"] == 1
     (entry,) = registry.entries()
     assert entry.digest == before["shop"]
     assert entry.error
@@ -192,12 +197,12 @@ def test_a_single_file_is_watched_too(start, tmp_path):
 
 def test_nothing_to_serve_is_an_error(tmp_path):
     with pytest.raises(ModelError, match="the folder is empty"):
-        load_service(Settings(tmp_path))
+        load_models(Settings(tmp_path))
     (tmp_path / "bad.rankine").write_bytes(damaged("cut"))
     with pytest.raises(ModelError, match="digest"):
-        load_service(Settings(tmp_path))
+        load_models(Settings(tmp_path))
     with pytest.raises(ModelError, match="no model to serve"):
-        load_service(Settings(tmp_path / "absent.rankine"))
+        load_models(Settings(tmp_path / "absent.rankine"))
 
 
 def test_a_snapshot_is_never_changed(watched):

@@ -35,5 +35,12 @@ def test_every_limit_is_in_the_table():
 def test_every_route_and_option_is_named():
     for word in ("/v1/rank", "/v1/score", "/v1/models", "/healthz", "/readyz", "/metrics"):
         assert word in PAGE
-    for option in ("--token-file", "--allow-unauthenticated", "--allow-host", "--reload-every"):
+    options = (
+        "--token-file",
+        "--allow-unauthenticated",
+        "--allow-host",
+        "--reload-every",
+        "--strict",
+    )
+    for option in [*options, "--strict"]:
         assert option in PAGE

@@ -11,9 +11,9 @@ import numpy as np
 from integration.serve.serve_tools import Client, log_model, make_model
 from rankine import LinearModel, ModelBundle
 from rankine.core.specs import ListRange
+from rankine.scoring.scorer import compile_kernels
 from rankine.serve.limits import Limits
 from rankine.serve.server import Settings, serve
-from rankine.serve.warm import compile_kernels
 from reliability.harness.victims import Victim
 
 

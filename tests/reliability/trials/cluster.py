@@ -30,7 +30,7 @@ def digest(ranker) -> str:
     return hashlib.sha256(np.ascontiguousarray(ranker.coef_, np.float64).tobytes()).hexdigest()
 
 
-def partitions(folder, **options):
+def partitions(folder):
     """Three files of several partitions each."""
     from reference.distributed_data import write_files
 
@@ -38,7 +38,7 @@ def partitions(folder, **options):
     if not where.exists():
         where.mkdir()
         write_files(where, n_files=3)
-    return rankine.distributed.scan(f"{where}/*.parquet", partition_bytes=8_000, **options)
+    return rankine.distributed.scan(f"{where}/*.parquet", partition_bytes=8_000)
 
 
 class StopError(Exception):
@@ -58,9 +58,9 @@ def train(solver, rng, folder, reference):
             raise StopError
 
     try:
-        ranker = make(solver).fit(partitions(folder, checkpoint=kept), callbacks=[stopper])
+        ranker = make(solver).fit(partitions(folder), callbacks=[stopper], checkpoint=kept)
     except StopError:
-        ranker = make(solver).fit(partitions(folder, checkpoint=kept, resume=True))
+        ranker = make(solver).fit(partitions(folder), checkpoint=kept, resume=True)
     return digest(ranker), f"partitions, stopped after step {stop} and resumed"
 
 

@@ -93,7 +93,7 @@ def _stream(ranker, solver, data, rng, folder, reference, threads):
 
     how = f"blocks of {rows} rows, chunks of {chunk}"
     if reference or rng.random() < 0.5:
-        return digest(ranker.fit_stream(stream())), how
+        return digest(ranker.fit(stream())), how
     kept = folder / "kept"
     shutil.rmtree(kept, ignore_errors=True)
     stop, every = rng.randrange(30, 2 * QUERIES), rng.choice((1, 17, 100))
@@ -103,11 +103,11 @@ def _stream(ranker, solver, data, rng, folder, reference, threads):
             raise StopError
 
     try:
-        ranker.fit_stream(stream(), checkpoint=kept, every=every, callbacks=[stopper])
+        ranker.fit(stream(), checkpoint=kept, every=every, callbacks=[stopper])
     except StopError:
         ranker = make(solver, threads)
         resume = kept.exists()  # nothing to resume from before the first checkpoint
-        ranker.fit_stream(stream(), checkpoint=kept, every=every, resume=resume)
+        ranker.fit(stream(), checkpoint=kept, every=every, resume=resume)
     return digest(ranker), f"{how}, stopped at list {stop}, checkpoints every {every}, resumed"
 
 

@@ -74,14 +74,14 @@ def save_watched(save, path: Path, plan: Plan) -> None:
     inside = str(path.parent)
 
     def concerns(name, args):
-        """Operations on the folder and its files, but not the removal of a working folder."""
+        """Operations on the folder and its files."""
         where = str(args[0])
         if name in {"fsync", "close", "fdopen"}:
             try:
                 where = str(Path(f"/proc/self/fd/{args[0]}").readlink())
             except OSError:
                 return True
-        return where.startswith(inside) and not where.startswith(f"{inside}/.npz-")
+        return where.startswith(inside)
 
     def wrap(name):
         def call(*args, **kwargs):

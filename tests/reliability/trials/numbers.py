@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from rankine import Dataset
+from rankine.losses import Hinge
+from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
+from rankine.losses.list_objectives import parse_objective
+from rankine.losses.pair_queries import PairQueries, pair_scale
 from rankine.metrics import evaluate
-from rankine.penalties import AdaptiveRda, Fobos, Psgd, Rda, Tgd
-from rankine.rankers.list_objectives import parse_objective
 from rankine.solvers.one_pass import OnePassLearner
-from rankine.solvers.pair_queries import PairQueries, pair_scale
-from rankine.solvers.pair_risk import HingeRisk, SquaredHingeRisk
+from rankine.updates import AdaptiveRda, Fobos, Psgd, Rda, Tgd
 from reference import ranking_metrics as slow
 from reference.elastic_rank import Eager, slow_run
 from reference.pairs import pair_risk
@@ -102,7 +103,7 @@ def pairs(rng) -> str:
     normalization = rng.choice(("query", "pair", "sum"))
     kind = HingeRisk if loss == "hinge" else SquaredHingeRisk
     queries = PairQueries.build(Dataset.from_arrays(np.zeros((m, 1)), y, qid), None)
-    risk = kind(queries, pair_scale(normalization, queries.totals, queries), "tree", 1)
+    risk = kind(Hinge(), queries, pair_scale(normalization, queries.totals, queries), "tree", 1)
     value, slope = risk.evaluate(np.asarray(p, dtype=np.float64))
     wanted, wanted_slope = pair_risk(p, y, qid, loss, normalization)
     size = max(1.0, abs(wanted))

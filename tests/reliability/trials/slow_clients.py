@@ -35,7 +35,9 @@ class Slow:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         self.socket.connect(("127.0.0.1", port))
         self.socket.setblocking(False)
-        if kind == "body":
+        if kind == "header":
+            self.socket.send(HEAD + b"X-Slow: ")
+        elif kind == "body":
             self.socket.send(HEAD + b"Content-Length: 1000\r\n\r\n")
         elif kind == "read":
             self.send(encode_request("GET", "/openapi.json") * 600)

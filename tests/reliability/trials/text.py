@@ -81,7 +81,7 @@ def read(data, settings, way, chunk, folder):
             path = folder / "mutant"
             path.write_bytes(data)
             blocks = rankine.scan(path, chunk_bytes=chunk, block_rows=2, dense=False, **settings)
-            return rankine.data.concat.concat(list(blocks))
+            return rankine.data.dataset.concat(list(blocks))
         if way == "skip":
             settings = {**settings, "on_bad_row": "skip"}
         return rankine.load(io.BytesIO(data), chunk_bytes=chunk, dense=False, **settings)

@@ -51,15 +51,16 @@ def fit(path, options, folder=None, pause=0.0, **more):
     scan = rankine.scan(path, n_features=6, block_rows=150)
     kept = {} if folder is None else {"checkpoint": folder, "every": 29, **more}
     ranker = ElasticRanker(n_passes=PASSES, random_state=3, **options)
-    return ranker.fit_stream(scan, callbacks=[lambda _: time.sleep(pause) and None], **kept)
+    return ranker.fit(scan, callbacks=[lambda _: time.sleep(pause) and None], **kept)
 
 
 def fit_parts(path, solver, folder, pause, resume=False):
     """Train on partitions, with a journal of their answers."""
     Journal.__init__.__kwdefaults__["seconds"] = JOURNAL_SECONDS
     kept = {} if folder is None else {"checkpoint": folder, "resume": resume}
-    parts = cluster.partitions(path.parent, **kept)
-    return cluster.make(solver).fit(parts, callbacks=[lambda _: time.sleep(pause) and None])
+    parts = cluster.partitions(path.parent)
+    slow = [lambda _: time.sleep(pause) and None]
+    return cluster.make(solver).fit(parts, callbacks=slow, **kept)
 
 
 def resume_or_start(path, options, folder, pause):

@@ -9,14 +9,14 @@ import numpy as np
 import rankine
 import rankine.tune.run
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.search_space import Choice, Number
+from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution
 
 
 class Means(BaseRanker):
     """Weights by differences of means: quick, and with parameters to tune."""
 
-    _system = "means"
+    system = "means"
     search_space: ClassVar = {"power": Number(0.1, 10.0, log=True), "flip": Choice((False, True))}
 
     def __init__(

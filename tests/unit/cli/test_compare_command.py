@@ -5,10 +5,9 @@ import pytest
 from typer.testing import CliRunner
 
 import rankine
-from rankine.cli.app import app
-from rankine.cli.main import find_commands
+from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError
-from rankine.evaluation.trec_files import write_qrels, write_run
+from rankine.evaluation.trec import write_qrels, write_run
 
 pytestmark = pytest.mark.cli
 
@@ -34,7 +33,7 @@ def folder(tmp_path_factory):
 
 
 def invoke(*arguments):
-    return CliRunner().invoke(app, ["compare", *map(str, arguments), "--resamples", "500"])
+    return CliRunner().invoke(app, ["compare", *map(str, arguments), "--n-resamples", "500"])
 
 
 def test_json_is_one_object_on_one_line(folder):
@@ -53,7 +52,7 @@ def test_json_is_one_object_on_one_line(folder):
 
 @pytest.mark.parametrize(
     ("option", "expected"),
-    [("--markdown", "| a.rankine |"), ("--latex", r"\toprule"), ("--changed=1", "Query")],
+    [("--markdown", "| a.rankine |"), ("--latex", r"\toprule"), ("--n-changed=1", "Query")],
 )
 def test_tables(folder, option, expected):
     result = invoke(folder / "a.rankine", folder / "b.run", folder / "test.txt", option)

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 import rankine
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError, RankineError, SchemaError
-from rankine.data.convert import convert
+from rankine.data.save import convert
 
 pytestmark = pytest.mark.cli
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import rankine.cli.main
 import rankine.cli.tune  # noqa: F401 - attaches the command
-from rankine.cli._tune_options import read_space
-from rankine.cli.app import app
+from rankine.cli.main import app
+from rankine.cli.tune import read_space
 from rankine.core.errors import CheckpointError, ParameterError
 from rankine.model import LinearModel
 

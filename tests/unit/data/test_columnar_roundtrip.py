@@ -80,6 +80,8 @@ def test_string_queries_and_streams(tmp_path, suffix):
     path = tmp_path / f"data.{suffix}"
     writer_for(path).write_blocks([data], path)
     same(rankine.load(path), data)
+    if suffix == "npz":
+        return
     blocks = list(rankine.scan(path, block_rows=6))
     assert [block.n_rows for block in blocks] == [10, 10, 10, 10]
     assert {block.n_features for block in blocks} == {7}
@@ -93,7 +95,10 @@ def test_arrays_are_writable_so_that_kernels_compile_once(tmp_path, suffix, kind
     path = tmp_path / f"data.{suffix}"
     options = {} if suffix == "npz" else {"base": base}
     data.save(path, **options)
-    for found in (rankine.load(path, base=base), next(rankine.scan(path, base=base).raw_blocks())):
+    every = [rankine.load(path, base=base)]
+    if suffix != "npz":
+        every.append(next(rankine.scan(path, base=base).raw_blocks()))
+    for found in every:
         arrays = [found.y, found.qid, found.weight, found.position, *found.columns.values()]
         X = found.X
         arrays += [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]

@@ -1,4 +1,4 @@
-"""Label formulas: our own grammar, never code."""
+"""Label formulas: a few kinds of nodes of Python's syntax tree, never code."""
 
 from __future__ import annotations
 
@@ -40,8 +40,15 @@ def test_values(text, expected):
     np.testing.assert_array_equal(values, expected)
 
 
+@pytest.mark.parametrize("name", ["class", "True", "\ufb01", "a#b", "1st", "_0", "x y"])
+def test_a_quoted_name_is_any_column(name):
+    values = parse_expression(f"2*`{name}` + _0")({name: [1, 2], "_0": [1, 2]})
+    np.testing.assert_array_equal(values, [3, 6])
+
+
 def test_columns_in_order_of_appearance():
     assert parse_expression("b + a*b").columns == ("b", "a")
+    assert parse_expression("class + in").columns == ("class", "in")
 
 
 @pytest.mark.parametrize(
@@ -50,15 +57,20 @@ def test_columns_in_order_of_appearance():
         ("", 1),
         ("clicked +", 10),
         ("clicked purchased", 9),
-        ("(clicked", 9),
+        ("(clicked", 1),
         ("clicked)", 8),
-        ("4 ** clicked", 4),
+        ("4 ** clicked", 3),
         ("__import__('os')", 11),
         ("clicked.real", 8),
         ("clicked[0]", 8),
         ("clicked; price", 8),
         ("a < b < c", 7),
         ("clicked + @", 11),
+        ("clicked # price", 9),
+        ("clicked and price", 9),
+        ("f'{clicked}'", 13),
+        ("1j*clicked", 1),
+        ("clicked + 1e999", 11),
     ],
 )
 def test_errors_point_at_the_place(text, place):
@@ -70,7 +82,8 @@ def test_limits():
     with pytest.raises(ParameterError, match="longer than"):
         parse_expression("a+" * 600 + "a")
     with pytest.raises(ParameterError, match="nests"):
-        parse_expression("(" * 60 + "a" + ")" * 60)
+        parse_expression("-(" * 60 + "a" + ")" * 60)
+    assert parse_expression("a+" * 499 + "a")({"a": [1, 2]}).tolist() == [500, 1000]
     with pytest.raises(ParameterError, match="nests"):
         parse_expression("-" * 60 + "a")
     with pytest.raises(ParameterError, match="no column"):

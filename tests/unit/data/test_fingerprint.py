@@ -80,7 +80,7 @@ def test_negative_zero_labels_are_zero():
     assert Dataset.from_arrays(np.eye(2), [-0.0, 1.0]).fingerprint == a
 
 
-@pytest.mark.parametrize("suffix", ["txt", "parquet", "arrow", "npz"])
+@pytest.mark.parametrize("suffix", ["txt", "parquet", "arrow"])
 def test_a_stream_has_the_digest_of_its_file(tmp_path, suffix):
     path = tmp_path / f"data.{suffix}"
     Dataset.from_arrays(X, Y, QID).save(path)

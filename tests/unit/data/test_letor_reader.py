@@ -20,8 +20,7 @@ from rankine.core.errors import (
     ParseError,
     SchemaError,
 )
-from rankine.data.keywords import ReadKeywords
-from rankine.data.options import ReadOptions
+from rankine.data.options import ReadKeywords, ReadOptions
 
 LETOR4 = (
     b"# a comment line\n"

@@ -5,7 +5,7 @@ import pytest
 
 import rankine
 from rankine.core.errors import FileKindError, LimitError, SchemaError
-from rankine.data.readers.parquet_pages import read_footer
+from rankine.data.readers.parquet_guard import read_footer
 
 
 @pytest.fixture

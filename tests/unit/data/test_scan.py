@@ -19,8 +19,8 @@ from rankine.core.errors import (
     SchemaError,
 )
 from rankine.data import Dataset
-from rankine.data.align import QueryGuard, align
 from rankine.data.options import ReadOptions
+from rankine.data.scan import QueryGuard, align
 
 
 def dataset(qid):

@@ -6,7 +6,8 @@ from scipy import sparse
 
 import rankine
 from rankine.core.errors import FileKindError
-from rankine.data import Dataset, sort_tables
+from rankine.data import Dataset
+from rankine.data import sort as sort_tables
 from rankine.data.sort import sort_file
 
 

@@ -9,27 +9,27 @@ import numpy as np
 import pytest
 
 from rankine.data.dataset import Dataset
-from rankine.data.prefetch import prefetch
-from rankine.data.regroup import regroup
+from rankine.data.progress import read_ahead
+from rankine.data.scan import regroup
 
 
-def test_prefetch_keeps_the_order():
-    assert list(prefetch(range(100))) == list(range(100))
-    assert list(prefetch([])) == []
+def test_reading_ahead_keeps_the_order():
+    assert list(read_ahead(range(100))) == list(range(100))
+    assert list(read_ahead([])) == []
 
 
-def test_prefetch_raises_where_the_producer_failed():
+def test_reading_ahead_raises_where_the_producer_failed():
     def broken():
         yield 1
         raise KeyError("lost")
 
-    items = prefetch(broken())
+    items = read_ahead(broken())
     assert next(items) == 1
     with pytest.raises(KeyError, match="lost"):
         next(items)
 
 
-def test_prefetch_reads_at_most_depth_ahead():
+def test_reading_ahead_reads_at_most_depth_ahead():
     produced = []
 
     def slow():
@@ -37,7 +37,7 @@ def test_prefetch_reads_at_most_depth_ahead():
             produced.append(k)
             yield k
 
-    items = prefetch(slow(), depth=3)
+    items = read_ahead(slow(), depth=3)
     next(items)
     time.sleep(0.3)
     assert len(produced) <= 6
@@ -46,7 +46,7 @@ def test_prefetch_reads_at_most_depth_ahead():
 
 def test_leaving_early_stops_the_thread():
     before = threading.active_count()
-    for item in prefetch(iter(int, 1)):
+    for item in read_ahead(iter(int, 1)):
         assert item == 0
         break
     deadline = time.monotonic() + 5

@@ -10,7 +10,7 @@ import pytest
 
 import rankine
 from rankine.core.errors import DataError
-from rankine.data.readers.letor_query import _is_utf8
+from rankine.data.readers.letor_tokens import _is_utf8
 
 
 def is_utf8(data):

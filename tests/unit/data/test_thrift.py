@@ -1,6 +1,6 @@
 import pytest
 
-from rankine.data.readers.thrift import INT, TEXT, read_struct
+from rankine.data.readers.parquet_guard import INT, TEXT, read_struct
 
 
 def varint(number):

@@ -20,8 +20,8 @@ from rankine.core.errors import (
     MissingExtraError,
     ParameterError,
 )
-from rankine.distributed.cluster_errors import cluster_errors
 from rankine.distributed.connect import connect
+from rankine.distributed.runners import cluster_errors
 
 pytestmark = [pytest.mark.dask, pytest.mark.timeout(400)]  # compiles when the cache is cold
 
@@ -30,7 +30,7 @@ RANKERS = {
     "hinge": HINGE,
     "newton": RankSVM(l2=2e-3, tol=1e-8, loss="squared_hinge", scale="standard"),
     "cg": LeastSquaresRanker(2e-3, scale="maxabs"),
-    "egdm": LeastSquaresRanker(2e-2, solver="egdm"),
+    "egdm": LeastSquaresRanker(2e-2, solver="egdm", random_state=0),
     "domination": DominationRanker(tol=1e-8),
     "spd": SPDRanker(n_steps=20_000, random_state=1),
     "elastic": ElasticRanker(random_state=1),
@@ -97,8 +97,6 @@ class Assassin:
         self.flag, self.armed, self.token = flag, armed, f"assassin {flag}"
 
     def build(self, data, threads, number):
-        from rankine.distributed.answer import Answer
-
         flag, armed = self.flag, self.armed
 
         class Part:
@@ -107,7 +105,7 @@ class Assassin:
                     with open(flag, "w", encoding="utf-8"):  # noqa: PTH123
                         pass
                     os.kill(os.getpid(), signal.SIGKILL)
-                return Answer((data.X.sum(axis=0),))
+                return data.X.sum(axis=0)
 
         return Part()
 
@@ -170,7 +168,7 @@ def test_a_killed_scheduler_is_an_error_and_the_run_resumes(files, tmp_path, exp
     from distributed import Client
 
     where = tmp_path / "scheduler.json"
-    how = {"partition_bytes": 20_000, "checkpoint": tmp_path / "kept"}
+    kept = tmp_path / "kept"
     scheduler = start(
         "dask_scheduler", "--host", "127.0.0.1", "--port", "0",
         "--dashboard-address", "127.0.0.1:0", "--scheduler-file", where,
@@ -182,21 +180,25 @@ def test_a_killed_scheduler_is_an_error_and_the_run_resumes(files, tmp_path, exp
     )
     try:
         with Client(scheduler_file=str(where), set_as_default=False) as client:
-            data = rd.scan(files, client=client, timeout=60, **how)
+            data = rd.scan(files, client=client, timeout=60, partition_bytes=20_000)
 
             def kill(progress):
                 if progress.step == 3:
                     scheduler.kill()
 
             with pytest.raises(ClusterError, match="was lost"):
-                clone(HINGE).fit(data, callbacks=[kill])
+                clone(HINGE).fit(data, callbacks=[kill], checkpoint=kept)
     finally:
         for process in (worker, scheduler):
             process.kill()
             process.wait()
-    resumed = rd.scan(files, resume=True, **how)
     seen = []
-    ranker = clone(HINGE).fit(resumed, callbacks=[lambda progress: seen.append(progress.step)])
+    ranker = clone(HINGE).fit(
+        rd.scan(files, partition_bytes=20_000),
+        callbacks=[lambda progress: seen.append(progress.step)],
+        checkpoint=kept,
+        resume=True,
+    )
     np.testing.assert_array_equal(ranker.coef_, expected.coef_)
     assert seen[0] == 1
 

@@ -3,11 +3,13 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import rankine
 from rankine.core.errors import DataError, ParameterError, SchemaError
-from rankine.evaluation.trec_files import Qrels, Run, write_qrels, write_run
-from rankine.metrics import evaluate
+from rankine.evaluation.compare import compare_values
+from rankine.evaluation.trec import Qrels, Run, write_qrels, write_run
+from rankine.metrics import evaluate, parse_metric
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +168,36 @@ def test_skipped_queries_are_counted(data):
     found = rankine.compare([data.X[:, 0], data.X[:, 1]], flat, "auc", n_resamples=500)
     assert found.skipped >= 1
     assert len(found.ids) + found.skipped == 60
+
+
+def test_a_query_of_weight_two_is_a_query_twice():
+    rng = np.random.default_rng(3)
+    values = rng.random((12, 2))
+    weight = rng.integers(1, 4, 12).astype(float)
+    metric = parse_metric("ndcg@10")
+    given = (metric, [(0, 1)], 0.95, 0.01, 500, 0)
+    systems, (pair,) = compare_values(["a", "b"], values, *given, weight)
+    copies = np.repeat(values, weight.astype(int), axis=0)
+    assert [s.mean for s in systems] == pytest.approx(copies.mean(axis=0).tolist())
+    assert pair.difference == pytest.approx((copies[:, 1] - copies[:, 0]).mean())
+    gaps = weight * (values[:, 1] - values[:, 0])
+    assert pair.t_test == pytest.approx(stats.ttest_1samp(gaps, 0.0).pvalue)
+    assert pair.low < pair.difference < pair.high
+    assert pair.wins + pair.ties + pair.losses == 12
+    plain = compare_values(["a", "b"], values, *given)
+    assert compare_values(["a", "b"], values, *given, np.full(12, 3.0)) == plain
+
+
+def test_query_weights_of_a_comparison(data):
+    weight = {q: float(q) for q in range(60)}
+    systems = {"a": data.X[:, 0], "b": data.X[:, 1]}
+    found = rankine.compare(systems, data, n_resamples=200, query_weight=weight)
+    for system, scores in zip(found.systems, systems.values(), strict=True):
+        assert system.mean == pytest.approx(
+            evaluate("ndcg@10", data.y, scores, data.qid, query_weight=weight)
+        )
+    assert found.ids.tolist() == list(range(1, 60))  # a query without weight says nothing
+    assert found.to_dict()["weighted"]
+    assert "weighted" in found.tables()[0].title
+    with pytest.raises(SchemaError, match="lacks"):
+        rankine.compare(systems, data, query_weight={0: 1.0})

@@ -32,6 +32,19 @@ def test_every_query_is_held_out_once_and_its_value_kept(data, result):
     assert result.std == pytest.approx(np.std(result.fold_means, ddof=1))
 
 
+def test_queries_weigh_in_their_folds_mean(data, result):
+    weight = {q: 1.0 + q for q in range(24)}
+    ranker = rankine.SPDRanker(n_steps=2000, random_state=0, metric="map")
+    found = rankine.cross_validate(ranker, data, cv=4, random_state=7, query_weight=weight)
+    np.testing.assert_array_equal(found.scores, result.scores)  # training does not see it
+    np.testing.assert_array_equal(found.values, result.values)
+    given = np.array([weight[q] for q in data.queries.ids.tolist()])
+    for k in range(4):
+        held = found.fold == k
+        expected = np.average(found.values[held], weights=given[held])
+        assert found.fold_means[k] == pytest.approx(expected)
+
+
 def test_scores_come_from_rankers_that_never_saw_the_query(data, result):
     held = result.fold[data.queries.codes] == 2
     seen = data.take(np.flatnonzero(~held))

@@ -1,9 +1,13 @@
+import csv
 import json
 import lzma
 import os
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import rankine
 from rankine.core.errors import (
@@ -13,11 +17,29 @@ from rankine.core.errors import (
     ParseError,
     SchemaError,
 )
-from rankine.evaluation.average_ranks import absent_tasks, average_ranks
-from rankine.evaluation.baselines import add_baselines, letor_tasks, read_baselines
-from rankine.evaluation.letor import TABLE, MethodResult, TaskResult, run_letor, script_metric
-from rankine.evaluation.letor_folds import LetorFolder
-from rankine.evaluation.letor_report import letor_dict, letor_notes, letor_tables
+from rankine.evaluation.letor import (
+    TABLE,
+    LetorFolder,
+    MethodResult,
+    TaskResult,
+    _chains,
+    run_letor,
+    script_metric,
+    settings,
+)
+from rankine.evaluation.letor_tables import (
+    absent_tasks,
+    add_baselines,
+    average_ranks,
+    letor_csv,
+    letor_dict,
+    letor_notes,
+    letor_tables,
+    letor_tasks,
+    per_query_csv,
+    read_baselines,
+    task_pairs,
+)
 from rankine.metrics import evaluate
 
 N_QUERIES = 6
@@ -89,13 +111,14 @@ def result(folders):
 
 def test_test_parts_are_seen_once_after_validation(result):
     _, seen, _ = result
-    assert len(seen) == 5 * 7
+    tried, tested = seen[: 5 * 6], seen[5 * 6 :]
     for fold in range(5):
-        events = seen[7 * fold : 7 * fold + 7]
-        assert [kind for kind, _, _ in events] == ["fit", "predict"] * 3 + ["predict"]
-        test_queries = events[-1][2]
+        last = tested[3 * fold : 3 * fold + 3]
+        events = [*tried[6 * fold : 6 * fold + 6], *last]
+        assert [kind for kind, _, _ in events] == ["fit", "predict"] * 4 + ["predict"]
         for _, _, queries in events[:-1]:
-            assert not set(queries) & set(test_queries)
+            assert not set(queries) & set(last[-1][2])
+    assert len(tested) == 5 * 3
 
 
 def test_the_best_on_validation_is_tested(result, folders):
@@ -114,9 +137,9 @@ def test_the_best_on_validation_is_tested(result, folders):
 
 def test_progress_counts_every_fit(result):
     calls = result[2]
-    assert [done for done, _, _ in calls] == list(range(15))
-    assert {total for _, total, _ in calls} == {15}
-    assert "Fold1" in calls[0][2]
+    assert [done for done, _, _ in calls] == list(range(21))  # 5 folds, 3 settings and the chosen
+    assert {total for _, total, _ in calls} == {20}
+    assert "Fold1" in calls[1][2]
 
 
 def test_both_layouts_hold_the_same_folds(folders):
@@ -128,20 +151,79 @@ def test_both_layouts_hold_the_same_folds(folders):
             assert getattr(a, role).fingerprint == getattr(b, role).fingerprint
 
 
-def test_real_rankers_learn(folders):
-    found = run_letor(
-        [folders / "packed"],
-        {"spd": rankine.SPDRanker(n_steps=3000)},
-        grids={"spd": {"l2": [1e-4, 1e-2]}},
+GRIDS = {
+    "spd": {"l2": [1e-4, 1e-2]},
+    "svm": {"l2": [1e-3, 1e-1], "loss": ["hinge", "squared_hinge"]},
+}
+
+
+@pytest.fixture(scope="module")
+def learned(folders):
+    rankers = {"spd": rankine.SPDRanker(n_steps=3000), "svm": rankine.RankSVM(scale="standard")}
+    return run_letor([folders / "packed"], rankers, grids=GRIDS), rankers
+
+
+def test_real_rankers_learn(learned):
+    assert all(method.means["map"] > 0.7 for method in learned[0].tasks[0].methods)
+
+
+def test_any_number_of_workers_gives_the_same_bits(learned, folders):
+    calls = []
+    found, rankers = learned
+    again = run_letor([folders / "packed"], rankers, grids=GRIDS, workers=2,
+                      report=lambda *given: calls.append(given))  # fmt: skip
+    plain, other = letor_dict(found), letor_dict(again)
+    for one in (plain, other):
+        for method in one["tasks"][0]["methods"]:
+            for fold in method["folds"]:
+                del fold["seconds"]
+    assert plain == other
+    assert calls[-1][:2] == (5 * (2 + 1 + 4 + 1),) * 2
+
+
+def test_what_is_tested_is_the_ranker_fitted_alone(learned, folders):
+    """Warm starts and loose tolerances choose; they leave no trace in the result."""
+    fold = LetorFolder(folders / "packed").fold(2)
+    found = learned[0].tasks[0].methods[1].folds[2]
+    alone = rankine.RankSVM(scale="standard", **found.chosen).fit(fold.train)
+    scores = alone.predict(fold.test)
+    assert found.values["map"] == evaluate("letor4:map", fold.test.y, scores, fold.test.qid)
+    assert found.validation == evaluate(
+        "letor4:map", fold.vali.y, alone.predict(fold.vali), fold.vali.qid
     )
-    again = run_letor(
-        [folders / "packed"],
-        {"spd": rankine.SPDRanker(n_steps=3000)},
-        grids={"spd": {"l2": [1e-4, 1e-2]}},
+
+
+def test_settings_that_differ_in_one_number_form_a_chain():
+    listed = list(settings(None, {"l1": [0.1, 1.0, 10.0], "l2": [0.0, 1.0]}))
+    chains = _chains(rankine.DominationRanker(), listed)
+    assert [[s["l1"] for s in chain] for chain in chains] == [[10.0, 1.0, 0.1]] * 2
+    assert sorted(repr(setting) for chain in chains for setting in chain) == sorted(
+        map(repr, listed)
     )
-    means = found.tasks[0].methods[0].means
-    assert means["map"] > 0.7
-    assert means == again.tasks[0].methods[0].means
+    assert _chains(rankine.SPDRanker(), listed) == [[setting] for setting in listed]
+    words = [{"loss": "hinge"}, {"loss": "squared_hinge"}]
+    assert _chains(rankine.RankSVM(), words) == [[word] for word in words]
+
+
+def test_values_of_queries_and_what_they_prove(learned):
+    task = learned[0].tasks[0]
+    for method in task.methods:
+        for fold in method.folds:
+            assert len(fold.ids) == N_QUERIES
+            assert fold.values["map"] == pytest.approx(np.mean(fold.per_query["map"]))
+    lines = list(csv.DictReader("".join(per_query_csv(learned[0])).splitlines()))
+    assert len(lines) == 2 * 5 * N_QUERIES
+    assert float(lines[0]["ndcg@10"]) == task.methods[0].folds[0].per_query["ndcg@10"][0]
+    (pair,) = task_pairs(task, "map")
+    one, other = (
+        np.concatenate([fold.per_query["map"] for fold in method.folds]) for method in task.methods
+    )
+    assert (pair.a, pair.b) == ("spd", "svm")
+    assert pair.difference == pytest.approx((other - one).mean())
+    assert pair.t_test == pytest.approx(stats.ttest_rel(other, one).pvalue)
+    assert letor_dict(learned[0])["tasks"][0]["pairs"][0]["verdict"] == pair.verdict
+    assert pair.verdict in letor_tables(learned[0])[3].markdown()
+    assert task_pairs(replace(task, methods=task.methods[:1]), "map") == []
 
 
 def test_scripts_by_label(folders, tmp_path):
@@ -208,6 +290,26 @@ class TestBaselines:
                 mean = np.mean(values["map-folds"])
                 assert mean == pytest.approx(values["map"], abs=1.01e-4), (task, name)
 
+    def test_a_run_can_be_the_baseline_of_the_next(self, tmp_path, result):
+        path = tmp_path / "run.csv"
+        path.write_text("".join(letor_csv(result[0])))
+        joined = add_baselines(result[0], read_baselines(path))
+        assert joined.tasks[0].methods[1].means == result[0].tasks[0].methods[0].means
+        assert joined.tasks[0].methods[1].published
+
+    def test_figures_of_other_tasks_are_told_not_swallowed(self, tmp_path, result):
+        path = tmp_path / "other.toml"
+        path.write_text("[trec]\nMine = { map = 0.5 }\n")
+        missed = add_baselines(result[0], read_baselines(path))
+        assert len(missed.tasks[0].methods) == 1
+        assert any("trec" in note for note in letor_notes(missed))
+        named = add_baselines(result[0], read_baselines(path), "ohsumed")
+        assert named.tasks[0].methods[1].name == "Mine"
+        with pytest.raises(ParameterError, match="no folder"):
+            add_baselines(result[0], read_baselines(path), "nosuch")
+        with pytest.raises(ParameterError, match="tasks"):
+            add_baselines(result[0], read_baselines("published"), "ohsumed")
+
     def test_csv(self, tmp_path, result):
         path = tmp_path / "mine.csv"
         path.write_text("task,method,metric,value\nOHSUMED,Mine,map,0.5\n")
@@ -238,8 +340,6 @@ def task(name, **means):
 
 
 def test_average_ranks_by_hand_and_friedman_by_scipy():
-    from scipy import stats
-
     tasks = [task("t1", a=0.3, b=0.2, c=0.1), task("t2", a=0.5, b=0.5, c=0.4),
              task("t3", a=0.1, b=0.3, c=0.2)]  # fmt: skip
     ranks = average_ranks(tasks, "map")
@@ -270,25 +370,37 @@ def test_report(result):
 
 
 @pytest.mark.cli
-def test_command(folders):
+def test_command(folders, tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
-    from rankine.cli.app import app
-    from rankine.cli.main import find_commands
+    from rankine.cli.main import app, find_commands
 
     find_commands()
+    monkeypatch.setattr(sys.modules["rankine.cli.letor"], "EVERY", 0.0)
     arguments = ["letor", str(folders / "ohsumed"), str(folders / "packed"), "--ranker",
                  "spd:n_steps=500,l2=0.01", "--ranker", "ranksvm:l2=0.2"]  # fmt: skip
-    shown = CliRunner().invoke(app, [*arguments, "--baselines", "published"])
+    names = arguments[4::2]
+    arguments += ["--workers", "1"]
+    values = tmp_path / "values.csv"
+    shown = CliRunner().invoke(
+        app, [*arguments, "--baselines", "published", "--per-query", str(values)]
+    )
     assert shown.exit_code == 0, shown.output
     assert "MeanNDCG" in shown.stdout
     assert "Average rank" in shown.stdout
     assert "…" not in shown.stdout
     assert "; ;" not in shown.stdout  # nothing was searched
     assert "SVMrank has no figures for packed" in shown.stderr
+    assert "1 of 20 fits, about" in shown.stderr  # nothing is searched: 2 x 5 folds, 2 rankers
     plain = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
-    assert [m["name"] for m in plain["tasks"][0]["methods"]] == arguments[4::2]
-    twice = CliRunner().invoke(app, [*arguments[:4], arguments[4], "--ranker", arguments[4]])
+    assert [m["name"] for m in plain["tasks"][0]["methods"]] == names
+    assert len(values.read_text().splitlines()) == 1 + 2 * 2 * 5 * N_QUERIES
+    means = CliRunner().invoke(app, [*arguments, "--csv"]).stdout.splitlines()
+    assert means[0] == "task,method,metric,value"
+    assert len(means) == 1 + 2 * 2 * len(TABLE)
+    both = CliRunner().invoke(app, [*arguments, "--csv", "--json"])
+    assert isinstance(both.exception, ParameterError)
+    twice = CliRunner().invoke(app, [*arguments, "--ranker", names[0]])
     assert isinstance(twice.exception, ParameterError)
 
 

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rankine.evaluation.resampling import bootstrap_means, flipped_sums
-from rankine.evaluation.significance import holm, paired_tests, randomisation_test
+from rankine.evaluation.significance import (
+    bootstrap_means,
+    flipped_sums,
+    holm,
+    paired_tests,
+    randomisation_test,
+)
 
 pytestmark = pytest.mark.kernels
 

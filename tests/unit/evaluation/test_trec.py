@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
-from rankine.evaluation.trec import evaluate_run
-from rankine.evaluation.trec_files import (
+from rankine.evaluation.trec import (
+    evaluate_run,
     read_qrels,
     read_run,
     write_qrels,

@@ -67,7 +67,7 @@ def test_damaged_and_read_only_folders_do_no_harm(run, tmp_path):
     run(source)
     (file,) = kept(tmp_path / "cache")
     file.write_bytes(file.read_bytes()[:100])
-    assert run(source) == {**run(source), "compiled": True}
+    assert run(source)["value"] == 6.0
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where a folder should be", encoding="utf-8")
     assert run(source, blocked / "cache")["value"] == 6.0
@@ -126,3 +126,35 @@ def test_an_answer_outside_the_package_that_changes_is_compiled_again(run, tmp_p
         found.append(run(ASKING))
     assert [one["value"] for one in found] == [6.0, 6.0, 15.0]
     assert [one["compiled"] for one in found] == [True, False, True]
+
+
+TYPED_IN = """
+import os
+from rankine.kernels.compile import jit
+from rankine.kernels.dispatch import question
+@question
+def ask(spec, x):
+    pass
+space = {"ask": ask}
+exec('''
+from typing import NamedTuple
+class Typed(NamedTuple):
+    size: float = 1.0
+@ask.answer(Typed)
+def typed(spec, x):
+    return x * ''' + os.environ["FACTOR"], space)
+@jit
+def asked(spec, x):
+    return ask(spec, x)
+def twice(x):
+    return asked(space["Typed"](), x)
+"""
+
+
+def test_an_answer_that_stands_in_no_file_is_compiled_each_time(run, monkeypatch):
+    """It cannot be told from what was typed in before: nothing is kept of it."""
+    for factor in ("2.0", "2.0", "3.0"):
+        monkeypatch.setenv("FACTOR", factor)
+        found = run(TYPED_IN)
+        assert found["value"] == 3.0 * float(factor)
+        assert found["compiled"]

@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 
 from rankine.kernels.compile import jit
-from rankine.kernels.gains import (
+from rankine.kernels.lists import (
     AveragePrecisionGain,
     DcgGain,
     RecallGain,
     ReciprocalRankGain,
     UnitGain,
     exchange,
+    list_work,
     open_list,
+    rank_into,
 )
-from rankine.kernels.lists import list_work, order_descending, rank_into
+from rankine.kernels.sorting import order_descending
 from reference.elastic_rank import DISCOUNT, exchange_weight
 
 pytestmark = pytest.mark.kernels

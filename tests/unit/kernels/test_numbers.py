@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankine
-from rankine.data.readers.letor_rounding import nearest
+from rankine.data.readers.letor_tokens import nearest
 from rankine.kernels.numbers import GOOD, HARD, MALFORMED, parse_number
 
 

@@ -7,10 +7,9 @@ import pytest
 from scipy import sparse
 
 from rankine.data.dataset import as_rows
-from rankine.kernels.linalg import add_rows, dot, norm, rows_dot, tree_sum
-from rankine.kernels.moments import column_variances
+from rankine.kernels.columns import column_variances
 from rankine.kernels.products import Products
-from rankine.kernels.shards import cut_by_weight
+from rankine.kernels.shards import add_rows, cut_by_weight, dot, norm, rows_dot, tree_sum
 
 pytestmark = pytest.mark.kernels
 

@@ -91,8 +91,9 @@ class TestColumns:
             evaluate("recall@shown", [1, 0], [1.0, 2.0])
         with pytest.raises(SchemaError, match="changes within query"):
             evaluate("recall@shown", [1, 0], [1.0, 2.0], columns={"shown": [1, 2]})
-        with pytest.raises(SchemaError, match="no cutoff"):
-            evaluate("recall@shown", [1, 0], [1.0, 2.0], columns={"shown": [0, 0]})
+        for depth in (0, -3, 2.5, 0.5):
+            with pytest.raises(SchemaError, match=f"{depth:g}, which is no cutoff"):
+                evaluate("recall@shown", [1, 0], [1.0, 2.0], columns={"shown": [depth, depth]})
 
     def test_items_not_displayed_keep_their_rank_but_count_for_nothing(self):
         y, s = [1, 1, 0, 1], [4.0, 3.0, 2.0, 1.0]

@@ -12,7 +12,7 @@ from rankine.core.errors import (
 from rankine.core.specs import ListRange
 from rankine.model import LinearModel
 from rankine.model import container as container_module
-from rankine.model.probes import Probe, Probes
+from rankine.model.weights import Probe, Probes
 
 NAMES = ["bm25", "age", "spam", "prix é"]
 
@@ -184,6 +184,15 @@ def test_other_kinds_of_files_are_named(tmp_path, content, kind):
     path = tmp_path / "m"
     path.write_bytes(content)
     with pytest.raises(ModelFormatError, match=kind):
+        LinearModel.load(path)
+
+
+def test_a_huge_file_of_another_kind_is_not_read(tmp_path):
+    path = tmp_path / "huge.bin"
+    with path.open("wb") as file:
+        file.write(b"PAR1")
+        file.truncate(2**40)  # a hole: reading it would take a terabyte of memory
+    with pytest.raises(ModelFormatError, match="a Parquet file"):
         LinearModel.load(path)
 
 

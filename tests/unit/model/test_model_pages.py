@@ -24,7 +24,7 @@ def test_python_examples_run(page, tmp_path, monkeypatch):
 def test_the_explanation_shown_is_the_one_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "how-to/explain.md").read_text()
-    example = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL)
+    example = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
     exec(example[1], {})  # noqa: S102
     assert capsys.readouterr().out == example[2]
 

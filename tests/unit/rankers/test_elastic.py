@@ -7,7 +7,7 @@ import pytest
 
 from rankine import Dataset, ElasticRanker
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
-from rankine.data.concat import concat
+from rankine.data.dataset import concat
 from rankine.solvers.one_pass import OnePassLearner
 
 
@@ -56,14 +56,14 @@ def test_fit_is_one_pass_in_a_seeded_random_order():
     other = ElasticRanker(random_state=1, solver="fobos").fit(data)
     np.testing.assert_array_equal(ranker.coef_, again.coef_)
     assert (ranker.coef_ != other.coef_).all()
-    assert ranker._learner.lists_seen == data.n_queries
+    assert ranker._run.learner.lists_seen == data.n_queries
 
 
 @pytest.mark.parametrize("options", [{}, {"batch_lists": 3}, {"shuffle_buffer": 32}])
 def test_streams_do_not_depend_on_their_cut(options):
     data = shop()
     runs = [
-        ElasticRanker(random_state=0, **options).fit_stream(Blocks(data, *sizes))
+        ElasticRanker(random_state=0, **options).fit(Blocks(data, *sizes))
         for sizes in ((200,), (7, 1, 30), (64,))
     ]
     for run in runs[1:]:
@@ -74,22 +74,30 @@ def test_streams_do_not_depend_on_their_cut(options):
 
 def test_a_stream_keeps_the_order_of_the_file():
     data = shop()
-    stream = ElasticRanker(random_state=0).fit_stream(Blocks(data, 50))
+    stream = ElasticRanker(random_state=0).fit(Blocks(data, 50))
     pieces = ElasticRanker(random_state=0)
     for block in Blocks(data, 30):
         pieces.partial_fit(block)
     np.testing.assert_array_equal(stream.coef_, pieces.coef_)
-    shuffled = ElasticRanker(random_state=0, shuffle_buffer=50).fit_stream(Blocks(data, 50))
+    shuffled = ElasticRanker(random_state=0, shuffle_buffer=50).fit(Blocks(data, 50))
     assert (shuffled.coef_ != stream.coef_).any()
 
 
 def test_two_passes_are_the_file_twice():
     data = shop(lists=60)
-    twice = ElasticRanker(random_state=0, n_passes=2).fit_stream(Blocks(data, 25))
+    twice = ElasticRanker(random_state=0, n_passes=2).fit(Blocks(data, 25))
     parts = [data, Dataset(data.X, data.y, data.qid + 1000)]
-    joined = ElasticRanker(random_state=0).fit_stream(Blocks(concat(parts), 31))
+    joined = ElasticRanker(random_state=0).fit(Blocks(concat(parts), 31))
     np.testing.assert_array_equal(twice.coef_, joined.coef_)
     assert twice.n_iter_ == 120
+
+
+def test_passes_over_rows_in_memory_are_counted():
+    data = shop(lists=60)
+    one, first, three = (ElasticRanker(random_state=0, n_passes=n).fit(data) for n in (None, 1, 3))
+    np.testing.assert_array_equal(one.coef_, first.coef_)
+    assert three.n_iter_ == 3 * one.n_iter_
+    assert three.solution_.stop_reason == "passes"
 
 
 def test_partial_fit_takes_arrays_and_checks_their_width():
@@ -104,11 +112,10 @@ def test_progressive_validation_scores_lists_before_learning():
     data = shop(lists=50)
     seen = []
     ranker = ElasticRanker(random_state=0, metric="mrr")
-    ranker.fit_stream(Blocks(data, 10), callbacks=[lambda p: seen.append((p.step, dict(p.values)))])
-    assert [step for step, _ in seen] == [10, 20, 30, 40, 50]
-    learner = OnePassLearner(
-        ranker._learner.optimizer, ranker._learner.objective, 8, seed=ranker._learner.seed
-    )
+    ranker.fit(Blocks(data, 10), callbacks=[lambda p: seen.append((p.step, dict(p.values)))])
+    assert [step for step, _ in seen] == [*range(1, 11), *range(15, 51, 5)]
+    used = ranker._run.learner
+    learner = OnePassLearner(used.optimizer, used.objective, 8, seed=used.seed)
     scores = learner.learn(data)
     from rankine.metrics import evaluate
 
@@ -121,18 +128,18 @@ def test_progressive_validation_scores_lists_before_learning():
 
 def test_a_callback_stops_the_stream():
     ranker = ElasticRanker(random_state=0)
-    ranker.fit_stream(Blocks(shop(), 20), callbacks=[lambda p: p.step >= 60])
-    assert ranker._learner.lists_seen == 60
+    ranker.fit(Blocks(shop(), 20), callbacks=[lambda p: p.step >= 60])
+    assert ranker._run.learner.lists_seen == 60
     assert ranker.solution_.stop_reason == "callback"
 
 
 def test_early_stopping_keeps_the_best_weights():
     data, valid = shop(), shop(1)
     ranker = ElasticRanker(random_state=0, early_stopping=2, eta0=50.0)
-    ranker.fit_stream(Blocks(data, 10), eval_set=valid)
+    ranker.fit(Blocks(data, 10), eval_set=valid)
     best = max(entry["value"] for entry in ranker.evals_)
     assert ranker.score(valid) == pytest.approx(best)
-    assert ranker._learner.lists_seen < 200
+    assert ranker._run.learner.lists_seen < 200
 
 
 def test_a_cutoff_column_equals_the_same_cutoff_in_words():
@@ -145,10 +152,10 @@ def test_a_cutoff_column_equals_the_same_cutoff_in_words():
     mixed = ElasticRanker(objective="recall@shown", random_state=0).fit(data)
     np.testing.assert_array_equal(by_column.coef_, by_number.coef_)
     assert (mixed.coef_ != by_number.coef_).any()
-    with pytest.raises(SchemaError, match="needs a column 'slots'"):
+    with pytest.raises(SchemaError, match="column 'slots', which the data lacks"):
         ElasticRanker(objective="recall@slots").fit(data)
     uneven = replace(data, columns={"shown": np.arange(data.n_rows) + 1})
-    with pytest.raises(SchemaError, match="differs within a list"):
+    with pytest.raises(SchemaError, match="changes within query"):
         ElasticRanker(objective="ndcg@shown").fit(uneven)
 
 
@@ -183,7 +190,7 @@ def test_warm_start_continues_from_the_weights():
     np.testing.assert_allclose(handed.coef_, first, rtol=1e-6)
 
 
-def test_n_nonzero_bounds_the_weights():
+def test_max_nonzero_bounds_the_weights():
     data = shop(d=20)
     ranker = ElasticRanker(random_state=0, max_nonzero=3).fit(data)
     assert np.count_nonzero(ranker.coef_) <= 3
@@ -206,7 +213,7 @@ def test_graded_and_negative_labels():
         ({"objective": "err"}, "cannot be trained for"),
         ({"objective": "nonsense"}, "nonsense"),
         ({"objective": "map@5"}, "map"),
-        ({"loss": "squared"}, "pointwise"),
+        ({"loss": "cubic"}, "hinge"),
         ({"delta": "one"}, "model, target"),
         ({"eta0": 0}, "eta0"),
         ({"l1": -1.0}, "l1"),
@@ -223,11 +230,58 @@ def test_bad_parameters_are_named(options, words):
         ElasticRanker(**options).fit(shop(lists=5))
 
 
-def test_streams_refuse_what_needs_all_rows():
-    with pytest.raises(ParameterError, match="cannot be measured in a stream"):
-        ElasticRanker(scale="standard").fit_stream(Blocks(shop(lists=5), 5))
+def test_a_stream_has_the_scale_of_its_rows_in_memory():
+    data = shop()
+    streamed = ElasticRanker(scale="standard", random_state=0).fit(Blocks(data, 7, 31))
+    fitted = ElasticRanker(scale="standard", random_state=0).fit(data)
+    assert streamed.scaling_.factors.tobytes() == fitted.scaling_.factors.tobytes()
+
+
+def test_streams_that_can_be_read_once():
+    class Once(Blocks):
+        """An iterator that knows its width."""
+
+        def __next__(self):
+            raise StopIteration
+
+    once = Once(shop(lists=5), 5)
+    ElasticRanker(random_state=0).fit(once)
+    for options in ({"scale": "standard"}, {"n_passes": 2}):
+        with pytest.raises(ParameterError, match="only once"):
+            ElasticRanker(**options).fit(once)
     with pytest.raises(ParameterError, match="n_passes"):
-        ElasticRanker(n_passes=0).fit_stream(Blocks(shop(lists=5), 5))
+        ElasticRanker(n_passes=0).fit(Blocks(shop(lists=5), 5))
+
+
+def test_query_weights_in_a_stream_are_those_of_memory():
+    data = shop(lists=60)
+    weight = np.linspace(0.0, 2.0, 60)
+    by_id = dict(zip(data.queries.ids.tolist(), weight.tolist(), strict=True))
+    runs = [
+        ElasticRanker(random_state=0, batch_lists=4).fit(Blocks(data, *sizes), query_weight=given)
+        for sizes, given in (((60,), weight), ((7, 13), weight), ((5,), by_id))
+    ]
+    for run in runs:
+        np.testing.assert_array_equal(run.coef_, runs[0].coef_)
+    unweighted = ElasticRanker(random_state=0, batch_lists=4).fit(Blocks(data, 60))
+    assert (unweighted.coef_ != runs[0].coef_).any()
+    with pytest.raises(SchemaError, match="more queries"):
+        ElasticRanker().fit(Blocks(data, 10), query_weight=weight[:50])
+
+
+def test_early_stopping_on_a_stream_does_not_depend_on_its_blocks():
+    data, valid = shop(), shop(1)
+    runs = [
+        ElasticRanker(random_state=0, early_stopping=3, eta0=20.0, max_nonzero=3).fit(
+            Blocks(data, *sizes), eval_set=valid
+        )
+        for sizes in ((200,), (7, 1, 40))
+    ]
+    assert runs[0].solution_.stop_reason == "early_stopping"
+    np.testing.assert_array_equal(runs[0].coef_, runs[1].coef_)
+    assert runs[0].evals_ == runs[1].evals_
+    assert np.count_nonzero(runs[0].coef_) <= 3
+    assert runs[0].score(valid) == pytest.approx(max(row["value"] for row in runs[0].evals_))
 
 
 def test_no_pairs_is_an_error():
@@ -235,7 +289,7 @@ def test_no_pairs_is_an_error():
     with pytest.raises(NoPairsError):
         ElasticRanker().fit(data)
     with pytest.raises(NoPairsError):
-        ElasticRanker().fit_stream(Blocks(data, 1))
+        ElasticRanker().fit(Blocks(data, 1))
 
 
 def test_list_scaling_works_in_streams():
@@ -244,6 +298,6 @@ def test_list_scaling_works_in_streams():
 
     factors = np.repeat(10.0 ** (np.arange(200) % 5), data.queries.sizes)
     stretched = replace(data, X=data.X * factors[:, None])
-    plain = ElasticRanker(scale="query", random_state=0).fit_stream(Blocks(data, 30))
-    scaled = ElasticRanker(scale="query", random_state=0).fit_stream(Blocks(stretched, 30))
+    plain = ElasticRanker(scale="query", random_state=0).fit(Blocks(data, 30))
+    scaled = ElasticRanker(scale="query", random_state=0).fit(Blocks(stretched, 30))
     np.testing.assert_allclose(plain.coef_, scaled.coef_, rtol=1e-9)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from rankine import Dataset, ElasticRanker
 from rankine.core.errors import ParameterError
-from rankine.rankers.latency import parse_latency, scoring_latency
+from rankine.scoring.latency import parse_latency, scoring_latency
 
 
 def lists(seed, count=150, d=20):
@@ -53,7 +53,7 @@ def test_one_reading_serves_all(path, stream):
 
 def test_a_member_equals_a_training_alone(path):
     alone = ElasticRanker(random_state=0, metric="recall@1", prune_every=10)
-    alone.set_params(l1=float(path.l1[2])).fit_stream(OneReading(lists(0)))
+    alone.set_params(l1=float(path.l1[2])).fit(OneReading(lists(0)))
     np.testing.assert_array_equal(path.coef(2), alone.coef_)
     held = lists(1)
     assert path.values[2] == pytest.approx(alone.score(held))

@@ -51,13 +51,13 @@ def test_resume_equals_no_interruption(stream, tmp_path, options):
     def ranker():
         return ElasticRanker(n_passes=2, random_state=3, **options)
 
-    whole = ranker().fit_stream(stream)
+    whole = ranker().fit(stream)
     for at in (100, 390, 600):
         folder = tmp_path / f"at-{at}"
         with pytest.raises(KilledError):
-            ranker().fit_stream(stream, checkpoint=folder, every=47, callbacks=[stop_at(at)])
+            ranker().fit(stream, checkpoint=folder, every=47, callbacks=[stop_at(at)])
         assert 0 < CheckpointFolder(folder, 1).latest().step < 800
-        again = ranker().fit_stream(stream, checkpoint=folder, every=47, resume=True)
+        again = ranker().fit(stream, checkpoint=folder, every=47, resume=True)
         np.testing.assert_array_equal(again.coef_, whole.coef_)
         assert again.n_iter_ == whole.n_iter_
         assert again.progressive_ == whole.progressive_
@@ -66,26 +66,26 @@ def test_resume_equals_no_interruption(stream, tmp_path, options):
 
 
 def test_checkpoints_do_not_change_the_result(stream, tmp_path):
-    plain = ElasticRanker(random_state=0).fit_stream(stream)
-    kept = ElasticRanker(random_state=0).fit_stream(stream, checkpoint=tmp_path, every=13)
+    plain = ElasticRanker(random_state=0).fit(stream)
+    kept = ElasticRanker(random_state=0).fit(stream, checkpoint=tmp_path, every=13)
     np.testing.assert_array_equal(plain.coef_, kept.coef_)
     assert CheckpointFolder(tmp_path, 13).latest().step == 400
 
 
 def test_a_finished_run_resumes_to_itself(stream, tmp_path):
-    done = ElasticRanker(random_state=0).fit_stream(stream, checkpoint=tmp_path, every=100)
-    again = ElasticRanker().fit_stream(stream, checkpoint=tmp_path, every=100, resume=True)
+    done = ElasticRanker(random_state=0).fit(stream, checkpoint=tmp_path, every=100)
+    again = ElasticRanker().fit(stream, checkpoint=tmp_path, every=100, resume=True)
     np.testing.assert_array_equal(done.coef_, again.coef_)
 
 
 def test_another_run_is_refused(stream, tmp_path):
-    ElasticRanker(random_state=0).fit_stream(stream, checkpoint=tmp_path, every=100)
+    ElasticRanker(random_state=0).fit(stream, checkpoint=tmp_path, every=100)
     with pytest.raises(CheckpointError, match="parameters"):
-        ElasticRanker(l1=0.5).fit_stream(stream, checkpoint=tmp_path, resume=True)
+        ElasticRanker(l1=0.5).fit(stream, checkpoint=tmp_path, resume=True)
     with pytest.raises(CheckpointError, match="parameters"):
-        ElasticRanker(n_passes=3).fit_stream(stream, checkpoint=tmp_path, resume=True)
+        ElasticRanker(n_passes=3).fit(stream, checkpoint=tmp_path, resume=True)
     with pytest.raises(CheckpointError, match="nothing to resume"):
-        ElasticRanker().fit_stream(stream, resume=True)
+        ElasticRanker().fit(stream, resume=True)
 
 
 class Exploding:
@@ -104,7 +104,7 @@ class Exploding:
 def test_divergence_names_the_last_good_checkpoint(tmp_path):
     ranker = ElasticRanker(solver="fobos", eta0=1e150, objective="pairwise", random_state=0)
     with pytest.raises(DivergenceError, match=r"last good checkpoint is .*step-0*50") as caught:
-        ranker.fit_stream(Exploding(), checkpoint=tmp_path, every=10)
+        ranker.fit(Exploding(), checkpoint=tmp_path, every=10)
     assert "Lower eta0" in str(caught.value)
     saved = CheckpointFolder(tmp_path, 10).latest()
     assert np.isfinite(saved.arrays["state"]).all()
@@ -117,7 +117,7 @@ path, folder = sys.argv[1:]
 scan = rankine.scan(path, n_features=6, block_rows=150)
 slow = lambda progress: time.sleep(0.05)
 ranker = rankine.ElasticRanker(n_passes=20, random_state=3)
-ranker.fit_stream(scan, checkpoint=folder, every=29, callbacks=[slow])
+ranker.fit(scan, checkpoint=folder, every=29, callbacks=[slow])
 """
 
 
@@ -133,7 +133,7 @@ def test_a_killed_process_resumes(stream, tmp_path):
     process.wait()
     step = CheckpointFolder(tmp_path, 29).latest().step
     assert 0 < step < 8000
-    whole = ElasticRanker(n_passes=20, random_state=3).fit_stream(stream)
+    whole = ElasticRanker(n_passes=20, random_state=3).fit(stream)
     again = ElasticRanker(n_passes=20, random_state=3)
-    again.fit_stream(stream, checkpoint=tmp_path, every=29, resume=True)
+    again.fit(stream, checkpoint=tmp_path, every=29, resume=True)
     np.testing.assert_array_equal(again.coef_, whole.coef_)

@@ -12,19 +12,16 @@ import pytest
 import rankine
 from rankine import Dataset, LinearModel
 from rankine.core.specs import LogColumns, OneHot
-from rankine.metrics import evaluate, parse_metric, random_expectation
-from rankine.metrics.data_columns import data_columns
-from rankine.report.figures.calibration import calibration
-from rankine.report.figures.curves import curves
-from rankine.report.figures.data import column_ranges, data_summary
-from rankine.report.figures.headline import headline, resamples_for
-from rankine.report.figures.lists import ranked_query
-from rankine.report.figures.origin import origin, training_command
-from rankine.report.figures.queries import differences, extremes, spread
-from rankine.report.figures.sizes import size_curve
-from rankine.report.figures.training import training
-from rankine.report.figures.weights import source_of, weights
+from rankine.metrics import data_columns, evaluate, parse_metric, random_expectation
+from rankine.report.calibration import calibration
+from rankine.report.data import column_ranges, data_summary
+from rankine.report.headline import headline, resamples_for
+from rankine.report.lists import ranked_query
+from rankine.report.origin import origin, training_command
+from rankine.report.ranks import curves, differences, extremes, spread
 from rankine.report.run import judge_subject
+from rankine.report.training import training
+from rankine.report.weights import size_curve, source_of, weights
 from unit.report.report_cases import fitted, random_data, shop
 
 NDCG = parse_metric("ndcg@10")

@@ -14,7 +14,7 @@ import pytest
 import rankine
 from rankine import Dataset, LinearModel, ModelBundle
 from rankine.core.errors import ParameterError
-from rankine.core.html import Html, join, name_of, tag, text
+from rankine.core.safe_text import Html, join, name_of, tag, text
 from rankine.core.specs import ListRange
 from unit.report.report_cases import HOSTILE, fitted, hostile, random_data, shop
 
@@ -174,7 +174,7 @@ def test_a_model_of_a_raw_log(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from rankine.rankers.log_training import train_from_log
+    from rankine.logs.training import train_from_log
 
     rng = np.random.default_rng(0)
     n = 240

@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 
 import rankine
-from rankine import LinearModel, plot
+from rankine import LinearModel, estimate_propensity, plot
 from rankine.core.errors import ParameterError
+from rankine.logs.simulate import simulate
 from rankine.metrics import evaluate
-from rankine.rankers.plot_path import new_axes
+from rankine.plot import new_axes
 from unit.report.report_cases import HOSTILE, fitted, random_data, shop
+
+LOOKS = simulate(500, exploration=0.5, n_searches=5, list_length=3)
+HOW = {"item": "item", "search": "search", "n_resamples": 2, "context": "ranker"}
 
 DRAWN = {
     "quality": lambda ax: plot.quality(fitted(), shop()[1], ax=ax),
@@ -26,6 +30,7 @@ DRAWN = {
     "training": lambda ax: plot.training(fitted(), ax=ax),
     "labels": lambda ax: plot.labels(shop()[1], ax=ax),
     "lengths": lambda ax: plot.lengths(shop()[1], ax=ax),
+    "propensity": lambda ax: plot.propensity(estimate_propensity(LOOKS, **HOW), ax=ax),
 }
 
 

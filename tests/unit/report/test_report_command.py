@@ -8,8 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankine import LinearModel
-from rankine.cli.app import app
-from rankine.cli.main import find_commands
+from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError
 from unit.report.report_cases import fitted, random_data, shop
 
@@ -37,7 +36,7 @@ def test_the_command_writes_the_page_and_the_figures(files):
     out = files / "page.html"
     words = ("report", files / "a.rankine", files / "test.txt", "-o", out)
     found = json.loads(
-        run(*words, "--against", files / "b.rankine", "--title", "Ours", "--queries", 1, "--json")
+        run(*words, "--against", files / "b.rankine", "--title", "Ours", "--n-queries", 1, "--json")
     )
     assert found["report"] == str(out)
     assert found["title"] == "Ours"
@@ -56,7 +55,7 @@ def test_a_page_that_cannot_be_written_is_refused_first(files):
 
 def test_other_commands_write_reports(files):
     test, page = files / "test.txt", files / "other.html"
-    run("compare", files / "a.rankine", files / "b.rankine", test, "--resamples", 200,
+    run("compare", files / "a.rankine", files / "b.rankine", test, "--n-resamples", 200,
         "--report", page)  # fmt: skip
     assert "a.rankine against b.rankine" in page.read_text(encoding="utf-8")
     run("path", test, "--n-steps", 3, "--valid", test, "--report", page)
@@ -64,7 +63,7 @@ def test_other_commands_write_reports(files):
 
 
 def test_the_demo_ends_by_saying_where_its_report_is(tmp_path):
-    told = run("demo", "--out", tmp_path / "d", "--queries", 40).strip().splitlines()
+    told = run("demo", "--out", tmp_path / "d", "--n-queries", 40).strip().splitlines()
     page = tmp_path / "d" / "report.html"
     assert str(page) in told[-1]
     assert "A shop&#x27;s search" in page.read_text(encoding="utf-8")

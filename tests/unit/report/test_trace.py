@@ -6,7 +6,7 @@ import numpy as np
 
 import rankine
 from rankine import Dataset, ElasticRanker
-from rankine.rankers.trace import MAX_RECORDS, packed_trace
+from rankine.rankers.provenance import MAX_RECORDS, packed_trace
 from unit.report.report_cases import random_data, shop
 
 
@@ -44,19 +44,19 @@ class Blocks:
 def test_a_stream_tells_the_same_story_however_it_is_cut():
     data = random_data(130, 5, 4)
     models = [
-        ElasticRanker(random_state=0).fit_stream(Blocks(data, rows)).to_model()
+        ElasticRanker(random_state=0).fit(Blocks(data, rows)).to_model()
         for rows in (40, 111, 10_000)
     ]
     assert models[0].digest == models[1].digest == models[2].digest
     trace = models[0].provenance["trace"]
     assert trace["lists"][:6] == [10, 15, 20, 30, 50, 70]
     assert trace["lists"][-1] == 130
-    ranker = ElasticRanker(random_state=0).fit_stream(Blocks(data, 50))
+    ranker = ElasticRanker(random_state=0).fit(Blocks(data, 50))
     assert trace["progressive_ndcg@10"][-1] == float(f"{ranker.progressive_:.6g}")
 
 
 def test_labels_that_do_not_suit_the_metric_leave_no_story():
     data = random_data(12, 5, 3)
     odd = Dataset.from_arrays(data.X, data.y - 1.5, data.qid)
-    ranker = ElasticRanker(random_state=0, objective="pairwise").fit_stream(Blocks(odd, 30))
+    ranker = ElasticRanker(random_state=0, objective="pairwise").fit(Blocks(odd, 30))
     assert "trace" not in ranker.to_model().provenance

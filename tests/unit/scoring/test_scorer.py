@@ -1,4 +1,8 @@
+import hashlib
+import math
+import random
 import threading
+import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,11 +17,12 @@ from rankine.core.errors import (
     ParameterError,
     SchemaError,
 )
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, LogColumns, OneHot
 from rankine.data import Dataset
 from rankine.model import LinearModel
-from rankine.model.probes import Probe, Probes
-from rankine.scoring import Scorer
+from rankine.model.weights import Probe, Probes
+from rankine.scoring import Notes, Scorer
+from rankine.scoring.kernels import exact_scores
 from rankine.transforms.scaling import scale_lists
 
 pytestmark = pytest.mark.kernels
@@ -122,6 +127,48 @@ def test_named_scores_do_not_depend_on_the_order_of_keys():
     assert Scorer(model).score(rows).tolist() == [1.0, 1.0]
 
 
+def test_exact_scores_are_fsum():
+    rng = random.Random(8)
+    for width in (0, 1, 2, 5, 33):
+        rows = [
+            [rng.gauss(0, 1) * 10.0 ** rng.randint(-20, 20) for _ in range(width)] for _ in "xy"
+        ]
+        rows.append([(-1.0) ** j * 1e16 for j in range(width)])
+        weights = [rng.choice([1.0, -1.0, 1e-8, rng.gauss(0, 1)]) for _ in range(width)]
+        values, out = np.array(rows).reshape(3, width), np.empty(3)
+        assert exact_scores(values, np.array(weights), out)
+        expected = [math.fsum(x * w for x, w in zip(row, weights, strict=True)) for row in rows]
+        assert out.tolist() == expected
+
+
+@pytest.mark.parametrize("transforms", [(), (ListRange(),)])
+def test_rows_alike_and_rows_shuffled_have_the_same_scores(transforms):
+    rng = random.Random(2)
+    names = [f"f{j}" for j in range(12)]
+    weights = [rng.choice([0.0, rng.gauss(0, 1), 1e16, -1e16]) for _ in names]
+    model = LinearModel.from_weights(weights, names, transforms=transforms)
+    scorer = Scorer(model)
+    rows = [{name: rng.choice([rng.gauss(0, 1), 3, True]) for name in names} for _ in range(20)]
+    shuffled = [dict(rng.sample(list(row.items()), len(row))) for row in rows]
+    assert scorer.score(rows).tolist() == scorer.score(shuffled).tolist()
+    lenient = Scorer(model, unknown="zero")
+    assert lenient.score([{**row, "x": 1} for row in rows]).tolist() == scorer.score(rows).tolist()
+    assert lenient.notes.unknown_features == 20
+    cut = [dict(list(row.items())[: rng.randrange(1, 13)]) for row in rows]
+    whole = [{**dict.fromkeys(names, 0.0), **row} for row in cut]
+    np.testing.assert_allclose(scorer.score(cut), scorer.score(whole), rtol=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, with the JIT off
+def test_products_beyond_the_doubles_are_refused():
+    level = Scorer(LinearModel.from_weights([1.0, 1.0], ["a", "b"]))
+    for rows in ([{"a": 1.7e308, "b": 1.7e308}], [{"a": 1.0}, {"a": 1.7e308, "b": 1.7e308}]):
+        with pytest.raises(SchemaError, match="inf"):
+            level.score(rows)
+    with pytest.raises(SchemaError, match="not a finite number"):
+        level.score([{"a": 10**400}])
+
+
 def test_unknown_names_are_an_error_or_a_counted_zero():
     model = LinearModel.from_weights(WEIGHTS, NAMES)
     rows = [{"bm25": 1.0, "bm26": 5.0}, {"age": 3, "x": 1, "y": 2}]
@@ -129,7 +176,7 @@ def test_unknown_names_are_an_error_or_a_counted_zero():
         Scorer(model).score(rows)
     lenient = Scorer(model, unknown="zero")
     assert lenient.score(rows).tolist() == [0.5, 0.0]
-    assert lenient.unknown_count == 3
+    assert lenient.notes.unknown_features == 3
     with pytest.raises(ParameterError):
         Scorer(model, unknown="ignore")
 
@@ -283,3 +330,127 @@ def test_weights_near_the_largest_number_make_a_model_without_stored_rows():
         model = LinearModel.from_weights(np.array(weights))
         assert model.probes is None
         assert LinearModel.from_bytes(model.to_bytes()).digest == model.digest
+
+
+SPEC = LogColumns(
+    numeric=("price", "ctr"),
+    one_hot=(OneHot(column="shop", values=("north", "7")),),
+    hashed=("brand",),
+    crosses=(("shop", "brand"),),
+    hash_bits=8,
+    ignored=("session",),
+)
+
+
+def raw_rows(rng, n):
+    """Rows of a log in plain values; categories as text, whole numbers or nothing."""
+    return [
+        {
+            "price": rng.choice([rng.gauss(0, 2), 3, None, 0.0]),
+            "ctr": rng.random(),
+            "shop": rng.choice(["north", 7, "elsewhere", None]),
+            "brand": rng.choice(["a", "b", 7, 12, "", None]),
+        }
+        for _ in range(n)
+    ]
+
+
+def encoded_by_hand(rows):
+    """The features of raw rows, by the definition of the spec."""
+    X = np.zeros((len(rows), SPEC.n_features))
+
+    def text(value):
+        return "" if value is None else str(value)
+
+    def add(i, *parts):
+        digest = hashlib.blake2b("\x1f".join(parts).encode(), digest_size=8).digest()
+        X[i, SPEC.hash_start + int.from_bytes(digest, "little") % 2**SPEC.hash_bits] += 1
+
+    for i, row in enumerate(rows):
+        X[i, :2] = row["price"] or 0.0, row["ctr"]
+        shop, brand = text(row["shop"]), text(row["brand"])
+        X[i, 2:4] = shop == "north", shop == "7"
+        if brand:
+            add(i, "brand", brand)
+        if shop and brand:
+            add(i, "shop", "brand", shop, brand)
+    return X
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("scaling", [(), (ListRange(),)])
+def test_raw_rows_score_as_their_features_by_hand(small, scaling):
+    rng = random.Random(6)
+    w = np.random.default_rng(1).normal(size=SPEC.n_features)
+    scorer = Scorer(LinearModel.from_weights(w, transforms=(SPEC, *scaling)), small=small)
+    for n in (1, 2, 30):
+        rows = raw_rows(rng, n)
+        expected = brute_force(w, encoded_by_hand(rows), scaling)
+        np.testing.assert_allclose(scorer.score(rows), expected, atol=1e-12)
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        assert scorer.score(columns).tolist() == scorer.score(rows).tolist()
+
+
+def test_booleans_are_not_the_numbers_they_equal():
+    spec = LogColumns(hashed=("new",), hash_bits=16)
+    w = np.random.default_rng(3).normal(size=spec.n_features)
+    scorer = Scorer(LinearModel.from_weights(w, transforms=(spec,)))
+    one, yes = scorer.score([{"new": 1}])[0], scorer.score([{"new": True}])[0]
+    assert one != yes
+    assert scorer.score([{"new": 1}, {"new": True}, {"new": "true"}]).tolist() == [one, yes, yes]
+
+
+@pytest.mark.parametrize("bits", [20, 26])
+@pytest.mark.parametrize("scaling", [(), (ListRange(),)])
+def test_the_size_of_the_hashed_space_costs_no_memory_in_a_call(bits, scaling):
+    spec = LogColumns(numeric=("price",), hashed=("brand",), hash_bits=bits)
+    indices = np.array([0, 5, 99, 2**bits])
+    model = LinearModel(spec.n_features, indices, np.ones(4), transforms=(spec, *scaling))
+    scorer = Scorer(model)
+    rows = [{"price": float(i), "brand": f"b{i}"} for i in range(100)]
+    scorer.rank(rows)
+    tracemalloc.start()
+    scorer.rank(rows)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200_000
+
+
+def test_unknown_and_missing_columns_are_refused_or_noted():
+    model = LinearModel.from_weights(np.ones(SPEC.n_features), transforms=(SPEC,))
+    good = {"price": 1.0, "ctr": 0.5, "shop": "north", "brand": "a"}
+    rows = [good, {**good, "colour": "red", "session": 1}, {"price": 1.0, "shop": None}]
+    with pytest.raises(FeatureMismatchError, match="no column 'colour'"):
+        Scorer(model).score(rows)
+    with pytest.raises(FeatureMismatchError, match=r"1 of 2 rows lack .* 'brand', 'ctr'"):
+        Scorer(model, strict=True).score([good, rows[2]])
+    for scorer, notes in ((Scorer(model, unknown="zero"), None), (Scorer(model), Notes())):
+        asked = rows if notes is None else [good, rows[2]]
+        scores = scorer.score(asked, notes=notes)
+        counted = notes or scorer.notes
+        assert counted.unknown_columns == ({"colour": 1} if notes is None else {})
+        assert counted.missing_columns == {"ctr": 1, "brand": 1}
+        assert scores[-1] == 1.0
+    columns = {"price": [1.0, 2.0], "colour": [0, 0]}
+    lenient = Scorer(model, unknown="zero")
+    lenient.score(columns)
+    assert lenient.notes.unknown_columns == {"colour": 2}
+    assert lenient.notes.missing_columns == {"ctr": 2, "shop": 2, "brand": 2}
+    with pytest.raises(SchemaError, match="row 1 is no dictionary"):
+        Scorer(model).score([good, [1.0]])
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [
+        ({"price": "dear"}, "row 2: 'dear' in numeric column 'price'"),
+        ({"price": float("inf")}, "row 2: column 'price' is infinite"),
+        ({"ctr": [1]}, r"row 2: \[1\] in numeric column 'ctr'"),
+        ({"brand": 1.5}, "row 2: 1.5 in categorical column 'brand'"),
+    ],
+)
+def test_values_of_another_type_are_named_with_row_and_column(row, place):
+    model = LinearModel.from_weights(np.ones(SPEC.n_features), transforms=(SPEC,))
+    good = {"price": 1.0, "ctr": 0.5, "shop": "north", "brand": "a"}
+    with pytest.raises(SchemaError, match=place):
+        Scorer(model).score([good, good, {**good, **row}])

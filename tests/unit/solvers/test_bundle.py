@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from rankine.solvers.bundle import Bundle
-from rankine.solvers.line_search import Trial, minimise_along
+from rankine.solvers.bundle import Bundle, Trial, minimise_along
 
 pytestmark = pytest.mark.kernels
 

@@ -8,9 +8,9 @@ from scipy import sparse
 
 from rankine.core.errors import DivergenceError, FeatureMismatchError
 from rankine.data.dataset import Dataset
-from rankine.penalties import AdaptiveRda, Fobos, Psgd, Rda, Tgd
-from rankine.rankers.list_objectives import parse_objective
+from rankine.losses.list_objectives import parse_objective
 from rankine.solvers.one_pass import OnePassLearner
+from rankine.updates import AdaptiveRda, Fobos, Psgd, Rda, Tgd
 from reference.elastic_rank import Eager, slow_run
 
 pytestmark = pytest.mark.kernels

@@ -12,9 +12,9 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 import rankine
 from rankine.core.errors import ParameterError
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.search_space import Number
+from rankine.rankers.registry import Number
 from rankine.solvers.base import Progress, Solution, notify
-from rankine.tune.gain_pruner import GainPruner, make_pruner
+from rankine.tune.pruning import GainPruner, make_pruner
 from rankine.tune.thompson import SO_FAR
 
 REPORTS = 20
@@ -28,7 +28,7 @@ def quiet():
 class Climber(BaseRanker):
     """Nears its end by half with each report; ``draw`` says where that is, past all guessing."""
 
-    _system = "climber"
+    system = "climber"
     search_space: ClassVar = {"draw": Number(0.0, 1.0)}
     reports = 0
 

@@ -5,10 +5,10 @@ import pytest
 
 from rankine import ElasticRanker, RankSVM, SPDRanker
 from rankine.core.errors import ParameterError
-from rankine.rankers import elastic_specs, ranksvm
-from rankine.rankers.registry import RANKERS, ranker_class
-from rankine.rankers.search_space import Choice, Number
+from rankine.losses.base import PAIR_LOSSES
+from rankine.rankers.registry import RANKERS, Choice, Number, ranker_class
 from rankine.tune.spaces import Space, read_dimension
+from rankine.updates import UPDATES
 
 
 def suggest(space, **params):
@@ -82,8 +82,8 @@ def test_unknown_parameters_and_empty_spaces_are_refused():
 
 
 def test_what_a_user_registers_enters_by_itself(monkeypatch):
-    monkeypatch.setitem(elastic_specs.SOLVERS, "mine", elastic_specs.SOLVERS["rda"])
-    monkeypatch.setitem(ranksvm.LOSSES, "my_loss", ranksvm.LOSSES["hinge"])
+    monkeypatch.setitem(UPDATES, "mine", UPDATES["rda"])
+    monkeypatch.setitem(PAIR_LOSSES, "my_loss", PAIR_LOSSES["hinge"])
     elastic = Space({"elastic": ElasticRanker()})
     assert "mine" in elastic.dimensions["solver"].values
     assert {"l1", "l2"} <= elastic.active({"solver": "mine"})
@@ -98,3 +98,13 @@ def test_several_rankers_are_one_space():
     ranker = space.ranker(setting)
     assert (type(ranker), ranker.l2, ranker.loss) == (RankSVM, 0.5, "hinge")
     assert space.ranker({"ranker": "spd", "spd.l2": 0.1}).n_steps == 9
+
+
+def test_a_parameter_added_to_one_of_several_rankers_is_read_with_it():
+    both = {name: ranker_class(name)() for name in ("spd", "ranksvm")}
+    space = Space(both, {"ranksvm.tol": "1e-4..1e-2:log", "spd.margin": [0.5, 1.0]})
+    assert "ranksvm.tol" in space.active({"ranker": "ranksvm"})
+    assert "ranksvm.tol" not in space.active({"ranker": "spd"})
+    assert "spd.margin" in space.active({"ranker": "spd"})
+    assert "spd.margin" not in space.active({"ranker": "ranksvm"})
+    assert space.ranker({"ranker": "ranksvm", "ranksvm.tol": 5e-3}).tol == 5e-3

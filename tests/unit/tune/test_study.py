@@ -8,8 +8,7 @@ import optuna
 import pytest
 
 from rankine.core.errors import CheckpointError
-from rankine.tune.owners import alive, own_name
-from rankine.tune.study import OWNER, SharedStudy
+from rankine.tune.study import OWNER, SharedStudy, alive, own_name
 
 ABOUT = {"data": "abc", "metric": "map", "space": {"l2": [1, 2]}}
 

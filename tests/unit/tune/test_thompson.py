@@ -7,8 +7,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from rankine.core.errors import ParameterError
 from rankine.tune import ThompsonSampler
-from rankine.tune.encoding import Encoding
-from rankine.tune.thompson import ABANDONED, with_failures
+from rankine.tune.thompson import ABANDONED, Encoding, with_failures
 
 SPACE = {
     "l2": FloatDistribution(1e-6, 1.0, log=True),

@@ -17,16 +17,16 @@ from rankine.core.errors import (
     ParameterError,
 )
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.search_space import Choice, Number
+from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution
-from rankine.tune.objective import Limits
-from rankine.tune.parts import data_digest, make_parts
+from rankine.tune.folds import data_digest, make_folds
+from rankine.tune.objective import CostLimits
 
 
 class Means(BaseRanker):
     """Weights by differences of means; ``keep`` the largest of them."""
 
-    _system = "means"
+    system = "means"
     search_space: ClassVar = {"power": Number(0.1, 10.0, log=True), "flip": Choice((False, True))}
 
     def __init__(
@@ -37,12 +37,18 @@ class Means(BaseRanker):
         self.metric, self.scale, self.early_stopping = metric, scale, early_stopping
         self.warm_start, self.random_state = warm_start, random_state
 
-    def _solve(self, job):
+    def _check(self):
+        pass
+
+    def _solve(self, task):
+        return task.run(lambda start, callbacks: self._means(task.source.data))
+
+    def _means(self, data):
         if self.breaks == "always" or (self.breaks == "flipped" and self.flip):
             raise DivergenceError("weights left the finite numbers")
         if self.breaks == "interrupt":
             raise KeyboardInterrupt
-        X, y = np.asarray(job.data.X), job.data.y
+        X, y = np.asarray(data.X), data.y
         coef = X[y > 0].mean(0) - X[y <= 0].mean(0)
         coef[np.argsort(-np.abs(coef))[int(self.keep) :]] = 0.0
         coef = np.sign(coef) * np.abs(coef) ** self.power
@@ -106,8 +112,8 @@ def test_trials_is_a_total_and_a_resumed_study_goes_on_the_same_way(tmp_path):
         ({"metric": "mrr"}, "metric"),
         ({"space": {"power": "0.5..2"}}, r"space\.searched\.power"),
         ({"parameters": {"flip": False}}, "flip"),
-        ({"folds": 4}, "parts"),
-        ({"seed": 1}, "seed"),
+        ({"folds": 4}, "folds"),
+        ({"random_state": 1}, "seed"),
         ({"ranker": Means(keep=2)}, "keep"),
         ({"max_nonzero": 3}, "limits"),
     ],
@@ -198,32 +204,32 @@ def test_limits_on_weights_are_kept():
 
 def test_a_limit_on_latency_is_kept():
     assert tune(max_latency=1e3, trials=2).best_value > 0.2
-    assert Limits(max_latency=0.009).kept({"latency": 4e-5})
-    assert not Limits(max_latency=4e-5).kept({"latency": 0.009})
-    assert Limits(max_nonzero=1).kept({"weights": 0.0})
-    assert not Limits(max_nonzero=1).kept({"weights": 2.0})
+    assert CostLimits(max_latency=0.009).kept({"latency": 4e-5})
+    assert not CostLimits(max_latency=4e-5).kept({"latency": 0.009})
+    assert CostLimits(max_nonzero=1).kept({"weights": 0.0})
+    assert not CostLimits(max_nonzero=1).kept({"weights": 2.0})
     with pytest.raises(ParameterError, match="max_latency"):
         tune(max_latency=1e-8, trials=2)
 
 
-def test_parts():
+def test_folds():
     data = make_data()
-    early, late = make_parts(data, None, None, "time:0.5,0.5", "day", 0).pairs[0]
+    early, late = make_folds(data, None, None, "time:0.5,0.5", "day", 0).pairs[0]
     assert early.columns["day"].max() < late.columns["day"].min()
-    three = make_parts(data, None, None, "time:0.5,0.25,0.25", None, 0)
+    three = make_folds(data, None, None, "time:0.5,0.25,0.25", None, 0)
     assert three.test.n_queries == 6
     assert three.whole.n_queries == 18
-    folds = make_parts(data, None, None, None, None, 0).pairs
+    folds = make_folds(data, None, None, None, None, 0).pairs
     assert len(folds) == 5
     for train, held in folds:
         assert not set(train.qid.tolist()) & set(held.qid.tolist())
     with pytest.raises(ParameterError, match="validation set"):
-        make_parts(data, data, 3, None, None, 0)
+        make_folds(data, data, 3, None, None, 0)
     with pytest.raises(ParameterError, match="folds"):
-        make_parts(data, None, 3, "time:1,1", None, 0)
+        make_folds(data, None, 3, "time:1,1", None, 0)
     narrow = rankine.Dataset.from_arrays(data.X[:, :2], data.y, data.qid)
     with pytest.raises(FeatureMismatchError):
-        make_parts(data, narrow, None, None, None, 0)
+        make_folds(data, narrow, None, None, None, 0)
 
 
 def test_a_split_in_three_is_tested_once():
@@ -243,18 +249,18 @@ def test_all_rankers_at_once():
     fast = {"spd.n_steps": [500], "ranker": ["spd", "least-squares"]}
     found = tune(ranker="auto", space=fast, trials=4)
     assert found.best_params["ranker"] in {"spd", "least-squares"}
-    assert type(found.ranker)._system == found.best_params["ranker"]
+    assert type(found.ranker).system == found.best_params["ranker"]
 
 
 def test_drawing(tmp_path):
-    from rankine.rankers.plot_file import save_axes
+    from rankine.plot import save_axes
 
     found = tune(trials=3)
-    save_axes(found.plot(), str(tmp_path / "trace.svg"))
+    save_axes(rankine.plot.trials(found), str(tmp_path / "trace.svg"))
     assert "<svg" in (tmp_path / "trace.svg").read_text()
-    assert found.plot().get_xlabel() == "trial"
+    assert rankine.plot.trials(found).get_xlabel() == "trial"
     with pytest.raises(ParameterError, match="'xyz'"):
-        save_axes(found.plot(), str(tmp_path / "trace.xyz"))
+        save_axes(rankine.plot.trials(found), str(tmp_path / "trace.xyz"))
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -266,7 +272,7 @@ def test_the_package_is_the_function_and_holds_the_sampler():
 
 
 def test_without_optuna_the_error_says_what_to_install(monkeypatch):
-    from rankine.tune.extra import import_optuna
+    from rankine.tune import import_optuna
 
     real = builtins.__import__
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankine
-from rankine.evaluation.letor_folds import LetorFolder
+from rankine.evaluation.letor import LetorFolder
 from rankine.metrics import evaluate
 
 pytestmark = [pytest.mark.data, pytest.mark.full, pytest.mark.timeout(3600)]

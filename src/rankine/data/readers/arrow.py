@@ -10,12 +10,10 @@ import pyarrow as pa
 
 from rankine.core.errors import FileKindError
 from rankine.data.progress import Meter
-from rankine.data.readers.arrow_errors import arrow_errors, open_seekable
+from rankine.data.readers.arrow_guard import GuardedStream, check_file
 from rankine.data.readers.column_plan import plan_columns
-from rankine.data.readers.columns import batch_to_dataset, validate
-from rankine.data.readers.ipc_guard import GuardedStream, check_file
-from rankine.data.readers.list_rows import highest_index
-from rankine.data.readers.row_faults import Place
+from rankine.data.readers.columns import batch_to_dataset, highest_index, validate
+from rankine.data.readers.values import Place, arrow_errors, open_seekable
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
@@ -62,6 +60,12 @@ def feature_names(source: Source, options: ReadOptions) -> tuple[str, ...] | Non
     """Names of the features, if the file has them."""
     with _open(source, options) as reader:
         return plan_columns(reader.schema, options, source.name).feature_names
+
+
+def column_names(source: Source, options: ReadOptions) -> list[str]:
+    """Names of all columns."""
+    with _open(source, options) as reader:
+        return list(reader.schema.names)
 
 
 @contextmanager

@@ -15,8 +15,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from rankine.core.errors import LimitError, ParameterError, SchemaError
-from rankine.data.readers.arrow_errors import arrow_errors
-from rankine.data.readers.arrow_types import is_list, is_number, is_text
+from rankine.data.readers.values import arrow_errors, is_list, is_number, is_text
 
 if TYPE_CHECKING:
     from rankine.data.options import ReadOptions

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rankine.core.errors import DataError, LimitError, ParseError, QueryOrderError
-from rankine.core.printable import printable
-from rankine.data.readers.letor_codes import Fault
+from rankine.core.safe_text import printable
+from rankine.data.readers.letor_tokens import Fault
 
 if TYPE_CHECKING:
     from rankine.data.options import ReadOptions

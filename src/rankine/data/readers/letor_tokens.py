@@ -6,22 +6,229 @@
 
 Tokens are separated by blanks (spaces and tabs). Lines end in LF or CRLF. Blank lines and lines
 that hold only a comment are no rows. The buffer must end in a line feed, which is what stops
-every inner loop. A row is committed to the arrays only when its whole line is good.
+every inner loop. A row is committed to the arrays only when its whole line is good. Query ids are
+exact 64-bit integers, or UTF-8 text kept as bytes; document ids come from comments
+(``#docid = GX001 inc = 1`` and ``# 7555 rambo``).
 """
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankine.data.readers.letor_codes import Fault, State, ends_token
-from rankine.data.readers.letor_docid import copy_docid
-from rankine.data.readers.letor_query import parse_int_qid, parse_text_qid
 from rankine.kernels.compile import jit
 from rankine.kernels.numbers import GOOD, HARD, MALFORMED, parse_number
 
-__all__ = ["Arrays", "Rules", "parse_lines"]
+__all__ = [
+    "Arrays",
+    "Fault",
+    "Rules",
+    "State",
+    "copy_docid",
+    "ends_token",
+    "nearest",
+    "parse_int_qid",
+    "parse_lines",
+    "parse_text_qid",
+]
+
+
+class _Slots(NamedTuple):
+    """Slots of the integer array that survives from call to call."""
+
+    POS: int = 0
+    END: int = 1
+    LINE: int = 2
+    ROWS: int = 3
+    NNZ: int = 4
+    QID_BYTES: int = 5
+    DOCID_BYTES: int = 6
+    WIDTH: int = 7
+    MISSING: int = 8
+    FAULT: int = 9
+    HARDS: int = 10
+    IMPLIED: int = 11
+
+
+#: Plain numbers, not an enumeration: not every supported Numba indexes with those.
+State = _Slots()
+
+
+class Fault(IntEnum):
+    """Why the tokenizer stopped; DONE is not a fault, UNDECIDED asks for numbers."""
+
+    DONE = 0
+    LABEL = 1
+    QID_ABSENT = 2
+    QID_UNEXPECTED = 3
+    QID_BAD = 4
+    QID_RANGE = 5
+    QID_UTF8 = 6
+    INDEX = 7
+    INDEX_LOW = 8
+    INDEX_HIGH = 9
+    DUPLICATE = 10
+    VALUE = 11
+    CARRIAGE = 12
+    LONG = 13
+    UNDECIDED = 14
+
+
+@jit
+def ends_token(c: Any) -> Any:
+    """Blank, tab, LF, CR or ``#``."""
+    return c == 32 or c == 10 or c == 9 or c == 13 or c == 35  # noqa: PLR1714 (compiles to one mask)
+
+
+#: From here on a decimal rounds to infinity in float32: 2^128 - 2^103.
+_FLOAT32_END = Decimal(2**128 - 2**103)
+
+
+def nearest(text: bytes, dtype: str) -> float:
+    """The number of the given type nearest to a decimal text, ties to even; may be infinite."""
+    value = float(text)
+    if dtype == "float64" or math.isinf(value):
+        return value
+    with np.errstate(over="ignore"):
+        rounded = np.float32(value)
+    if np.isinf(rounded):
+        small = Decimal(text.decode()).copy_abs() < _FLOAT32_END
+        limit = float(np.finfo(np.float32).max)
+        return math.copysign(limit if small else math.inf, value)
+    stored = float(rounded)
+    if stored == value:
+        return value
+    # The double lies between two floats; when it is exactly half way, the text decides.
+    other = 2.0 * value - stored
+    if float(np.float32(other)) != other:
+        return stored
+    side = Decimal(text.decode()).compare(Decimal(value))
+    if side == 0:
+        return stored
+    return max(stored, other) if side > 0 else min(stored, other)
+
+
+_0, _1, _2, _4, _10, _48 = (np.uint64(k) for k in (0, 1, 2, 4, 10, 48))
+_DOCID = np.frombuffer(b"docid", dtype=np.uint8)
+
+
+@jit
+def _skip(buf: Any, pos: Any, stop: Any) -> Any:
+    while pos < stop and (buf[pos] == 32 or buf[pos] == 9):
+        pos += _1
+    return pos
+
+
+@jit
+def _after_docid(buf: Any, pos: Any, stop: Any) -> Any:
+    """Position after ``docid =``, or ``pos`` when the comment does not start with it."""
+    k = pos
+    for letter in _DOCID:
+        if k >= stop or buf[k] != letter:
+            return pos
+        k += _1
+    k = _skip(buf, k, stop)
+    if k >= stop or buf[k] != 61:
+        return pos
+    return _skip(buf, k + _1, stop)
+
+
+@jit
+def copy_docid(buf: Any, pos: Any, stop: Any, heap: Any, used: Any) -> Any:
+    """Copy the id found in the comment ``buf[pos:stop]`` to the heap; returns the bytes used.
+
+    The id is the token after ``docid =``, else the first token of the comment.
+    """
+    pos = _after_docid(buf, _skip(buf, pos, stop), stop)
+    while pos < stop and buf[pos] != 32 and buf[pos] != 9:
+        heap[used] = buf[pos]
+        used += 1
+        pos += _1
+    return used
+
+
+_LARGEST = np.uint64(2**63 - 1)
+_TENTH = np.uint64(2**63 // 10)
+
+
+@jit
+def parse_int_qid(buf: Any, pos: Any) -> Any:
+    """(fault, value, end) of ``[+-]?[0-9]+`` within [-2^63, 2^63 - 1]."""
+    begin = pos
+    negative = buf[pos] == 45
+    if negative or buf[pos] == 43:
+        pos += _1
+    start = pos
+    value = _0
+    limit = _LARGEST + _1 if negative else _LARGEST
+    digit = np.uint64(buf[pos]) - _48
+    fits: Any = True
+    while digit < _10:
+        fits = fits and value <= _TENTH and value * _10 <= limit - digit
+        value = value * _10 + digit
+        pos += _1
+        digit = np.uint64(buf[pos]) - _48
+    if pos == start or not ends_token(buf[pos]):
+        return Fault.QID_BAD, np.int64(0), begin
+    if not fits:
+        return Fault.QID_RANGE, np.int64(0), begin
+    return Fault.DONE, np.int64(_0 - value if negative else value), pos
+
+
+@jit
+def parse_text_qid(buf: Any, pos: Any, heap: Any, used: Any) -> Any:
+    """(fault, end, bytes used) of a non-empty token, copied to the heap.
+
+    Control characters are refused, and so is anything that is not UTF-8.
+    """
+    begin = pos
+    plain = True
+    while not ends_token(buf[pos]):
+        c = buf[pos]
+        if c < 32 or c == 127:
+            return Fault.QID_BAD, begin, used
+        plain = plain and c < 128
+        heap[used] = c
+        used += 1
+        pos += _1
+    if pos == begin:
+        return Fault.QID_BAD, begin, used
+    if not plain and not _is_utf8(buf, begin, pos):
+        return Fault.QID_UTF8, begin, used
+    return Fault.DONE, pos, used
+
+
+@jit
+def _is_utf8(buf: Any, pos: Any, stop: Any) -> bool:
+    """Whether the bytes are well-formed UTF-8 (Unicode 15, table 3-7)."""
+    while pos < stop:
+        c = buf[pos]
+        pos += _1
+        if c < 0x80:
+            continue
+        low, high = 0x80, 0xBF
+        if 0xC2 <= c <= 0xDF:
+            more = 1
+        elif 0xE0 <= c <= 0xEF:
+            more = 2
+            low = 0xA0 if c == 0xE0 else 0x80
+            high = 0x9F if c == 0xED else 0xBF
+        elif 0xF0 <= c <= 0xF4:
+            more = 3
+            low = 0x90 if c == 0xF0 else 0x80
+            high = 0x8F if c == 0xF4 else 0xBF
+        else:
+            return False
+        for _ in range(more):
+            if pos >= stop or buf[pos] < low or buf[pos] > high:
+                return False
+            low, high = 0x80, 0xBF
+            pos += _1
+    return True
 
 
 class Rules(NamedTuple):
@@ -57,8 +264,6 @@ class Arrays(NamedTuple):
     stops: Any
 
 
-_0, _1, _2, _4 = (np.uint64(k) for k in (0, 1, 2, 4))
-_48, _10 = np.uint64(48), np.uint64(10)
 _HUGE = np.uint64(1) << np.uint64(40)
 _TAB, _LF, _CR, _BLANK, _HASH, _COLON = 9, 10, 13, 32, 35, 58
 
@@ -86,7 +291,7 @@ def _is_missing(buf: Any, pos: Any) -> int:
 
 
 @jit
-def _label(buf: Any, pos: Any, given: Any, hards: Any) -> Any:
+def _label(buf: Any, pos: Any, decided: Any, hards: Any) -> Any:
     """(fault, value, end, hard numbers met)."""
     status, value, stop = parse_number(buf, pos)
     if status == MALFORMED:
@@ -94,10 +299,10 @@ def _label(buf: Any, pos: Any, given: Any, hards: Any) -> Any:
     if not ends_token(buf[stop]):
         return Fault.LABEL, 0.0, pos, 0
     if status == HARD:
-        if given.shape[0] == 0:
+        if decided.shape[0] == 0:
             hards[0], hards[1] = pos, stop
             return GOOD, 0.0, stop, 1
-        return GOOD, given[0], stop, 1
+        return GOOD, decided[0], stop, 1
     return GOOD, value, stop, 0
 
 
@@ -109,7 +314,7 @@ def _features(
     arrays: Any,
     nnz: Any,
     implied: Any,
-    given: Any,
+    decided: Any,
     hards: Any,
     n_hard: Any,
 ) -> Any:
@@ -153,7 +358,7 @@ def _features(
                     return Fault.VALUE, start, nnz, n_hard, n_missing, largest, in_order
                 n_missing += 1
             else:
-                value = _hard(start, pos, given, hards, n_hard)
+                value = _hard(start, pos, decided, hards, n_hard)
                 n_hard += 1
         if not ends_token(buf[pos]):
             return Fault.VALUE, start, nnz, n_hard, n_missing, largest, in_order
@@ -163,17 +368,17 @@ def _features(
             # float32: a double half way between two floats may hide on which side the text lies.
             other = 2.0 * value - stored
             if np.isinf(stored) or np.float64(np.float32(other)) == other:
-                values[nnz] = _hard(start, pos, given, hards, n_hard)
+                values[nnz] = _hard(start, pos, decided, hards, n_hard)
                 n_hard += 1
         indices[nnz - implied] = column
         nnz += _1
 
 
 @jit
-def _hard(start: Any, stop: Any, given: Any, hards: Any, n_hard: Any) -> Any:
+def _hard(start: Any, stop: Any, decided: Any, hards: Any, n_hard: Any) -> Any:
     """Value of the n-th hard number of a row, if the caller has decided it; else ask for it."""
-    if n_hard < given.shape[0]:
-        return given[n_hard]
+    if n_hard < decided.shape[0]:
+        return decided[n_hard]
     if 2 * n_hard + 1 < hards.shape[0]:
         hards[2 * n_hard] = start
         hards[2 * n_hard + 1] = stop
@@ -234,7 +439,7 @@ def _finish_line(buf: Any, pos: Any, heap: Any, used: Any, is_row: bool) -> Any:
 def _query(buf: Any, pos: Any, rules: Any, arrays: Any, state: Any, row: Any) -> Any:
     """(fault, position, bytes of query ids) of the token after the label."""
     used = state[State.QID_BYTES]
-    found = (
+    has_qid = (
         buf[pos] == 113  # q
         and buf[pos + _1] == 105  # i
         and buf[pos + np.uint64(2)] == 100  # d
@@ -242,8 +447,8 @@ def _query(buf: Any, pos: Any, rules: Any, arrays: Any, state: Any, row: Any) ->
     )
     if not rules.has_qid:
         arrays.qid[row] = 0
-        return Fault.QID_UNEXPECTED if found else GOOD, pos, used
-    if not found:
+        return Fault.QID_UNEXPECTED if has_qid else GOOD, pos, used
+    if not has_qid:
         return Fault.QID_ABSENT, pos, used
     if rules.text_qid:
         return parse_text_qid(buf, pos + _4, arrays.qid_heap, used)
@@ -253,12 +458,12 @@ def _query(buf: Any, pos: Any, rules: Any, arrays: Any, state: Any, row: Any) ->
 
 
 @jit
-def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards: Any) -> Any:
+def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, decided: Any, hards: Any) -> Any:
     """Parse whole lines from ``state[POS]`` to ``state[END]``; returns a ``Fault``.
 
     After a fault ``state[POS]`` is the start of the line, ``state[FAULT]`` the place.
     ``UNDECIDED``: the row holds hard numbers, whose places stand in ``hards``; call again with
-    their values in ``given``.
+    their values in ``decided``.
     """
     pos, end = np.uint64(state[State.POS]), np.uint64(state[State.END])
     longest = np.uint64(rules.max_line_bytes + 1)
@@ -270,16 +475,16 @@ def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards
         docid_bytes = state[State.DOCID_BYTES]
         is_row = not ends_token(buf[pos])
         if is_row:
-            fault, label, pos, n_hard = _label(buf, pos, given, hards)
+            fault, label, pos, n_hard = _label(buf, pos, decided, hards)
             if fault == GOOD:
                 pos = _skip_blanks(buf, pos)
                 fault, pos, qid_bytes = _query(buf, pos, rules, arrays, state, row)
             if fault == GOOD:
                 first = np.uint64(state[State.NNZ])
                 fault, pos, nnz, n_hard, n_missing, largest, in_order = _features(
-                    buf, pos, rules, arrays, first, implied, given, hards, n_hard
+                    buf, pos, rules, arrays, first, implied, decided, hards, n_hard
                 )
-            if fault == GOOD and n_hard > given.shape[0]:
+            if fault == GOOD and n_hard > decided.shape[0]:
                 fault = Fault.UNDECIDED
                 state[State.HARDS] = n_hard
             if (
@@ -314,6 +519,6 @@ def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, given: Any, hards
             state[State.QID_BYTES] = qid_bytes
             state[State.MISSING] += n_missing
             state[State.WIDTH] = max(state[State.WIDTH], largest + 1)
-            given = given[:0]
+            decided = decided[:0]
     state[State.POS] = pos
     return 0

@@ -11,16 +11,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
-from rankine.data.concat import concat
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, concat
 from rankine.data.progress import Meter
-from rankine.data.readers.arrow_errors import arrow_errors, open_seekable
-from rankine.data.readers.arrow_types import is_text
 from rankine.data.readers.column_plan import plan_columns
-from rankine.data.readers.columns import batch_to_dataset, validate
-from rankine.data.readers.list_rows import highest_index
-from rankine.data.readers.parquet_pages import RowGroup, check_row_group, read_footer
-from rankine.data.readers.row_faults import Place
+from rankine.data.readers.columns import batch_to_dataset, highest_index, validate
+from rankine.data.readers.parquet_guard import RowGroup, check_row_group, read_footer
+from rankine.data.readers.values import Place, arrow_errors, is_text, open_seekable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +30,8 @@ __all__ = ["feature_names", "measure", "open_file", "read", "read_blocks"]
 
 #: Items of list columns in one batch, on average.
 BATCH_ITEMS = 2**23
+#: What Arrow may allocate while it reads a footer.
+_LIMITS = {"thrift_string_size_limit": 2**26, "thrift_container_size_limit": 2**20}
 #: Bytes buffered per column, instead of whole column chunks.
 _BUFFER = 256 * 1024
 
@@ -114,11 +112,23 @@ def feature_names(source: Source, options: ReadOptions) -> tuple[str, ...] | Non
         return file.plan.feature_names
 
 
+def column_names(source: Source, options: ReadOptions) -> list[str]:
+    """Names of all columns, from a footer that was checked first."""
+    with open_seekable(source, "Parquet") as raw:
+        read_footer(raw, source.name)
+        return list(_schema(raw, source.name).names)
+
+
 @contextmanager
 def open_file(source: Source, options: ReadOptions) -> Iterator[ParquetRows]:
     """An open file; closed at the end."""
     with open_seekable(source, "Parquet") as raw:
         yield ParquetRows(raw, source.name, options)
+
+
+def _schema(raw: pa.NativeFile, name: str) -> pa.Schema:
+    with arrow_errors(name, "the Parquet footer", FileKindError):
+        return pq.ParquetFile(raw, **_LIMITS).schema_arrow
 
 
 class ParquetRows:
@@ -130,9 +140,7 @@ class ParquetRows:
         self._options = options
         #: Row groups, as the footer says.
         self.groups: list[RowGroup] = read_footer(raw, name)
-        with arrow_errors(name, "the Parquet footer", FileKindError):
-            limits = {"thrift_string_size_limit": 2**26, "thrift_container_size_limit": 2**20}
-            schema = pq.ParquetFile(raw, **limits).schema_arrow
+        schema = _schema(raw, name)
         self.plan = plan_columns(schema, options, name)
         # Text stays dictionary-encoded until its full size is known.
         self.texts = [name for name in self.plan.columns if is_text(schema.field(name).type)]
@@ -142,7 +150,7 @@ class ParquetRows:
                 read_dictionary=self.texts,
                 buffer_size=_BUFFER,
                 page_checksum_verification=True,
-                **limits,
+                **_LIMITS,
             )
 
     def bounded_groups(self) -> list[RowGroup]:

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import ParameterError
-from rankine.data.align import align
 from rankine.data.options import ReadOptions
+from rankine.data.scan import align
 from rankine.data.writers.columns import start_batches
 
 if TYPE_CHECKING:

@@ -6,33 +6,20 @@ with D(i) the items of i's query that have a smaller label, rho_i = <w, x_i> - s
 margin (a required gap s_i - s_j) and a the row weights: a row of weight k counts like k copies of
 it. v_q is the query's weight, divided by its dominating weight for ``normalization="query"``.
 
-* ``levels``: rows, levels and terms of one task, as the kernels read them
-* ``margins``: what a user may say about required gaps, checked
-* ``state``: sums kept up to date while weights move
+* ``task``: required gaps, rows, levels and terms of one task
+* ``state``: sums kept up to date while weights move; value, dual and slopes by row
 * ``coordinates``: answers to the questions of a coordinate solver
-* ``bounds``: value of the loss, and of its dual
-* ``rows``: slopes by rows, for solvers that see the data in parts
 """
 
 from rankine.losses.domination import coordinates as _answers  # noqa: F401 - registers itself
-from rankine.losses.domination.bounds import dual_value, loss_value
-from rankine.losses.domination.levels import Levels, build_levels
-from rankine.losses.domination.margins import check_margins, resolve_margin, resolve_table
-from rankine.losses.domination.rows import row_slopes, set_scores
-from rankine.losses.domination.state import Domination, move_to, new_scratch, new_state
+from rankine.losses.domination.state import Domination, DominationRisk, domination_risk
+from rankine.losses.domination.task import Levels, TaskOptions, task_levels
 
 __all__ = [
     "Domination",
+    "DominationRisk",
     "Levels",
-    "build_levels",
-    "check_margins",
-    "dual_value",
-    "loss_value",
-    "move_to",
-    "new_scratch",
-    "new_state",
-    "resolve_margin",
-    "resolve_table",
-    "row_slopes",
-    "set_scores",
+    "TaskOptions",
+    "domination_risk",
+    "task_levels",
 ]

@@ -16,10 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from rankine.kernels.columns import column_row, column_start, column_stop
+from rankine.kernels.columns import (
+    column_row,
+    column_start,
+    column_stop,
+    curvature_bounds,
+    shift,
+    slope_and_curvature,
+)
 from rankine.kernels.compile import jit
-from rankine.kernels.coordinates import curvature_bounds, shift, slope_and_curvature
-from rankine.losses.domination.levels import LEVEL, LEVELS, QUERY, ROWS
 from rankine.losses.domination.state import (
     ANCHOR,
     BELOW,
@@ -32,6 +37,7 @@ from rankine.losses.domination.state import (
     Domination,
     settle_query,
 )
+from rankine.losses.domination.task import LEVEL, LEVELS, QUERY, ROWS
 
 __all__: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Sums kept up to date while weights move.
+"""The domination loss at the current weights: sums kept up to date, value, dual, slopes by row.
 
 With an anchor c_q per query, E_i = a_i e^{rho_i - c_q}; A_l is the sum of E over level l, and a
 term of level k sees Z_k = sum_{l<k} e^{M[k,l]} A_l (M = 0 without a table of gaps). For a term i
@@ -7,18 +7,52 @@ v a sigma (1 - sigma) over the level. See ALGORITHM in docs/rankers/domination.m
 
 Sums that are changed a million times drift. A query is computed afresh, around a new anchor, when
 its drift could exceed 1e-10 of a sum in use, or when a sum leaves the safe range.
+
+*Dual.* For any w and any 0 <= kappa <= 1 the numbers sigma' = kappa sigma_i are a point of the
+dual; with fbar_k the mean of the raw scores <w, x_j> of the rows below level k under their softmax,
+
+    Dual = sum_i v a_i [-xl(sigma') - xl(1 - sigma') - sigma' (fbar_k - log Z_k - s_i)]
+           - (l2 > 0) sum_r max(kappa |g_r| - l1, 0)^2 / (2 l2),      xl(v) = v log v
+
+is a lower bound of the regularised optimum provided that kappa |g_r| <= l1 wherever l2 = 0. (The
+entropy of the softmax has been eliminated by log pi_j = rho_j + log a_j + M - log Z; margins, row
+weights and a table of gaps therefore enter only through Z.)
+
+*Slopes.* A row j of level l and mass E_j has
+
+    dL/dp_j = E_j sum_{k > l} e^M[k, l] S_k / Z_k  -  v a sigma_j (if j is a term)
+
+so that X^T dL/dp is the gradient. One pass over rows and levels.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.errors import NoPairsError
 from rankine.kernels.columns import Columns, add_column_products
 from rankine.kernels.compile import jit
-from rankine.losses.domination.levels import LEVEL, LEVELS, ROW, ROWS, SLOTS, TERM, WEIGHT, Levels
+from rankine.losses.domination.task import (
+    LEVEL,
+    LEVELS,
+    MARGIN,
+    QUERY,
+    ROW,
+    ROWS,
+    SLOTS,
+    TERM,
+    WEIGHT,
+    Levels,
+    TaskOptions,
+    task_levels,
+)
+
+if TYPE_CHECKING:
+    from rankine.data.dataset import Dataset
 
 __all__ = [
     "ANCHOR",
@@ -31,11 +65,17 @@ __all__ = [
     "SLOPE",
     "TOP_EXPONENT",
     "Domination",
+    "DominationRisk",
     "Scratch",
+    "domination_risk",
+    "dual_value",
+    "loss_value",
     "move_to",
     "new_scratch",
     "new_state",
     "refresh_all",
+    "row_slopes",
+    "set_scores",
     "settle_query",
 ]
 
@@ -229,3 +269,186 @@ def refresh_all(state: Domination) -> None:
     """Everything from the scores."""
     for q in range(state.levels.term.shape[0]):
         refresh_query(state, q)
+
+
+@jit
+def loss_value(state: Domination) -> float:
+    """L = sum_i v a_i log(1 + e^{log Z_k - rho_i})."""
+    levels = state.levels
+    total = 0.0
+    for k in range(levels.level.shape[0] - 1):
+        if state.level[k, BELOW] <= 0.0:
+            continue
+        log_below = np.log(state.level[k, BELOW]) + state.query[levels.level[k, QUERY], ANCHOR]
+        for d in range(levels.level[k, SLOTS], levels.level[k + 1, SLOTS]):
+            z = log_below - (state.score[levels.place[d, ROW]] - levels.slot[d, MARGIN])
+            total += levels.slot[d, TERM] * (max(z, 0.0) + np.log1p(np.exp(-abs(z))))
+    return total
+
+
+@jit
+def _entropy(v: float) -> float:
+    return v * np.log(v) if v > 0.0 else 0.0
+
+
+@jit
+def _score_sums(state: Any, q: int, level: Any) -> float:
+    """Sum of E f over the bottom of a query; over its dominating levels into ``level``."""
+    levels = state.levels
+    n_bottoms = np.uint32(levels.term.shape[0] + 1)
+    bottom = 0.0
+    for p in range(levels.query[q, ROWS], levels.query[q + 1, ROWS]):
+        row = levels.order[p]
+        code = levels.code[row]
+        part = state.mass[row] * state.score[row]
+        if code < n_bottoms:
+            bottom += part
+        else:
+            level[levels.place[code - n_bottoms, LEVEL]] += part
+    return bottom
+
+
+@jit
+def dual_value(state: Domination, kappa: float) -> float:
+    """The dual without the term of l2."""
+    levels = state.levels
+    n_queries = levels.term.shape[0]
+    sums = np.zeros(levels.level.shape[0] - 1)
+    total = 0.0
+    for q in range(n_queries):
+        bottom = _score_sums(state, q, sums)
+        scores = bottom
+        for k in range(levels.query[q, LEVELS], levels.query[q + 1, LEVELS]):
+            if levels.table.shape[0] > 0:
+                gaps = levels.table[levels.label[n_queries + k]]
+                scores = gaps[levels.label[q]] * bottom
+                for l in range(levels.query[q, LEVELS], k):
+                    scores += gaps[levels.label[n_queries + l]] * sums[l]
+            below = state.level[k, BELOW]
+            if below > 0.0:
+                pull = scores / below - np.log(below) - state.query[q, ANCHOR]
+                for d in range(levels.level[k, SLOTS], levels.level[k + 1, SLOTS]):
+                    sigma = kappa * state.slot[d, 0] / levels.slot[d, TERM]
+                    part = -_entropy(sigma) - _entropy(1.0 - sigma)
+                    part -= sigma * (pull - levels.slot[d, MARGIN])
+                    total += levels.slot[d, TERM] * part
+            scores += sums[k]
+    return total
+
+
+def set_scores(state: Domination, scores: NDArray[np.float64]) -> None:
+    """Bring the state to given scores, computing everything afresh."""
+    state.score[:] = scores
+    refresh_all(state)
+
+
+@jit
+def _pull(state: Any, q: int, label: Any, first: Any) -> float:
+    """Sum over the levels from ``first`` of e^M[k, label] S_k / Z_k."""
+    levels = state.levels
+    n_queries = levels.term.shape[0]
+    total = 0.0
+    for k in range(first, levels.query[q + 1, LEVELS]):
+        if state.level[k, BELOW] > 0.0:
+            part = state.level[k, SLOPE] / state.level[k, BELOW]
+            if levels.table.shape[0] > 0:
+                part *= levels.table[levels.label[n_queries + k], label]
+            total += part
+    return total
+
+
+@jit
+def row_slopes(state: Domination, out: Any) -> None:
+    """dL/dp of every row; 0 for rows that take no part."""
+    levels = state.levels
+    n_queries = levels.term.shape[0]
+    n_bottoms = np.uint32(n_queries + 1)
+    tabled = levels.table.shape[0] > 0
+    pulls = np.zeros(levels.level.shape[0])
+    out[:] = 0.0
+    for q in range(n_queries):
+        first, last = levels.query[q, LEVELS], levels.query[q + 1, LEVELS]
+        bottom = _pull(state, q, levels.label[q] if tabled else 0, first)
+        for l in range(first, last):
+            label = levels.label[n_queries + l] if tabled else 0
+            pulls[l] = _pull(state, q, label, l + 1)
+        for p in range(levels.query[q, ROWS], levels.query[q + 1, ROWS]):
+            row = levels.order[p]
+            code = levels.code[row]
+            if code < n_bottoms:
+                out[row] = state.mass[row] * bottom
+            else:
+                d = code - n_bottoms
+                pull = pulls[levels.place[d, LEVEL]]
+                out[row] = state.mass[row] * pull - state.slot[d, 0]
+
+
+class DominationRisk:
+    """The domination loss of one task, asked by columns or by rows.
+
+    Coordinate descent moves ``state`` through the questions of ``kernels.coordinates``;
+    ``evaluate`` and ``dual`` take scores, as ``solvers.problem`` asks. A task without a single
+    pair (a partition may be one) has the loss 0.
+    """
+
+    def __init__(self, levels: Levels | None) -> None:
+        self.state: Domination | None = None if levels is None else new_state(levels)
+        self.at_zero = 0.0 if self.state is None else float(loss_value(self.state))
+        self._lock = threading.Lock()
+
+    def value(self) -> float:
+        """L at the current state."""
+        return 0.0 if self.state is None else float(loss_value(self.state))
+
+    def current_dual(self, kappa: float) -> float:
+        """The dual at the current state, without the term of l2."""
+        return 0.0 if self.state is None else float(dual_value(self.state, kappa))
+
+    def scratch(self) -> Scratch:
+        """Work space of one thread."""
+        assert self.state is not None  # noqa: S101 - coordinates are asked where there are pairs
+        return new_scratch(self.state.levels)
+
+    def move_to(self, columns: Columns, w: NDArray[np.float64]) -> None:
+        """Bring the state to the weights w."""
+        assert self.state is not None  # noqa: S101 - as above
+        move_to(self.state, columns, w)
+
+    def evaluate(self, scores: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """L and dL/dp, in row order."""
+        slopes = np.zeros(len(scores))
+        if self.state is None:
+            return 0.0, slopes
+        with self._lock:
+            set_scores(self.state, scores)
+            row_slopes(self.state, slopes)
+            return self.value(), slopes
+
+    def dual(self, scores: NDArray[np.float64], kappa: float) -> float:
+        """The dual at some scores, without the term of l2."""
+        if self.state is None:
+            return 0.0
+        with self._lock:
+            set_scores(self.state, scores)
+            return self.current_dual(kappa)
+
+
+def domination_risk(
+    data: Dataset,
+    options: TaskOptions,
+    threads: int | None = None,
+) -> DominationRisk:
+    """The risk of a dataset's queries by rows, each of weight 1; a partition may hold no pair."""
+    try:
+        levels = task_levels(
+            data.y,
+            data.queries,
+            np.ones(data.n_queries),
+            options,
+            weight=data.weight,
+            columns=data.columns,
+            labels=data.labels,
+        )
+    except NoPairsError:
+        levels = None
+    return DominationRisk(levels)

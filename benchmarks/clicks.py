@@ -1,0 +1,310 @@
+"""What the click tools find where the truth is known.
+
+    python -m benchmarks.clicks [--share 0.1] [--only propensity,learning]
+
+- propensity: mean error by position of each method, for four kinds of users;
+- coverage: how often 95 % intervals of counterfactual estimates hold the true value;
+- interleaving: how often equal rankers are told apart at the level 5 %, and the power for others;
+- learning: NDCG@10 of true grades on new searches, by what was learnt from clicks; LightGBM's
+  position option and XGBoost's lambdarank_unbiased stand beside it where they are installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from benchmarks.machine import results_path, save
+from rankine import Dataset, LeastSquaresRanker, RankSVM, estimate_propensity
+from rankine.evaluation.counterfactual import counterfactual
+from rankine.evaluation.interleave import interleave, power
+from rankine.evaluation.significance import bootstrap_means
+from rankine.logs.clicks import coec, read_clicks
+from rankine.logs.simulate import Cascade, DependentClick, PositionBased, TrustBias, simulate
+from rankine.metrics import evaluate
+from rankine.transforms.clicks import ClickCorrection
+
+USERS = {
+    "position based": PositionBased(1.0),
+    "position based, mild": PositionBased(0.5),
+    "cascade": Cascade(),
+    "dependent click": DependentClick(),
+    "trust bias": TrustBias(),
+}
+FEATURES = [f"x{j + 1}" for j in range(10)]
+PAIRS = {"item": "item", "search": "search"}
+
+
+def propensity(share):
+    """Mean and largest error of the chance of being looked at, for positions 2 to 10."""
+    sessions = int(200_000 * share)
+    found = {}
+    for users, model in USERS.items():
+        options = {"users": model, "random_state": 0}
+        moving = simulate(sessions, exploration=0.5, **options)
+        rankers = {"a": lambda X: X[:, 0], "b": lambda X: X[:, 1], "c": lambda X: X[:, 2]}
+        several = simulate(sessions, rankers=rankers, **options)
+        fixed = simulate(sessions, n_searches=5000, **options)
+        shuffled = simulate(sessions, rankers="random", **options)
+        tasks = {
+            "harvest, noisy order": (moving, PAIRS),
+            "harvest, three rankers": (several, PAIRS),
+            "regression-EM, fixed order": (
+                fixed.to_table(features=True), {"method": "em", "features": FEATURES}
+            ),
+            "randomised lists": (shuffled, {"method": "randomised"}),
+        }  # fmt: skip
+        truths = [moving, several, fixed, shuffled]
+        found[users] = {"sessions": sessions}
+        for (name, (log, how)), truth in zip(tasks.items(), truths, strict=True):
+            estimate = estimate_propensity(log, n_resamples=0, **how)
+            gap = np.abs(estimate.values - truth.propensity)[1:]
+            found[users][name] = {
+                "mean_error": float(gap.mean()),
+                "largest_error": float(gap.max()),
+                "estimate": estimate.values.round(4).tolist(),
+                "truth": truth.propensity.round(4).tolist(),
+                "groups": estimate.pairs,
+            }
+            print(users, name, round(float(gap.mean()), 4), flush=True)
+    return found
+
+
+def coverage(share):
+    """Share of 95 % intervals that hold the value of a new ranker."""
+    searches, items, sessions, times = 40, 6, 2000, max(20, int(1000 * share))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(searches * items, 3))
+    catalogue = Dataset.from_arrays(X, np.zeros(len(X)), np.repeat(np.arange(searches), items))
+    taste, old, new = X @ [1, -1, 0.5], X @ [1, 0, 0], X @ [1, -1, 0]
+    user = PositionBased(1.0)
+    standard = (taste - taste.mean()) / taste.std()
+    attraction = (1 / (1 + np.exp(1.5 - 1.5 * standard))).reshape(searches, items)
+    order = np.argsort(-new.reshape(searches, items), axis=1)
+    truth = (np.take_along_axis(attraction, order, 1) * user.chances(items)).sum(axis=1).mean()
+    models = {
+        "position_based": {"propensity": user.chances(items)},
+        "independent": {"model": "independent"},
+    }
+    found = {}
+    for name, how in models.items():
+        hits: dict = {}
+        for seed in range(times):
+            log = simulate(
+                sessions, users=user, rankers=old, catalogue=catalogue, taste=taste,
+                exploration=1.0, list_length=items, random_state=seed,
+            )  # fmt: skip
+            result = counterfactual(log, new[log.row], **how, **PAIRS)
+            for e in result.estimates:
+                hits.setdefault(e.name, []).append((e.low <= truth <= e.high, e.value))
+        found[name] = {
+            kind: {
+                "coverage": float(np.mean([hit for hit, _ in values])),
+                "bias": float(np.mean([value for _, value in values]) - truth),
+                "spread": float(np.std([value for _, value in values])),
+            }
+            for kind, values in hits.items()
+        }
+        print(name, found[name], flush=True)
+    return {"simulations": times, "sessions": sessions, "truth": float(truth), **found}
+
+
+def shared_gaps(sessions, seed, advantage):
+    """Points of team b minus those of a in team-draft lists of two noisy rankers.
+
+    Both see the taste through noise of their own, new in every session; ``advantage`` takes some
+    of the noise away from b.
+    """
+    rng = np.random.default_rng(seed)
+    items, length = 10, 10
+    taste = rng.normal(size=sessions * items)
+    noise = rng.normal(size=(2, sessions * items)) * [[1.0], [1.0 - advantage]]
+    data = Dataset.from_arrays(
+        taste.reshape(-1, 1), np.zeros(len(taste)), np.repeat(np.arange(sessions), items)
+    )
+    rows, _, team = interleave(taste + noise, data.queries, length, random_state=seed)
+    attraction = 1 / (1 + np.exp(1.5 - 1.5 * taste[rows])).reshape(sessions, length)
+    _, clicked = PositionBased(1.0).read(attraction, rng)
+    return (clicked * np.where(team.reshape(sessions, length) == 1, 1, -1)).sum(axis=1)
+
+
+def p_values(gaps, seed):
+    """Exact and bootstrap p-values, as ``analyse_interleaving`` makes them."""
+    from rankine.evaluation.interleave import bootstrap_p, sign_test
+
+    means = bootstrap_means(gaps[:, None].astype(float), 1000, seed)
+    return sign_test(int((gaps > 0).sum()), int((gaps < 0).sum())), bootstrap_p(means[:, 0])
+
+
+def interleaving(share):
+    """Rejections at the level 5 % of equal rankers, and of one that is better."""
+    sessions, times = 200, max(100, int(10_000 * share))
+    batch = 100
+    exact, bootstrap = [], []
+    for first in range(0, times, batch):
+        gaps = shared_gaps(sessions * batch, 1000 + first, 0.0).reshape(batch, sessions)
+        for b, each in enumerate(gaps):
+            one, two = p_values(each, first + b)
+            exact.append(one <= 0.05)
+            bootstrap.append(two <= 0.05)
+    found = {
+        "simulations": times,
+        "sessions": sessions,
+        "exact": float(np.mean(exact)),
+        "bootstrap": float(np.mean(bootstrap)),
+    }
+    print(found, flush=True)
+    gaps = shared_gaps(200_000, 7, 0.5)
+    decided = float((gaps != 0).mean())
+    preference = float((gaps > 0).sum() / (gaps != 0).sum())
+    found["better"] = {"preference": preference, "decided": decided, "curve": []}
+    for n in (50, 100, 200, 400, 800, 1600):
+        runs = gaps[: n * min(200, len(gaps) // n)].reshape(-1, n)
+        pairs = [p_values(each, seed) for seed, each in enumerate(runs)]
+        rejected = np.mean(np.array(pairs) <= 0.05, axis=0)
+        planned = float(power(n, preference, decided=decided))
+        found["better"]["curve"].append(
+            {
+                "sessions": n,
+                "planned": planned,
+                "exact": float(rejected[0]),
+                "bootstrap": float(rejected[1]),
+            }
+        )
+        print(found["better"]["curve"][-1], flush=True)
+    return found
+
+
+def learning_world(users, taste, sessions, seed=1):
+    """A log of 400 searches and 200 other searches with true grades."""
+    rng = np.random.default_rng(seed)
+    X, qid = rng.normal(size=(12_000, 10)), np.repeat(np.arange(600), 20)
+    weights = rng.normal(size=10)
+    worth = X @ weights
+    if taste == "curved":
+        steps, bumps = np.where(X[:, 0] > 0.5, 1.5, 0.0), 1.5 * np.abs(X[:, 1]) - np.abs(X[:, 2])
+        worth = steps + bumps + X[:, 3] * X[:, 4] + X[:, 5]
+    old = X @ (weights / np.linalg.norm(weights) + 0.4 * rng.normal(size=10))
+    shown = slice(0, 8000)
+    log = simulate(
+        sessions,
+        users=users,
+        catalogue=Dataset.from_arrays(X[shown], np.zeros(8000), qid[shown]),
+        taste=worth[shown],
+        rankers=old[shown],
+        exploration=0.5,
+        random_state=seed,
+    )
+    grades = np.searchsorted(np.quantile(worth, [0.5, 0.7, 0.85, 0.95]), worth[8000:], "right")
+    return log, Dataset.from_arrays(X[8000:], grades.astype(float), qid[8000:])
+
+
+def learnt(log):
+    """Name -> a function of features: what rankine learns from the clicks."""
+    data = log.to_dataset()
+    looks = estimate_propensity(log, n_resamples=0, **PAIRS)
+    weighted = ClickCorrection.make(looks)
+    offset = ClickCorrection.make(None, position_offset=10)
+    labels = coec(read_clicks(log, **PAIRS), looks)
+    # with normalization="query" a list with one click would lose its weight again
+    svm = partial(RankSVM, loss="squared_hinge", scale="standard", normalization="pair")
+    rankers = {
+        "clicks as they are": svm().fit(data).coef_,
+        "inverse propensity": svm().fit(weighted.apply(data)).coef_,
+        "position offset": offset.strip(LeastSquaresRanker().fit(offset.apply(data)).coef_)[0],
+        "clicks over expected clicks": LeastSquaresRanker().fit(replace(data, y=labels)).coef_,
+    }
+    return {name: partial(linear_scores, coef) for name, coef in rankers.items()}
+
+
+def linear_scores(coef, X):
+    return X @ coef
+
+
+def peers(log):
+    """Name -> a function of features, by two settings of each peer."""
+    import lightgbm
+    import xgboost
+
+    data = log.to_dataset()
+    sizes = data.queries.sizes
+    found = {}
+    for trees, rate, leaves in ((100, 0.1, 31), (200, 0.05, 15)):
+        rows = lightgbm.Dataset(data.X, data.y, group=sizes, position=data.position)
+        how = {"objective": "lambdarank", "learning_rate": rate, "num_leaves": leaves}
+        quiet = {"verbose": -1, "num_threads": 1, "seed": 0}
+        found[f"LightGBM position, {trees} trees"] = lightgbm.train(
+            how | quiet, rows, trees
+        ).predict
+    for trees, depth in ((100, 6), (200, 4)):
+        rows = xgboost.DMatrix(data.X, data.y, nthread=1)
+        rows.set_group(sizes)
+        how = {"objective": "rank:ndcg", "lambdarank_unbiased": True, "max_depth": depth}
+        how |= {"lambdarank_pair_method": "topk", "eta": 0.1, "nthread": 1, "seed": 0}
+        model = xgboost.train(how, rows, trees)
+        found[f"XGBoost unbiased, {trees} trees"] = partial(xgboost_scores, model)
+    return found
+
+
+def xgboost_scores(model, X):
+    import xgboost
+
+    return model.predict(xgboost.DMatrix(X))
+
+
+def learning(share):
+    """NDCG@10 of true grades; peers by the better of their settings on the test searches."""
+    sessions = int(10_000 * share)
+    found = {"sessions": sessions}
+    with_peers = importlib.util.find_spec("lightgbm") and importlib.util.find_spec("xgboost")
+    for taste in ("linear", "curved"):
+        for users in ("position based", "cascade", "dependent click", "trust bias"):
+            log, test = learning_world(USERS[users], taste, sessions)
+            rankers = learnt(log) | (peers(log) if with_peers else {})
+            values = {
+                name: float(evaluate("ndcg@10", test.y, scores(test.X), test.qid))
+                for name, scores in rankers.items()
+            }
+            found.setdefault(taste, {})[users] = values
+            print(taste, users, values, flush=True)
+    return found
+
+
+PARTS = {
+    "propensity": propensity,
+    "coverage": coverage,
+    "interleaving": interleaving,
+    "learning": learning,
+}
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--share", type=float, default=1.0, help="share of the full size")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, comma-separated")
+    options = parser.parse_args(arguments)
+    path = results_path("clicks")
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    results.pop("machine", None)
+    for part in options.only.split(","):
+        results[part] = PARTS[part](options.share)
+        save("clicks", results)
+
+
+def quick():
+    """A twentieth of the sessions and simulations."""
+    main(["--share", "0.05"])
+
+
+def full():
+    """All of them."""
+    main([])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""``rankine interleave``: a live test of two or more models inside the same lists."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from rankine.cli import _console
+from rankine.cli._console import require_folder, save_report, show_tables
+from rankine.cli._options import (
+    AsJson,
+    AsLatex,
+    AsMarkdown,
+    ModelReading,
+    ReportFile,
+    Seed,
+    spread,
+)
+from rankine.cli.main import app
+
+interleave = typer.Typer(help="Test models against each other in shared lists.")
+app.add_typer(interleave, name="interleave", no_args_is_help=True)
+
+_PLAN = """
+[bold]Examples[/bold]
+
+  rankine interleave plan old.rankine new.rankine lists.parquet --length 10 --out shared.parquet
+
+  rankine interleave plan --detect 0.52 --decided 0.4 --power 0.9
+"""
+_ANALYSE = """
+[bold]Examples[/bold]
+
+  rankine interleave analyse log.parquet --query session_id --team team --label clicked
+
+  rankine interleave analyse log.parquet --query session_id --search search --credit last --json
+"""
+
+
+@interleave.command(epilog=_PLAN)
+@spread
+def plan(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MODEL... DATA]", help="Two or more models, then their lists."),
+    ] = None,
+    length: Annotated[int, typer.Option(help="Items shown per list.")] = 10,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Parquet file: the lists with their teams.")
+    ] = None,
+    detect: Annotated[
+        float, typer.Option(help="Smallest preference that matters, among lists without a tie.")
+    ] = 0.55,
+    decided: Annotated[float, typer.Option(help="Share of lists without a tie.")] = 1.0,
+    power: Annotated[float, typer.Option(help="Wanted chance to notice it.")] = 0.8,
+    level: Annotated[float, typer.Option(help="Of the test.")] = 0.05,
+    seed: Seed = 0,
+    *,
+    reading: ModelReading,
+    json: AsJson = False,
+) -> None:
+    """Draft shared lists with the team of each item, and say how many sessions a test needs."""
+    from rankine.evaluation.interleave import sessions_needed
+
+    result: dict[str, Any] = {
+        "sessions_needed": sessions_needed(detect, decided=decided, level=level, chance=power),
+        "detect": detect,
+        "decided": decided,
+        "power": power,
+        "level": level,
+    }
+    if inputs or out:
+        result |= _draft(inputs or [], out, length, seed, reading.options())
+    if json:
+        _console.print_json(result)
+        return
+    if "lists" in result:
+        _console.show(f"{result['lists']:,} lists of {', '.join(result['teams'])}: {out}")
+    _console.show(
+        f"{result['sessions_needed']:,} sessions notice a preference of {detect:g} with a chance "
+        f"of {power:.0%} at the level {level:g}, if {decided:.0%} of them are no ties."
+    )
+
+
+def _draft(
+    inputs: list[str], out: str | None, length: int, seed: int, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Write the shared lists; log ``team`` of every item beside its click."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    import rankine
+    from rankine.core.atomic import atomic_file
+    from rankine.core.errors import ParameterError
+    from rankine.evaluation.interleave import interleave
+    from rankine.logs.scan import read_for
+    from rankine.transforms.apply import score_dataset
+
+    if len(inputs) < 3 or out is None:
+        raise ParameterError(
+            "two models, their lists and --out are needed",
+            fix="Write: rankine interleave plan A.rankine B.rankine DATA --out shared.parquet",
+        )
+    require_folder("--out", out)
+    *paths, file = inputs
+    if len(set(paths)) < len(paths):
+        raise ParameterError("a model is named twice", fix="Name each model once")
+    models = [rankine.LinearModel.load(path) for path in paths]
+    data = read_for(models[0], file, **options)
+    scores = np.stack([score_dataset(model, data) for model in models])
+    rows, position, team = interleave(scores, data.queries, length, random_state=seed)
+    shown = np.arange(data.n_rows) if data.docid is None else np.asarray(data.docid)
+    table = pa.table(
+        {
+            "session": np.asarray(data.qid)[rows],
+            "item": shown[rows],
+            "position": position,
+            "team": pa.DictionaryArray.from_arrays(team.astype(np.int32), paths),
+        }
+    )
+    with atomic_file(out) as target:
+        pq.write_table(table, target)
+    return {"out": out, "lists": data.n_queries, "rows": len(rows), "teams": paths}
+
+
+@interleave.command(epilog=_ANALYSE)
+def analyse(
+    log: Annotated[list[str], typer.Argument(help="Parquet or Arrow files: one row an item.")],
+    team: Annotated[str, typer.Option(help="Column of the team that picked the item.")] = "team",
+    query: Annotated[str, typer.Option(help="Column of the list (session).")] = "session",
+    label: Annotated[str, typer.Option(help="Column or formula of the label.")] = "clicked",
+    position: Annotated[str, typer.Option(help="Column of positions.")] = "position",
+    search: Annotated[
+        str | None, typer.Option(help="Column of what was searched for: the unit of the tests.")
+    ] = None,
+    credit: Annotated[str, typer.Option(help="clicks, any, first or last.")] = "clicks",
+    confidence: Annotated[float, typer.Option(help="Of intervals and verdict.")] = 0.95,
+    resamples: Annotated[int, typer.Option(help="Bootstrap samples.")] = 10_000,
+    seed: Seed = 0,
+    report: ReportFile = None,
+    json: AsJson = False,
+    latex: AsLatex = False,
+    markdown: AsMarkdown = False,
+) -> None:
+    """Which model users prefer: wins, ties and losses, exact and bootstrap p-values."""
+    from rankine.evaluation.interleave import analyse_interleaving
+
+    require_folder("--report", report)
+    found = analyse_interleaving(
+        log,
+        team=team,
+        query=query,
+        label=label,
+        position=position,
+        search=search,
+        credit=credit,
+        confidence=confidence,
+        n_resamples=resamples,
+        random_state=seed,
+    )
+    save_report(report, found)
+    if json:
+        _console.print_json(found.to_dict())
+    else:
+        show_tables(found.tables(), latex=latex, markdown=markdown)

@@ -1,0 +1,557 @@
+"""How the rows of a partition become something that answers: every recipe, and who asks them.
+
+* ``RawRecipe``: the rows as they are, to be counted and measured (the first pass);
+* ``ProblemRecipe``: a risk, asked as ``solvers.problem`` asks; the batch solvers run unchanged;
+* ``PairPassRecipe`` and ``ListPassRecipe``: passes of the stochastic solvers, then the mean.
+
+The last two are another algorithm than a pass over all the data. In pass r every partition i starts
+from the same weights w, learns from its own rows alone, and
+
+    w  <-  sum_i (examples of i / all examples)  w_i
+
+The result depends on the partitions, on the number of passes and on the seed, and on nothing else.
+(McDonald, Hall and Mann 2010, iterative parameter mixing; Zinkevich et al. 2010.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import NoPairsError, ParameterError, QueryOrderError
+from rankine.distributed.team import RAW, token_of
+from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
+from rankine.losses.base import pair_loss_spec
+from rankine.losses.domination import domination_risk
+from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals, risk_at_zero
+from rankine.losses.squared import pair_squares, square_totals
+from rankine.samplers.draw import pair_sampler
+from rankine.samplers.pair_index import query_shares
+from rankine.solvers.base import Solution, report, require_finite
+from rankine.solvers.one_pass import OnePassLearner
+from rankine.solvers.one_pass_run import OnePassRun, Progressive
+from rankine.solvers.pair_sgd import PairPlan, run_phase
+from rankine.solvers.pair_steps import S, average_of, new_vector
+from rankine.solvers.problem import RowsProblem, SummedProblem
+from rankine.transforms.scaling import (
+    Scaling,
+    check_scale,
+    column_max_abs,
+    column_moments,
+    divisors,
+    scaling_from,
+)
+from rankine.updates import make_update
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rankine.data.dataset import Dataset
+    from rankine.distributed.pieces import Piece
+    from rankine.distributed.team import Recipe, Team
+    from rankine.losses.domination import TaskOptions
+    from rankine.solvers.base import Callback
+
+__all__ = [
+    "PASSES",
+    "Contents",
+    "ListPassRecipe",
+    "Measured",
+    "PairPassRecipe",
+    "ProblemRecipe",
+    "RawRecipe",
+    "average_lists",
+    "average_pairs",
+    "domination_problem",
+    "measure",
+    "measure_scaling",
+    "pair_problem",
+    "square_problem",
+]
+
+#: Passes where none are asked for: the mean of weights that saw a part of the data each needs more
+#: than one to come near a pass over all of it.
+PASSES = 10
+
+#: Gives all partitions, prepared by a recipe.
+TeamOf = Callable[["Recipe"], "Team"]
+
+
+# ------------------------------------------------------------------------------ the first pass
+class Contents(NamedTuple):
+    """What one partition holds."""
+
+    rows: int
+    queries: int
+    queries_used: int
+    pairs: int
+    first_id: Any
+    last_id: Any
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What all partitions hold."""
+
+    rows: int
+    queries: int
+    queries_used: int
+    pairs: int
+
+
+class RawPart:
+    """The rows as they are."""
+
+    def __init__(self, data: Dataset, threads: int | None) -> None:
+        self.data = data
+        self.threads = threads
+
+    def contents(self) -> Contents:
+        """Counts, and the smallest and largest query id."""
+        data = self.data
+        ids = data.queries.ids
+        return Contents(
+            data.n_rows,
+            data.n_queries,
+            len(data.labels.usable),
+            data.labels.n_pairs,
+            ids.min() if ids.dtype.kind in "iu" else min(ids.tolist()),
+            ids.max() if ids.dtype.kind in "iu" else max(ids.tolist()),
+        )
+
+    def query_ids(self) -> NDArray[Any]:
+        """All query ids, each once."""
+        return np.unique(self.data.queries.ids)
+
+    def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function of the rows gives."""
+        return function(self.data, *arguments)
+
+    def label_range(self) -> tuple[float, float, bool]:
+        """Smallest and largest label, and whether all are whole numbers."""
+        y = self.data.y
+        return float(y.min()), float(y.max()), bool((y == np.floor(y)).all())
+
+    def max_abs(self) -> NDArray[np.float64]:
+        """Largest magnitude of every column."""
+        return column_max_abs(self.data.rows, self.data.n_features)
+
+    def moments(
+        self, factors: NDArray[np.float64], means: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sums of x f and of (x f - mean)^2, implicit zeros included."""
+        return column_moments(self.data.rows, self.data.n_rows, factors, means)
+
+
+class RawRecipe(NamedTuple):
+    """Keep the rows as they were read."""
+
+    token: str = RAW
+
+    def build(self, data: Dataset, threads: int | None, number: int) -> RawPart:  # noqa: ARG002
+        """The rows."""
+        return RawPart(data, threads)
+
+
+def measure(team: Team, pieces: Sequence[Piece]) -> Measured:
+    """Count everything; a query that lies in two partitions is an error."""
+    found: list[Contents] = team.each("contents")
+    check_queries(team, pieces, found)
+    totals = np.array([one[:4] for one in found], dtype=np.int64).sum(axis=0)
+    if totals[3] == 0:
+        raise NoPairsError(
+            "no query of any partition holds two different labels",
+            fix="Check labels and query ids; a query needs a better and a worse row",
+        )
+    return Measured(*(int(total) for total in totals))
+
+
+def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]) -> None:
+    """Refuse a query whose rows lie in two partitions, naming it and its files.
+
+    Partitions whose ids do not overlap need no look; of the others all ids are compared.
+    """
+    order = sorted(range(len(found)), key=lambda k: found[k].first_id)
+    reach, overlap = None, False
+    for k in order:
+        overlap |= reach is not None and found[k].first_id <= reach
+        reach = found[k].last_id if reach is None else max(reach, found[k].last_id)
+    if not overlap:
+        return
+    ids = team.each("query_ids")
+    everything = np.concatenate(ids)
+    owner = np.repeat(np.arange(len(ids)), [len(one) for one in ids])
+    ranks = np.argsort(everything, kind="stable")
+    twice = np.flatnonzero(everything[ranks[1:]] == everything[ranks[:-1]])
+    if len(twice) == 0:
+        return
+    first, second = ranks[twice[0]], ranks[twice[0] + 1]
+    a, b = pieces[owner[first]], pieces[owner[second]]
+    where = (a.name, b.name) if a.file == b.file else (a.file, b.file)
+    others = f" ({len(twice) - 1} more are split like it)" if len(twice) > 1 else ""
+    raise QueryOrderError(
+        f"query {everything[first : first + 1].tolist()[0]!r} has rows in {where[0]} and in "
+        f"{where[1]}{others}",
+        fix="Group the rows by query: rankine.distributed.partitions, or --repartition",
+    )
+
+
+def measure_scaling(kind: str, team: Team, n_features: int, n_rows: int) -> Scaling:
+    """The scaling that ``fit_scaling`` would find on all rows, from the sums of partitions."""
+    if check_scale(kind) in ("none", "query"):
+        return Scaling(kind)
+    largest = np.maximum.reduce(team.each("max_abs"))
+    if kind == "maxabs":
+        return scaling_from(largest)
+    factors, means = 1.0 / divisors(largest), np.zeros(n_features)
+    for _ in range(2):
+        sums, squares = team.total("moments", factors, means)
+        means = sums / n_rows
+    return scaling_from(largest, np.sqrt(squares / n_rows))
+
+
+def scaling_token(scaling: Scaling) -> str:
+    """Digest of a scaling."""
+    return token_of(scaling.kind, scaling.factors)
+
+
+# ------------------------------------------------------------------------------ batch problems
+class ProblemRecipe(NamedTuple):
+    """A risk of the rows of a partition.
+
+    Attributes
+    ----------
+    risk
+        ``risk(data, *arguments, threads=...)``, a function that every worker can import.
+    arguments
+        Plain values; sums over all the data among them.
+    scaling
+        Measured on all the data.
+    """
+
+    risk: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    scaling: Scaling
+
+    @property
+    def token(self) -> str:
+        """Digest of everything above."""
+        return token_of("problem", self.risk, repr(self.arguments), scaling_token(self.scaling))
+
+    def build(self, data: Dataset, threads: int | None, number: int) -> RowsProblem:  # noqa: ARG002
+        """The problem of the partition."""
+        scaled = self.scaling.apply(data)
+        return RowsProblem.of(scaled, self.risk(scaled, *self.arguments, threads=threads), threads)
+
+
+def _totals(team_of: TeamOf, count: Callable[..., PairTotals], *arguments: Any) -> PairTotals:
+    weight, pair_weight, queries = team_of(RawRecipe()).total("apply", count, *arguments)
+    return PairTotals(float(weight), float(pair_weight), int(queries))
+
+
+def pair_problem(
+    team_of: TeamOf,
+    scaling: Scaling,
+    n_features: int,
+    *,
+    loss: str,
+    normalization: str,
+    counting: str = "tree",
+) -> SummedProblem:
+    """The pairwise risk of all partitions."""
+    totals = _totals(team_of, pair_totals)
+    arguments = (None, loss, normalization, counting, totals)
+    team = team_of(ProblemRecipe(pair_risk, arguments, scaling))
+    at_zero = risk_at_zero(pair_loss_spec(loss), normalization, totals)
+    return SummedProblem(team.total, n_features, at_zero)
+
+
+def square_problem(
+    team_of: TeamOf, scaling: Scaling, n_features: int, *, normalization: str, pairs: str
+) -> SummedProblem:
+    """Pairwise least squares over all partitions."""
+    totals = _totals(team_of, square_totals, pairs)
+    recipe = ProblemRecipe(pair_squares, (None, normalization, pairs, totals), scaling)
+    return SummedProblem(team_of(recipe).total, n_features)
+
+
+def domination_problem(
+    team_of: TeamOf, scaling: Scaling, n_features: int, options: TaskOptions
+) -> SummedProblem:
+    """The domination loss of all partitions."""
+    _check_margins(team_of, options)
+    recipe = ProblemRecipe(domination_risk, (options,), scaling)
+    return SummedProblem(team_of(recipe).total, n_features)
+
+
+def _check_margins(team_of: TeamOf, options: TaskOptions) -> None:
+    """Refuse what belongs to rows in memory."""
+    margin: Any = options.margin
+    if not (margin is None or isinstance(margin, str) or np.isscalar(margin)):
+        raise ParameterError(
+            "margin as a function or an array belongs to rows in memory",
+            fix="Pass a number, or the name of a column of the files (columns=[...])",
+        )
+    if options.margin_table is None:
+        return
+    size = len(np.asarray(options.margin_table))
+    ranges = team_of(RawRecipe()).each("label_range")
+    if any(low < 0 or high >= size or not whole for low, high, whole in ranges):
+        raise ParameterError(
+            f"margin_table on partitions needs the labels 0 to {size - 1}",
+            fix="Store labels that number the rows of the table",
+        )
+
+
+# -------------------------------------------------------------------------- passes and means
+class PairPassRecipe(NamedTuple):
+    """Stochastic pairwise descent on the pairs of a partition.
+
+    Attributes
+    ----------
+    plan
+        Which steps are taken.
+    n_steps, n_passes
+        Steps and passes of all partitions together.
+    sampling, ties, max_trials
+        How pairs are drawn, see ``pair_sampler``.
+    seed
+        Root of the streams of all partitions.
+    total
+        Examples of all partitions.
+    scaling
+        Measured on all of them.
+    """
+
+    plan: PairPlan
+    n_steps: int
+    n_passes: int
+    sampling: str
+    ties: bool
+    max_trials: int
+    seed: int
+    total: float
+    scaling: Scaling
+
+    @property
+    def token(self) -> str:
+        """Digest of everything above."""
+        return token_of("pair pass", repr(self[:8]), scaling_token(self.scaling))
+
+    def build(self, data: Dataset, threads: int | None, number: int) -> _PairPasses:  # noqa: ARG002
+        """The partition; its stream of draws is that of its number."""
+        return _PairPasses(
+            self.scaling.apply(data), self, int(stream_seed(self.seed, PARTITION + number))
+        )
+
+
+class _PairPasses:
+    """A partition's share of the steps."""
+
+    def __init__(self, data: Dataset, recipe: PairPassRecipe, seed: int) -> None:
+        self.rows, self.recipe, self.seed = data.rows, recipe, seed
+        self.share = pair_examples(data, recipe.sampling, recipe.ties) / recipe.total
+        self.steps = int(recipe.n_steps * self.share)
+        if self.steps:
+            self.sampler = pair_sampler(
+                data,
+                np.ones(data.n_queries),
+                sampling=recipe.sampling,
+                ties=recipe.ties,
+                max_trials=recipe.max_trials,
+            )
+
+    def learn(
+        self, w: NDArray[np.float64], number: int, warm: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Shares of the last iterate and of the mean of the counted ones."""
+        n_passes = self.recipe.n_passes
+        first, last = self.steps * number // n_passes, self.steps * (number + 1) // n_passes
+        if first == last:
+            return self.share * w, self.share * w
+        vector = new_vector(w)
+        for phase in self.recipe.plan.phases(self.steps, warm=warm):
+            begin, end = max(first, phase.start), min(last, phase.stop)
+            if begin < end:
+                run_phase(self.rows, self.sampler, phase, vector, self.seed, (begin, end))
+        return self.share * (vector.c[S] * vector.v), self.share * average_of(vector)
+
+
+def pair_examples(data: Dataset, sampling: str, ties: bool) -> float:
+    """Examples of a partition: queries or pairs, as ``sampling`` counts."""
+    shares = query_shares(data, np.ones(data.n_queries), sampling=sampling, ties=ties)
+    return float(shares.sum())
+
+
+def average_pairs(
+    team_of: TeamOf,
+    scaling: Scaling,
+    n_features: int,
+    plan: PairPlan,
+    *,
+    n_steps: int,
+    sampling: str,
+    ties: bool,
+    max_trials: int,
+    n_passes: int,
+    seed: int,
+    start: NDArray[np.float64] | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Solution:
+    """``n_steps`` pair steps in all, a partition's share of them by its examples."""
+    found = team_of(RawRecipe()).each("apply", pair_examples, sampling, ties)
+    total = float(sum(found))
+    if total <= 0:
+        raise NoPairsError("no query holds two different labels", fix="Check the labels")
+    recipe = PairPassRecipe(
+        plan, n_steps, n_passes, sampling, ties, max_trials, seed, total, scaling
+    )
+    team = team_of(recipe)
+    w = np.zeros(n_features) if start is None else start
+    mean, counted, reason, done = np.zeros(n_features), 0.0, "passes", 0
+    for number in range(n_passes):
+        w, averaged = team.total("learn", w, number, start is not None)
+        part = counted_part(number, n_passes) if plan.average else 0.0
+        mean, counted = mean + part * averaged, counted + part
+        current = mean / counted if counted else w
+        require_finite(current, number, "stochastic pairwise descent")
+        done = n_steps * (number + 1) // n_passes
+        stop = report(callbacks, "passes", number + 1, n_passes, {}, current)
+        if stop and number + 1 < n_passes:
+            reason = "callback"
+            break
+    return Solution(current, float("nan"), {"passes": float(number + 1)}, done, (), reason)
+
+
+def counted_part(number: int, n_passes: int) -> float:
+    """The part of a pass that lies in the second half of the run, whose iterates are averaged."""
+    return min(1.0, max(0.0, number + 1 - n_passes / 2))
+
+
+class ListPassRecipe(NamedTuple):
+    """One-pass list learning on the lists of a partition.
+
+    Attributes
+    ----------
+    update, options
+        Name of an update, and what ``make_update`` makes it from.
+    objective
+        What a list's loss is.
+    batch_lists, metric
+        Lists a step; what lists are judged by before they are learned from.
+    seed, total, scaling
+        As in ``PairPassRecipe``.
+    """
+
+    update: str
+    options: Mapping[str, Any]
+    objective: Any
+    batch_lists: int
+    metric: str
+    seed: int
+    total: float
+    scaling: Scaling
+
+    @property
+    def token(self) -> str:
+        """Digest of everything above."""
+        return token_of("list pass", repr(self[:7]), scaling_token(self.scaling))
+
+    def build(self, data: Dataset, threads: int | None, number: int) -> _ListPasses:  # noqa: ARG002
+        """The partition; its stream of draws is that of its number."""
+        return _ListPasses(
+            self.scaling.apply(data), self, int(stream_seed(self.seed, PARTITION + number))
+        )
+
+    def learner(
+        self, n_features: int, seed: int, start: NDArray[np.float64] | None, steps: int = 0
+    ) -> OnePassLearner:
+        """A learner that starts from given weights after some steps; refuses bad options."""
+        spec = make_update(self.update, **self.options, started=start is not None)
+        return OnePassLearner(
+            spec, self.objective, n_features, self.batch_lists, seed, start, steps
+        )
+
+
+class _ListPasses:
+    """Passes over the lists of a partition."""
+
+    def __init__(self, data: Dataset, recipe: ListPassRecipe, seed: int) -> None:
+        self.data, self.recipe, self.seed = data, recipe, seed
+        self.share = float(data.n_queries) / recipe.total
+
+    def learn(self, w: NDArray[np.float64], number: int, warm: bool) -> tuple[Any, ...]:
+        """Share of the weights; sums of the progressive metric and loss; lists it cannot judge."""
+        data, recipe = self.data, self.recipe
+        steps = number * -(-data.n_queries // recipe.batch_lists)
+        start = w if warm or number else None
+        learner = recipe.learner(data.n_features, self.seed, start, steps)
+        learner.lists_seen = number * data.n_queries
+        run = OnePassRun(learner, Progressive(recipe.metric))
+        run.learn_block(
+            data, permutation(stream_seed(self.seed, LIST_ORDER, number), data.n_queries)
+        )
+        unfit = float(run.progressive.unfit is not None)
+        return self.share * learner.coef(), run.progressive.sums, learner.tally, unfit
+
+
+def average_lists(
+    team_of: TeamOf,
+    scaling: Scaling,
+    n_features: int,
+    *,
+    update: str,
+    options: Mapping[str, Any],
+    objective: Any,
+    batch_lists: int,
+    metric: str,
+    n_lists: int,
+    n_passes: int,
+    seed: int,
+    start: NDArray[np.float64] | None = None,
+    max_nonzero: int | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Solution:
+    """Passes over every partition, lists in a new seeded order each time.
+
+    ``extra["progressive"]`` is the mean of the metric over lists before they were learned from.
+    """
+    recipe = ListPassRecipe(
+        update, dict(options), objective, batch_lists, metric, seed, float(n_lists), scaling
+    )
+    recipe.learner(n_features, seed, start)
+    team = team_of(recipe)
+    w = np.zeros(n_features) if start is None else start
+    progressive, tally, unfit = Progressive(metric), np.zeros(2), 0.0
+    trace: list[dict[str, float]] = []
+    reason = "passes"
+    for number in range(n_passes):
+        w, sums, losses, strange = team.total("learn", w, number, start is not None)
+        require_finite(w, number, "one-pass learning")
+        progressive.sums += sums
+        tally, unfit = tally + losses, unfit + strange
+        values = {"progressive_loss": float(tally[0] / tally[1]) if tally[1] else float("nan")}
+        if not unfit:
+            values[progressive.name] = progressive.value
+        trace.append({"pass": number + 1, **values})
+        kept = w if max_nonzero is None else _largest(w, max_nonzero)
+        stop = report(callbacks, "passes", number + 1, n_passes, values, kept)
+        if stop and number + 1 < n_passes:
+            reason = "callback"
+            break
+    judged = float("nan") if unfit else progressive.value
+    steps = (number + 1) * -(-n_lists // batch_lists)
+    certificate = {**values, "passes": number + 1.0}
+    return Solution(kept, float("nan"), certificate, steps, trace, reason, {"progressive": judged})
+
+
+def _largest(w: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """At most ``count`` weights, the largest."""
+    out = np.zeros_like(w)
+    kept = np.argsort(-np.abs(w), kind="stable")[:count]
+    out[kept] = w[kept]
+    return out

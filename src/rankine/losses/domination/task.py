@@ -1,0 +1,409 @@
+"""One ranking task of domination: what a user said about it, and rows as the kernels read them.
+
+Within a query the rows of the lowest label are *bottom* rows; every other row dominates the rows
+below it and is a *term* of the loss. Terms are numbered query by query, level by level (*slots*).
+One number per row says which it is: ``code < n_queries`` is the bottom of that query,
+``code == n_queries`` takes no part (not a candidate, or alone in its query), and larger codes are
+slots. Rows keep their order, so that many tasks can share one matrix.
+
+A separable margin asks for a gap s_i - s_j between rows i and j, which is an offset -s_i on the
+scores (the paper's section 1.4). A table of gaps M[k, l] between labels need not be separable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import NoPairsError, ParameterError, SchemaError
+from rankine.data.query_index import LabelIndex, QueryIndex
+from rankine.kernels.compile import jit
+
+__all__ = [
+    "LEVEL",
+    "LEVELS",
+    "MARGIN",
+    "NORMALIZATIONS",
+    "QUERY",
+    "ROW",
+    "ROWS",
+    "SLOTS",
+    "TERM",
+    "WEIGHT",
+    "Levels",
+    "TaskOptions",
+    "build_levels",
+    "check_margins",
+    "resolve_margin",
+    "resolve_table",
+    "task_levels",
+]
+
+ROWS, LEVELS = 0, 1
+SLOTS, QUERY = 0, 1
+ROW, LEVEL = 0, 1
+WEIGHT, TERM, MARGIN = 0, 1, 2
+
+
+class Levels(NamedTuple):
+    """One task: who dominates whom, with which weight and margin.
+
+    Few arrays with named columns, because the time to compile a kernel grows with their number.
+
+    Attributes
+    ----------
+    code
+        Kind of each row, see the module.
+    order
+        Rows by query.
+    query
+        [q, ``ROWS``]: where the rows of query q start in ``order``; [q, ``LEVELS``]: its first
+        dominating level. Levels follow from low to high; one more row closes the last query.
+    level
+        [k, ``SLOTS``]: first slot of dominating level k; [k, ``QUERY``]: its query. One more row
+        closes the last level.
+    place
+        [d, ``ROW``] and [d, ``LEVEL``] of slot d.
+    slot
+        [d, ``WEIGHT``], [d, ``TERM``], [d, ``MARGIN``]: a_i, v_q a_i and s_i.
+    offset
+        log a_i - s_i of each row, or empty when all are zero.
+    term
+        Sum of v_q a_i over the slots of each query.
+    label
+        Row of ``table`` of each query's bottom, then of each dominating level; or empty.
+    table
+        e^M[k, l], the exponentials of required gaps between labels, or empty.
+    """
+
+    code: NDArray[np.uint32]
+    order: NDArray[np.uint32]
+    query: NDArray[np.int64]
+    level: NDArray[np.int64]
+    place: NDArray[np.uint32]
+    slot: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    term: NDArray[np.float64]
+    label: NDArray[np.uint32]
+    table: NDArray[np.float64]
+
+
+def build_levels(
+    labels: LabelIndex,
+    n_rows: int,
+    *,
+    query_weight: NDArray[np.float64],
+    normalization: str,
+    rows: NDArray[np.int64] | None = None,
+    weight: NDArray[np.float64] | None = None,
+    margin: NDArray[np.float64] | None = None,
+    row_label: NDArray[np.uint32] | None = None,
+    table: NDArray[np.float64] | None = None,
+) -> Levels:
+    """Number the rows of one task.
+
+    Parameters
+    ----------
+    labels
+        Rows by query and label; positions in ``rows`` when that is given.
+    n_rows
+        Rows of the matrix.
+    query_weight
+        One weight per query of ``labels``.
+    normalization
+        "sum": v_q is the query's weight; "query": divided by the query's dominating weight.
+    rows
+        The candidates, when not every row is one.
+    weight, margin
+        a_i > 0 and s_i of every row of the matrix, or None for ones and zeros.
+    row_label, table
+        Row of the K x K ``table`` of gaps for every row of the matrix.
+    """
+    labels.require_pairs()
+    usable = labels.usable
+    order = (labels.order if rows is None else rows[labels.order]).astype(np.uint32)
+    n_kept = int((labels.query_starts[usable + 1] - labels.query_starts[usable]).sum())
+    kept_order = np.empty(n_kept, dtype=np.uint32)
+    n_levels = labels.n_levels[usable] - 1
+    level_ptr = np.concatenate([[0], np.cumsum(n_levels)]).astype(np.int64)
+    code = np.full(n_rows, len(usable), dtype=np.uint32)
+    query_ptr = np.zeros(len(usable) + 1, dtype=np.int64)
+    slot_ptr = np.zeros(level_ptr[-1] + 1, dtype=np.int64)
+    slot_row = np.empty(len(order), dtype=np.uint32)
+    n_slots = _number_rows(
+        order,
+        labels.level_ptr,
+        labels.level_starts,
+        usable,
+        (code, kept_order, query_ptr, slot_ptr, slot_row),
+    )
+    slot_row = slot_row[:n_slots]
+    level_query = np.repeat(np.arange(len(usable), dtype=np.int64), n_levels)
+    slot_level = np.repeat(np.arange(level_ptr[-1], dtype=np.uint32), np.diff(slot_ptr))
+    slot_query = level_query[slot_level]
+    slot = np.zeros((n_slots, 3))
+    slot[:, WEIGHT] = 1.0 if weight is None else weight[slot_row]
+    per_query = query_weight[usable].astype(np.float64)
+    if normalization == "query":
+        per_query = per_query / np.bincount(slot_query, slot[:, WEIGHT], minlength=len(usable))
+    slot[:, TERM] = per_query[slot_query] * slot[:, WEIGHT]
+    if margin is not None:
+        slot[:, MARGIN] = margin[slot_row]
+    # One row of each bottom and of each dominating level stands for its label.
+    examples = np.concatenate([kept_order[query_ptr[:-1]], slot_row[slot_ptr[:-1]]])
+    return Levels(
+        code,
+        kept_order,
+        np.column_stack([query_ptr, level_ptr]),
+        np.column_stack([slot_ptr, np.append(level_query, len(usable))]),
+        np.column_stack([slot_row, slot_level]),
+        slot,
+        _offsets(weight, margin),
+        np.bincount(slot_query, slot[:, TERM], minlength=len(usable)).astype(np.float64),
+        np.zeros(0, dtype=np.uint32) if row_label is None else row_label[examples],
+        np.zeros((0, 0)) if table is None else np.exp(table),
+    )
+
+
+def _offsets(
+    weight: NDArray[np.float64] | None, margin: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """log a_i - s_i; rows of weight zero are no candidates, so their offset is never read."""
+    if weight is None:
+        return np.zeros(0) if margin is None else -margin
+    logs = np.log(weight, out=np.zeros(len(weight)), where=weight > 0)
+    return logs if margin is None else logs - margin
+
+
+@jit
+def _number_rows(order: Any, level_ptr: Any, level_starts: Any, usable: Any, out: Any) -> int:
+    """Fill codes, rows by query, and slots; returns the number of slots."""
+    code, kept_order, query_ptr, slot_ptr, slot_row = out
+    kept = 0
+    slot = 0
+    level = 0
+    for u in range(usable.shape[0]):
+        first, last = level_ptr[usable[u]], level_ptr[usable[u] + 1]
+        for p in range(level_starts[first], level_starts[last]):
+            row = order[p]
+            kept_order[kept] = row
+            kept += 1
+            if p < level_starts[first + 1]:
+                code[row] = u
+            else:
+                code[row] = usable.shape[0] + 1 + slot
+                slot_row[slot] = row
+                slot += 1
+        for k in range(first + 1, last):
+            slot_ptr[level + 1] = slot_ptr[level] + level_starts[k + 1] - level_starts[k]
+            level += 1
+        query_ptr[u + 1] = kept
+    return slot
+
+
+#: e^500 is far from overflow even when summed over every row that fits in memory.
+LARGEST_GAP = 500.0
+
+
+def resolve_margin(
+    margin: Any, scale: float, y: NDArray[np.float64], columns: Mapping[str, NDArray[Any]]
+) -> NDArray[np.float64] | None:
+    """s of every row, or None.
+
+    ``margin`` is None, a number (times the label), a function of the array of labels, one number
+    per row, or the name of a column that holds them; everything is multiplied by ``scale``.
+    """
+    if not 0 <= scale < np.inf:
+        raise ParameterError(
+            f"margin_scale={scale!r} must be a finite number >= 0", fix="Pass for example 1.0"
+        )
+    if margin is None or scale == 0:
+        return None
+    if isinstance(margin, str):
+        if margin not in columns:
+            known = ", ".join(sorted(columns)) or "none"
+            raise ParameterError(
+                f"margin={margin!r} names no column of the data (columns: {known})",
+                fix="Load it with columns=[...], or pass one number per row",
+            )
+        margin = columns[margin]
+    elif callable(margin):
+        margin = margin(y.copy())
+    elif np.isscalar(margin):
+        margin = _number(margin) * y
+    values = np.asarray(margin, dtype=np.float64)
+    if values.shape != y.shape:
+        raise SchemaError(
+            f"margin has shape {values.shape} for {len(y)} rows", fix="Give one number per row"
+        )
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise SchemaError(f"margin of row {row} is {values[row]}", fix="Give finite numbers")
+    return values * float(scale)
+
+
+def _number(margin: Any) -> float:
+    value = float(margin)
+    if not np.isfinite(value) or value < 0:
+        raise ParameterError(
+            f"margin={margin!r} must be finite and >= 0", fix="Pass a scale on the labels"
+        )
+    return value
+
+
+def check_margins(
+    labels: LabelIndex, s: NDArray[np.float64], y: NDArray[np.float64], ids: NDArray[Any]
+) -> None:
+    """Refuse margins under which a higher label of a query asks for less than a lower one.
+
+    Levels follow each other from low to high, so neighbours decide: the smallest margin of a level
+    must not fall below the largest of the level before it.
+    """
+    if len(labels.order) == 0:
+        return
+    ordered = s[labels.order]
+    lowest = np.minimum.reduceat(ordered, labels.level_starts[:-1])
+    highest = np.maximum.reduceat(ordered, labels.level_starts[:-1])
+    worse = lowest[1:] < highest[:-1]
+    worse[labels.level_ptr[1:-1] - 1] = False
+    if not worse.any():
+        return
+    level = int(np.flatnonzero(worse)[0])
+    query = ids[int(np.searchsorted(labels.level_ptr, level, side="right")) - 1]
+    below, above = (y[labels.order[labels.level_starts[k]]] for k in (level, level + 1))
+    raise SchemaError(
+        f"query {query}: a row of label {above:g} has margin {lowest[level + 1]:g}, "
+        f"below the margin {highest[level]:g} of a row of label {below:g}",
+        fix="A higher label must never have the smaller margin",
+    )
+
+
+def resolve_table(
+    table: Any, y: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.uint32]] | None:
+    """Checked K x K table of gaps, and the row of the table of every label of ``y``.
+
+    Row k, column l < k of the table is the gap that label k must keep above label l. Labels that
+    are integers in 0..K-1 number the rows themselves; other labels are numbered by their order,
+    and then there must be K different ones.
+    """
+    if table is None:
+        return None
+    gaps = np.asarray(table, dtype=np.float64)
+    if gaps.ndim != 2 or gaps.shape[0] != gaps.shape[1] or len(gaps) < 2:
+        raise ParameterError(
+            f"margin_table has shape {gaps.shape}", fix="Pass a K x K table, K levels"
+        )
+    lower = gaps[np.tril_indices(len(gaps), -1)]
+    if not np.isfinite(lower).all() or (lower < 0).any() or (lower > LARGEST_GAP).any():
+        raise ParameterError(
+            f"margin_table needs gaps between 0 and {LARGEST_GAP:g} below its diagonal",
+            fix="Row k, column l < k is the gap that level k must keep above level l",
+        )
+    own = np.tril(gaps, -1)
+    if len(y) == 0:
+        return own, np.zeros(0, dtype=np.uint32)
+    if (y == np.floor(y)).all() and y.min() >= 0 and y.max() < len(gaps):
+        return own, y.astype(np.uint32)
+    values, row_label = np.unique(y, return_inverse=True)
+    if len(values) != len(gaps):
+        raise ParameterError(
+            f"margin_table is {len(gaps)} x {len(gaps)} but the data has {len(values)} labels",
+            fix="Pass one row and column per label, in increasing order",
+        )
+    return own, row_label.astype(np.uint32)
+
+
+NORMALIZATIONS = ("sum", "query")
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """What a user chose about the loss; see ``DominationRanker``."""
+
+    normalization: str = "sum"
+    margin: Any = None
+    margin_scale: float = 1.0
+    margin_table: Any = None
+
+    def __post_init__(self) -> None:
+        if self.normalization not in NORMALIZATIONS:
+            raise ParameterError(
+                f"normalization={self.normalization!r} is not one of {', '.join(NORMALIZATIONS)}",
+                fix="Choose one of them",
+            )
+
+
+def task_levels(
+    y: NDArray[np.float64],
+    queries: QueryIndex,
+    query_weight: NDArray[np.float64],
+    options: TaskOptions,
+    *,
+    weight: NDArray[np.float64] | None = None,
+    candidates: NDArray[np.bool_] | None = None,
+    columns: Mapping[str, NDArray[Any]] | None = None,
+    labels: LabelIndex | None = None,
+) -> Levels:
+    """Number the rows of one task.
+
+    Rows that are no candidates, and rows whose weight or whose query's weight is zero, take no
+    part. ``labels`` may pass in the index of all rows when the caller has it.
+    """
+    rows = _taking_part(queries, query_weight, weight, candidates)
+    if rows is None:
+        ids = queries.ids
+        index = LabelIndex.build(queries, y) if labels is None else labels
+    else:
+        if len(rows) == 0:
+            raise NoPairsError("no row takes part", fix="Give some rows a positive weight")
+        part = QueryIndex.from_qid(queries.codes[rows], len(rows))
+        ids, query_weight = queries.ids[part.ids], query_weight[part.ids]
+        index = LabelIndex.build(part, y[rows])
+    index.require_pairs()
+    margin = resolve_margin(options.margin, options.margin_scale, y, columns or {})
+    if margin is not None:
+        own = slice(None) if rows is None else rows
+        check_margins(index, margin[own], y[own], ids)
+    table = resolve_table(options.margin_table, _labels_in_use(y, rows))
+    row_label = None
+    if table is not None:
+        row_label = np.zeros(len(y), dtype=np.uint32)
+        row_label[slice(None) if rows is None else rows] = table[1]
+    return build_levels(
+        index,
+        len(y),
+        query_weight=query_weight,
+        normalization=options.normalization,
+        rows=rows,
+        weight=weight,
+        margin=margin,
+        row_label=row_label,
+        table=None if table is None else table[0],
+    )
+
+
+def _labels_in_use(y: NDArray[np.float64], rows: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    return y if rows is None else y[rows]
+
+
+def _taking_part(
+    queries: QueryIndex,
+    query_weight: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    candidates: NDArray[np.bool_] | None,
+) -> NDArray[np.int64] | None:
+    """Rows that take part, or None for all."""
+    keep = candidates
+    if weight is not None and not (weight > 0).all():
+        keep = weight > 0 if keep is None else keep & (weight > 0)
+    if not (query_weight > 0).all():
+        weighed = (query_weight > 0)[queries.codes]
+        keep = weighed if keep is None else keep & weighed
+    if keep is None or keep.all():
+        return None
+    return np.flatnonzero(keep).astype(np.int64)

@@ -1,0 +1,191 @@
+"""The rows that form pairs, query by query, and how much a query's pairs weigh.
+
+A pair (i, j) of query q weighs ``om_q w_i w_j``; row weights default to 1. With
+N_q = sum over pairs of w_i w_j, v_q the query's weight, and sums over queries that hold a pair::
+
+    "query"  om_q = v_q / (sum_q v_q  N_q)     mean over queries of the mean over pairs
+    "pair"   om_q = v_q / (sum_q v_q N_q)      mean over all pairs
+    "sum"    om_q = v_q
+
+Integer weights therefore equal repeated rows and repeated queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import NoPairsError, ParameterError
+from rankine.losses.base import pair_loss, pair_loss_named
+
+if TYPE_CHECKING:
+    from rankine.data.dataset import Dataset
+
+__all__ = [
+    "NORMALIZATIONS",
+    "PairQueries",
+    "PairTotals",
+    "check_normalization",
+    "pair_risk",
+    "pair_scale",
+    "pair_totals",
+    "risk_at_zero",
+]
+
+NORMALIZATIONS = ("query", "pair", "sum")
+
+
+class PairTotals(NamedTuple):
+    """What normalisation needs to know of all the data: sums over queries that hold a pair."""
+
+    query_weight: float
+    pair_weight: float
+    n_queries: int
+
+
+@dataclass(frozen=True, eq=False)
+class PairQueries:
+    """Rows of the queries that hold at least one pair of positive weight.
+
+    Attributes
+    ----------
+    rows
+        Row numbers, grouped by query.
+    starts
+        Query q holds ``rows[starts[q]:starts[q + 1]]``.
+    ranks
+        Label rank of each grouped position, 1..n_levels[q]; equal labels share a rank.
+    n_levels
+        Distinct labels per query.
+    weight
+        Row weight of each grouped position, or None when all are 1.
+    query_weight
+        v_q.
+    mass
+        N_q.
+    """
+
+    rows: NDArray[np.uint32]
+    starts: NDArray[np.int64]
+    ranks: NDArray[np.uint32]
+    n_levels: NDArray[np.int64]
+    weight: NDArray[np.float64] | None
+    query_weight: NDArray[np.float64]
+    mass: NDArray[np.float64]
+
+    @classmethod
+    def build(cls, data: Dataset, query_weight: NDArray[np.float64] | None = None) -> PairQueries:
+        """Collect the usable queries of a dataset; there may be none (see ``PairTotals``)."""
+        index, labels = data.queries, data.labels
+        weights = np.ones(index.n_queries) if query_weight is None else query_weight
+        mass = (
+            labels.pair_counts.astype(np.float64)
+            if data.weight is None
+            else _weighted_mass(data.weight[labels.order], labels.level_starts, labels.level_ptr)
+        )
+        keep = (mass > 0) & (weights > 0) & (labels.n_levels >= 2)
+        level = np.repeat(np.arange(len(labels.level_sizes)), labels.level_sizes)
+        rank_of_row = np.empty(index.n_rows, dtype=np.uint32)
+        first_level = np.repeat(labels.level_ptr[:-1], index.sizes)
+        rank_of_row[labels.order] = level - first_level + 1
+        positions = np.flatnonzero(np.repeat(keep, index.sizes))
+        rows = positions if index.rows is None else index.rows[positions]
+        return cls(
+            rows.astype(np.uint32),
+            np.concatenate([[0], np.cumsum(index.sizes[keep])]).astype(np.int64),
+            rank_of_row[rows],
+            labels.n_levels[keep],
+            None if data.weight is None else data.weight[rows],
+            weights[keep],
+            mass[keep],
+        )
+
+    @property
+    def n_queries(self) -> int:
+        """Queries that hold a pair."""
+        return len(self.starts) - 1
+
+    @property
+    def totals(self) -> PairTotals:
+        """Sums that normalisation needs."""
+        return PairTotals(
+            float(self.query_weight.sum()),
+            float((self.query_weight * self.mass).sum()),
+            self.n_queries,
+        )
+
+
+def pair_scale(normalization: str, totals: PairTotals, queries: PairQueries) -> NDArray[np.float64]:
+    """om_q of every query, given the totals of all the data."""
+    check_normalization(normalization, totals.n_queries)
+    if normalization == "sum":
+        return queries.query_weight.copy()
+    if normalization == "pair":
+        return queries.query_weight / totals.pair_weight
+    return queries.query_weight / (totals.query_weight * queries.mass)
+
+
+def pair_totals(data: Dataset) -> PairTotals:
+    """Totals of a dataset, or of a partition."""
+    return PairQueries.build(data).totals
+
+
+def pair_risk(
+    data: Dataset,
+    query_weight: NDArray[np.float64] | None = None,
+    loss: str = "hinge",
+    normalization: str = "query",
+    counting: str = "tree",
+    totals: PairTotals | None = None,
+    threads: int | None = None,
+) -> Any:
+    """The risk of a registered pair loss over all pairs of a dataset, a function of its scores.
+
+    ``totals`` are those of all the data where this is a partition of it; its ``at_zero`` is the
+    risk of all the data at w = 0.
+    """
+    known = pair_loss_named(loss, lifted=True)
+    queries = PairQueries.build(data, query_weight)
+    whole = queries.totals if totals is None else totals
+    omega = pair_scale(normalization, whole, queries)
+    spec = known.spec()
+    risk: Any = known.lift and known.lift(spec, queries, omega, counting, threads)
+    risk.at_zero = risk_at_zero(spec, normalization, whole)
+    return risk
+
+
+def risk_at_zero(loss: Any, normalization: str, totals: PairTotals) -> float:
+    """The risk of w = 0, where every pair has a score difference of 0."""
+    each = float(pair_loss(loss, 0.0)[0])
+    return each * totals.pair_weight if normalization == "sum" else each
+
+
+def check_normalization(normalization: str, n_queries: int) -> None:
+    """Refuse an unknown word, and data without a single pair."""
+    if normalization not in NORMALIZATIONS:
+        raise ParameterError(
+            f"normalization={normalization!r} is not one of {', '.join(NORMALIZATIONS)}",
+            fix="Choose one of them",
+        )
+    if n_queries == 0:
+        raise NoPairsError(
+            "no query holds two different labels of positive weight: one class or one sample "
+            "makes no pair",
+            fix="Check labels, query ids and weights; a query needs a better and a worse row",
+        )
+
+
+def _weighted_mass(
+    weight: NDArray[np.float64], level_starts: NDArray[np.int64], level_ptr: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """N_q = sum over levels of (weight of the level) x (weight of the levels below it)."""
+    level_weight = np.add.reduceat(weight, level_starts[:-1])
+    total = np.concatenate([[0.0], np.cumsum(level_weight)])
+    below = total[:-1] - np.repeat(total[level_ptr[:-1]], np.diff(level_ptr))
+    mass = np.add.reduceat(level_weight * below, level_ptr[:-1])
+    # Sums of zeros and ones leave rounding dust; a query needs two levels of positive weight.
+    positive = np.add.reduceat((level_weight > 0).astype(np.int64), level_ptr[:-1]) >= 2
+    return np.where(positive, np.maximum(mass, 0.0), 0.0)

@@ -1,0 +1,221 @@
+"""A model to look at: plain data, text, rich tables, HTML; names from files are made safe."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankine.core.safe_text import (
+    Html,
+    facts_table,
+    join,
+    listed,
+    name_of,
+    printable,
+    small_bar,
+    tag,
+)
+from rankine.core.specs import encode_transforms
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rankine.model.bundle import ModelBundle
+    from rankine.model.explain import Explanation
+    from rankine.model.linear import LinearModel
+
+__all__ = [
+    "bundle_html",
+    "bundle_summary",
+    "explanation_table",
+    "explanation_text",
+    "model_html",
+    "summary",
+    "summary_text",
+    "weights_html",
+]
+
+
+def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
+    """Size, norms, the ``top`` heaviest weights, and how the model was trained."""
+    order = np.argsort(-np.abs(model.values), kind="stable")[:top]
+    names = model.weight_names
+    return {
+        "kind": "linear",
+        "digest": model.digest,
+        "n_features": model.n_features,
+        "nnz": model.nnz,
+        "zero_percent": round(100 * (1 - model.nnz / max(model.n_features, 1)), 3),
+        "l1_norm": float(np.abs(model.values).sum()),
+        "l2_norm": float(np.sqrt(np.square(model.values).sum())),
+        "named": model.names is not None,
+        "base": model.base,
+        "metric": model.metric,
+        "transforms": encode_transforms(model.transforms),
+        "probes": 0 if model.probes is None else len(model.probes.rows),
+        "parameters": dict(model.parameters),
+        "provenance": dict(model.provenance),
+        "top_weights": [
+            {"name": names[k], "index": int(model.indices[k]), "weight": float(model.values[k])}
+            for k in order.tolist()
+        ],
+    }
+
+
+def bundle_summary(bundle: ModelBundle, top: int = 20) -> dict[str, Any]:
+    """Size of a bundle and of its first ``top`` topics."""
+    sizes = np.diff(bundle.starts).tolist()
+    return {
+        "kind": "bundle",
+        "digest": bundle.digest,
+        "n_features": bundle.n_features,
+        "n_topics": len(bundle),
+        "nnz": bundle.nnz,
+        "named": bundle.names is not None,
+        "base": bundle.base,
+        "metric": bundle.metric,
+        "transforms": encode_transforms(bundle.transforms),
+        "parameters": dict(bundle.parameters),
+        "provenance": dict(bundle.provenance),
+        "topics": [
+            {"topic": topic, "nnz": nnz}
+            for topic, nnz in zip(bundle.topics.strings[:top], sizes[:top], strict=True)
+        ],
+    }
+
+
+TOP = 8
+_PLUS, _MINUS = "#2f6fab", "#c2570c"
+
+
+def model_html(model: LinearModel) -> str:
+    """Size, metric, ranker, digest and the heaviest weights."""
+    rows: list[tuple[Any, Any]] = [
+        ("weights", f"{model.nnz:,} of {model.n_features:,} features"),
+        ("trained by", name_of(model.parameters.get("ranker") or "unknown", 60)),
+        ("metric", name_of(model.metric or "unknown", 60)),
+        ("transforms", ", ".join(type(spec).__name__ for spec in model.transforms) or "none"),
+        ("heaviest weights", weights_html(model.weight_names, model.values)),
+        ("digest", model.digest[:16]),
+    ]
+    return facts_table("rankine.LinearModel", rows)
+
+
+def bundle_html(bundle: ModelBundle) -> str:
+    """Number of models, shared features, the first topics."""
+    rows: list[tuple[Any, Any]] = [
+        ("models", f"{len(bundle):,}"),
+        ("weights", f"{bundle.nnz:,} over {bundle.n_features:,} features"),
+        ("topics", listed(bundle, TOP)),
+        ("digest", bundle.digest[:16]),
+    ]
+    return facts_table("rankine.ModelBundle", rows)
+
+
+def weights_html(names: Any, values: NDArray[np.float64], top: int = TOP) -> Html:
+    """The heaviest of some weights, a bar each."""
+    order = np.argsort(-np.abs(values), kind="stable")[:top].tolist()
+    if not order:
+        return join(["none"])
+    largest = abs(float(values[order[0]]))
+    lines = [
+        [
+            tag("br") if k else None,
+            name_of(names[j], 40),
+            f" {values[j]:+.4g} ",
+            small_bar(abs(float(values[j])) / largest, _PLUS if values[j] > 0 else _MINUS),
+        ]
+        for k, j in enumerate(order)
+    ]
+    more = [tag("br"), f"and {len(values) - top:,} more"] if len(values) > top else None
+    return join([lines, more])
+
+
+def explanation_text(explanation: Explanation, limit: int | None = 10) -> str:
+    """Aligned columns, a rest line where terms are left out, and the total."""
+    head, body = _cells(explanation, limit)
+    widths = [max(len(row[c]) for row in [head, *body]) for c in range(len(head))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if c == 0 else cell.rjust(width)
+            for c, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [head, *body]
+    ]
+    return "\n".join(lines)
+
+
+def explanation_table(explanation: Explanation, limit: int | None = 10) -> Any:
+    """Rich table of the largest terms; cells are plain text, never markup."""
+    from rich.table import Table
+    from rich.text import Text
+
+    head, body = _cells(explanation, limit)
+    table = Table(box=None, pad_edge=False)
+    for c, title in enumerate(head):
+        table.add_column(title, justify="left" if c == 0 else "right")
+    for row in body:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list[list[str]]]:
+    pair = explanation.pair
+    head = ["feature", "weight", *(["a", "b"] if pair else ["value"]), "contribution"]
+    shown = explanation.contributions[:limit]
+    body = []
+    for term in shown:
+        values = [term.value] if term.other is None else [term.value, term.other]
+        numbers = [term.weight, *values]
+        body.append(
+            [
+                printable(term.name, 60),
+                *(f"{number:.6g}" for number in numbers),
+                f"{term.contribution:+.6g}",
+            ]
+        )
+    blank = [""] * (len(head) - 2)
+    rest = explanation.contributions[len(shown) :]
+    if rest:
+        amount = math.fsum(term.contribution for term in rest)
+        body.append([f"({len(rest)} more)", *blank, f"{amount:+.6g}"])
+    label = "score of a - score of b" if pair else "score"
+    body.append([label, *blank, f"{explanation.total:+.6g}"])
+    return head, body
+
+
+def summary_text(data: dict[str, Any]) -> str:
+    """A summary (``model.summary()``) as lines of text."""
+    lines = [
+        f"{data['kind']} model, {data['nnz']:,} of {data['n_features']:,} features weighted",
+        f"digest      {data['digest']}",
+    ]
+    if data.get("metric"):
+        lines.append(f"metric      {printable(data['metric'])}")
+    for spec in data["transforms"]:
+        rest = ", ".join(f"{key}={value}" for key, value in spec.items() if key != "type")
+        lines.append(f"transform   {printable(spec['type'])} {printable(rest)}".rstrip())
+    for section in ("parameters", "provenance"):
+        for key, value in data[section].items():
+            lines.append(f"{section[:10]:<11} {printable(str(key))} = {printable(str(value))}")
+    if "topics" in data:
+        lines.append("")
+        width = max((len(printable(row["topic"], 40)) for row in data["topics"]), default=0)
+        lines.extend(
+            f"{printable(row['topic'], 40):<{width}}  {row['nnz']:>10,} weights"
+            for row in data["topics"]
+        )
+        if data["n_topics"] > len(data["topics"]):
+            lines.append(f"({data['n_topics'] - len(data['topics'])} more topics)")
+        return "\n".join(lines)
+    lines.append("")
+    width = max((len(printable(row["name"], 60)) for row in data["top_weights"]), default=0)
+    lines.extend(
+        f"{printable(row['name'], 60):<{width}}  {row['weight']:>+14.6g}"
+        for row in data["top_weights"]
+    )
+    if data["nnz"] > len(data["top_weights"]):
+        lines.append(f"({data['nnz'] - len(data['top_weights'])} more weights)")
+    return "\n".join(lines)

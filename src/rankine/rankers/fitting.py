@@ -1,0 +1,326 @@
+"""One call of ``fit``, the same for every ranker and every source of labelled lists.
+
+The way of a fit::
+
+    check -> measure -> scaling -> start -> monitor -> problem -> solver -> solution -> keep
+
+A ``Task`` is a fit that is ready for a solver: the ranker builds its problem from ``task.source``
+(see ``rankine.rankers.sources``) and hands a function that solves it to ``task.run`` or, for
+several strengths, to ``task.along``. They watch it: evaluation, early stopping, callbacks,
+checkpoints.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from rankine.solvers.base import Callback, Progress, Solution, notify
+from rankine.solvers.checkpoint import Keeper
+
+if TYPE_CHECKING:
+    from rankine.data.dataset import Dataset
+    from rankine.metrics import Metric
+    from rankine.transforms.scaling import Scaling
+
+__all__ = ["Judge", "Outcome", "Task", "Watch", "warn_unfinished"]
+
+
+class Judge(NamedTuple):
+    """Held-out data as a function of the weights.
+
+    Attributes
+    ----------
+    metric
+        What is measured.
+    value
+        Its value for weights in the units of the solver.
+    data
+        The held-out rows, scaled as the training rows.
+    """
+
+    metric: Metric
+    value: Callable[[NDArray[np.float64]], float]
+    data: Dataset
+
+    @classmethod
+    def of(cls, metric: Metric, data: Dataset) -> Judge:
+        """Judge weights by the scores they give to scaled rows."""
+        from rankine.metrics import evaluate_on
+
+        def value(coef: NDArray[np.float64]) -> float:
+            return float(evaluate_on(data, metric=metric, coef=coef))
+
+        return cls(metric, value, data)
+
+    def best(self, coefs: Sequence[NDArray[np.float64]]) -> int:
+        """Position of the best weights, the first among equals."""
+        values = [self.value(coef) for coef in coefs]
+        return int(np.argmax(values) if self.metric.larger_is_better else np.argmin(values))
+
+
+class Monitor:
+    """A callback that judges the weights at every report of a solver, and keeps the best.
+
+    Parameters
+    ----------
+    judge
+        Held-out data.
+    patience
+        Stop after this many reports without improvement; None never stops.
+    """
+
+    def __init__(self, judge: Judge, patience: int | None) -> None:
+        self.judge = judge
+        self.patience = patience
+        self.trace: list[dict[str, float]] = []
+        self.best_value = -np.inf
+        self.best_coef: NDArray[np.float64] | None = None
+        self.since_best = 0
+
+    def __call__(self, progress: Progress) -> bool:
+        """Judge; True when patience has run out."""
+        coef = progress.coef()
+        value = self.judge.value(coef)
+        self.trace.append({"step": progress.step, "value": value, **progress.values})
+        signed = value if self.judge.metric.larger_is_better else -value
+        if signed > self.best_value:
+            self.best_value, self.best_coef, self.since_best = signed, np.array(coef), 0
+        else:
+            self.since_best += 1
+        return self.patience is not None and self.since_best >= self.patience
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays and facts of a checkpoint."""
+        arrays = {} if self.best_coef is None else {"best_coef": self.best_coef}
+        best = None if self.best_coef is None else float(self.best_value).hex()
+        return arrays, {"evals": self.trace, "best_value": best, "since_best": self.since_best}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.trace = [dict(row) for row in facts.get("evals", ())]
+        self.since_best = int(facts.get("since_best", 0))
+        if "best_coef" in arrays:
+            self.best_coef = np.array(arrays["best_coef"])
+            self.best_value = float.fromhex(facts["best_value"])
+
+
+class Watch:
+    """What accompanies one run of a solver: monitor, callbacks of the user, checkpoints.
+
+    Attributes
+    ----------
+    callbacks
+        For the solver.
+    keeper
+        Checkpoints, or None.
+    """
+
+    def __init__(
+        self, monitor: Monitor | None, callbacks: Sequence[Callback], keeper: Keeper | None
+    ) -> None:
+        self.monitor = monitor
+        self.keeper = keeper
+        self.stopped = False
+        self._asked = tuple(callbacks)
+        self.callbacks: tuple[Callback, ...] = (self,) if monitor or callbacks else ()
+
+    def __call__(self, progress: Progress) -> bool:
+        """Judge and tell; True when the run should end."""
+        early = self.monitor is not None and self.monitor(progress)
+        self.stopped = notify(self._asked, progress) or self.stopped
+        return early or self.stopped
+
+    @property
+    def trace(self) -> list[dict[str, float]]:
+        """What was measured on held-out data."""
+        return [] if self.monitor is None else self.monitor.trace
+
+    def finish(self, solution: Solution) -> Solution:
+        """The solution to keep: with early stopping, that of the best weights seen."""
+        monitor = self.monitor
+        if monitor is None or monitor.patience is None or monitor.best_coef is None:
+            return solution
+        early = solution.stop_reason == "callback" and not self.stopped
+        reason = "early_stopping" if early else solution.stop_reason
+        return replace(solution, coef=monitor.best_coef, stop_reason=reason)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task came to: solutions, the one that is kept, and what was measured meanwhile.
+
+    Attributes
+    ----------
+    solutions, evals
+        In order of solution; the records of each one's monitor.
+    position
+        The solution that the ranker keeps.
+    values
+        Strengths of the solutions, where there are several to choose from.
+    notes
+        Effective parameters of the kept solution: they stand in its certificate and in the model.
+    """
+
+    solutions: list[Solution]
+    evals: list[list[dict[str, float]]]
+    position: int = 0
+    values: list[float] = field(default_factory=list)
+    notes: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def solution(self) -> Solution:
+        """The solution to keep."""
+        kept = self.solutions[self.position]
+        return replace(kept, certificate={**kept.certificate, **self.notes})
+
+    @property
+    def value(self) -> float:
+        """Its strength."""
+        return self.values[self.position]
+
+    def noting(self, **notes: float) -> Outcome:
+        """The same with effective parameters of the kept solution."""
+        return replace(self, notes={**self.notes, **notes})
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A fit that is ready for a solver.
+
+    Attributes
+    ----------
+    source
+        Scaled rows, blocks or partitions.
+    scaling
+        How they were scaled.
+    start, steps_seen
+        Weights to start from in scaled units, or None; steps that a run of the same ranker has
+        already made to reach them.
+    judge, patience
+        Held-out data, and ``early_stopping``.
+    callbacks
+        Of the user.
+    seed
+        Root of every random stream of this fit.
+    facts
+        What a resumed run must share with the interrupted one.
+    """
+
+    source: Any
+    scaling: Scaling
+    start: NDArray[np.float64] | None = None
+    steps_seen: int = 0
+    judge: Judge | None = None
+    patience: int | None = None
+    callbacks: Sequence[Callback] = ()
+    seed: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """The kind of its source."""
+        return str(self.source.kind)
+
+    def watch(self) -> Watch:
+        """A monitor of its own for one run of a solver, with callbacks and checkpoints."""
+        monitor = None if self.judge is None else Monitor(self.judge, self.patience)
+        folder = getattr(self.source, "folder", None)
+        keeper = None
+        if folder is not None:
+            start = None if self.start is None else np.float64(self.start.sum()).hex()
+            facts = {**self.facts, "seed": self.seed, "start": start}
+            keeper = Keeper(folder, facts, resume=self.source.resume, beside=monitor)
+        return Watch(monitor, self.callbacks, keeper)
+
+    def run(self, solve: Callable[[NDArray[np.float64] | None, Watch], Solution]) -> Outcome:
+        """Solve once."""
+        watch = self.watch()
+        return Outcome([watch.finish(solve(self.start, watch))], [watch.trace])
+
+    def along(
+        self,
+        values: Sequence[float],
+        solve: Callable[[float, NDArray[np.float64] | None, Watch], Solution],
+    ) -> Outcome:
+        """Solve for every strength from the last one's weights; keep the best on held-out data.
+
+        Each strength has a monitor of its own. A callback that stops a run stops the path; values
+        not reached are left out. Without held-out data the last solution is kept.
+        """
+        solutions, evals, start = [], [], self.start
+        for value in values:
+            watch = self.watch()
+            solutions.append(watch.finish(solve(value, start, watch)))
+            evals.append(watch.trace)
+            start = solutions[-1].coef
+            if watch.stopped:
+                break
+        return self.choose(values, solutions, evals)
+
+    def choose(
+        self,
+        values: Sequence[float],
+        solutions: list[Solution],
+        evals: list[list[dict[str, float]]] | None = None,
+    ) -> Outcome:
+        """Keep the solution that ranks held-out data best, the last without any."""
+        position = len(solutions) - 1
+        if self.judge is not None and position > 0:
+            position = self.judge.best([one.coef for one in solutions])
+        if evals is None:
+            evals = [self._final(one) for one in solutions]
+        return Outcome(solutions, evals, position, list(values[: len(solutions)]))
+
+    def _final(self, solution: Solution) -> list[dict[str, float]]:
+        if self.judge is None:
+            return []
+        return [{"step": solution.n_iter, "value": self.judge.value(solution.coef)}]
+
+
+#: What a certificate calls the distance that ``tol`` bounds, the nearest name first.
+_DISTANCES = ("relative_gap", "residual", "gap")
+
+
+def warn_unfinished(name: str, tol: float | None, solutions: Mapping[Any, Solution]) -> None:
+    """Warn, as scikit-learn does, where a run ended further from the optimum than ``tol``.
+
+    Parameters
+    ----------
+    name
+        Whose runs they are.
+    tol
+        What they should have reached; None for runs that are not solved to a tolerance.
+    solutions
+        By strength, topic or position: the worst is named where there are several.
+    """
+    if tol is None:
+        return
+    short = {}
+    for label, one in solutions.items():
+        what = next((key for key in _DISTANCES if key in one.certificate), None)
+        if what is not None and one.stop_reason not in ("callback", "early_stopping"):
+            distance = one.certificate[what]
+            if not distance <= tol:
+                short[label] = (what, distance, one)
+    if not short:
+        return
+    label, (what, distance, one) = max(short.items(), key=lambda item: item[1][1])
+    which = (
+        f"in {len(short)} of {len(solutions)} runs, {label} the worst, "
+        if len(solutions) > 1
+        else ""
+    )
+    warnings.warn(
+        f"{name} {which}stopped ({one.stop_reason}) after {one.n_iter} iterations at "
+        f"{what}={distance:.3g}, short of tol={tol:g}. Scale the features (scale='standard'), "
+        "allow more iterations or passes, raise tol, or regularise more",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

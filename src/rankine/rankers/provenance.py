@@ -1,0 +1,67 @@
+"""What a model file remembers of its training: parameters and traces as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["packed_trace", "plain", "plain_parameters"]
+
+MAX_RECORDS = 64
+_TIMES = frozenset({"seconds", "time"})
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON-able form of parameters; what cannot be written is named, not dropped."""
+    return {name: _plain_value(value) for name, value in values.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, (np.floating, np.integer, np.bool_)):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.size <= 64 else f"array of shape {value.shape}"
+    if isinstance(value, (list, tuple)):
+        return [_plain_value(item) for item in value]
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, dict):
+        return plain({str(key): item for key, item in value.items()})
+    return f"<{type(value).__name__}>"
+
+
+def plain_parameters(ranker: Any) -> dict[str, Any]:
+    """Constructor parameters of a ranker in JSON-able form.
+
+    The number of threads is left out: it changes no bit of a result, so it may change no digest.
+    """
+    chosen = ranker.get_params(deep=False)
+    return plain({name: value for name, value in chosen.items() if name != "n_threads"})
+
+
+def packed_trace(records: Sequence[Mapping[str, float]]) -> dict[str, list[float | int | None]]:
+    """Records by column, small enough to travel inside the model file.
+
+    At most 64 are kept, evenly spaced with the first and the last, six significant digits each;
+    None where a record lacks a column or holds no finite number. Times are left out: equal
+    trainings give equal files.
+
+    Examples
+    --------
+    >>> packed_trace([{"step": 1, "objective": 0.123456789}, {"step": 2, "objective": 0.1}])
+    {'step': [1, 2], 'objective': [0.123457, 0.1]}
+    """
+    places = np.linspace(0, len(records) - 1, min(len(records), MAX_RECORDS)).round().astype(int)
+    kept = [records[k] for k in dict.fromkeys(places.tolist())]
+    names = dict.fromkeys(name for record in kept for name in record if name not in _TIMES)
+    return {name: [_short(record.get(name)) for record in kept] for name in names}
+
+
+def _short(value: float | None) -> float | int | None:
+    if value is None or not math.isfinite(value):
+        return None
+    rounded = float(f"{value:.6g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded

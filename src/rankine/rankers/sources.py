@@ -1,0 +1,344 @@
+"""Where labelled lists come from, and what a ranker can do with them.
+
+A *source* is rows in memory, a stream or partitions. It has ``kind``, ``n_features``,
+``feature_names`` and ``encoding`` (how raw columns became features, or None), and answers
+
+``record(folder, every, facts, seed, resume) -> seed``
+    opens the checkpoints of a fit; the seed is that of the run that is resumed;
+``measure(scale) -> Scaling``
+    finds what a scaling needs to know of all rows, and gives scaled rows from then on;
+``identity()``, ``facts()``
+    what a resumed run must find again, and what a model remembers of its training data;
+``close()``
+    ends the fit, however it ended.
+
+Problems are built from ``data`` and ``query_weight``, ``blocks()`` and ``weights(block, first)``,
+or ``team(recipe)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import CheckpointError, ParameterError, SchemaError
+from rankine.data.dataset import Dataset, check_weight
+from rankine.solvers.checkpoint import CheckpointFolder
+from rankine.transforms.scaling import Scaling, fit_scaling, measure_scaling
+
+if TYPE_CHECKING:
+    from rankine.distributed.journal import Journal
+    from rankine.distributed.partitions import PartitionedDataset
+    from rankine.distributed.team import Team
+
+__all__ = [
+    "Capabilities",
+    "MemorySource",
+    "PartitionSource",
+    "StreamSource",
+    "resolve_query_weight",
+    "source_kind",
+]
+
+#: The kinds of sources: in words, and how a user gets one.
+SOURCES = {
+    "memory": ("rows in memory", "rankine.load(...)"),
+    "stream": ("a stream", "rankine.scan(...)"),
+    "partitions": ("partitions", "rankine.distributed.scan(...)"),
+}
+#: What may be asked of a ranker, as the end of "it cannot ...".
+_ACTS = {
+    "fit": "be fitted to {}",
+    "path": "walk a path of models over {}",
+    "checkpoint": "keep checkpoints of a fit to {}",
+    "query_weight": "take query_weight with {}",
+    "record_at": "record_at steps of a fit to {}",
+}
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a ranker can do, and with which sources ("memory", "stream", "partitions").
+
+    Attributes
+    ----------
+    fit, path, checkpoint, query_weight, record_at
+        Sources that ``fit`` and ``path`` take, of which checkpoints can be kept, and with which
+        these options mean something.
+    partial
+        Whether ``partial_fit`` learns from one block after another.
+    path_options
+        Options of ``path`` beyond those of every path.
+    """
+
+    fit: tuple[str, ...] = ("memory",)
+    path: tuple[str, ...] = ()
+    checkpoint: tuple[str, ...] = ()
+    query_weight: tuple[str, ...] = ("memory",)
+    record_at: tuple[str, ...] = ()
+    partial: bool = False
+    path_options: tuple[str, ...] = ()
+
+    def require(self, act: str, kind: str, ranker: str) -> None:
+        """Refuse in one sentence what the ranker cannot do with a source of this kind."""
+        able: tuple[str, ...] = getattr(self, act)
+        if kind in able:
+            return
+        others = [f"{words} ({how})" for name, (words, how) in SOURCES.items() if name in able]
+        raise ParameterError(
+            f"{ranker} cannot {_ACTS[act].format(SOURCES[kind][0])}",
+            fix=f"Use {' or '.join(others)}" if others else "Leave it out, or use another ranker",
+        )
+
+
+def source_kind(X: Any) -> str:
+    """Which kind of source this is, asked without importing what it needs."""
+    if hasattr(X, "pieces") and hasattr(X, "runner"):
+        return "partitions"
+    if isinstance(X, Iterator):
+        return "stream"
+    blocks = hasattr(X, "n_features") and hasattr(X, "__iter__")
+    return "stream" if blocks and not isinstance(X, Dataset) else "memory"
+
+
+class _KeepsFolder:
+    """Checkpoints of rows that are learned from in this process."""
+
+    folder: CheckpointFolder | None = None
+    resume = False
+
+    def record(
+        self,
+        folder: str | Path | None,
+        every: int,
+        facts: Mapping[str, Any],  # noqa: ARG002 - they are part of every checkpoint
+        seed: int,
+        resume: bool,
+    ) -> int:
+        """Open the folder; the seed of the run that is resumed, or the given one."""
+        if folder is None:
+            return seed
+        self.folder = CheckpointFolder(folder, every)
+        self.resume = resume
+        if not resume and self.folder.paths():
+            raise CheckpointError(
+                "the folder already holds checkpoints",
+                file=str(folder),
+                fix="Resume from them, or use an empty folder",
+            )
+        return int(self.folder.latest().facts["seed"]) if resume else seed
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class MemorySource(_KeepsFolder):
+    """Rows in memory, with one weight per query."""
+
+    kind = "memory"
+    encoding = None
+
+    def __init__(self, data: Dataset, query_weight: Any = None) -> None:
+        self.data = data
+        self.query_weight = resolve_query_weight(query_weight, data)
+        self.n_features = data.n_features
+        self.feature_names = data.feature_names
+        self._unscaled = data
+        self._seen: dict[str, Any] | None = None
+
+    def measure(self, scale: str) -> Scaling:
+        """Measure; ``data`` is scaled from then on."""
+        return self.scale(fit_scaling(scale, self._unscaled))
+
+    def scale(self, scaling: Scaling) -> Scaling:
+        """Scale the rows as given."""
+        self.data = scaling.apply(self._unscaled)
+        return scaling
+
+    def blocks(self) -> Iterator[Dataset]:
+        """All rows at once."""
+        yield self.data
+
+    def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Query weights of a block."""
+        return self.query_weight
+
+    def identity(self) -> Any:
+        """What a resumed run must find again."""
+        return self._unscaled.fingerprint
+
+    def note(self, **seen: Any) -> None:
+        """Say what a run has seen of the rows, in place of what they hold."""
+        self._seen = seen
+
+    def facts(self) -> dict[str, Any]:
+        """Counts and files."""
+        data = self.data
+        seen = self._seen or {
+            "rows": data.n_rows,
+            "queries": data.n_queries,
+            "queries_used": len(data.labels.usable),
+            "pairs": data.labels.n_pairs,
+        }
+        return {**seen, "sources": list(data.sources)}
+
+
+class StreamSource(_KeepsFolder):
+    """Query-aligned blocks, read as often as needed and never held all at once."""
+
+    kind = "stream"
+
+    def __init__(self, scan: Any, query_weight: Any = None) -> None:
+        if not hasattr(scan, "n_features"):
+            raise ParameterError(
+                "blocks that do not know their n_features are no stream",
+                fix="Pass rankine.scan(path), or call partial_fit on each block",
+            )
+        self.scan = scan
+        self.n_features = int(scan.n_features)
+        self.feature_names = getattr(scan, "feature_names", None)
+        self.encoding = getattr(scan, "encoding", None)
+        self._weight = query_weight
+        if query_weight is not None and not isinstance(query_weight, Mapping):
+            self._weight = check_weight(query_weight, len(query_weight))
+        self._scaling = Scaling("none")
+        self._seen: dict[str, Any] = {}
+
+    def measure(self, scale: str) -> Scaling:
+        """Measure, by reading the stream as often as the scaling needs."""
+        if scale not in ("none", "query"):
+            self.require_again(f"scale={scale!r} must see all rows first")
+        self._scaling = measure_scaling(scale, lambda: self.scan, self.n_features)
+        return self._scaling
+
+    def require_again(self, why: str) -> None:
+        """Refuse a stream that can be read only once."""
+        if isinstance(self.scan, Iterator):
+            raise ParameterError(
+                f"this stream can be read only once, and {why}", fix="Pass rankine.scan(path)"
+            )
+
+    def blocks(self) -> Iterator[Dataset]:
+        """One reading, scaled."""
+        for block in self.scan:
+            yield self._scaling.apply(block)
+
+    def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
+        """Query weights of a block whose first query is number ``first`` of the reading."""
+        if not isinstance(self._weight, np.ndarray):
+            return resolve_query_weight(self._weight, block, all_of_them=False)
+        found = self._weight[first : first + block.n_queries]
+        if len(found) < block.n_queries:
+            raise SchemaError(
+                f"query_weight holds {len(self._weight)} weights, and the stream more queries",
+                fix="Give every query a weight",
+            )
+        return found
+
+    def identity(self) -> Any:
+        """Names and sizes of the files."""
+        return [
+            [name, Path(name).stat().st_size if Path(name).is_file() else None]
+            for name in getattr(self.scan, "sources", ())
+        ]
+
+    def note(self, **seen: Any) -> None:
+        """Say what a run has seen of the stream."""
+        self._seen = seen
+
+    def facts(self) -> dict[str, Any]:
+        """What was noted, and the files."""
+        return {**self._seen, "sources": list(getattr(self.scan, "sources", ()))}
+
+
+class PartitionSource:
+    """Partitions, asked where they are."""
+
+    kind = "partitions"
+    encoding = None
+
+    def __init__(self, parts: PartitionedDataset) -> None:
+        self.parts = parts
+        self.n_features = parts.n_features
+        self.feature_names = parts.feature_names
+        self.journal: Journal | None = None
+        self.measured = parts.measure()
+        self.scaling = Scaling("none")
+
+    def measure(self, scale: str) -> Scaling:
+        """Measure on all partitions; recipes take ``scaling`` with them."""
+        from rankine.distributed.recipes import RawRecipe
+        from rankine.distributed.recipes import measure_scaling as measure_parts
+
+        team = self.team(RawRecipe())
+        self.scaling = measure_parts(scale, team, self.n_features, self.measured.rows)
+        return self.scaling
+
+    def team(self, recipe: Any) -> Team:
+        """All partitions, prepared by a recipe."""
+        return self.parts.team(recipe, self.journal)
+
+    def identity(self) -> Any:
+        """Digest of the files and of where they are cut."""
+        return self.parts.fingerprint
+
+    def record(
+        self,
+        folder: str | Path | None,
+        every: int,
+        facts: Mapping[str, Any],
+        seed: int,
+        resume: bool,
+    ) -> int:
+        """Keep every answer in a journal; the seed of the run that is resumed, or the given one."""
+        from rankine.distributed.journal import Journal
+
+        del every  # answers are kept as they come
+        if folder is None:
+            return seed
+        self.journal = Journal(folder, facts, resume=resume)
+        return self.journal.remember("seed", seed)
+
+    def facts(self) -> dict[str, Any]:
+        """Counts and files."""
+        return {
+            "rows": self.measured.rows,
+            "queries": self.measured.queries,
+            "queries_used": self.measured.queries_used,
+            "pairs": self.measured.pairs,
+            "sources": list(self.parts.sources),
+            "partitions": self.parts.n_partitions,
+        }
+
+    def close(self) -> None:
+        """What was answered is on disk at the end, however it ends."""
+        if self.journal is not None:
+            self.journal.flush()
+
+
+def resolve_query_weight(
+    query_weight: Any, data: Dataset, *, all_of_them: bool = True
+) -> NDArray[np.float64]:
+    """One weight per query, in the order of ``data.queries.ids``.
+
+    A part of the queries, unlike ``all_of_them``, may weigh nothing.
+    """
+    index = data.queries
+    if query_weight is None:
+        return np.ones(index.n_queries)
+    if isinstance(query_weight, Mapping):
+        missing = [q for q in index.ids.tolist() if q not in query_weight]
+        if missing:
+            raise SchemaError(
+                f"query_weight lacks query {missing[0]!r} (and {len(missing) - 1} more)",
+                fix="Give every query a weight",
+            )
+        query_weight = [query_weight[q] for q in index.ids.tolist()]
+    if all_of_them or np.any(query_weight):
+        return check_weight(query_weight, index.n_queries)
+    return np.zeros(index.n_queries)

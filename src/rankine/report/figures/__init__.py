@@ -1,1 +1,0 @@
-"""The numbers behind every picture, as plain data; each file holds one figure."""

@@ -1,0 +1,171 @@
+"""Pairs as rows: a sample for any binary learner (Sculley 2009, algorithm 1), or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.checks import check_choice
+from rankine.core.errors import NoPairsError, ParameterError
+from rankine.data.dataset import Dataset
+from rankine.kernels.compile import jit
+from rankine.kernels.random import PAIR_SIGNS, random_bits, resolve_seed, stream_seed
+from rankine.samplers.draw import SAMPLINGS, draw_pair, pair_sampler, stream_sampler
+from rankine.samplers.pair_index import query_shares
+
+__all__ = ["PairBlock", "draw_span", "pair_rows", "sample_pairs"]
+
+
+class PairBlock(NamedTuple):
+    """Sampled pairs: rows ``sign * (x_a - x_b)`` with a preferred, their sign and weight."""
+
+    X: Any
+    sign: NDArray[np.int8]
+    weight: NDArray[np.float64]
+
+
+def sample_pairs(
+    data: Any,
+    n: int,
+    *,
+    sampling: str = "query",
+    random_state: Any = None,
+    block: int = 8192,
+    max_trials: int = 1_000_000,
+) -> Iterator[PairBlock]:
+    """Draw ``n`` pairs, in blocks, from a dataset or a stream.
+
+    Any binary classifier with ``partial_fit`` becomes a ranker: its weights on these rows are
+    ranking weights. Signs are random, so that both classes occur equally often.
+
+    Parameters
+    ----------
+    data
+        A ``Dataset``, or what ``rankine.scan`` returns (read twice: counted, then sampled).
+    n
+        Number of pairs.
+    sampling
+        As in ``SPDRanker``. Row weights of the data are sampling probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np, rankine
+    >>> from sklearn.linear_model import SGDClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2)); qid = np.repeat(np.arange(30), 10)
+    >>> data = rankine.Dataset.from_arrays(X, X @ [2.0, -1.0] > 0, qid)
+    >>> learner = SGDClassifier(fit_intercept=False, random_state=0)
+    >>> for pairs in rankine.sample_pairs(data, 20_000, random_state=0):
+    ...     _ = learner.partial_fit(pairs.X, pairs.sign, classes=[-1, 1])
+    >>> bool(learner.coef_[0, 0] > 0 > learner.coef_[0, 1])
+    True
+    """
+    if n < 0 or int(n) != n:
+        raise ParameterError(f"n={n!r} must be a whole number of pairs", fix="Pass n >= 0")
+    check_choice("sampling", sampling, SAMPLINGS)
+    seed = np.uint64(resolve_seed(random_state))
+    if isinstance(data, Dataset):
+        data.labels.require_pairs()
+        sampler = pair_sampler(
+            data, np.ones(data.n_queries), sampling=sampling, max_trials=max_trials
+        )
+        yield from _drawn(data, sampler, seed, 0, int(n), block)
+        return
+    total = float(_reached(data, sampling)[-1])
+    if total <= 0:
+        raise NoPairsError(
+            "no query of the stream holds two different labels", fix="Check the labels"
+        )
+    passed, done = 0.0, 0
+    for part in data:
+        ones = np.ones(part.n_queries)
+        shares = query_shares(part, ones, sampling=sampling, ties=False)
+        reached = np.cumsum(np.concatenate([[passed], shares]))[1:]
+        passed = float(reached[-1])
+        if not (shares > 0).any():
+            continue
+        ends = np.floor(n * (reached[shares > 0] / total)).astype(np.int64)
+        sampler = stream_sampler(part, ones, ends, sampling=sampling)
+        yield from _drawn(part, sampler, seed, done, int(ends[-1]), block)
+        done = int(ends[-1])
+
+
+def _reached(data: Any, sampling: str) -> NDArray[np.float64]:
+    """Running sum of the shares of all queries of a stream, by one reading."""
+    shares = [
+        query_shares(part, np.ones(part.n_queries), sampling=sampling, ties=False) for part in data
+    ]
+    return np.cumsum(np.concatenate([[0.0], *shares]))
+
+
+@jit
+def draw_span(sampler: Any, seed: Any, start: int, first: Any, second: Any) -> bool:
+    """Pairs number ``start`` and on of a seed: rows preferred and not; False when one fails."""
+    for k in range(first.shape[0]):
+        first[k], second[k], kind = draw_pair(sampler, random_bits(seed, start + k), start + k)
+        if kind < 0.0:
+            return False
+    return True
+
+
+def _drawn(
+    data: Dataset, sampler: Any, seed: np.uint64, start: int, stop: int, block: int
+) -> Iterator[PairBlock]:
+    flips = stream_seed(int(seed), PAIR_SIGNS)
+    for begin in range(start, stop, block):
+        size = min(block, stop - begin)
+        first, second = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+        if not draw_span(sampler, seed, begin, first, second):
+            raise NoPairsError(
+                "no pair was found in the allowed trials", fix="Use sampling='query'"
+            )
+        bits = np.array([random_bits(flips, begin + k) for k in range(size)], dtype=np.uint64)
+        swap = bits >> np.uint64(63) == 1
+        left, right = np.where(swap, second, first), np.where(swap, first, second)
+        sign = np.where(swap, -1, 1).astype(np.int8)
+        yield PairBlock(data.X[left] - data.X[right], sign, np.ones(size))
+
+
+def pair_rows(
+    data: Dataset, limit: int, seed: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
+    """Better row, worse row of each pair, and whether these are all pairs.
+
+    With more than ``limit`` pairs, so many are drawn, every pair with the same chance.
+    """
+    data.labels.require_pairs()
+    if data.labels.n_pairs <= limit:
+        return (*_all_pairs(data), True)
+    alike = replace(data, weight=None, query_index=data.queries)
+    sampler = pair_sampler(alike, np.ones(data.n_queries), sampling="uniform")
+    first, second = np.empty(limit, dtype=np.int64), np.empty(limit, dtype=np.int64)
+    if not draw_span(sampler, np.uint64(seed), 0, first, second):
+        raise NoPairsError("no pair was found in the allowed trials", fix="Check the labels")
+    return first, second, False
+
+
+def _all_pairs(data: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    index = data.labels
+    better = np.empty(index.n_pairs, dtype=np.int64)
+    worse = np.empty(index.n_pairs, dtype=np.int64)
+    _fill(index.order, index.query_starts, index.level_ptr, index.level_starts, better, worse)
+    return better, worse
+
+
+@jit
+def _fill(
+    order: Any, query_starts: Any, level_ptr: Any, level_starts: Any, better: Any, worse: Any
+) -> None:
+    """Every row of a level is better than the rows of its query before the level."""
+    k = 0
+    for q in range(query_starts.shape[0] - 1):
+        for level in range(level_ptr[q], level_ptr[q + 1]):
+            for i in range(level_starts[level], level_starts[level + 1]):
+                for j in range(query_starts[q], level_starts[level]):
+                    better[k] = order[i]
+                    worse[k] = order[j]
+                    k += 1

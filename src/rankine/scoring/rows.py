@@ -1,0 +1,396 @@
+"""Rows as callers hold them: compressed, or by name (dictionaries, columns, data frames)."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from math import fsum, inf, isfinite
+from operator import itemgetter, mul
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankine.core.errors import FeatureMismatchError, SchemaError
+from rankine.core.safe_text import printable
+from rankine.model.explain import name_positions, unknown_feature
+from rankine.scoring.kernels import exact_scores
+
+if TYPE_CHECKING:
+    from rankine.model import LinearModel
+    from rankine.transforms.encoders import ColumnEncoder
+
+__all__ = ["NamedRows", "Notes", "Parts", "check_group", "csr_parts", "own", "refuse_scores"]
+
+
+class Parts(NamedTuple):
+    """Compressed rows."""
+
+    indptr: NDArray[Any]
+    indices: NDArray[Any]
+    data: NDArray[Any]
+
+
+class Notes:
+    """What rows held that their model does not know, and what they lacked.
+
+    Attributes
+    ----------
+    unknown_features
+        Named features taken as zero.
+    unknown_columns
+        Raw columns that the model does not know, with the number of rows that hold them.
+    missing_columns
+        Raw columns that the model's weights read, with the number of rows without them. A column
+        that is there and null is not missing.
+    """
+
+    def __init__(self) -> None:
+        self.unknown_features = 0
+        self.unknown_columns: Counter[str] = Counter()
+        self.missing_columns: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def add(
+        self,
+        features: int = 0,
+        unknown: Mapping[str, int] | None = None,
+        missing: Mapping[str, int] | None = None,
+    ) -> None:
+        """Count; threads may share one object."""
+        with self._lock:
+            self.unknown_features += features
+            self.unknown_columns.update(unknown or {})
+            self.missing_columns.update(missing or {})
+
+
+def own(array: NDArray[Any]) -> NDArray[Any]:
+    """C-ordered and writable: one compiled form of every kernel serves all callers."""
+    return array if array.flags.carray else np.array(array, order="C")
+
+
+def csr_parts(rows: Any, n_features: int) -> Parts:
+    """The three arrays of compressed rows, of types the kernels know; scipy is not needed."""
+    if getattr(rows, "format", "csr") != "csr":
+        rows = rows.tocsr()
+    shape = getattr(rows, "shape", None)
+    if shape is not None and (len(shape) != 2 or shape[1] != n_features):
+        raise FeatureMismatchError(
+            f"rows of shape {tuple(shape)} for a model of {n_features} features",
+            fix="Read the data with the model's n_features",
+        )
+    indptr, indices, data = rows.indptr, rows.indices, rows.data
+    try:  # what scipy holds, nearly always
+        if (
+            indptr.dtype is indices.dtype
+            and indices.dtype.char in "il"
+            and data.dtype.char in "df"
+            and indptr.flags.carray
+            and indices.flags.carray
+            and data.flags.carray
+            and len(indptr)
+        ):
+            return Parts(indptr, indices, data)
+    except AttributeError:
+        pass
+    if type(indptr) is not np.ndarray or indptr.dtype.char not in "il" or len(indptr) == 0:
+        indptr = _integers(indptr, "indptr")
+    if type(indices) is not np.ndarray or indices.dtype.char not in "il":
+        indices = _integers(indices, "indices")
+    if type(data) is not np.ndarray or data.dtype.char not in "df":
+        data = np.asarray(data, dtype=np.float64)
+    if indptr.dtype != indices.dtype:
+        indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
+    return Parts(own(indptr), own(indices), own(data))
+
+
+def check_group(group: ArrayLike | None, n_rows: int) -> NDArray[np.int64]:
+    """Starts of consecutive lists of the given sizes; None is one list."""
+    if group is None:
+        return np.array([0, n_rows], dtype=np.int64)
+    sizes = _integers(group, "group")
+    if sizes.ndim != 1 or (sizes < 0).any() or int(sizes.sum()) != n_rows:
+        raise SchemaError(
+            f"group sizes add up to {int(sizes.sum())} for {n_rows} rows",
+            fix="Pass the number of rows of each list, in order",
+        )
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def refuse_scores(model: LinearModel, rows: Any, scores: NDArray[np.float64]) -> NoReturn:
+    """Name the row, and the feature where there is one, that makes a score NaN or infinite."""
+    i = int(np.flatnonzero(~np.isfinite(scores))[0])
+    if isinstance(rows, Parts):
+        span = slice(int(rows.indptr[i]), int(rows.indptr[i + 1]))
+        columns, values = rows.indices[span], rows.data[span]
+    elif isinstance(rows, np.ndarray):
+        columns, values = np.arange(rows.shape[1]), rows[i]
+    else:
+        columns, values = np.zeros(0, dtype=np.int64), np.zeros(0)
+    bad = np.flatnonzero(~np.isfinite(values))
+    where = ""
+    if len(bad):
+        j = int(columns[bad[0]])
+        name = model.feature_names[j] if model.feature_names is not None else str(j + model.base)
+        where = f": feature {printable(name)!r} is {values[bad[0]]}"
+    raise SchemaError(
+        f"the score of row {i} is {scores[i]}{where}",
+        fix="Impute missing values and bound huge ones as in training",
+    )
+
+
+def _integers(values: Any, name: str) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" or array.ndim != 1 or (name == "indptr" and not len(array)):
+        raise SchemaError(f"{name} must be a list of whole numbers", fix="Pass integers")
+    return array.astype(np.int64)
+
+
+class NamedRows:
+    """Reads named rows for one model.
+
+    Where the model names its features, an unknown name is an error or a counted zero. Where it
+    names only its weights (hashed features), a name it does not hold has weight zero. Where it
+    reads raw columns, a column that it does not know is an error or counted, and with ``strict``
+    a column that it lacks is an error too.
+    """
+
+    def __init__(
+        self, model: LinearModel, encoder: ColumnEncoder | None, unknown: str, strict: bool
+    ) -> None:
+        self._model = model
+        self._encoder = encoder
+        self._refuses_unknown = unknown == "error"
+        self._refuses_missing = strict
+        required = () if encoder is None else encoder.required
+        self._take = itemgetter(*required) if len(required) > 1 else None
+
+    @staticmethod
+    def accepts(rows: Any) -> bool:
+        """Whether these are dictionaries, one per row."""
+        return isinstance(rows, (list, tuple)) and bool(rows) and isinstance(rows[0], Mapping)
+
+    def score(self, rows: Sequence[Mapping[str, Any]], notes: Notes) -> NDArray[np.float64]:
+        """Scores of dictionaries: ``math.fsum`` of the products, whatever the order of the keys."""
+        alike = self._alike(rows)
+        if alike is not None:
+            weights = np.array([self._weights[name] for name in alike[0]])
+            scores = np.empty(len(rows))
+            if exact_scores(alike[1], weights, scores):
+                return scores
+        scores = np.empty(len(rows))
+        for i, row in enumerate(rows):
+            indices, values = self._row(row, i, notes)
+            scores[i] = _sum(map(mul, map(self._by_index.__getitem__, indices), values))
+            if not isfinite(scores[i]):
+                refuse_scores(self._model, rows, scores[: i + 1])
+        return scores
+
+    def _alike(
+        self, rows: Sequence[Mapping[str, Any]]
+    ) -> tuple[tuple[str, ...], NDArray[np.float64]] | None:
+        """Names and numbers of rows with the same keys in the same order, as most lists have them.
+
+        None where they differ, or where there is an unknown name or anything but numbers.
+        """
+        names = tuple(rows[0])
+        if not self._positions.keys() >= set(names):
+            return None
+        values = np.empty((len(rows), len(names)))
+        try:
+            # Keys of a row differ, so no row can be longer than the first without breaking the
+            # repetition: rows whose keys, one after the other, repeat the first row's are alike.
+            if list(chain.from_iterable(rows)) != list(names) * len(rows):
+                return None
+            numbers = chain.from_iterable(map(dict.values, cast("Any", rows)))
+            struct.pack_into(f"{values.size}d", values.data, 0, *numbers)
+        except (TypeError, OverflowError, struct.error):
+            return None
+        return names, values
+
+    def to_csr(self, rows: Any, notes: Notes) -> Parts:
+        """Rows over the model's features, from dictionaries, columns or a data frame."""
+        if self._encoder is not None:
+            columns, n_rows = self._raw_columns(rows, self._encoder, notes)
+            return Parts(*self._encoder.encode(columns, n_rows))
+        if not self.accepts(rows):
+            columns, n_rows = _columns(rows)
+            rows = [{name: values[i] for name, values in columns.items()} for i in range(n_rows)]
+        alike = self._alike(rows) if rows else None
+        if alike is not None and np.isfinite(alike[1]).all():
+            return self._matrix_to_csr(*alike)
+        starts, indices, data = [0], [], []
+        for i, row in enumerate(rows):
+            found, values = self._row(row, i, notes)
+            indices.extend(found)
+            data.extend(values)
+            starts.append(len(indices))
+        return Parts(
+            np.array(starts, dtype=np.int64),
+            np.array(indices, dtype=np.int64),
+            np.array(data, dtype=np.float64),
+        )
+
+    def _matrix_to_csr(self, names: tuple[str, ...], values: NDArray[np.float64]) -> Parts:
+        places = np.array([self._positions[name] for name in names], dtype=np.int64)
+        chosen = np.flatnonzero(places >= 0)
+        chosen = chosen[np.argsort(places[chosen])]
+        n_rows, width = len(values), len(chosen)
+        indices = np.tile(self._model.indices[places[chosen]], n_rows)
+        return Parts(np.arange(n_rows + 1) * width, indices, values[:, chosen].ravel())
+
+    # ------------------------------------------------------------------ named features
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        """Name -> position among the weights, -1 where the weight is zero."""
+        return name_positions(self._model)
+
+    @cached_property
+    def _weights(self) -> dict[str, float]:
+        weights = self._model.values.tolist()
+        return {name: weights[k] if k >= 0 else 0.0 for name, k in self._positions.items()}
+
+    @cached_property
+    def _by_index(self) -> dict[int, float]:
+        return dict(zip(self._model.indices.tolist(), self._model.values.tolist(), strict=True))
+
+    def _row(self, row: Any, i: int, notes: Notes) -> tuple[list[int], list[float]]:
+        """Positions (increasing) and values of one dictionary, every entry checked."""
+        if not isinstance(row, Mapping):
+            raise _no_dictionary(i, row)
+        found: list[tuple[int, float]] = []
+        for name, value in row.items():
+            k = self._positions.get(name)
+            number = _number(name, value, i)
+            if k is None:
+                self._note_unknown(name, notes)
+            elif k >= 0:
+                found.append((int(self._model.indices[k]), number))
+        found.sort()
+        return [j for j, _ in found], [x for _, x in found]
+
+    def _note_unknown(self, name: object, notes: Notes) -> None:
+        if self._model.feature_names is None and self._model.names is not None:
+            return
+        if self._refuses_unknown:
+            raise unknown_feature(self._model, name)
+        notes.add(features=1)
+
+    # ------------------------------------------------------------------ raw columns
+    def _raw_columns(
+        self, rows: Any, encoder: ColumnEncoder, notes: Notes
+    ) -> tuple[dict[str, Sequence[Any]], int]:
+        """The columns that the weights read, of dictionaries, columns or a data frame."""
+        required = encoder.required
+        if not self.accepts(rows):
+            columns, n_rows = _columns(rows)
+            unknown = {str(name): n_rows for name in columns if name not in encoder.known}
+            missing = {name: n_rows for name in required if name not in columns}
+            self._note_columns(unknown, missing, n_rows, notes)
+            return {name: columns[name] for name in required if name in columns}, n_rows
+        if set(map(type, rows)) != {dict}:
+            for i, row in enumerate(rows):
+                if not isinstance(row, Mapping):
+                    raise _no_dictionary(i, row)
+        surplus = set().union(*rows) - encoder.known
+        unknown = {str(name): sum(name in row for row in rows) for name in surplus}
+        missing = {}
+        try:
+            if self._take is None:
+                columns = {name: [row[name] for row in rows] for name in required}
+            else:
+                columns = dict(zip(required, zip(*map(self._take, rows), strict=True), strict=True))
+        except KeyError:
+            counts = {name: sum(name not in row for row in rows) for name in required}
+            missing = {name: count for name, count in counts.items() if count}
+            columns = {
+                name: [row.get(name) for row in rows]
+                for name in required
+                if counts[name] < len(rows)
+            }
+        if unknown or missing:
+            self._note_columns(unknown, missing, len(rows), notes)
+        return columns, len(rows)
+
+    def _note_columns(
+        self, unknown: dict[str, int], missing: dict[str, int], n_rows: int, notes: Notes
+    ) -> None:
+        if unknown and self._refuses_unknown:
+            assert self._encoder is not None  # noqa: S101 - only then are there raw columns
+            raise _unknown_columns(unknown, self._encoder)
+        if missing and self._refuses_missing:
+            shown = ", ".join(repr(printable(name)) for name in sorted(missing)[:10])
+            count = max(missing.values())
+            raise FeatureMismatchError(
+                f"{count} of {n_rows} rows lack columns that the model reads: {shown}",
+                fix="Send the column, with null where its value is missing",
+            )
+        notes.add(unknown=unknown, missing=missing)
+
+
+def _columns(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:
+    """All columns of a mapping of columns or of a data frame, and the number of rows."""
+    if isinstance(rows, Mapping):
+        columns = dict(rows)
+    elif hasattr(rows, "columns") and hasattr(rows, "shape"):
+        import narwhals.stable.v1 as nw
+
+        frame = nw.from_native(rows, eager_only=True)
+        columns = {name: frame[name].to_list() for name in frame.columns}
+    else:
+        raise FeatureMismatchError(
+            f"rows of type {type(rows).__name__} cannot be scored",
+            fix="Pass an array, CSR, a list of dictionaries or a data frame",
+        )
+    sizes = {len(values) for values in columns.values()}
+    if len(sizes) > 1:
+        raise SchemaError("columns have different lengths", fix="Pass one value per row")
+    return columns, sizes.pop() if sizes else 0
+
+
+def _unknown_columns(unknown: Iterable[str], encoder: ColumnEncoder) -> FeatureMismatchError:
+    """The error for raw columns that the model does not know."""
+    from difflib import get_close_matches
+
+    names = sorted(unknown)
+    shown = ", ".join(repr(printable(name)) for name in names[:10])
+    close = get_close_matches(names[0][:200], encoder.required[:10_000], n=1)
+    meant = f"Did you mean {printable(close[0])!r}? " if close else ""
+    return FeatureMismatchError(
+        f"the model knows no column {shown}",
+        fix=f"{meant}It reads {', '.join(map(printable, encoder.required[:10]))}",
+    )
+
+
+def _no_dictionary(i: int, row: object) -> SchemaError:
+    return SchemaError(
+        f"row {i} is no dictionary but {type(row).__name__}",
+        fix="Pass all rows as dictionaries",
+    )
+
+
+def _number(name: object, value: Any, i: int) -> float:
+    if isinstance(value, (int, float, np.number, np.bool_)) and not isinstance(value, complex):
+        try:
+            number = float(value)
+        except OverflowError:  # an integer beyond the doubles
+            number = inf
+        if isfinite(number):
+            return number
+    shown = printable(repr(value), 40)
+    raise SchemaError(
+        f"feature {printable(str(name))!r} of row {i} is {shown}, not a finite number",
+        fix="Impute missing values as in training; leave absent features out",
+    )
+
+
+def _sum(products: Iterable[float]) -> float:
+    """``math.fsum``; infinite where the sum is beyond the doubles."""
+    try:
+        return fsum(products)
+    except OverflowError:
+        return inf

@@ -1,0 +1,608 @@
+"""One connection: bytes in, complete requests to the service, replies out, deadlines kept.
+
+httptools (Node's llhttp) parses; it refuses bare line feeds, folded lines, a length beside a
+transfer coding and whatever else two parsers could read in two ways. Around it stands what it has
+no opinion on: sizes, fields that must stand once, and time. A request reaches the service only
+when it is complete, so that a slow client holds a socket and a few bytes but never a place in the
+queue; and whatever passes its deadline is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import http
+import logging
+import re
+import socket
+import struct
+from collections import Counter, deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import httptools
+
+from rankine.serve.limits import Limits
+from rankine.serve.wire import encode_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from concurrent.futures import Executor
+
+    from rankine.serve.metrics import Metrics
+
+__all__ = ["BadRequest", "Connection", "Pool", "Reply", "Request", "RequestReader"]
+
+_LOG = logging.getLogger("rankine.serve")
+_NEVER = float("inf")
+#: Deadlines are kept to this precision: one look at every connection is cheaper than a timer each.
+SWEEP_SECONDS = 0.2
+#: How long a client whose request was refused may take to read why.
+_LINGER_SECONDS = 1.0
+#: Idle connections are kept this long after the stop: a request already under way is answered.
+_STOP_GRACE_SECONDS = 0.3
+_INBOX_BYTES = 256 * 1024
+_SLICE_BYTES = 1024
+_SEND_BYTES = 256 * 1024
+_MAX_TARGET = 4096
+_MAX_CHUNKS = 4096
+_NO_LINGER = struct.pack("ii", 1, 0)
+_TARGET = re.compile(rb"/[!-\"$-~]*")
+#: Fields that would mean two things if they stood twice.
+_ONCE = frozenset(
+    (
+        b"host",
+        b"content-length",
+        b"transfer-encoding",
+        b"content-type",
+        b"content-encoding",
+        b"authorization",
+        b"expect",
+    )
+)
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
+    for status in http.HTTPStatus
+}
+
+
+class BadRequest(Exception):  # noqa: N818 - named after the reply
+    """A request that is answered with an error, after which the connection closes."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+class Request(NamedTuple):
+    """One complete request; names of fields are in lower case."""
+
+    method: bytes
+    target: bytes
+    fields: dict[bytes, bytes]
+    body: bytes
+    close: bool
+
+
+class Reply(NamedTuple):
+    """A whole reply; ``fields`` come after the type and the length."""
+
+    status: int
+    body: bytes
+    kind: bytes = b"application/json"
+    fields: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Service(Protocol):
+    """What answers requests: at once, or (None) in a thread by the second function."""
+
+    def answer(self, request: Request) -> Reply | None:
+        """The reply, or None for what would hold up the event loop."""
+
+    def work(self, request: Request) -> Reply:
+        """The reply, however long it takes."""
+
+
+class RequestReader:
+    """Takes bytes as they come, gives requests when they are complete.
+
+    The methods ``on_...`` are called by httptools.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.ready: deque[Request] = deque()
+        self.stage = "idle"
+        self.wants_continue = False
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._error: BadRequest | None = None
+        self._unparsed = bytearray()
+        self._bodies = self._completed = self._unfinished = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._target = b""
+        self._fields: dict[bytes, bytes] = {}
+        self._count = self._header_bytes = self._chunks = self._body_bytes = self._length = 0
+        self._body: list[bytes] = []
+
+    @property
+    def held(self) -> int:
+        """Bytes in memory."""
+        return self._bodies + len(self._unparsed)
+
+    @property
+    def backlog(self) -> bool:
+        """Whether there is more than is being worked on."""
+        return bool(self.ready or self._unparsed)
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything left to answer or to wait for."""
+        return self.backlog or self._error is not None or self.stage != "idle"
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Add bytes; nothing is read after a fault."""
+        if self._error is not None:
+            return
+        if self.backlog:
+            self._unparsed += data
+        else:
+            self._unparsed += data[self._parse(data) :]
+
+    def next(self) -> Request | None:
+        """The next complete request, or None while bytes are missing; raises ``BadRequest``."""
+        if self._unparsed and not self.ready:
+            del self._unparsed[: self._parse(bytes(self._unparsed))]
+        if self.ready:
+            request = self.ready.popleft()
+            self._bodies -= len(request.body)
+            return request
+        if self._error is not None:
+            raise self._error
+        return None
+
+    def _parse(self, data: bytes | memoryview) -> int:
+        """Parse until a request is ready; how many bytes were taken.
+
+        In slices, since the parser cannot be stopped: a flood of pipelined requests shall not be
+        read at once. A body of known length is one slice.
+        """
+        at = 0
+        while at < len(data) and not self.ready and self._error is None:
+            left = self._length - self._body_bytes if self.stage == "body" else 0
+            part = data[at : at + (left if left > 0 else _SLICE_BYTES)]
+            self._parse_slice(part)
+            at += len(part)
+        if self._error is not None:
+            at = len(data)
+        return at
+
+    def _parse_slice(self, data: bytes | memoryview) -> None:
+        completed = self._completed
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._error = BadRequest(400, "the connection cannot change its protocol")
+        except httptools.HttpParserCallbackError as error:
+            if not isinstance(error.__context__, BadRequest):
+                raise
+            self._error = error.__context__
+        except httptools.HttpParserError as error:
+            self._error = BadRequest(400, f"the request is not valid: {error}")
+        if self.stage == "header" and self._completed == completed:
+            self._unfinished += len(data)
+            if self._unfinished > self.limits.header_bytes and self._error is None:
+                self._error = self._header_too_large()
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self.stage = "header"
+        self._begin()
+
+    def on_url(self, part: bytes) -> None:
+        """A part of the target."""
+        self._target += part
+        if len(self._target) > _MAX_TARGET:
+            raise BadRequest(414, f"the path is longer than {_MAX_TARGET} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the header, or of a trailer."""
+        if self.stage == "body":
+            raise BadRequest(400, "fields after the body are not understood")
+        limits = self.limits
+        self._count += 1
+        self._header_bytes += len(name) + len(value) + 4
+        if self._header_bytes > limits.header_bytes:
+            raise self._header_too_large()
+        if self._count > limits.header_fields:
+            raise BadRequest(431, f"the header has more than {limits.header_fields} fields")
+        name = name.lower()
+        if name in self._fields and name in _ONCE:
+            raise BadRequest(400, f"the field {name.decode()} stands twice in the header")
+        self._fields[name] = value.strip(b" \t")
+
+    def on_headers_complete(self) -> None:
+        """The end of the header: what comes next, and whether it is welcome."""
+        self.stage = "body"
+        self._unfinished = 0
+        fields, limits = self._fields, self.limits
+        version, method = self._parser.get_http_version(), self._parser.get_method()
+        if version not in ("1.0", "1.1"):
+            raise BadRequest(400, "the request line names no version that is understood")
+        if not _TARGET.fullmatch(self._target):
+            raise BadRequest(400, "the path does not start with '/', or holds other than ASCII")
+        if version == "1.1" and not fields.get(b"host"):
+            raise BadRequest(400, "the header has no Host")
+        coding, size = fields.get(b"transfer-encoding"), int(fields.get(b"content-length", b"0"))
+        if coding is not None and (version == "1.0" or coding.lower() != b"chunked"):
+            raise BadRequest(400, "Transfer-Encoding must be 'chunked', in HTTP/1.1")
+        if method in (b"GET", b"HEAD") and (size or coding is not None):
+            raise BadRequest(400, f"{method.decode()} takes no body")
+        if size > limits.body_bytes:
+            raise self._body_too_large()
+        self._length = size
+        expect = fields.get(b"expect")
+        if expect is not None and (expect.lower() != b"100-continue" or version == "1.0"):
+            raise BadRequest(417, "only 'Expect: 100-continue' is understood")
+        self.wants_continue = expect is not None and (size > 0 or coding is not None)
+
+    def on_chunk_header(self) -> None:
+        """The size of a chunk."""
+        self._chunks += 1
+        if self._chunks > _MAX_CHUNKS:
+            raise BadRequest(400, f"the body has more than {_MAX_CHUNKS} chunks")
+
+    def on_body(self, part: bytes) -> None:
+        """A part of the body."""
+        self._body_bytes += len(part)
+        if self._body_bytes > self.limits.body_bytes:
+            raise self._body_too_large()
+        self._bodies += len(part)
+        self._body.append(part)
+
+    def on_message_complete(self) -> None:
+        """The last byte of a request."""
+        self.stage = "idle"
+        self.wants_continue = False
+        self._completed += 1
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        parser = self._parser
+        close = not parser.should_keep_alive() or parser.get_http_version() == "1.0"
+        request = Request(parser.get_method(), self._target, self._fields, body, close)
+        self.ready.append(request)
+        self._begin()
+
+    def _header_too_large(self) -> BadRequest:
+        return BadRequest(431, f"the header is larger than {self.limits.header_bytes} bytes")
+
+    def _body_too_large(self) -> BadRequest:
+        return BadRequest(413, f"the body is larger than {self.limits.body_bytes} bytes")
+
+
+class Pool:
+    """What the connections of one server share: caps, bytes in memory, deadlines, the queue."""
+
+    def __init__(self, limits: Limits, metrics: Metrics, thread: Executor) -> None:
+        self.limits = limits
+        self.metrics = metrics
+        self.thread = thread
+        self.connections: set[Connection] = set()
+        self.per_address: Counter[str] = Counter()
+        self.buffered = 0
+        #: Requests that wait for the thread, or that it works on.
+        self.queued = 0
+        self.inbox = memoryview(bytearray(_INBOX_BYTES))
+        self.stopping = False
+
+    def admit(self, connection: Connection) -> bool:
+        """Register a connection if it fits under the caps."""
+        limits = self.limits
+        if (
+            len(self.connections) >= limits.connections
+            or self.per_address[connection.address] >= limits.connections_per_address
+        ):
+            return False
+        self.connections.add(connection)
+        self.per_address[connection.address] += 1
+        return True
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection that was admitted."""
+        if connection not in self.connections:
+            return
+        self.connections.remove(connection)
+        self.per_address[connection.address] -= 1
+        if self.per_address[connection.address] <= 0:
+            del self.per_address[connection.address]
+
+    def sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close every connection whose deadline has passed, and look again soon."""
+        now = loop.time()
+        for connection in [c for c in self.connections if now >= c.deadline]:
+            connection.expire()
+        loop.call_later(SWEEP_SECONDS, self.sweep, loop)
+
+
+class State(enum.Enum):
+    """What a connection is waiting for."""
+
+    IDLE = "the first byte of a request"
+    READING = "the rest of a request"
+    WORKING = "the service"
+    SENDING = "the client to read"
+    CLOSING = "the last bytes to leave"
+    LINGERING = "the client to close"
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol that uvicorn creates for every accepted socket."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        service: Service,
+        config: Any,  # noqa: ARG002 - uvicorn's signature
+        server_state: Any,
+        app_state: dict[str, Any],  # noqa: ARG002
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self.pool = pool
+        self.limits = pool.limits
+        self.service = service
+        self.server_state = server_state
+        self.loop = _loop or asyncio.get_event_loop()
+        self.reader = RequestReader(pool.limits)
+        self.state = State.IDLE
+        self.deadline = _NEVER
+        self.address = ""
+        self._request_deadline = _NEVER
+        self._held = 0
+        self._close_after = False
+        self._eof = False
+        self._write_paused = False
+        self._read_paused = False
+        self.transport: asyncio.Transport
+
+    # -- what asyncio tells us ------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit or refuse a new connection."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the type
+        self.transport = transport
+        transport.set_write_buffer_limits(high=0)
+        channel = transport.get_extra_info("socket")
+        if channel is not None:  # what a client does not read shall wait here, under a deadline
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.server_state.connections.add(self)
+        if not self.pool.admit(self):
+            self.pool.metrics.refuse("connections")
+            self._close_after = True
+            self._reply_error(503, "too many connections", "overload")
+            transport.close()
+            return
+        self.deadline = self.loop.time() + self.limits.idle_seconds
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """Forget the connection; a request under way has nowhere to send its reply to."""
+        self.pool.remove(self)
+        self.server_state.connections.discard(self)
+        self.pool.buffered -= self._held
+        self._held = 0
+        self.state = State.CLOSING
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Where to put the next bytes: one place for all, since they are taken at once."""
+        return self.pool.inbox
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take bytes."""
+        if self.state in (State.LINGERING, State.CLOSING):
+            return
+        self.reader.feed(self.pool.inbox[:nbytes])
+        if self.state is State.IDLE:
+            self._begin_reading()
+        if self.state is State.READING:
+            self._advance()
+        self._account()
+        if self.reader.backlog and not self._read_paused:  # one after the other
+            self._read_paused = True
+            self.transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        """The client sends no more; it may still wait for replies."""
+        self._eof = True
+        if self.state is State.READING:
+            self._advance()
+        return self.state in (State.READING, State.WORKING, State.SENDING)
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than we write."""
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        """Everything written has left."""
+        self._write_paused = False
+        if self.state is State.SENDING:
+            self._after_reply()
+
+    # -- what the server tells us ---------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        """Finish what has begun, then close."""
+        self._close_after = True
+        now = self.loop.time()
+        grace = _STOP_GRACE_SECONDS if self.state is State.IDLE else self.limits.drain_seconds
+        self.deadline = min(self.deadline, now + grace)
+
+    def expire(self) -> None:
+        """The deadline has passed."""
+        if self.state is State.READING:
+            kind = "body" if self.reader.stage == "body" else "header"
+            self.pool.metrics.refuse(f"{kind}_deadline")
+            self._fail(408, f"the {kind} of the request did not arrive in time")
+        elif self.state is State.IDLE:
+            self.pool.metrics.refuse("idle_deadline")
+            self._close()
+        elif self.state is not State.WORKING:
+            if self.state is State.SENDING:
+                self.pool.metrics.refuse("send_deadline")
+            self._reset()
+
+    # -- a request ------------------------------------------------------------------------------
+
+    def _begin_reading(self) -> None:
+        now = self.loop.time()
+        self.state = State.READING
+        self.deadline = now + self.limits.header_seconds
+        self._request_deadline = now + self.limits.request_seconds
+
+    def _advance(self) -> None:
+        """Go on with reading a request, as far as the bytes allow."""
+        if self.state is not State.READING:
+            return
+        try:
+            request = self.reader.next()
+        except BadRequest as error:
+            self.pool.metrics.refuse("protocol")
+            self._fail(error.status, error.reason)
+            return
+        self._account()
+        if request is not None:
+            self._start(request)
+            return
+        if self._eof:
+            self._close()
+            return
+        self._resume_reading()
+        if self.reader.stage == "body":
+            self.deadline = self._request_deadline
+            if self.reader.wants_continue:
+                self.reader.wants_continue = False
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if self.pool.buffered > self.limits.buffered_bytes:
+                self.pool.metrics.refuse("memory")
+                self._fail(503, "the server holds too many unfinished requests")
+
+    def _account(self) -> None:
+        self.pool.buffered += self.reader.held - self._held
+        self._held = self.reader.held
+
+    def _start(self, request: Request) -> None:
+        self.state = State.WORKING
+        self.deadline = _NEVER
+        self._close_after |= request.close
+        reply = self._guarded(partial(self.service.answer, request))
+        if reply is not None:
+            self._finish(request, reply)
+        elif self.pool.queued >= self.limits.queue:
+            self.pool.metrics.refuse("queue")
+            self._reply_error(503, "the queue is full", "overload")
+            self._after_reply()
+        else:
+            self.pool.queued += 1
+            work = partial(self._guarded, partial(self.service.work, request))
+            future = self.loop.run_in_executor(self.pool.thread, work)
+            future.add_done_callback(partial(self._worked, request))
+
+    @staticmethod
+    def _guarded(work: Callable[[], Reply | None]) -> Reply | None:
+        """A fault of ours is one reply 500, not the server's end."""
+        try:
+            return work()
+        except Exception:  # noqa: BLE001 - whatever it is
+            _LOG.exception("a request failed")
+            return Reply(500, encode_error("internal", "the server failed on this request"))
+
+    def _worked(self, request: Request, future: asyncio.Future[Reply | None]) -> None:
+        self.pool.queued -= 1
+        reply = None if future.cancelled() else future.result()
+        if reply is None:
+            self.transport.abort()
+        elif self.state is State.WORKING:
+            self._finish(request, reply)
+
+    # -- a reply --------------------------------------------------------------------------------
+
+    def _finish(self, request: Request, reply: Reply) -> None:
+        self.server_state.total_requests += 1
+        self._write(reply, head_only=request.method == b"HEAD")
+        self._after_reply()
+
+    def _write(self, reply: Reply, *, head_only: bool = False) -> None:
+        if self.transport.is_closing():
+            return
+        parts = [_STATUS_LINES[reply.status]]
+        fields: Iterable[tuple[bytes, bytes]] = (
+            *self.server_state.default_headers,
+            (b"content-type", reply.kind),
+            (b"content-length", b"%d" % len(reply.body)),
+            (b"x-content-type-options", b"nosniff"),
+            (b"cache-control", b"no-store"),
+            *reply.fields,
+        )
+        for name, value in fields:
+            parts += (name, b": ", value, b"\r\n")
+        if self._close_after:
+            parts.append(b"connection: close\r\n")
+        parts += (b"\r\n", b"" if head_only else reply.body)
+        self.transport.write(b"".join(parts))
+
+    def _reply_error(self, status: int, reason: str, code: str = "request") -> None:
+        self.pool.metrics.count("other", status)
+        wait = ((b"retry-after", b"1"),) if status == http.HTTPStatus.SERVICE_UNAVAILABLE else ()
+        self._write(Reply(status, encode_error(code, reason), fields=wait))
+
+    def _after_reply(self) -> None:
+        """Close, wait for a slow reader, or go on with the next request."""
+        if self.transport.is_closing():
+            return
+        now = self.loop.time()
+        if self._write_paused:
+            if self.state is not State.SENDING:
+                self.state = State.SENDING
+                self.deadline = now + self.limits.send_seconds
+            return
+        if self._close_after or (self._eof and not self.reader.pending):
+            self._close()
+            return
+        if self.reader.pending:
+            self._begin_reading()
+            # Not at once: a flood of pipelined requests would hold up everybody else.
+            self.loop.call_soon(self._advance)
+        else:
+            self._resume_reading()
+            self.state = State.IDLE
+            self.deadline = now + self.limits.idle_seconds
+
+    def _resume_reading(self) -> None:
+        if self._read_paused:
+            self._read_paused = False
+            self.transport.resume_reading()
+
+    def _fail(self, status: int, reason: str) -> None:
+        """Answer with an error and close so that the client can still read the answer."""
+        self._close_after = True
+        self._reply_error(status, reason)
+        self.state = State.LINGERING
+        self.deadline = self.loop.time() + _LINGER_SECONDS
+        self.reader = RequestReader(self.limits)
+        self._account()
+        self._resume_reading()
+        if self.transport.can_write_eof() and not self.transport.is_closing():
+            self.transport.write_eof()
+
+    def _reset(self) -> None:
+        """Close at once; what the client has not read is dropped, by the kernel too."""
+        channel = self.transport.get_extra_info("socket")
+        if channel is not None:
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
+
+    def _close(self) -> None:
+        self.state = State.CLOSING
+        self.deadline = self.loop.time() + self.limits.send_seconds
+        self.transport.close()

@@ -1,0 +1,93 @@
+"""Which rows train and which judge: a validation set, folds or time, never cutting a query."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankine.core.errors import FeatureMismatchError, ParameterError
+from rankine.data.dataset import Dataset, concat
+from rankine.data.splits import query_folds, split_in_order
+from rankine.logs.training import parse_split
+
+__all__ = ["Folds", "data_digest", "make_folds"]
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """The data of a search.
+
+    Attributes
+    ----------
+    pairs
+        (training, held out) for each fit of a trial.
+    whole
+        What the best setting is fitted on in the end.
+    test
+        Held out from everything; judged once, at the end. Or None.
+    text
+        How they were made.
+    """
+
+    pairs: Sequence[tuple[Dataset, Dataset]]
+    whole: Dataset
+    test: Dataset | None
+    text: str
+
+
+def make_folds(
+    data: Dataset,
+    valid: Dataset | None,
+    folds: int | None,
+    split: str | None,
+    time_column: str | None,
+    seed: int,
+) -> Folds:
+    """Divide the data: by ``valid`` if given, else by time if ``split``, else in folds."""
+    if valid is not None:
+        if split is not None or folds is not None:
+            raise ParameterError(
+                "a validation set leaves nothing to split",
+                fix="Give either a validation set, folds or a split by time",
+            )
+        _check_width(data, valid)
+        return Folds([(data, valid)], data, None, "validation set")
+    if split is not None:
+        if folds is not None:
+            raise ParameterError("both folds and a split by time", fix="Give one of them")
+        shares = split_in_order(data, parse_split(split), time_column)
+        train, held = shares[0], shares[1]
+        test = shares[2] if len(shares) > 2 else None
+        whole = concat([train, held])
+        return Folds([(train, held)], whole, test, f"{split} {time_column or ''}".strip())
+    n_folds = 5 if folds is None else folds
+    return Folds(list(query_folds(data, n_folds, seed)), data, None, f"{n_folds} folds")
+
+
+def data_digest(data: Dataset) -> str:
+    """Fingerprint of the rows, their weights and their further columns."""
+    digest = hashlib.sha256(data.fingerprint.encode())
+    extra: dict[str, Any] = {"weight": data.weight, "position": data.position, **data.columns}
+    for name, values in sorted(extra.items()):
+        if values is None:
+            continue
+        column = np.asarray(values)
+        digest.update(name.encode())
+        if column.dtype.kind in "OUST":
+            digest.update(repr(column.tolist()).encode())
+        else:
+            digest.update(np.ascontiguousarray(column).tobytes())
+    return digest.hexdigest()
+
+
+def _check_width(data: Dataset, valid: Dataset) -> None:
+    if data.n_features != valid.n_features:
+        raise FeatureMismatchError(
+            f"the validation set has {valid.n_features} features, the training data "
+            f"{data.n_features}",
+            fix="Read both with the same n_features",
+        )

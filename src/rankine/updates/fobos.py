@@ -1,0 +1,101 @@
+"""Forward-backward splitting with the elastic net."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankine.updates.lazy import (
+    OFFSET,
+    PENALTY,
+    SHRINK,
+    STEP,
+    UpdateOptions,
+    close_step,
+    importance,
+    open_step,
+    place,
+    push,
+    register_update,
+    state_width,
+    weight,
+)
+
+__all__ = ["Fobos"]
+
+#: Below this product of shrinkings all weights are brought up to date and the product restarts.
+REBASE_BELOW = 1e-100
+
+
+class Fobos(NamedTuple):
+    """w <- soft(w - eta_t g, eta_t l1) / (1 + eta_t l2); Duchi, Singer 2009; Freno et al., eq. 7.
+
+    Lazy form. With P_t = prod_{u<=t} 1/(1 + eta_u l2) and C_t = C_{t-1} + eta_t l1 / P_{t-1},
+    a weight untouched from step a to step t is
+
+        w_t = sign(w_a) P_t max(0, |w_a| / P_a + C_a - C_t),
+
+    because dividing the recursion by P_t telescopes and the clip can wait. The state is the one
+    number sign(w_a) (|w_a| / P_a + C_a); the clock holds P and C.
+    """
+
+    eta0: float
+    power: float
+    l1: float
+    l2: float
+
+
+@state_width.answer(Fobos)
+def _width(_optimizer: Any) -> Any:
+    return 1
+
+
+@open_step.answer(Fobos)
+def _open(optimizer: Any, clock: Any) -> Any:
+    eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP] + 1.0) ** optimizer.power
+    return clock[SHRINK], 1.0 / clock[SHRINK], clock[PENALTY], eta
+
+
+@weight.answer(Fobos)
+def _weight(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    kept = state[j, 0]
+    return np.copysign(max(abs(kept) - now[2], 0.0) * now[0], kept)
+
+
+@importance.answer(Fobos)
+def _importance(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    return abs(weight(optimizer, now, state, j))
+
+
+@push.answer(Fobos)
+def _push(_optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
+    kept = state[j, 0]
+    value = np.copysign(max(abs(kept) - now[2], 0.0) * now[0], kept) - now[3] * gradient
+    state[j, 0] = np.copysign(abs(value) * now[1] + now[2], value)
+
+
+@close_step.answer(Fobos)
+def _close(optimizer: Any, clock: Any, state: Any) -> Any:
+    clock[STEP] += 1.0
+    eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP]) ** optimizer.power
+    clock[PENALTY] += eta * optimizer.l1 / clock[SHRINK]
+    clock[SHRINK] /= 1.0 + eta * optimizer.l2
+    if clock[SHRINK] < REBASE_BELOW:
+        for j in range(state.shape[0]):
+            kept = state[j, 0]
+            state[j, 0] = np.copysign(max(abs(kept) - clock[PENALTY], 0.0) * clock[SHRINK], kept)
+        clock[PENALTY] = 0.0
+        clock[SHRINK] = 1.0
+
+
+@place.answer(Fobos)
+def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
+    state[j, 0] = value
+
+
+def _make(options: UpdateOptions) -> Fobos:
+    return Fobos(options.eta0, options.power, options.l1, options.l2)
+
+
+register_update("fobos", _make)

@@ -1,0 +1,188 @@
+"""What an online update answers: exact updates that touch only the features of a list.
+
+Per weight an optimiser keeps a few numbers (a row of ``state``); for all weights together a short
+``clock``. A step is ``open_step`` (scalars of this step), any number of ``weight`` (read) and
+``push`` (add a gradient), then ``close_step`` (the penalty of this step becomes pending for every
+weight, touched or not). Reading brings a weight through all pending penalties in O(1).
+
+Notation: t counts steps from 1, eta_t = eta0 / t^power, g is the gradient of step t, and
+soft(v, a) = sign(v) max(|v| - a, 0).
+
+An update is one file: its spec, its answers and one ``register_update``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import ParameterError
+from rankine.kernels.compile import jit
+from rankine.kernels.dispatch import question
+
+__all__ = [
+    "CLOCK_SIZE",
+    "STEP",
+    "UPDATES",
+    "UpdateOptions",
+    "close_step",
+    "importance",
+    "importances",
+    "make_update",
+    "new_clock",
+    "open_step",
+    "place",
+    "push",
+    "read_all",
+    "register_update",
+    "start_from",
+    "state_width",
+    "weight",
+]
+
+#: Places of the clock: steps done, steps done before this run, then what an optimiser needs.
+STEP, OFFSET, SHRINK, PENALTY, EPOCH, SHRINK_AT_EPOCH = range(6)
+CLOCK_SIZE = 6
+
+
+@question
+def state_width(optimizer: Any) -> Any:
+    """Numbers kept per weight."""
+
+
+@question
+def open_step(optimizer: Any, clock: NDArray[np.float64]) -> Any:
+    """Scalars that ``weight`` and ``push`` need during the coming step, as a tuple."""
+
+
+@question
+def weight(optimizer: Any, now: Any, state: NDArray[np.float64], j: int) -> Any:
+    """Value of weight j before the coming step."""
+
+
+@question
+def push(optimizer: Any, now: Any, state: NDArray[np.float64], j: int, gradient: float) -> Any:
+    """Add a part of the gradient of the coming step to weight j."""
+
+
+@question
+def close_step(optimizer: Any, clock: NDArray[np.float64], state: NDArray[np.float64]) -> Any:
+    """End the step: its penalty is pending for all weights from now on."""
+
+
+@question
+def importance(optimizer: Any, now: Any, state: NDArray[np.float64], j: int) -> Any:
+    """How late weight j would vanish if the model had to become sparser; larger stays longer."""
+
+
+@question
+def place(optimizer: Any, state: NDArray[np.float64], j: int, value: float) -> Any:
+    """Set weight j of a fresh state, to start from given weights."""
+
+
+def new_clock(offset: int = 0) -> NDArray[np.float64]:
+    """Clock before the first step; ``offset`` steps were made by the run this one continues."""
+    clock = np.zeros(CLOCK_SIZE)
+    clock[OFFSET] = offset
+    clock[SHRINK] = clock[SHRINK_AT_EPOCH] = 1.0
+    return clock
+
+
+@jit
+def read_all(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
+    """All weights as they stand after the last closed step."""
+    now = open_step(optimizer, clock)
+    for j in range(np.uint64(out.shape[0])):
+        out[j] = weight(optimizer, now, state, j) + 0.0  # no negative zeros
+
+
+@jit
+def importances(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
+    """``importance`` of every weight."""
+    now = open_step(optimizer, clock)
+    for j in range(np.uint64(out.shape[0])):
+        out[j] = importance(optimizer, now, state, j)
+
+
+@jit
+def start_from(optimizer: Any, state: Any, values: Any) -> None:
+    """Fill a fresh state so that reading it gives ``values``."""
+    for j in range(np.uint64(values.shape[0])):
+        place(optimizer, state, j, values[j])
+
+
+class UpdateOptions(NamedTuple):
+    """What an update is made from; ``started`` when it continues from given weights."""
+
+    eta0: float
+    power: float
+    l1: float
+    l2: float
+    theta: float | None
+    prune_every: int
+    adaptive: bool
+    started: bool
+
+
+#: Name -> maker of the spec; ``register_update`` adds to it.
+UPDATES: dict[str, Callable[[UpdateOptions], Any]] = {}
+_ADAPTIVE: set[str] = set()
+
+
+def register_update(
+    name: str, make: Callable[[UpdateOptions], Any], *, adaptive: bool = False
+) -> None:
+    """Make an update known by a name; ``adaptive`` when it has step sizes per weight too."""
+    UPDATES[name] = make
+    if adaptive:
+        _ADAPTIVE.add(name)
+
+
+def make_update(
+    name: str,
+    *,
+    eta0: float,
+    power: float,
+    l1: float,
+    l2: float,
+    theta: float | None,
+    prune_every: int,
+    adaptive: bool = False,
+    started: bool = False,
+) -> Any:
+    """The spec of a named update, from checked parameters."""
+    if name not in UPDATES:
+        raise ParameterError(
+            f"solver={name!r} is not one of {', '.join(UPDATES)}", fix="Choose one of them"
+        )
+    if not (math.isfinite(eta0) and eta0 > 0):
+        raise ParameterError(f"eta0={eta0!r} is not a finite number > 0", fix="Use 1.0")
+    for parameter, value in (("power", power), ("l1", l1), ("l2", l2)):
+        if not (math.isfinite(value) and value >= 0):
+            raise ParameterError(
+                f"{parameter}={value!r} is not a finite number >= 0", fix="Use 0 or more"
+            )
+    if prune_every < 1 or prune_every != int(prune_every):
+        raise ParameterError(f"prune_every={prune_every!r} is not a count", fix="Use 1 or more")
+    if theta is not None and not theta >= 0:
+        raise ParameterError(f"theta={theta!r} is not >= 0", fix="Use None, or a threshold >= 0")
+    if adaptive and name not in _ADAPTIVE:
+        raise ParameterError(
+            f"adaptive steps are not known for {name!r}",
+            fix=f"Use solver={', '.join(map(repr, sorted(_ADAPTIVE)))}",
+        )
+    options = UpdateOptions(
+        float(eta0),
+        float(power),
+        float(l1),
+        float(l2),
+        None if theta is None else float(theta),
+        int(prune_every),
+        adaptive,
+        started,
+    )
+    return UPDATES[name](options)

@@ -1,0 +1,191 @@
+"""Regularised dual averaging with the elastic net."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankine.updates.lazy import (
+    OFFSET,
+    STEP,
+    UpdateOptions,
+    close_step,
+    importance,
+    open_step,
+    place,
+    push,
+    register_update,
+    state_width,
+    weight,
+)
+
+__all__ = ["AdaptiveRda", "AdaptiveRdaFrom", "Rda", "RdaFrom"]
+
+
+class Rda(NamedTuple):
+    """w = -soft(G, t l1) / (t l2 + beta_t), G the sum of gradients; Xiao 2010; Freno et al., 5.1.
+
+    beta_t = t^power / eta0, so power = 1/2 is Xiao's gamma sqrt(t) with gamma = 1/eta0. Nothing
+    has to be caught up: the state is G, and the closed form is evaluated on reading.
+    """
+
+    eta0: float
+    power: float
+    l1: float
+    l2: float
+
+
+class RdaFrom(NamedTuple):
+    """Dual averaging around given weights w0 instead of the origin.
+
+    w = argmin <G, w> + t l1 |w|_1 + t l2/2 |w|^2 + beta_t/2 |w - w0|^2
+      = soft(beta_t w0 - G, t l1) / (t l2 + beta_t), and w0 before the first step. The state is
+    (G, w0).
+    """
+
+    eta0: float
+    power: float
+    l1: float
+    l2: float
+
+
+class AdaptiveRda(NamedTuple):
+    """Dual averaging with a step size per weight: beta_t becomes (1 + sqrt(S_j)) / eta0.
+
+    S_j sums the squares of the items' parts of the gradient; Duchi, Hazan, Singer 2011, the
+    composite dual-averaging update with a diagonal. Rare features keep large steps while common
+    ones settle. The state is (G, S).
+    """
+
+    eta0: float
+    l1: float
+    l2: float
+
+
+class AdaptiveRdaFrom(NamedTuple):
+    """``AdaptiveRda`` around given weights w0, as ``RdaFrom``; the state is (G, S, w0)."""
+
+    eta0: float
+    l1: float
+    l2: float
+
+
+@state_width.answer(Rda)
+def _width(_optimizer: Any) -> Any:
+    return 1
+
+
+@state_width.answer(RdaFrom)
+@state_width.answer(AdaptiveRda)
+def _width_from(_optimizer: Any) -> Any:
+    return 2
+
+
+@state_width.answer(AdaptiveRdaFrom)
+def _width_adaptive_from(_optimizer: Any) -> Any:
+    return 3
+
+
+@open_step.answer(Rda)
+@open_step.answer(RdaFrom)
+def _open(optimizer: Any, clock: Any) -> Any:
+    done = clock[STEP]
+    beta = (clock[OFFSET] + done) ** optimizer.power / optimizer.eta0 if done > 0.0 else 1.0
+    return beta, done * optimizer.l1, 1.0 / (done * optimizer.l2 + beta)
+
+
+@open_step.answer(AdaptiveRda)
+@open_step.answer(AdaptiveRdaFrom)
+def _open_adaptive(optimizer: Any, clock: Any) -> Any:
+    return 1.0 / optimizer.eta0, clock[STEP] * optimizer.l1, clock[STEP] * optimizer.l2
+
+
+@weight.answer(Rda)
+def _weight(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    total = state[j, 0]
+    return np.copysign(max(abs(total) - now[1], 0.0) * now[2], -total)
+
+
+@weight.answer(RdaFrom)
+def _weight_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    pull = now[0] * state[j, 1] - state[j, 0]
+    return np.copysign(max(abs(pull) - now[1], 0.0) * now[2], pull)
+
+
+@weight.answer(AdaptiveRda)
+def _weight_adaptive(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    total = state[j, 0]
+    left = abs(total) - now[1]
+    if left <= 0.0:
+        return 0.0
+    return np.copysign(left / (now[2] + (1.0 + np.sqrt(state[j, 1])) * now[0]), -total)
+
+
+@weight.answer(AdaptiveRdaFrom)
+def _weight_adaptive_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    beta = (1.0 + np.sqrt(state[j, 1])) * now[0]
+    pull = beta * state[j, 2] - state[j, 0]
+    left = abs(pull) - now[1]
+    if left <= 0.0:
+        return 0.0
+    return np.copysign(left / (now[2] + beta), pull)
+
+
+@importance.answer(Rda)
+@importance.answer(AdaptiveRda)
+def _importance(_optimizer: Any, _now: Any, state: Any, j: Any) -> Any:
+    """|G|: raising l1 drops weights in this order, frequent features last."""
+    return abs(state[j, 0])
+
+
+@importance.answer(RdaFrom)
+def _importance_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    return abs(now[0] * state[j, 1] - state[j, 0])
+
+
+@importance.answer(AdaptiveRdaFrom)
+def _importance_adaptive_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    return abs((1.0 + np.sqrt(state[j, 1])) * now[0] * state[j, 2] - state[j, 0])
+
+
+@push.answer(Rda)
+@push.answer(RdaFrom)
+def _push(_optimizer: Any, _now: Any, state: Any, j: Any, gradient: Any) -> Any:
+    state[j, 0] += gradient
+
+
+@push.answer(AdaptiveRda)
+@push.answer(AdaptiveRdaFrom)
+def _push_adaptive(_optimizer: Any, _now: Any, state: Any, j: Any, gradient: Any) -> Any:
+    state[j, 0] += gradient
+    state[j, 1] += gradient * gradient
+
+
+@close_step.answer(Rda)
+@close_step.answer(RdaFrom)
+@close_step.answer(AdaptiveRda)
+@close_step.answer(AdaptiveRdaFrom)
+def _close(_optimizer: Any, clock: Any, _state: Any) -> Any:
+    clock[STEP] += 1.0
+
+
+@place.answer(RdaFrom)
+def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
+    state[j, 1] = value
+
+
+@place.answer(AdaptiveRdaFrom)
+def _place_adaptive(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
+    state[j, 2] = value
+
+
+def _make(options: UpdateOptions) -> Any:
+    if options.adaptive:
+        kind = AdaptiveRdaFrom if options.started else AdaptiveRda
+        return kind(options.eta0, options.l1, options.l2)
+    plain = RdaFrom if options.started else Rda
+    return plain(options.eta0, options.power, options.l1, options.l2)
+
+
+register_update("rda", _make, adaptive=True)

@@ -1,0 +1,94 @@
+"""Truncated gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankine.updates.lazy import (
+    OFFSET,
+    PENALTY,
+    STEP,
+    UpdateOptions,
+    close_step,
+    importance,
+    open_step,
+    place,
+    push,
+    register_update,
+    state_width,
+    weight,
+)
+
+__all__ = ["Tgd"]
+
+
+class Tgd(NamedTuple):
+    """w <- w - eta_t g; every k steps, where |w_j| <= theta, w_j <- soft(w_j, k eta_t l1).
+
+    k is ``every``; Langford, Li, Zhang 2009; Freno et al., 5.2. With k = 1 and theta = inf it is
+    FOBOS without l2.
+    Lazy form: U_t sums the truncations so far, and a weight untouched since step a is
+    soft(w_a, U_t - U_a) where |w_a| <= theta, else w_a. The state is (w_a, U_a).
+    """
+
+    eta0: float
+    power: float
+    l1: float
+    theta: float
+    every: int
+
+
+@state_width.answer(Tgd)
+def _width(_optimizer: Any) -> Any:
+    return 2
+
+
+@open_step.answer(Tgd)
+def _open(optimizer: Any, clock: Any) -> Any:
+    eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP] + 1.0) ** optimizer.power
+    return clock[PENALTY], eta
+
+
+@weight.answer(Tgd)
+def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    kept = state[j, 0]
+    if abs(kept) > optimizer.theta:
+        return kept
+    return np.copysign(max(abs(kept) - (now[0] - state[j, 1]), 0.0), kept)
+
+
+@importance.answer(Tgd)
+def _importance(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    return abs(weight(optimizer, now, state, j))
+
+
+@push.answer(Tgd)
+def _push(optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
+    kept = state[j, 0]
+    if abs(kept) <= optimizer.theta:
+        kept = np.copysign(max(abs(kept) - (now[0] - state[j, 1]), 0.0), kept)
+    state[j, 0] = kept - now[1] * gradient
+    state[j, 1] = now[0]
+
+
+@close_step.answer(Tgd)
+def _close(optimizer: Any, clock: Any, _state: Any) -> Any:
+    clock[STEP] += 1.0
+    if clock[STEP] % optimizer.every == 0.0:
+        eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP]) ** optimizer.power
+        clock[PENALTY] += optimizer.every * eta * optimizer.l1
+
+
+@place.answer(Tgd)
+def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
+    state[j, 0] = value
+
+
+def _make(options: UpdateOptions) -> Tgd:
+    theta = np.inf if options.theta is None else options.theta
+    return Tgd(options.eta0, options.power, options.l1, float(theta), options.prune_every)
+
+
+register_update("tgd", _make)

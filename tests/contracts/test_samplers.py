@@ -1,0 +1,39 @@
+"""Every way to draw pairs gives real pairs, and the same ones for the same seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankine.data import Dataset
+from rankine.kernels.random import random_bits
+from rankine.samplers.draw import SAMPLINGS, draw_pair, pair_sampler
+
+pytestmark = pytest.mark.kernels
+
+WAYS = [(word, False) for word in SAMPLINGS]
+WAYS += [(word, True) for word in SAMPLINGS if word != "indexed"]
+
+
+def lists(weighted):
+    rng = np.random.default_rng(1)
+    qid = rng.integers(0, 6, 60)
+    weight = rng.choice([0.0, 0.5, 2.0], 60) if weighted else None
+    return Dataset.from_arrays(np.zeros((60, 1)), rng.integers(0, 4, 60), qid, weight=weight)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize(("sampling", "ties"), WAYS)
+def test_drawn_rows_are_pairs_of_positive_weight(sampling, ties, weighted):
+    data = lists(weighted)
+    sampler = pair_sampler(data, np.ones(data.n_queries), sampling=sampling, ties=ties)
+    for step in range(400):
+        a, b, kind = draw_pair(sampler, random_bits(7, step), step)
+        assert a != b
+        assert data.qid[a] == data.qid[b]
+        assert kind == (1.0 if data.y[a] > data.y[b] else 0.0)
+        assert data.y[a] >= data.y[b]
+        assert ties or kind == 1.0
+        if weighted:
+            assert data.weight[a] * data.weight[b] > 0.0
+        assert draw_pair(sampler, random_bits(7, step), step) == (a, b, kind)

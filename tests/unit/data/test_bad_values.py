@@ -1,0 +1,67 @@
+"""Bad values in arrays: the error names the row and the column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rankine.core.errors import SchemaError
+from rankine.data import Dataset, QueryIndex
+
+NAMES = ["price", "rating"]
+
+
+def _refused(X: object, **options: object) -> SchemaError:
+    with pytest.raises(SchemaError) as caught:
+        Dataset.from_arrays(X, np.zeros(3), **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("make", [np.array, sparse.csr_matrix])
+def test_what_is_not_finite(value, make):
+    X = make([[1.0, 2.0], [0.0, value], [3.0, 0.0]])
+    error = _refused(X, feature_names=NAMES)
+    assert error.column == "rating"
+    assert f"X[1, 'rating'] is {value}" in error.reason
+    assert f"X[1, 1] is {value}" in _refused(X).reason
+
+
+@pytest.mark.parametrize("value", ["dear", None, np.datetime64("2026-01-01"), [1, 2]])
+def test_what_is_no_number(value):
+    X = np.array([[1.0, 2.0], [0.5, 1.0], [3.0, 0.0]], dtype=object)
+    X[2, 0] = value
+    error = _refused(X, feature_names=NAMES)
+    assert error.column == "price"
+    assert "X[2, 'price'] is" in error.reason
+
+
+@pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]", "complex128"])
+def test_types_that_are_no_numbers_are_not_cast(kind):
+    assert kind in _refused(np.zeros((3, 2), dtype=kind)).reason
+
+
+@pytest.mark.parametrize(
+    ("qid", "reason"),
+    [
+        ([1, 2, np.nan], "row 2 is missing"),
+        ([1, None, 2], "row 1 is missing"),
+        (["a", np.nan, "b"], "row 1 is missing"),
+        (np.array(["a", None, "b"], dtype=object), "row 1 is missing"),
+        ([1, 2.5, 3], "row 1 is"),
+        (np.array(["a", 7, "b"], dtype=object), "row 1 is 7"),
+        (np.array([1, 2, "c"], dtype=object), "row 2 is 'c'"),
+        ([1.0, 2.0, 1e300], "row 2 is"),
+    ],
+)
+def test_query_ids_name_the_row(qid, reason):
+    with pytest.raises(SchemaError, match=reason) as caught:
+        QueryIndex.from_qid(np.asarray(qid, dtype=object if "a" in qid else None), 3)
+    assert caught.value.column == "qid"
+    assert caught.value.fix
+
+
+def test_times_are_no_query_ids():
+    with pytest.raises(SchemaError, match="datetime64"):
+        QueryIndex.from_qid(np.zeros(3, dtype="datetime64[s]"), 3)

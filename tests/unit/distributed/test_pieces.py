@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from distributed_data import table, write_files
+
+import rankine
+import rankine.distributed as rd
+from rankine.core.errors import EmptyDataError, ParameterError, QueryOrderError, SchemaError
+from rankine.data.options import ReadOptions
+from rankine.data.sources import Source
+from rankine.distributed.pieces import cut_file
+
+
+def ids_of(parts):
+    return [piece.load().qid for piece in parts.pieces]
+
+
+@pytest.mark.parametrize("partition_bytes", [2_000, 9_000, 10**9])
+def test_partitions_hold_every_row_once_and_no_query_twice(files, partition_bytes):
+    parts = rd.scan(files, partition_bytes=partition_bytes)
+    whole = rankine.load(files)
+    loaded = [piece.load() for piece in parts.pieces]
+    np.testing.assert_array_equal(np.concatenate([d.qid for d in loaded]), whole.qid)
+    np.testing.assert_array_equal(np.concatenate([d.X for d in loaded]), whole.X)
+    owners = [set(d.qid.tolist()) for d in loaded]
+    assert sum(len(o) for o in owners) == len(set().union(*owners))
+    assert parts.feature_names == whole.feature_names
+    assert len(parts) == {2_000: len(parts), 9_000: len(parts), 10**9: 3}[partition_bytes]
+
+
+def test_smaller_partitions_are_more(files):
+    sizes = [rd.scan(files, partition_bytes=b).n_partitions for b in (10**9, 20_000, 3_000)]
+    assert sizes[0] == 3 < sizes[1] < sizes[2]
+
+
+def cut(path, partition_bytes):
+    return cut_file(Source(str(path), path), ReadOptions(), partition_bytes)
+
+
+def test_footers_that_prove_a_cut_spare_reading_the_query_ids(tmp_path):
+    """One query per row group: neighbours never share one, and nothing is read to know it."""
+    rows = pa.table({"label": [1.0, 0.0] * 8, "qid": np.repeat(np.arange(8), 2), "f": [0.5] * 16})
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=2)
+    found = cut(tmp_path / "a.parquet", 450)
+    assert found.peeked == 0
+    assert found.ranges == [(k, k + 4) for k in range(0, 16, 4)]
+
+
+@pytest.mark.parametrize("text_ids", [False, True])
+@pytest.mark.parametrize("statistics", [False, True])
+def test_cuts_move_to_the_next_query(tmp_path, text_ids, statistics):
+    rows = table(30, 5, text_ids=text_ids)
+    qid = np.asarray(rows["qid"])
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=7, write_statistics=statistics)
+    found = cut(tmp_path / "a.parquet", 2_000)
+    starts = [start for start, _ in found.ranges][1:]
+    assert len(starts) > 3
+    assert found.peeked > 0
+    assert all(qid[row] != qid[row - 1] for row in starts)
+
+
+def test_one_query_larger_than_a_partition_stays_whole(tmp_path):
+    rows = pa.table({"label": np.arange(50.0), "qid": [7] * 50, "f": np.arange(50.0)})
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=5)
+    assert cut(tmp_path / "a.parquet", 300).ranges == [(0, 50)]
+
+
+def test_a_large_row_group_is_cut_inside(tmp_path):
+    rows = table(100, 3)
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=10**6)
+    found = cut(tmp_path / "a.parquet", 10_000)
+    assert len(found.ranges) > 5
+    assert max(found.nbytes) < 2 * 10_000
+
+
+def test_text_files_are_one_partition_each(tmp_path, files):
+    data = rankine.load(files)
+    data.save(tmp_path / "a.txt")
+    parts = rd.scan(tmp_path / "a.txt")
+    assert parts.n_partitions == 1
+    assert parts.pieces[0].load().n_rows == data.n_rows
+
+
+def test_a_query_split_over_files_is_named_with_its_files(tmp_path):
+    for k in range(2):
+        pq.write_table(table(5, k, first_query=4 * k), tmp_path / f"{k}.parquet")
+    parts = rd.scan(f"{tmp_path}/*.parquet")
+    with pytest.raises(QueryOrderError, match=r"query 4 has rows in .*0\.parquet and in .*1\.parq"):
+        parts.measure()
+
+
+def test_a_query_that_comes_back_later_in_a_file_is_named(tmp_path):
+    rows = pa.concat_tables([table(9, 0, text_ids=True), table(1, 1, text_ids=True)])
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=8)
+    with pytest.raises(QueryOrderError, match=r"query 'q00000' .* partition 0 .* partition "):
+        rd.scan(tmp_path / "a.parquet", partition_bytes=2_000).measure()
+
+
+def test_overlapping_ids_that_are_all_different_are_accepted(tmp_path):
+    for k in range(2):
+        rows = table(6, k)
+        qid = np.asarray(rows["qid"]) * 2 + k
+        pq.write_table(rows.set_column(1, "qid", pa.array(qid)), tmp_path / f"{k}.parquet")
+    assert rd.scan(f"{tmp_path}/*.parquet").measure().queries == 12
+
+
+def test_repartition_mends_split_queries(tmp_path):
+    for k in range(2):
+        pq.write_table(table(20, k, first_query=10 * k), tmp_path / f"{k}.parquet")
+    target = tmp_path / "sorted" / "rows.parquet"
+    report = rd.repartition(f"{tmp_path}/*.parquet", target)
+    parts = rd.scan(target, partition_bytes=3_000)
+    assert parts.measure().rows == report.rows == rankine.load(f"{tmp_path}/*.parquet").n_rows
+    assert parts.measure().queries == 30
+    assert parts.n_partitions > 2
+
+
+def test_files_of_other_names_are_refused(tmp_path):
+    write_files(tmp_path, 1)
+    other = table(3, 9, first_query=999)
+    renamed = other.rename_columns([n if n != "f1" else "g" for n in other.column_names])
+    pq.write_table(renamed, tmp_path / "z.parquet")
+    with pytest.raises(SchemaError, match="not called as in"):
+        rd.scan(f"{tmp_path}/*.parquet")
+
+
+def test_an_empty_file_is_named(tmp_path):
+    pq.write_table(table(3, 0).slice(0, 0), tmp_path / "a.parquet")
+    with pytest.raises(EmptyDataError, match="no rows"):
+        rd.scan(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    "options", [{"group": [1]}, {"single_query": True}, {"query": None}, {"timeout": 0}]
+)
+def test_what_cannot_be_cut_is_refused(files, options):
+    with pytest.raises(ParameterError):
+        rd.scan(files, **options)
+
+
+def test_a_changed_file_is_noticed(tmp_path):
+    write_files(tmp_path, 1)
+    parts = rd.scan(f"{tmp_path}/*.parquet")
+    write_files(tmp_path, 1, n_queries=51)
+    with pytest.raises(rankine.core.errors.ChangedDataError, match="cut into partitions"):
+        parts.pieces[0].load()

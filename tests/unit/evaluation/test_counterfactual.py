@@ -1,0 +1,231 @@
+"""Estimates on another ranker's log: the formulas, the truth of simulations, and refusals."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from rankine import Dataset, LinearModel
+from rankine.cli.main import app, find_commands
+from rankine.core.errors import OverlapError, ParameterError, SchemaError
+from rankine.evaluation.counterfactual import counterfactual, value_estimates
+from rankine.logs.simulate import PositionBased, simulate
+
+SEARCHES, ITEMS = 40, 6
+USER = PositionBased(1.0)
+PAIRS = {"item": "item", "search": "search"}
+
+
+class World:
+    """A catalogue, its old ranker, and a new one whose true value is known."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.X = rng.normal(size=(SEARCHES * ITEMS, 3))
+        qid = np.repeat(np.arange(SEARCHES), ITEMS)
+        self.catalogue = Dataset.from_arrays(self.X, np.zeros(len(qid)), qid)
+        self.taste = self.X @ [1, -1, 0.5]
+        self.old, self.new = self.X @ [1, 0, 0], self.X @ [1, -1, 0]
+        standard = (self.taste - self.taste.mean()) / self.taste.std()
+        self.attraction = (1 / (1 + np.exp(1.5 - 1.5 * standard))).reshape(SEARCHES, ITEMS)
+
+    def value(self, scores, k=ITEMS):
+        order = np.argsort(-scores.reshape(SEARCHES, ITEMS), axis=1)
+        shown = np.take_along_axis(self.attraction, order, 1)
+        return (shown * USER.chances(ITEMS))[:, :k].sum(axis=1).mean()
+
+    def log(self, seed, exploration=1.0, sessions=2000):
+        return simulate(
+            sessions, users=USER, rankers=self.old, catalogue=self.catalogue, taste=self.taste,
+            exploration=exploration, list_length=ITEMS, random_state=seed,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def world():
+    return World()
+
+
+def models(world):
+    return {
+        "position_based": {"model": "position_based", "propensity": USER.chances(ITEMS)},
+        "independent": {"model": "independent"},
+    }
+
+
+@pytest.mark.parametrize("model", ["position_based", "independent"])
+def test_the_truth_is_found(world, model):
+    log = world.log(0, sessions=40_000)
+    found = counterfactual(log, world.new[log.row], **models(world)[model], **PAIRS)
+    truth = world.value(world.new)
+    assert world.value(world.old) + 0.1 < truth
+    for estimate in found.estimates:
+        assert abs(estimate.value - truth) < 4 * estimate.error + 0.005, estimate
+    assert found.overlap > 0.99
+    top = counterfactual(log, world.new[log.row], k=2, **models(world)[model], **PAIRS)
+    assert abs(top["dr"].value - world.value(world.new, k=2)) < 4 * top["dr"].error + 0.005
+    assert top.old.value == log.clicked[log.position <= 2].sum() / 40_000
+
+
+@pytest.mark.parametrize("model", ["position_based", "independent"])
+def test_intervals_cover(world, model):
+    """A short form of the 1,000 simulations in benchmarks/clicks.py."""
+    truth, covered = world.value(world.new), []
+    for seed in range(60):
+        log = world.log(seed)
+        found = counterfactual(log, world.new[log.row], **models(world)[model], **PAIRS)
+        covered.append([e.low <= truth <= e.high for e in found.estimates])
+    assert (np.mean(covered, axis=0) > 0.85).all()
+
+
+def test_the_old_ranker_has_its_own_value(world):
+    log = world.log(0, exploration=0.0)
+    found = counterfactual(log, -log.position, **models(world)["position_based"])
+    clicks = log.clicked.sum() / 2000
+    assert found.old.value == clicks
+    assert found["ips"].value == pytest.approx(clicks, rel=1e-12)
+    assert found.effective_rows == pytest.approx(len(log.row))
+
+
+def test_position_based_weights_written_out(world):
+    log = world.log(1)
+    theta = USER.chances(ITEMS)
+    scores = world.new[log.row]
+    found = counterfactual(log, scores, model="position_based", propensity=theta)
+    value = 0.0
+    for session in range(2000):
+        rows = np.flatnonzero(log.session == session)
+        new = np.empty(len(rows), dtype=int)
+        new[np.argsort(-scores[rows])] = np.arange(len(rows))
+        weight = theta[new] / theta[log.position[rows] - 1]
+        value += (weight * log.clicked[rows]).sum()
+    assert found["ips"].value == pytest.approx(value / 2000, rel=1e-12)
+
+
+def test_logged_probabilities(world):
+    """Random lists of three: every item stands anywhere with probability 1/3."""
+    rng = np.random.default_rng(0)
+    position = np.argsort(rng.random((3000, 3)), axis=1) + 1
+    worth = np.array([0.6, 0.3, 0.1])
+    log = {
+        "session": np.repeat(np.arange(3000), 3),
+        "item": np.tile([0, 1, 2], 3000),
+        "position": position.ravel(),
+        "clicked": (rng.random((3000, 3)) < worth / position).astype(int).ravel(),
+        "chance": np.full(9000, 1 / 3),
+    }
+    found = counterfactual(
+        log, -log["item"].astype(float), model="independent", logged="chance", item="item"
+    )
+    truth = (worth / [1, 2, 3]).sum()
+    for estimate in found.estimates:
+        assert abs(estimate.value - truth) < 4 * estimate.error
+    assert 0.9 < found.overlap < 1.1
+
+
+def open_bandit(policy, campaign):
+    path = Path(os.environ["RANKINE_DATA"]) / "open_bandit_small.tar.xz"
+    with tarfile.open(path) as archive:
+        name = f"open_bandit_small/{policy}/{campaign}/{campaign}.csv"
+        text = archive.extractfile(name).read()
+    table = pyarrow.csv.read_csv(io.BytesIO(text))
+    names = ("item_id", "position", "click", "propensity_score")
+    return {name: table[name].to_numpy() for name in names}
+
+
+@pytest.mark.data
+@pytest.mark.skipif("RANKINE_DATA" not in os.environ, reason="RANKINE_DATA is not set")
+@pytest.mark.parametrize("campaign", ["men", "women"])
+@pytest.mark.parametrize(("old", "new"), [("random", "bts"), ("bts", "random")])
+def test_open_bandit_by_the_published_formulas(old, new, campaign):
+    """IPS, self-normalised IPS and DR of Saito et al. 2021, section 4, written out."""
+    log, target = open_bandit(old, campaign), open_bandit(new, campaign)
+    places, items = 3, int(max(log["item_id"].max(), target["item_id"].max())) + 1
+    policy = np.zeros((places, items))
+    np.add.at(policy, (target["position"] - 1, target["item_id"]), 1.0)
+    policy /= policy.sum(axis=1, keepdims=True)
+    place, item, reward = log["position"] - 1, log["item_id"], log["click"].astype(float)
+    weight = policy[place, item] / log["propensity_score"]
+    rate = (np.bincount(item, weights=reward, minlength=items) + 1) / (
+        np.bincount(item, minlength=items) + 200
+    )
+    direct = policy[place] @ rate
+    found = value_estimates(
+        reward, weight, predicted=rate[item], direct=direct, min_overlap=0.0, min_effective=1.0
+    )
+    n = len(reward)
+    ips = sum(w * r for w, r in zip(weight, reward, strict=True)) / n
+    robust = sum(d + w * (r - q) for d, w, r, q in zip(direct, weight, reward, rate[item])) / n  # noqa: B905
+    assert found["ips"].value == pytest.approx(ips, rel=1e-9)
+    assert found["snips"].value == pytest.approx(ips * n / weight.sum(), rel=1e-9)
+    assert found["dr"].value == pytest.approx(robust, rel=1e-9)
+    assert found.old.value == pytest.approx(reward.mean())
+
+
+def test_clipping_and_effective_rows():
+    weight = np.array([1.0, 1.0, 4.0, 0.0])
+    found = value_estimates([0, 1, 1, 0], weight, max_weight=2.0, min_effective=1.0)
+    assert found.clipped == 0.25
+    assert found["ips"].value == 0.75
+    assert found.effective_rows == pytest.approx(16 / 6)
+
+
+def test_counted_weights_are_clipped_too(world):
+    log = world.log(2)
+    options = {**models(world)["position_based"], **PAIRS}
+    whole = counterfactual(log, world.new[log.row], **options)
+    cut = counterfactual(log, world.new[log.row], max_weight=1.5, **options)
+    assert cut.clipped > 0
+    assert cut["ips"].value < whole["ips"].value
+    assert cut.overlap < 1
+
+
+def test_a_log_that_says_nothing_is_refused(world):
+    log = world.log(0, exploration=0.0)
+    with pytest.raises(OverlapError, match="min_overlap"):
+        counterfactual(log, log.position.astype(float), model="independent", **PAIRS)
+    with pytest.raises(OverlapError, match="min_effective"):
+        value_estimates([1.0] * 50, [1.0] * 50)
+    with pytest.raises(ParameterError, match="probabilities"):
+        counterfactual(log, world.new[log.row], model="independent")
+    with pytest.raises(ParameterError, match="propensity"):
+        counterfactual(log, world.new[log.row])
+    with pytest.raises(ParameterError, match="unknown"):
+        counterfactual(log, world.new[log.row], model="psychic")
+    with pytest.raises(SchemaError, match="one score per row"):
+        counterfactual(log, world.new, propensity=[1.0])
+    with pytest.raises(SchemaError, match="not negative"):
+        value_estimates([1.0], [-1.0])
+    with pytest.raises(ParameterError, match="both or neither"):
+        value_estimates([1.0], [1.0], predicted=[0.0])
+
+
+def test_the_command(world, tmp_path):
+    find_commands()
+    log = world.log(0)
+    pq.write_table(log.to_table(features=True), tmp_path / "log.parquet")
+    (tmp_path / "looks.json").write_text(json.dumps({"propensity": USER.chances(6).tolist()}))
+    model = LinearModel.from_weights([1.0, -1.0, 0.0], feature_names=["x1", "x2", "x3"])
+    model.save(tmp_path / "new.rankine")
+    command = ["evaluate", "new.rankine", "log.parquet", "--counterfactual", "--propensity"]
+    command += ["looks.json", "--query", "session", "--label", "clicked", "--item", "item"]
+    command += ["--search", "search"]
+    command = [str(tmp_path / word) if "." in word else word for word in command]
+    run = CliRunner().invoke(app, [*command, "--json"])
+    assert run.exit_code == 0, run.output
+    found = json.loads(run.stdout)
+    options = {**models(world)["position_based"], **PAIRS}
+    expected = counterfactual(log, world.new[log.row], **options)
+    assert found["estimates"][0]["value"] == pytest.approx(expected["ips"].value)
+    assert "effective rows" in CliRunner().invoke(app, command).stdout
+    with pytest.raises(ParameterError, match="judgements"):
+        CliRunner().invoke(app, [*command, "--per-query"], catch_exceptions=False)

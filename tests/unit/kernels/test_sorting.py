@@ -1,0 +1,93 @@
+"""Orders against Python's own stable sort."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rankine.data import LabelIndex, QueryIndex
+from rankine.kernels.sorting import (
+    RADIX_FROM,
+    merge_sort,
+    rank_order,
+    sort_queries,
+    tie_ends,
+    top_order,
+    top_values,
+)
+
+SIZES = (0, 1, 2, 11, 12, 13, 31, 33, 64, 65, 200)
+
+
+def _scores(size: int, seed: int = 0) -> NDArray[np.float64]:
+    rng = np.random.default_rng(seed + size)
+    return np.asarray(rng.integers(-6, 6, size) / 4.0)
+
+
+def _by_hand(score: NDArray[np.float64], key: NDArray[np.float64]) -> list[int]:
+    ties = key if len(key) else np.zeros(len(score))
+    return sorted(range(len(score)), key=lambda i: (-score[i], ties[i], i))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_merge_sort_is_stable(size: int) -> None:
+    keys, items = _scores(size), np.arange(size)
+    expected = np.argsort(keys, kind="stable")
+    sorted_keys = keys.copy()
+    merge_sort(sorted_keys, items, np.empty(size), np.empty(size, dtype=np.int64))
+    np.testing.assert_array_equal(items, expected)
+    np.testing.assert_array_equal(sorted_keys, keys[expected])
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("keyed", [False, True])
+def test_rankings_break_ties_by_key_then_by_place(size: int, keyed: bool) -> None:
+    score = _scores(size)
+    key = _scores(size, seed=1) if keyed else np.empty(0)
+    expected = _by_hand(score, key)
+    assert rank_order(score, key).tolist() == expected
+    for depth in (0, 1, 5, 64, 65, 1000):
+        assert top_order(score, key, depth).tolist() == expected[:depth]
+        assert top_values(score, depth).tolist() == sorted(score.tolist(), reverse=True)[:depth]
+
+
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_tie_ends_close_blocks_of_equal_scores(size: int) -> None:
+    score = _scores(size)
+    order = rank_order(score, np.empty(0))
+    ends = tie_ends(score, order)
+    for rank, end in enumerate(ends.tolist()):
+        block = score[order[rank:end]]
+        assert (block == score[order[rank]]).all()
+        assert end == size or score[order[end]] < score[order[rank]]
+
+
+@pytest.mark.parametrize("sizes", [[3, 0, 40], [RADIX_FROM - 1, 5, RADIX_FROM + 3]])
+def test_queries_sort_within_themselves(sizes: list[int]) -> None:
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    rows = np.random.default_rng(0).permutation(int(starts[-1]))
+    scores = _scores(len(rows))
+    out, items = np.empty(len(rows)), np.empty(len(rows), dtype=np.int64)
+    sort_queries(
+        scores, rows, starts, 0, len(sizes), out, items, np.empty_like(out), np.empty_like(items)
+    )
+    for a, b in zip(starts[:-1], starts[1:], strict=True):
+        expected = a + np.argsort(scores[rows[a:b]], kind="stable")
+        np.testing.assert_array_equal(items[a:b], expected)
+        np.testing.assert_array_equal(out[a:b], scores[rows[expected]])
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 500])
+def test_label_levels_by_counting_and_by_sorting(n_labels: int) -> None:
+    rng = np.random.default_rng(n_labels)
+    y = rng.integers(0, n_labels, 120) / 7.0
+    qid = np.repeat([4, 2, 9], 40)
+    levels = LabelIndex.build(QueryIndex.from_qid(qid, 120), y)
+    expected = np.concatenate([a + np.argsort(y[a : a + 40], kind="stable") for a in (0, 40, 80)])
+    np.testing.assert_array_equal(levels.order, expected)
+    for k in range(3):
+        mine = y[40 * k : 40 * k + 40]
+        first, last = levels.level_ptr[k], levels.level_ptr[k + 1]
+        sizes = np.diff(levels.level_starts[first : last + 1])
+        np.testing.assert_array_equal(sizes, np.unique(mine, return_counts=True)[1])

@@ -1,0 +1,116 @@
+"""The l1 path, models of a given size, and the command."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from typer.testing import CliRunner
+
+import rankine
+from rankine import DominationRanker, LinearModel, domination_path
+from rankine.core.errors import ParameterError
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 20)) * (rng.random((400, 20)) < 0.5)
+    y = (X[:, :3] @ [1.0, 0.7, 0.4] + 0.5 * rng.normal(size=400) > 1).astype(float)
+    qid = np.repeat(np.arange(20), 20)
+    return X, y, qid
+
+
+@pytest.fixture(scope="module")
+def path(data):
+    X, y, qid = data
+    return domination_path(
+        X[:300], y[:300], qid[:300], eval_set=(X[300:], y[300:]), eval_qid=qid[300:], n_steps=8
+    )
+
+
+def test_path_starts_empty_and_its_loss_falls(path):
+    assert path.nonzeros[0] == 0
+    assert path.l1[-1] == pytest.approx(0.01 * path.l1[0])
+    assert (np.diff(path.loss) <= 1e-3 * path.loss[0]).all()
+    assert np.isfinite(path.values).all()
+    assert path.best(3) == np.argmax(np.where(path.nonzeros <= 3, path.values, -np.inf))
+
+
+def test_warm_steps_equal_cold_fits(data, path):
+    X, y, qid = data
+    cold = DominationRanker(path.l1[4], tol=1e-8).fit(X[:300], y[:300], qid=qid[:300])
+    assert path.objective[4] == pytest.approx(cold.solution_.objective, rel=1e-3)
+    assert path.relative_gap.max() <= 1e-4
+
+
+def test_given_strengths_and_a_bound_on_size(data):
+    X, y, qid = data
+    path = domination_path(X, y, qid, l1s=[20.0, 5.0, 0.1], max_nonzero=10)
+    assert path.l1.tolist() == [20.0, 5.0]
+    assert not path.measured
+    with pytest.raises(ParameterError, match="must fall"):
+        domination_path(X, y, qid, l1s=[1.0, 2.0])
+    with pytest.raises(ParameterError, match="n_steps"):
+        domination_path(X, y, qid, n_steps=0)
+
+
+def test_max_nonzero_bounds_the_model(data):
+    X, y, qid = data
+    small = DominationRanker(max_nonzero=3).fit(X, y, qid=qid)
+    larger = DominationRanker(max_nonzero=8).fit(X, y, qid=qid)
+    assert 1 <= np.count_nonzero(small.coef_) <= 3
+    assert np.count_nonzero(small.coef_) < np.count_nonzero(larger.coef_) <= 8
+    judged = DominationRanker(max_nonzero=8).fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid)
+    assert np.count_nonzero(judged.coef_) <= 8
+
+
+def test_plot_marks_the_best_model(path):
+    ax = rankine.plot.path(path)
+    assert ax.get_xlabel() == "non-zero weights"
+    assert ax.get_ylabel() == "ndcg@10"
+    assert len(ax.get_lines()) == 2
+
+
+def test_model_of_a_step(path):
+    model = path.to_model(3)
+    np.testing.assert_array_equal(model.to_dense(), path.coef(3))
+    assert model.parameters["ranker"] == "domination"
+    assert model.parameters["l1"] == pytest.approx(path.l1[3])
+
+
+@pytest.mark.cli
+def test_command(data, tmp_path):
+    from rankine.cli.main import app, find_commands
+
+    find_commands()
+    X, y, qid = data
+    lines = [
+        f"{y[i]:g} qid:{qid[i]} " + " ".join(f"{j + 1}:{v:.4f}" for j, v in enumerate(X[i]) if v)
+        for i in range(len(y))
+    ]
+    train, valid = tmp_path / "train.txt", tmp_path / "valid.txt"
+    train.write_text("\n".join(lines[:300]) + "\n")
+    valid.write_text("\n".join(lines[300:]) + "\n")
+    arguments = ["path", str(train), "--valid", str(valid), "--n-steps", "5"]
+    model, plot = tmp_path / "m.rankine", tmp_path / "p.svg"
+    done = CliRunner().invoke(app, [*arguments, "--json", "--out", str(model), "--plot", str(plot)])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout.strip().splitlines()[-1])
+    assert len(result["steps"]) == 5
+    assert LinearModel.load(model).nnz == result["steps"][result["best"]]["nonzeros"]
+    assert plot.read_bytes().startswith(b"<?xml")
+    table = CliRunner().invoke(app, arguments)
+    assert table.stdout.count("*") == 1
+    with pytest.raises(ParameterError, match="cannot walk a path"):
+        CliRunner().invoke(app, [*arguments, "--ranker", "ranksvm"], catch_exceptions=False)
+
+
+def test_steps_that_stop_early_are_named_once():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(60, 6)), (np.arange(60) % 6 == 0).astype(float)
+    with pytest.warns(ConvergenceWarning, match="3 of 4 runs, l1=") as caught:
+        domination_path(X, y, n_steps=4, max_iter=1, tol=1e-9)
+    assert len(caught) == 1
+    with pytest.warns(ConvergenceWarning, match="short of tol"):
+        DominationRanker(max_nonzero=3, max_iter=1, tol=1e-9).fit(X, y)

@@ -1,0 +1,244 @@
+"""Steps equal their closed forms; learners reach their fixed points."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, sparse
+from slow_pairs import all_pairs, hinge, logistic, objective, pair_weights
+
+from rankine import SPDRanker
+from rankine.core.errors import DivergenceError, ParameterError
+from rankine.kernels.rows import CsrRows, DenseRows
+from rankine.losses import Hinge, Logistic
+from rankine.solvers.pair_steps import (
+    NORM2,
+    PassiveAggressiveStep,
+    PerceptronStep,
+    RommaStep,
+    S,
+    gradient_step,
+    new_vector,
+    pair_step,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
+
+
+def problem(seed=0, m=40, n=5, queries=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, n))
+    qid = rng.integers(0, queries, m)
+    y = np.round(X @ rng.normal(size=n) + rng.normal(size=m)).clip(-1, 2)
+    return X, y, qid
+
+
+def rows_of(X, storage):
+    if storage == "dense":
+        return DenseRows(np.ascontiguousarray(X))
+    csr = sparse.csr_array(X)
+    return CsrRows(csr.indptr.astype(np.int64), csr.indices.astype(np.uint32), csr.data)
+
+
+def step(learner, w, X, a, b, t=1.0, i=7, storage="dense"):
+    vector = new_vector(np.asarray(w, dtype=float))
+    pair_step(learner, vector, rows_of(X, storage), a, b, t, i)
+    new = vector.c[S] * vector.v
+    assert vector.c[NORM2] == pytest.approx(new @ new, rel=1e-9, abs=1e-12)
+    return new
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("project", [False, True])
+def test_gradient_step_is_shrink_then_subgradient_then_projection(storage, project):
+    X, _, _ = problem()
+    X[np.abs(X) < 0.4] = 0
+    lam, i = 0.3, 7
+    for w in (np.zeros(5), np.full(5, 0.2), np.full(5, 3.0)):
+        x = X[0] - X[1]
+        z = w @ x
+        expected = (1 - 1 / i) * w + (1 / (lam * i)) * (z < 1) * x
+        if project:
+            expected *= min(1, 1 / (math.sqrt(lam) * max(np.linalg.norm(expected), 1e-300)))
+        got = step(gradient_step(Hinge(), lam, project=project), w, X, 0, 1, i=i, storage=storage)
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.kernels
+def test_inverse_schedule_and_logistic_slope():
+    X, _, _ = problem()
+    w = np.linspace(-1, 1, 5)
+    lam, c, i = 0.2, 10.0, 5
+    x = X[2] - X[3]
+    eta = c / (c + i)
+    expected = (1 - eta * lam) * w + eta / (1 + math.exp(w @ x)) * x
+    got = step(gradient_step(Logistic(), lam, project=False, inverse=c), w, X, 2, 3, i=i)
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_passive_aggressive_is_the_nearest_point_of_the_constraint(storage):
+    """PA-I: argmin 1/2 |u - w|^2 + C max(0, 1 - <u, x>); compared with a solver of that problem."""
+    X, _, _ = problem(3)
+    X[np.abs(X) < 0.3] = 0
+    w = np.full(5, 0.1)
+    for C in (0.01, 10.0):
+        x = X[0] - X[5]
+        got = step(PassiveAggressiveStep(C), w, X, 0, 5, storage=storage)
+        best = optimize.minimize_scalar(
+            lambda tau, C=C, x=x: 0.5 * tau**2 * (x @ x) + C * max(0.0, 1 - (w + tau * x) @ x),
+            bounds=(0, 20),
+            method="bounded",
+            options={"xatol": 1e-10},
+        )
+        np.testing.assert_allclose(got, w + best.x * x, atol=1e-6)
+
+
+@pytest.mark.kernels
+def test_tied_pairs_are_pulled_together():
+    X, _, _ = problem(4)
+    w = np.array([1.0, 0, 0, 0, 0])
+    x = X[0] - X[1]
+    got = step(PassiveAggressiveStep(100.0), w, X, 0, 1, t=0.0)
+    assert got @ x == pytest.approx(0, abs=1e-12)
+    moved = step(gradient_step(Hinge(), 0.1, project=False), w, X, 0, 1, t=0.0, i=10)
+    np.testing.assert_allclose(moved, 0.9 * w - 1.0 * np.sign(w @ x) * x)
+
+
+def romma_by_qp(w, x):
+    """Shortest u with <u, w> >= |w|^2 and <u, x> >= 1."""
+    result = optimize.minimize(
+        lambda u: u @ u,
+        w + x,
+        jac=lambda u: 2 * u,
+        constraints=[
+            {"type": "ineq", "fun": lambda u: u @ w - w @ w, "jac": lambda _u: w},
+            {"type": "ineq", "fun": lambda u: u @ x - 1, "jac": lambda _u: x},
+        ],
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    return result.x
+
+
+@pytest.mark.kernels
+def test_romma_is_the_shortest_vector_of_its_two_constraints():
+    rng = np.random.default_rng(5)
+    only_new = 0
+    for _ in range(60):
+        x, w = rng.normal(size=4), rng.normal(size=4) * rng.choice([0.05, 0.3, 1.0])
+        if w @ x >= 1:
+            continue
+        X = np.vstack([x, np.zeros(4)])
+        got = step(RommaStep(math.inf), w, X, 0, 1)
+        only_new += w @ x >= (x @ x) * (w @ w)
+        np.testing.assert_allclose(got, romma_by_qp(w, x), rtol=2e-5, atol=2e-6)
+    assert only_new >= 3  # the case that the paper's formula misses
+    first = step(RommaStep(math.inf), np.zeros(4), X, 0, 1)
+    np.testing.assert_allclose(first, X[0] / (X[0] @ X[0]))
+
+
+@pytest.mark.kernels
+def test_perceptron_moves_only_on_mistakes():
+    X, _, _ = problem(6)
+    x = X[0] - X[1]
+    right, wrong = x / (x @ x), -x / (x @ x)
+    np.testing.assert_allclose(step(PerceptronStep(0.0), right, X, 0, 1), right)
+    np.testing.assert_allclose(step(PerceptronStep(0.0), wrong, X, 0, 1), wrong + x)
+    np.testing.assert_allclose(step(PerceptronStep(2.0), right, X, 0, 1), right + x)
+
+
+def optimum(X, y, qid, l2, sampling, loss):
+    """Minimum of the smooth or smoothed objective, polished; an independent convex solver."""
+    weights = pair_weights(y, qid, sampling)
+    D = np.array([X[i] - X[j] for i, j in weights])
+    p = np.array(list(weights.values()))
+    if loss is logistic:
+        value = lambda w: 0.5 * l2 * w @ w + p @ np.logaddexp(0, -D @ w)  # noqa: E731
+        return optimize.minimize(value, np.zeros(X.shape[1]), method="BFGS", tol=1e-10).fun
+    # Hinge: the dual is a box-constrained quadratic program in the pairs.
+    K = D @ D.T / l2
+    dual = optimize.minimize(
+        lambda a: 0.5 * a @ K @ a - a.sum(),
+        np.zeros(len(p)),
+        jac=lambda a: K @ a - 1,
+        bounds=[(0, cap) for cap in p],
+        method="L-BFGS-B",
+        options={"maxiter": 20000, "maxfun": 200000, "ftol": 1e-15, "gtol": 1e-10},
+    )
+    return objective(D.T @ dual.x / l2, X, y, qid, l2, sampling, hinge)
+
+
+@pytest.mark.parametrize("sampling", ["query", "uniform", "indexed"])
+@pytest.mark.parametrize("solver", ["pegasos", "sgd_svm", "logistic", "hybrid"])
+def test_solvers_approach_the_exact_optimum(solver, sampling):
+    X, y, qid = problem(7)
+    l2 = 0.05
+    loss = logistic if solver == "logistic" else hinge
+    best = optimum(X, y, qid, l2, sampling, loss)
+    ranker = SPDRanker(
+        solver, sampling=sampling, l2=l2, n_steps=200_000, random_state=0, record_at=[200_000]
+    ).fit(X, y, qid=qid)
+    reached = objective(ranker.coef_, X, y, qid, l2, sampling, loss)
+    assert best - 1e-9 <= reached <= best * 1.003
+    assert ranker.record_[-1]["objective"] == pytest.approx(reached, rel=1e-10)
+
+
+def test_shrinking_on_every_step_matters():
+    """The paper's sentence read literally (shrink only on violations) misses the optimum."""
+    X, y, qid = problem(8)
+    l2 = 0.05
+    best = optimum(X, y, qid, l2, "uniform", hinge)
+    rng = np.random.default_rng(0)
+    pairs = all_pairs(y, qid)
+    w = np.zeros(5)
+    for i in range(1, 20_001):
+        a, b = pairs[rng.integers(len(pairs))]
+        x = X[a] - X[b]
+        if w @ x < 1:
+            w = (1 - 1 / i) * w + x / (l2 * i)
+    literal = objective(w, X, y, qid, l2, "uniform", hinge)
+    ours = SPDRanker(
+        "sgd_svm", sampling="uniform", l2=l2, n_steps=20_000, average=False, random_state=0
+    )
+    ours.fit(X, y, qid=qid)
+    assert objective(ours.coef_, X, y, qid, l2, "uniform", hinge) < best + 0.2 * (literal - best)
+
+
+def test_romma_without_guard_grows_and_with_guard_stays():
+    X, y, qid = problem(9)
+    free = SPDRanker(
+        "romma", norm_guard=False, l2=1e-2, n_steps=3000, random_state=0, average=False
+    )
+    kept = SPDRanker("romma", l2=1e-2, n_steps=3000, random_state=0, average=False)
+    try:
+        grown = np.linalg.norm(free.fit(X, y, qid=qid).coef_)
+    except DivergenceError:
+        grown = math.inf
+    assert grown > 100
+    assert np.linalg.norm(kept.fit(X, y, qid=qid).coef_) <= 10.0 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("solver", "svm"),
+        ("sampling", "all"),
+        ("ties", "half"),
+        ("schedule", "cosine"),
+        ("l2", 0.0),
+        ("l2", float("nan")),
+        ("aggressiveness", -1.0),
+        ("n_steps", 0),
+        ("margin", -1.0),
+        ("hybrid_second", "romma"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(name, value):
+    X, y, qid = problem()
+    with pytest.raises(ParameterError, match=name):
+        SPDRanker(**{name: value}).fit(X, y, qid=qid)
