@@ -50,12 +50,12 @@ class Judge(NamedTuple):
     data: Dataset
 
     @classmethod
-    def of(cls, metric: Metric, data: Dataset) -> Judge:
+    def of(cls, metric: Metric, data: Dataset, query_weight: Any = None) -> Judge:
         """Judge weights by the scores they give to scaled rows."""
         from rankine.metrics import evaluate_on
 
         def value(coef: NDArray[np.float64]) -> float:
-            return float(evaluate_on(data, metric=metric, coef=coef))
+            return float(evaluate_on(data, metric=metric, coef=coef, query_weight=query_weight))
 
         return cls(metric, value, data)
 
