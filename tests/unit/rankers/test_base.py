@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 
-from rankine import LeastSquaresRanker
+from rankine import DominationRanker, LeastSquaresRanker, RankSVM
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data import Dataset
 from rankine.metrics import evaluate
 
 SIZES = [3, 5, 4, 6]
 QID = np.repeat(["a", "b", "c", "d"], SIZES)
+
+
+def _ranker(kind: Any, l2: float, **options: Any) -> Any:
+    return kind(l2=l2, **options)
 
 
 def lists(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -161,3 +168,51 @@ def test_the_evaluation_set_has_weights_of_its_own() -> None:
         ranker.fit(X, y, qid=QID, eval_set=(X, y))
     with pytest.raises(ParameterError, match="belong to an eval_set"):
         ranker.fit(X, y, qid=QID, eval_query_weight=weight)
+
+
+def _weighted_and_repeated(make: Callable[[float], Any], l2: float) -> tuple[Any, Any]:
+    """The same problem by weights 1 to 3, and by rows and queries that occur so often."""
+    X, y = lists(3)
+    times = np.random.default_rng(3).integers(1, 4, len(y))
+    often = {"a": 2, "b": 1, "c": 3, "d": 1}
+    rows = np.repeat(np.arange(len(y)), times)
+    parts = [(rows[QID[rows] == q], f"{q}{c}") for q, n in often.items() for c in range(n)]
+    again = np.concatenate([part for part, _ in parts])
+    names = np.concatenate([np.full(len(part), name) for part, name in parts])
+    weighted = make(1.0).fit(X, y, qid=QID, sample_weight=times, query_weight=often)
+    return weighted, make(l2).fit(X[again], y[again], qid=names)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(
+            partial(_ranker, LeastSquaresRanker, pairs=pairs, normalization=norm, tol=1e-12)
+            for pairs in ("all", "untied")
+            for norm in ("query", "sum", "pair")
+            if (pairs, norm) != ("all", "pair")
+        ),
+        *(partial(_ranker, RankSVM, loss=loss, tol=1e-11) for loss in ("hinge", "squared_hinge")),
+        *(
+            partial(_ranker, DominationRanker, l1=0.1, normalization=norm, tol=1e-11)
+            for norm in ("sum", "query")
+        ),
+    ],
+    ids=str,
+)
+def test_weight_2_is_the_row_twice(make: Callable[[float], Any]) -> None:
+    weighted, repeated = _weighted_and_repeated(make, 1.0)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
+
+
+def test_the_mean_over_all_pairs_differs_by_a_factor_of_l2() -> None:
+    make = partial(_ranker, LeastSquaresRanker, normalization="pair", tol=1e-12)
+    _, y = lists(3)
+    times = np.random.default_rng(3).integers(1, 4, len(y))
+    masses = [times[q == QID] for q in "abcd"]
+    usable = [(v, s) for v, s, q in zip((2, 1, 3, 1), masses, "abcd", strict=True)
+              if len(set(y[q == QID])) > 1]  # fmt: skip
+    with_copies = sum(v * s.sum() * (s.sum() - 1) for v, s in usable)
+    without = sum(v * (s.sum() ** 2 - (s**2).sum()) for v, s in usable)
+    weighted, repeated = _weighted_and_repeated(make, without / with_copies)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-8)
