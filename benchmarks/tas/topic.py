@@ -8,7 +8,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from benchmarks.real_data import read_reuters
 from benchmarks.workloads import linear_topics, stored_rcv1_like
 from rankine import Dataset
-from rankine.rankers.least_squares import normal_equations
+from rankine.losses.squared import pair_squares
+from rankine.solvers.problem import NormalEquations, RowsProblem
 
 #: Rows that generated samples are drawn from.
 POOL = 60_000
@@ -43,7 +44,8 @@ def system_of(data, lists=1):
     if lists > 1:
         qid = np.sort(np.arange(data.n_rows) % lists)
         data = Dataset(data.X, data.y, qid)
-    return normal_equations(data, None, "sum", threads=1)
+    squares = pair_squares(data, None, "sum", "all", threads=1)
+    return NormalEquations(RowsProblem.of(data, squares, 1))
 
 
 def largest_eigenvalue(system):

@@ -153,7 +153,7 @@ BUGS: dict[str, Bug] = {
         "text", 3_000, ("misread",),
     ),
     "page checksums not verified": Bug(
-        "data/readers/parquet.py",
+        "data/readers/tables.py",
         "page_checksum_verification=True", "page_checksum_verification=False",
         "tables", 1_500, ("misread",),
     ),
@@ -170,7 +170,7 @@ BUGS: dict[str, Bug] = {
         "numbers", 300, ("misread",),
     ),
     "a lazy update off by one": Bug(
-        "penalties/rda.py",
+        "updates/rda.py",
         "    return beta, done * optimizer.l1, 1.0",
         "    return beta, (done + 1.0) * optimizer.l1, 1.0",
         "numbers", 120, ("misread",),

@@ -35,7 +35,7 @@ from rankine.scoring.rows import (
     own,
     refuse_scores,
 )
-from rankine.transforms.encoders import FeatureSpace, encoder_for
+from rankine.transforms.log_columns import encoder_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.model.explain import Explanation
     from rankine.scoring.explain import ListExplainer
-    from rankine.transforms.encoders import ColumnEncoder
+    from rankine.transforms.log_columns import LogEncoder
 
 __all__ = ["LinearScores", "Ranking", "Scorer", "compile_kernels"]
 
@@ -147,8 +147,7 @@ class Scorer:
         if unknown not in ("error", "zero"):
             raise ParameterError(f"unknown={unknown!r}", fix="Choose 'error' or 'zero'")
         scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
-        space = FeatureSpace(model.n_features, model.indices, model.feature_names)
-        encoder = encoder_for(model.transforms, space)
+        encoder = encoder_of(model)
         state = {
             "model": model,
             "unknown": unknown,
@@ -178,7 +177,7 @@ class Scorer:
     scales_lists: bool
     _plain: bool
     _scores: LinearScores
-    _encoder: ColumnEncoder | None
+    _encoder: LogEncoder | None
     _n: int
     _named: NamedRows
 

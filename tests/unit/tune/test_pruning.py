@@ -40,7 +40,13 @@ class Climber(BaseRanker):
         self.metric, self.scale, self.early_stopping = metric, scale, early_stopping
         self.warm_start, self.random_state = warm_start, random_state
 
-    def _solve(self, job):
+    def _check(self):
+        pass
+
+    def _solve(self, task):
+        return task.run(lambda _, watch: self._climb(watch))
+
+    def _climb(self, watch):
         noise = np.array([0.0, 0.0, 0.0, 1.0])
         truth = np.array([1.0, -0.5, 0.1, 0.0])
         quality = (self.draw * 997) % 1
@@ -49,7 +55,7 @@ class Climber(BaseRanker):
             coef = share * truth + (1 - share) * noise
             type(self).reports += 1
             told = Progress("climb", step, REPORTS, {}, coef.copy)
-            if notify(job.callbacks, told) and step < REPORTS:
+            if notify([watch], told) and step < REPORTS:
                 return Solution(coef, 0.0, {}, step, [], "callback")
         return Solution(coef, 0.0, {}, REPORTS, [], "max_iter")
 
