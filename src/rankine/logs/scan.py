@@ -233,8 +233,8 @@ def read_for(model: LinearModel, path: Any, *, stream: bool = False, **options: 
     spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
     if spec is None:
         options = {"base": model.base, **options}
-        if model.feature_names is None:
-            options = {"n_features": model.n_features, **options}
+        if model.column_names is None:
+            options = {"n_features": model.n_columns, **options}
         return scan(path, **options) if stream else load(path, **options)
     log = _scan_log_of(model.parameters.get("log", {}), spec, path, **options)
     return log if stream else log.load()

@@ -168,11 +168,13 @@ def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list
     body = []
     for term in shown:
         values = [term.value] if term.other is None else [term.value, term.other]
+        if pair and len(values) == 1:
+            values = [term.value, None]
         numbers = [term.weight, *values]
         body.append(
             [
-                printable(term.name, 60),
-                *(f"{number:.6g}" for number in numbers),
+                printable(term.where or term.name, 60),
+                *("" if number is None else f"{number:.6g}" for number in numbers),
                 f"{term.contribution:+.6g}",
             ]
         )

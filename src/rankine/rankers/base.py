@@ -90,6 +90,8 @@ class BaseRanker(BaseEstimator, ABC):
     system: ClassVar[str] = ""
     #: What this ranker can do, and with which sources.
     can: ClassVar[Capabilities] = Capabilities()
+    #: Whether missing values (NaN) may stand in rows.
+    takes_missing: ClassVar[bool] = False
 
     metric: str
     scale: str
@@ -390,17 +392,29 @@ class BaseRanker(BaseEstimator, ABC):
     def to_model(self) -> LinearModel:
         """The fitted weights as a frozen, savable model; equal trainings give equal files."""
         check_is_fitted(self, "coef_")
-        names = getattr(self, "feature_names_in_", None)
         model = LinearModel.from_weights(
             self.coef_,
-            feature_names=None if names is None else [str(name) for name in names],
-            transforms=self.scaling_.transforms,
+            **self._features(),
             metric=self.metric,
             parameters={"ranker": self.system, **plain_parameters(self)},
             provenance=self._provenance(),
         )
         encoding = self.encoding_
         return model if encoding is None else encoding.finish(model, self.scaling_)
+
+    def _features(self) -> dict[str, Any]:
+        """What the weights of a model stand for: names of features, and transforms before them."""
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "feature_names": None if names is None else [str(name) for name in names],
+            "transforms": self.scaling_.transforms,
+        }
+
+    def _shown_weights(self) -> tuple[list[str], NDArray[np.float64]]:
+        """Names and sizes of what a notebook shows of the fitted model."""
+        names = getattr(self, "feature_names_in_", None)
+        used = np.flatnonzero(self.coef_)
+        return [str(j) if names is None else str(names[j]) for j in used.tolist()], self.coef_[used]
 
     def _provenance(self) -> dict[str, Any]:
         """Where a model comes from: data, run, certificate, traces.
@@ -433,19 +447,17 @@ class BaseRanker(BaseEstimator, ABC):
         diagram: str = estimator_html_repr(self)
         if not hasattr(self, "coef_"):
             return diagram
-        names = getattr(self, "feature_names_in_", None)
-        used = np.flatnonzero(self.coef_)
-        shown = [str(j) if names is None else str(names[j]) for j in used.tolist()]
+        shown, sizes = self._shown_weights()
         training, solution = self.training_, self.solution_
         rows: list[tuple[Any, Any]] = [
             ("trained on", f"{training['rows']:,} rows of {training['queries']:,} queries"),
             ("took", f"{self.n_iter_:,} steps, {training['seconds']:,} s, {solution.stop_reason}"),
-            ("weights", f"{len(used):,} of {len(self.coef_):,} features"),
+            ("weights", f"{np.count_nonzero(self.coef_):,} of {len(self.coef_):,}"),
         ]
         certificate = ", ".join(f"{key} {value:.4g}" for key, value in solution.certificate.items())
         if certificate:
             rows.append(("certificate", name_of(certificate, 200)))
-        rows.append(("heaviest weights", weights_html(shown, self.coef_[used])))
+        rows.append(("heaviest weights", weights_html(shown, sizes)))
         return diagram + facts_table(f"fitted {type(self).__name__}", rows)
 
     # ------------------------------------------------------------------ input
@@ -486,26 +498,33 @@ class BaseRanker(BaseEstimator, ABC):
 
     def _matrix(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
         """Validated float matrix and the query ids found in a data frame, if any."""
-        if is_frame(X):
+        if is_frame(X) and not self.takes_missing:
             values, names, qid = split_frame(X)
             validate_data(self, take_qid(X)[0], reset=reset, skip_check_array=True)
             if not all(values.shape):
                 validate_data(self, values, reset=False)  # refuses it in scikit-learn's words
             return check_matrix(values, names), qid
+        X, qid = take_qid(X)
         try:
             matrix = validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C",
+                ensure_all_finite="allow-nan" if self.takes_missing else True,
             )
         except ValueError as error:
             if np.ndim(X) == 2 and np.size(X) and not np.iscomplexobj(X):
                 try:
-                    check_matrix(X)
+                    check_matrix(X, missing=self.takes_missing)
                 except SchemaError as better:
                     raise better from error
             raise
         if getattr(getattr(X, "dtype", None), "kind", "f") in "OmM":
-            check_matrix(X)  # scikit-learn takes times as numbers
-        return matrix, None
+            check_matrix(X, missing=self.takes_missing)  # scikit-learn takes times as numbers
+        return matrix, qid
 
     def _dataset(
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, *, reset: bool
@@ -542,7 +561,14 @@ class BaseRanker(BaseEstimator, ABC):
                 stacklevel=3,
             )
             labels = labels.ravel()
-        return Dataset.from_arrays(matrix, labels, qid, group=group, weight=sample_weight)
+        return Dataset.from_arrays(
+            matrix,
+            labels,
+            qid,
+            group=group,
+            weight=sample_weight,
+            missing=self.takes_missing,
+        )
 
     def _same_columns(self, data: Dataset) -> Dataset:
         """Refuse a dataset whose columns are not those of the fit."""
@@ -637,5 +663,6 @@ class BaseRanker(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.takes_missing
         tags.target_tags.required = True
         return tags

@@ -43,11 +43,14 @@ class Judge(NamedTuple):
         Its value for weights in the units of the solver.
     data
         The held-out rows, scaled as the training rows.
+    query_weight
+        What its queries weigh in the mean, or None.
     """
 
     metric: Metric
     value: Callable[[NDArray[np.float64]], float]
     data: Dataset
+    query_weight: Any = None
 
     @classmethod
     def of(cls, metric: Metric, data: Dataset, query_weight: Any = None) -> Judge:
@@ -57,7 +60,7 @@ class Judge(NamedTuple):
         def value(coef: NDArray[np.float64]) -> float:
             return float(evaluate_on(data, metric=metric, coef=coef, query_weight=query_weight))
 
-        return cls(metric, value, data)
+        return cls(metric, value, data, query_weight)
 
     def best(self, coefs: Sequence[NDArray[np.float64]]) -> int:
         """Position of the best weights, the first among equals."""
