@@ -145,8 +145,8 @@ class Clicks(NamedTuple):
         if self.divisor in ("pairs", "ties"):
             return pair_masses(block, ties=self.divisor == "ties")
         index = block.queries
-        sums = np.bincount(index.codes, block.weight, minlength=index.n_queries)
-        return sums**2 if self.divisor == "square" else sums
+        sums: Any = np.bincount(index.codes, block.weight, minlength=index.n_queries)
+        return np.asarray(sums**2 if self.divisor == "square" else sums, dtype=np.float64)
 
 
 #: Rows as they are.
