@@ -145,9 +145,8 @@ class Clicks(NamedTuple):
         if self.divisor in ("pairs", "ties"):
             return pair_masses(block, ties=self.divisor == "ties")
         index = block.queries
-        weight = np.ones(block.n_rows) if block.weight is None else block.weight
-        sums = np.bincount(index.codes, weight, minlength=index.n_queries).astype(np.float64)
-        return sums**2 if self.divisor == "square" else sums
+        sums: Any = np.bincount(index.codes, block.weight, minlength=index.n_queries)
+        return np.asarray(sums**2 if self.divisor == "square" else sums, dtype=np.float64)
 
 
 #: Rows as they are.
