@@ -105,6 +105,36 @@ class Tables:
             return place - 1 if place and cuts[place - 1] == x else len(cuts)
         return place
 
+    def cells(self, j: int, x: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Cells of values of column j."""
+        cuts = np.array(self.bins.cuts[j])
+        found = np.searchsorted(cuts, x, side="right")
+        if j in self.bins.unordered and len(cuts):
+            known = cuts[np.maximum(found - 1, 0)] == x
+            found = np.where(known, found - 1, len(cuts))
+        return np.where(np.isnan(x), len(cuts) + 1, found)
+
+    def parts(self, X: Any) -> tuple[list[str], NDArray[np.float64]]:
+        """What every table, and every linear column, adds to the score of every row."""
+        axes = {axis.column: np.array(axis.cells) for axis in self.grids.axes} if self.grids else {}
+
+        def column(j: int) -> NDArray[np.float64]:
+            values = X[:, [j]]
+            dense = values.toarray() if hasattr(values, "toarray") else values
+            return np.asarray(dense, dtype=np.float64).ravel()
+
+        names, found = [], []
+        for term in self.terms:
+            cells = [self.cells(j, column(j)) for j in term.columns]
+            if len(cells) == 2:
+                cells = [axes[j][c] for j, c in zip(term.columns, cells, strict=True)]
+            names.append(self.name(term))
+            found.append(term.values[tuple(cells)])
+        for k, j in enumerate(self.bins.linear):
+            names.append(self.column_name(j))
+            found.append(self.weights[self.linear_start + k] * column(j))
+        return names, np.column_stack(found)
+
     def places(self, term: Term, row: NDArray[np.float64]) -> tuple[int, ...]:
         """Where a row falls in a table."""
         cells = [self.cell(j, float(row[j])) for j in term.columns]
