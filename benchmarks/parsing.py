@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks import workloads
 from benchmarks.machine import save
 from rankine import Dataset
-from rankine.data.writers.letor import write_blocks
+from rankine.data.writers import write_letor
 
 LOADERS = {
     "rankine": "import rankine; load = rankine.load",
@@ -77,8 +77,8 @@ def generate(folder: Path) -> list[Path]:
     sparse = Dataset.from_arrays(X, utility.round(6), np.arange(60_000) // 100)
     X, y, qid = workloads.letor_like(queries=50)
     dense = Dataset.from_arrays(X.astype(np.float64).round(4), y, qid)
-    write_blocks([sparse], folder / "sparse.txt")
-    write_blocks([dense], folder / "dense.txt", zeros=True)
+    write_letor([sparse], folder / "sparse.txt")
+    write_letor([dense], folder / "dense.txt", zeros=True)
     return [folder / "sparse.txt", folder / "dense.txt"]
 
 

@@ -24,7 +24,6 @@ from benchmarks.memory import peak_above_import
 from benchmarks.timing import cpu_seconds, exponent
 from benchmarks.workloads import rcv1_like
 from rankine import Dataset, RankSVM
-from rankine.data.formats import writer_for
 from rankine.kernels.products import Products
 
 LAM = 1e-5
@@ -47,7 +46,7 @@ def peer_run(binary, data, C):
     """Training seconds and final objective that liblinear-ranksvm reports."""
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder, "data.svm")
-        writer_for(text).write_blocks([data], text)
+        data.save(text)
         out = subprocess.run(
             [binary, "-t", "1", "-c", repr(C), str(text), str(Path(folder, "model"))],
             capture_output=True,

@@ -20,7 +20,6 @@ import numpy as np
 from benchmarks.machine import save
 from benchmarks.workloads import letor_like, rcv1_like
 from rankine import Dataset, SPDRanker
-from rankine.data.formats import writer_for
 from rankine.metrics import evaluate
 from rankine.samplers.draw import pair_sampler
 from rankine.solvers.pair_sgd import Span, solve_pairs
@@ -108,7 +107,7 @@ def compare_with_sofia(options, data, held, held_y, results):
     with tempfile.TemporaryDirectory() as folder:
         text = options.text or f"{folder}/train.txt"
         if not options.text:
-            writer_for(text).write_blocks([data], text)
+            data.save(text)
         results["sofia"] = {}
         for learner in ("pegasos", "sgd-svm", "passive-aggressive", "romma"):
             theirs = min(

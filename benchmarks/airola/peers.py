@@ -20,7 +20,6 @@ from benchmarks.papers import table
 from benchmarks.peers import absent_programs, program
 from benchmarks.timing import exponent, median_and_range, ratio, repeated, spread
 from rankine import Dataset, RankSVM
-from rankine.data.formats import writer_for
 from rankine.metrics import evaluate
 
 TITLE = "Beside other programs"
@@ -124,7 +123,7 @@ def measure(largest, test, patience, repetitions):
         entry = {"rows": m, "methods": {}}
         with tempfile.TemporaryDirectory() as folder:
             text = Path(folder, "data.svm")
-            writer_for(text).write_blocks([data], text)
+            data.save(text)
             if m == 1000:
                 ours(text, task, 1), ours(text, task, 1, loss="squared_hinge")  # compile
             for loss in ("hinge", "squared_hinge"):

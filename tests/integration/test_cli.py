@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import rankine
-from rankine.data.formats import writer_for
 from rankine.data.shop import shop_log
 
 pytestmark = pytest.mark.cli
@@ -40,7 +39,7 @@ def files(tmp_path_factory):
     log = replace(log, columns={}, position=None, feature_names=None)
     for name, queries in (("train", range(60)), ("test", range(60, 80))):
         part = log.take_queries(np.array(list(queries)))
-        writer_for(folder / f"{name}.txt").write_blocks([part], folder / f"{name}.txt")
+        part.save(folder / f"{name}.txt")
     return folder
 
 

@@ -49,7 +49,6 @@ def _write_raw_log(path, log):
 @pytest.fixture(scope="session")
 def readers_folder(tmp_path_factory):
     """The files that a reader of the docs is assumed to have."""
-    from rankine.data.formats import writer_for
     from rankine.data.shop import shop_log
 
     folder = tmp_path_factory.mktemp("reader")
@@ -64,7 +63,7 @@ def readers_folder(tmp_path_factory):
         part = log.take_queries(np.array(queries))
         for suffix in ("txt", "txt.gz", "parquet", "npz"):
             path = folder / f"{name}.{suffix}"
-            writer_for(path).write_blocks([part], path)
+            part.save(path)
     (folder / "logs").mkdir()
     for suffix in ("txt", "parquet"):
         shutil.copy(folder / f"train.{suffix}", folder / "logs" / f"day-1.{suffix}")

@@ -124,7 +124,7 @@ FAULTS: dict[str, list[Fault]] = {
         Fault("large, deep or hostile JSON", "4xx, never 5xx; memory does not drift",
               ("trial:http", f"{_SERVE}/test_limits.py::test_sizes")),
         Fault("smuggled requests, bad framing, floods of headers", "4xx or a closed connection",
-              ("trial:http", "tests/unit/serve/test_http1.py::test_doubtful_requests_are_refused")),
+              ("trial:http", "tests/unit/serve/test_connection.py::test_doubtful_requests_are_refused")),
         Fault("overload and SIGTERM", "503 with Retry-After; what has arrived is answered before the end",
               (f"{_SERVE}/test_limits.py::test_a_full_queue_says_when_to_come_back",
                f"{_SERVE}/test_limits.py::test_stopping_answers_what_has_arrived")),

@@ -153,7 +153,7 @@ BUGS: dict[str, Bug] = {
         "text", 3_000, ("misread",),
     ),
     "page checksums not verified": Bug(
-        "data/readers/parquet.py",
+        "data/readers/tables.py",
         "page_checksum_verification=True", "page_checksum_verification=False",
         "tables", 1_500, ("misread",),
     ),

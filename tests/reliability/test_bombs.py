@@ -58,7 +58,7 @@ BOMBS = {
 READ = """
 import resource, sys, rankine
 from rankine.core.errors import LimitError
-import rankine.data.readers.parquet, rankine.data.readers.arrow, rankine.data.readers.npz
+import rankine.data.readers.tables, rankine.data.readers.npz
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     rankine.load(sys.argv[1])
@@ -83,7 +83,7 @@ def test_bombs_are_refused_in_little_memory(tmp_path, name):
 
 STREAM = """
 import resource, sys, rankine
-import rankine.data.readers.parquet
+import rankine.data.readers.tables
 next(iter(rankine.scan(sys.argv[1])))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 rows = sum(block.n_rows for block in rankine.scan(sys.argv[1]))

@@ -80,7 +80,6 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     import numpy as np
 
     import rankine
-    from rankine.data.formats import writer_for
     from rankine.data.shop import shop_log
     from rankine.transforms.apply import score_dataset
 
@@ -102,7 +101,7 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     for name, part in (("train", train), ("test", test)):
         # Text holds labels, queries, features and product names; the log's other columns stay here.
         plain = replace(part, columns={}, position=None)
-        writer_for(files[name]).write_blocks([plain], files[name])
+        plain.save(files[name])
     names = target / "features.txt"
     names.write_text("".join(f"{name}\n" for name in train.feature_names or ()), encoding="utf-8")
     files["features"] = str(names)

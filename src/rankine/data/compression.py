@@ -8,12 +8,13 @@ is one stream. Files that are not what the caller takes them for are named.
 from __future__ import annotations
 
 import bz2
+import io
 import lzma
 import os
 import sys
 import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import CompressionError, FileKindError, LimitError
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ByteStream",
-    "ForwardFile",
     "compression_of",
     "kind_of",
     "open_stream",
@@ -35,28 +35,6 @@ __all__ = [
     "refuse_other_kinds",
     "strip_compression",
 ]
-
-
-class ForwardFile:
-    """Answers what libraries ask of a file before they call ``read``."""
-
-    closed = False
-
-    def readable(self) -> bool:
-        """It can be read."""
-        return True
-
-    def writable(self) -> bool:
-        """It cannot be written."""
-        return False
-
-    def seekable(self) -> bool:
-        """It goes forwards only."""
-        return False
-
-    def close(self) -> None:
-        """Only remembered: the file below belongs to somebody else."""
-        self.closed = True
 
 
 #: Name -> (suffix, first bytes).
@@ -142,32 +120,17 @@ def _compressor(name: str, file: BinaryIO) -> Any:
     return _Unclosed(file)
 
 
-class _Unclosed:
+class _Unclosed(io.RawIOBase):
     """A writer that leaves closing to the owner of the file."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self.write = file.write
-        self.flush = file.flush
-        self.closed = False
-
-    def close(self) -> None:
-        """Close this view alone."""
-        self.closed = True
-
-    def readable(self) -> bool:
-        return False
+        self._file = file
 
     def writable(self) -> bool:
         return True
 
-    def seekable(self) -> bool:
-        return False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def write(self, data: Any) -> int:
+        return self._file.write(data)
 
 
 class _PlainStream:
@@ -299,12 +262,15 @@ class _ZstdStream:
         return len(piece)
 
 
-class _CountedFile(ForwardFile):
+class _CountedFile(io.RawIOBase):
     """A file that counts the bytes taken from it."""
 
     def __init__(self, file: BinaryIO, ratio: _Ratio) -> None:
         self._file = file
         self._ratio = ratio
+
+    def readable(self) -> bool:
+        return True
 
     def read(self, count: int = -1) -> bytes:
         piece = self._file.read(count) or b""

@@ -11,10 +11,8 @@ A reader is a module with
     The whole file at once: where that is faster than joining blocks, or where a format does not
     stream (``streams=False``; then there are no ``read_blocks`` and ``measure``).
 
-A writer is a module with
-
-``write_blocks(blocks, path, **options) -> int``
-    Write an iterable of datasets atomically; returns the number of rows.
+A writer is a function ``(blocks, path, **options) -> int`` of ``rankine.data.writers``: it writes
+datasets atomically and returns the number of rows.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from rankine.data.compression import strip_compression
 if TYPE_CHECKING:
     from rankine.data.sources import Source
 
-__all__ = ["FORMATS", "Format", "choose_format", "register", "writer_for"]
+__all__ = ["FORMATS", "Format", "choose_format", "format_for", "reader_of"]
 
 
 @dataclass(frozen=True)
@@ -46,64 +44,33 @@ class Format:
     magic
         First bytes that prove the format, whatever the suffix.
     reader, writer
-        Modules, imported on first use; None when there is none.
+        A module, and a function of ``rankine.data.writers``; both imported on first use.
     streams
         Whether the file can be read block by block.
     """
 
     name: str
     suffixes: tuple[str, ...]
-    magic: tuple[bytes, ...] = ()
-    reader: str | None = None
-    writer: str | None = None
+    magic: tuple[bytes, ...]
+    reader: str
+    writer: str
     streams: bool = True
 
 
-FORMATS: dict[str, Format] = {}
+_TEXT = (".txt", ".svm", ".svmlight", ".libsvm", ".letor", ".dat", ".train", ".test", ".vali")
+_ARROW = (".arrow", ".arrows", ".feather", ".ipc")
+_ARROW_MAGIC = (b"ARROW1", b"\xff\xff\xff\xff", b"FEA1")
+_READERS = "rankine.data.readers"
 
-
-def register(form: Format) -> Format:
-    """Add a format to the table."""
-    FORMATS[form.name] = form
-    return form
-
-
-register(
-    Format(
-        "letor",
-        (".txt", ".svm", ".svmlight", ".libsvm", ".letor", ".dat", ".train", ".test", ".vali"),
-        reader="rankine.data.readers.letor",
-        writer="rankine.data.writers.letor",
+FORMATS = {
+    form.name: form
+    for form in (
+        Format("letor", _TEXT, (), f"{_READERS}.letor", "write_letor"),
+        Format("parquet", (".parquet", ".pq"), (b"PAR1",), f"{_READERS}.tables", "write_parquet"),
+        Format("arrow", _ARROW, _ARROW_MAGIC, f"{_READERS}.tables", "write_arrow"),
+        Format("npz", (".npz",), (b"PK\x03\x04",), f"{_READERS}.npz", "write_npz", streams=False),
     )
-)
-register(
-    Format(
-        "parquet",
-        (".parquet", ".pq"),
-        (b"PAR1",),
-        reader="rankine.data.readers.parquet",
-        writer="rankine.data.writers.parquet",
-    )
-)
-register(
-    Format(
-        "arrow",
-        (".arrow", ".arrows", ".feather", ".ipc"),
-        (b"ARROW1", b"\xff\xff\xff\xff", b"FEA1"),
-        reader="rankine.data.readers.arrow",
-        writer="rankine.data.writers.arrow",
-    )
-)
-register(
-    Format(
-        "npz",
-        (".npz",),
-        (b"PK\x03\x04",),
-        reader="rankine.data.readers.npz",
-        writer="rankine.data.writers.npz",
-        streams=False,
-    )
-)
+}
 
 
 def choose_format(source: Source, name: str | None, head: bytes) -> Format:
@@ -126,21 +93,19 @@ def choose_format(source: Source, name: str | None, head: bytes) -> Format:
     return suffix_form or FORMATS["letor"]
 
 
-def writer_for(path: str | os.PathLike[str], name: str | None = None) -> Any:
-    """Writer module for a path, by name or suffix."""
+def format_for(path: str | os.PathLike[str], name: str | None = None) -> Format:
+    """Format to write a path in, by name or suffix."""
     form = _named(name) if name is not None else _by_suffix(os.fspath(path))
-    if form is None or form.writer is None:
-        known = sorted(s for f in FORMATS.values() if f.writer for s in f.suffixes)
+    if form is None:
+        known = sorted(suffix for f in FORMATS.values() for suffix in f.suffixes)
         raise ParameterError(
             f"no writer for {os.fspath(path)!r}", fix="Use one of the suffixes " + " ".join(known)
         )
-    return importlib.import_module(form.writer)
+    return form
 
 
 def reader_of(form: Format) -> Any:
     """Reader module of a format."""
-    if form.reader is None:
-        raise ParameterError(f"format {form.name!r} cannot be read", fix="Convert the file first")
     return importlib.import_module(form.reader)
 
 

@@ -66,18 +66,14 @@ class QueryIndex:
     @classmethod
     def from_group(cls, sizes: ArrayLike, n_rows: int) -> QueryIndex:
         """Take consecutive groups of the given sizes; their sum must be the number of rows."""
-        counts = np.asarray(sizes)
-        if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
-            raise SchemaError(
-                "group must be a list of row counts", fix="Pass non-negative integers"
-            )
+        counts = check_group(sizes)
         total = int(counts.sum())
         if total != n_rows:
             raise SchemaError(
                 f"group sizes add up to {total} rows but the data has {n_rows}",
                 fix="Pass sizes in row order, one per query; or pass qid, one id per row",
             )
-        kept = counts[counts > 0].astype(np.int64)
+        kept = counts[counts > 0]
         starts = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
         return cls(np.flatnonzero(counts > 0).astype(np.int64), starts)
 
@@ -118,12 +114,13 @@ class QueryIndex:
         span = np.arange(self.starts[query], self.starts[query + 1])
         return span if self.rows is None else self.rows[span]
 
-    def position_of(self, query_id: object) -> int:
-        """Position of a query id; KeyError when it is absent."""
-        found = np.flatnonzero(self.ids == query_id)
-        if len(found) == 0:
-            raise KeyError(query_id)
-        return int(found[0])
+
+def check_group(sizes: ArrayLike) -> NDArray[np.int64]:
+    """Rows per query as int64; anything but non-negative integers is refused."""
+    counts = np.asarray(sizes)
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
+        raise SchemaError("group must be a list of row counts", fix="Pass non-negative integers")
+    return counts.astype(np.int64, copy=False)
 
 
 def check_qid(qid: ArrayLike) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from rankine.core.atomic import atomic_file
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.compression import strip_compression
 from rankine.data.dataset import Dataset
-from rankine.data.formats import writer_for
+from rankine.data.formats import Format, format_for
 from rankine.data.open import load, scan
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def save(
     format
         Name of the format, whatever the suffix.
     **options
-        Options of the format's ``write_blocks``: ``layout``, ``compression``, ``base`` ...
+        Options of the format's writer: ``layout``, ``compression``, ``base`` ...
 
     Returns
     -------
@@ -58,18 +58,18 @@ def save(
     >>> rankine.load(path).fingerprint == data.fingerprint
     True
     """
+    from rankine.data import writers
+
     name = os.fspath(path)
-    if name == "-" and format is None:
-        format = "letor"  # noqa: A001 - as above
-    writer = writer_for(name, format)
-    is_text = writer.__name__.endswith(".letor")
-    if not is_text and name == "-":
+    form = _format(name, format)
+    if form.name != "letor" and name == "-":
         raise ParameterError("only text can be written to standard output", fix="Name a file")
-    if not is_text and strip_compression(name) != name:
+    if form.name != "letor" and strip_compression(name) != name:
         raise ParameterError(
             f"{name} is compressed inside, not by its suffix", fix="Use compression= instead"
         )
-    known = set(inspect.signature(writer.write_blocks).parameters) - {"blocks", "path"}
+    write = getattr(writers, form.writer)
+    known = set(inspect.signature(write).parameters) - {"blocks", "path"}
     for option in options:
         if option not in known:
             raise ParameterError(
@@ -77,7 +77,11 @@ def save(
                 fix="Choose among " + (", ".join(sorted(known)) or "no options"),
             )
     blocks = [data] if isinstance(data, Dataset) else data
-    return int(writer.write_blocks(blocks, path, **options))
+    return int(write(blocks, path, **options))
+
+
+def _format(name: str, chosen: str | None) -> Format:
+    return format_for(name, "letor" if name == "-" and chosen is None else chosen)
 
 
 @dataclass
@@ -150,7 +154,7 @@ def convert(
     report.rows = save(_counted(blocks, report), target, format=to, **(write or {}))
     if names_out is not None and report.names is not None:
         _write_names(report.names, names_out)
-    is_text = os.fspath(target) == "-" or writer_for(target, to).__name__.endswith(".letor")
+    is_text = _format(os.fspath(target), to).name == "letor"
     report.names_lost = is_text and report.names is not None and names_out is None
     return report
 

@@ -30,6 +30,7 @@ from rankine.core.errors import (
 from rankine.data.dataset import concat
 from rankine.data.fingerprint import fingerprint
 from rankine.data.formats import choose_format, reader_of
+from rankine.data.query_index import check_group
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_bits
 
@@ -106,10 +107,7 @@ def _group_sizes(group: Any) -> NDArray[np.int64]:
     items = list(group)
     if items and all(_is_path(item) for item in items):
         return np.concatenate([_group_sizes(item) for item in items])
-    sizes = np.asarray(items) if items else np.zeros(0, dtype=np.int64)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any():
-        raise SchemaError("group must be a list of row counts", fix="Pass non-negative integers")
-    return sizes.astype(np.int64)
+    return check_group(items) if items else np.zeros(0, dtype=np.int64)
 
 
 def _weights(weight: Any) -> NDArray[np.float64]:

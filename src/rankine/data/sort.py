@@ -233,11 +233,10 @@ def sort_tables(
             raise EmptyDataError(
                 "no rows in " + ", ".join(stream.sources[:3]), fix="Check the path"
             )
-        merged = _CountedQueries(
-            _merge([scan(run, block_rows=_MERGE_ROWS).raw_blocks() for run in runs])
-        )
+        queries: list[int] = []
+        merged = _merge([scan(run, block_rows=_MERGE_ROWS).raw_blocks() for run in runs], queries)
         rows = save(merged, target)
-    return SortReport(rows, merged.queries, len(runs), skipped)
+    return SortReport(rows, sum(queries), len(runs), skipped)
 
 
 def _runs(blocks: Iterator[Dataset], budget: int) -> Iterator[Dataset]:
@@ -272,8 +271,8 @@ def _by_query(data: Dataset) -> Dataset:
     return data.take(np.argsort(data.qid, kind="stable"))
 
 
-def _merge(runs: list[Iterator[Dataset]]) -> Iterator[Dataset]:
-    """Blocks of whole queries in order of their ids."""
+def _merge(runs: list[Iterator[Dataset]], queries: list[int]) -> Iterator[Dataset]:
+    """Blocks of whole queries in order of their ids; ``queries`` notes how many each holds."""
     waiting: list[Dataset | None] = [None] * len(runs)
     open_runs = set(range(len(runs)))
     while True:
@@ -294,7 +293,9 @@ def _merge(runs: list[Iterator[Dataset]]) -> Iterator[Dataset]:
                 rest = block.take(slice(count, block.n_rows))
                 waiting[k] = rest if rest.n_rows else None
         if parts:
-            yield _by_query(concat(parts))
+            block = _by_query(concat(parts))
+            queries.append(block.n_queries)
+            yield block
         else:
             for k, block in held:
                 if k in open_runs and block.qid[-1] == cut:
@@ -312,16 +313,3 @@ def _refill(
     before = waiting[k]
     fresh = replace(block, lines=None)
     waiting[k] = fresh if before is None else concat([before, fresh])
-
-
-class _CountedQueries:
-    """Blocks of whole queries that counts them as they pass."""
-
-    def __init__(self, blocks: Iterator[Dataset]) -> None:
-        self._blocks = blocks
-        self.queries = 0
-
-    def __iter__(self) -> Iterator[Dataset]:
-        for block in self._blocks:
-            self.queries += block.n_queries
-            yield block

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from rankine.core.errors import ChangedDataError, DataError, EmptyDataError
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import check_names, read_source
-from rankine.data.readers.parquet import open_file
+from rankine.data.readers.tables import open_parquet
 from rankine.data.sources import Source
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.data.options import ReadOptions
-    from rankine.data.readers.parquet import ParquetRows
     from rankine.data.readers.parquet_guard import Chunk, RowGroup
+    from rankine.data.readers.tables import ParquetRows
 
 __all__ = ["FileCuts", "Piece", "cut_file", "file_state"]
 
@@ -147,7 +147,7 @@ def cut_file(source: Source, options: ReadOptions, partition_bytes: int) -> File
         find = getattr(reader, "feature_names", None)
         names = None if find is None else find(source, options)
         return FileCuts([None], [source.size or 0], width, names, 0)
-    with open_file(source, options) as file:
+    with open_parquet(source, options) as file:
         cuts = _Cutter(file, partition_bytes)
         return FileCuts(cuts.ranges(), cuts.nbytes(), width, file.plan.feature_names, cuts.peeked)
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from rankine._version import __version__
 from rankine.core.errors import ExportError, MissingExtraError, ParameterError
-from rankine.export.registry import Export, ExportOptions, register
-from rankine.export.terms import require_plain
+from rankine.export.registry import Export, ExportOptions, register, require_plain
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankine.export.registry import Export, ExportOptions, register
-from rankine.export.terms import require_features
+from rankine.export.registry import Export, ExportOptions, register, require_features
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from rankine.core.errors import ExportError
 from rankine.core.safe_text import printable
-from rankine.export.registry import Export, ExportOptions, register
-from rankine.export.terms import named_terms, require_plain
+from rankine.export.registry import Export, ExportOptions, named_terms, register, require_plain
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
-from rankine.export.registry import Export, ExportOptions, register
-from rankine.export.terms import float32_terms, require_plain
+from rankine.export.registry import Export, ExportOptions, float32_terms, register, require_plain
 
 if TYPE_CHECKING:
-    from rankine.export.terms import WeightTerm
+    from rankine.export.registry import WeightTerm
     from rankine.model import LinearModel
 
 __all__: list[str] = []

@@ -10,13 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ModelError
-from rankine.core.strict_json import plain
 from rankine.model.linear import LinearModel
-from rankine.model.weights import PackedNames, Stored, check_sparse, frozen, sparse_weights
+from rankine.model.weights import (
+    PackedNames,
+    Stored,
+    check_base,
+    check_names,
+    check_sparse,
+    frozen,
+    settled,
+    sparse_weights,
+)
 
 if TYPE_CHECKING:
-    import os
-
     import msgspec
 
 __all__ = ["ModelBundle"]
@@ -66,13 +72,8 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
                 "the topics' starts are out of order or out of range",
                 fix="Give one rising start per topic, from 0 to the number of weights",
             )
-        if self.base not in (0, 1):
-            raise ModelError(f"base is {self.base}", fix="Features count from 0 or from 1")
-        if self.names is not None and len(self.names) != self.n_features:
-            raise ModelError(
-                f"{len(self.names)} feature names for {self.n_features} features",
-                fix="Name every feature once",
-            )
+        check_base(self.base)
+        check_names(self.names, self.n_features)
         indices, values = frozen(self.indices, np.int64), frozen(self.weights, np.float64)
         for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             check_sparse(indices[a:b], values[a:b], self.n_features)
@@ -113,10 +114,7 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
             np.cumsum([0, *(len(row[1]) for row in rows)]),
             np.concatenate([row[1] for row in rows]),
             np.concatenate([row[2] for row in rows]),
-            tuple(transforms),
-            None if metric is None else str(metric),
-            plain(dict(parameters or {})),
-            plain(dict(provenance or {})),
+            *settled(transforms, metric, parameters, provenance),
             base,
             None if feature_names is None else PackedNames.pack(feature_names),
         )
@@ -153,20 +151,6 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
         """Names of all features, or None."""
         return None if self.names is None else self.names.strings
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> ModelBundle:
-        """Read a file without trusting it."""
-        from rankine.model.store import load_bundle
-
-        return load_bundle(path)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> ModelBundle:
-        """Read the content of a bundle's file."""
-        from rankine.model.store import decode_bundle
-
-        return decode_bundle(data)
-
     def summary(self, top: int = 20) -> dict[str, Any]:
         """What the bundle is, as plain data."""
         from rankine.model.show import bundle_summary
@@ -177,12 +161,6 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
         from rankine.model.show import bundle_html
 
         return bundle_html(self)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ModelBundle) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     def __repr__(self) -> str:
         return (

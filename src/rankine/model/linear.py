@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ModelError
 from rankine.core.specs import Bins
-from rankine.core.strict_json import plain
 from rankine.model.weights import (
     PackedNames,
     Probes,
     Stored,
+    check_base,
+    check_names,
     check_sparse,
     make_probes,
+    settled,
     sparse_weights,
 )
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
 
     import msgspec
@@ -75,13 +75,8 @@ class LinearModel(Stored):
         indices, values = check_sparse(self.indices, self.values, self.n_features)
         object.__setattr__(self, "indices", indices)
         object.__setattr__(self, "values", values)
-        if self.base not in (0, 1):
-            raise ModelError(f"base is {self.base}", fix="Features count from 0 or from 1")
-        if self.names is not None and len(self.names) not in (self.n_features, len(indices)):
-            raise ModelError(
-                f"{len(self.names)} feature names for {self.n_features} features",
-                fix="Name every feature, or every non-zero weight",
-            )
+        check_base(self.base)
+        check_names(self.names, self.n_features, len(indices))
 
     @classmethod
     def from_weights(
@@ -118,11 +113,7 @@ class LinearModel(Stored):
         (2, ('bm25', 'spam'))
         """
         n_features, indices, values = sparse_weights(w)
-        if feature_names is not None and len(feature_names) != n_features:
-            raise ModelError(
-                f"{len(feature_names)} feature names for {n_features} features",
-                fix="Name every feature once",
-            )
+        check_names(feature_names, n_features)
         if probes is None and np.isfinite(values).all():
             probes = make_probes(indices.tolist(), values.tolist(), transforms)
         chosen = feature_names if feature_names is not None else weight_names
@@ -130,10 +121,7 @@ class LinearModel(Stored):
             n_features,
             indices,
             values,
-            tuple(transforms),
-            None if metric is None else str(metric),
-            plain(dict(parameters or {})),
-            plain(dict(provenance or {})),
+            *settled(transforms, metric, parameters, provenance),
             base,
             probes,
             None if chosen is None else PackedNames.pack(chosen),
@@ -184,41 +172,18 @@ class LinearModel(Stored):
 
     def renamed(self, feature_names: Sequence[str]) -> LinearModel:
         """The same model with other names, one per feature."""
-        if len(feature_names) != self.n_features:
-            raise ModelError(
-                f"{len(feature_names)} feature names for {self.n_features} features",
-                fix="Name every feature once",
-            )
+        check_names(feature_names, self.n_features)
         return replace(self, names=PackedNames.pack(feature_names))
 
     def compact(self) -> LinearModel:
         """The same function over its non-zero weights alone: column k is ``weight_names[k]``."""
-        return LinearModel(
-            self.nnz,
-            np.arange(self.nnz),
-            self.values,
-            self.transforms,
-            self.metric,
-            self.parameters,
-            self.provenance,
-            self.base,
-            None,
-            PackedNames.pack(self.weight_names),
+        return replace(
+            self,
+            n_features=self.nnz,
+            indices=np.arange(self.nnz),
+            probes=None,
+            names=PackedNames.pack(self.weight_names),
         )
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LinearModel:
-        """Read a file without trusting it; see ``docs/model-file.md``."""
-        from rankine.model.store import load_linear
-
-        return load_linear(path)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> LinearModel:
-        """Read the content of a model file."""
-        from rankine.model.store import decode_linear
-
-        return decode_linear(data)
 
     def explain(self, x: Any) -> Explanation:
         """Exact contributions w_j x_j to the score of one row; see ``rankine.model.explain``."""
@@ -242,12 +207,6 @@ class LinearModel(Stored):
         from rankine.model.show import model_html
 
         return model_html(self)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LinearModel) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     def __repr__(self) -> str:
         ranker = self.parameters.get("ranker", "")

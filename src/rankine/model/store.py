@@ -17,29 +17,25 @@ from rankine.core.specs import decode_transforms, encode_transforms
 from rankine.core.strict_json import canonical
 from rankine.model.container import Content, check_start, pack, unpack
 from rankine.model.linear import LinearModel
-from rankine.model.weights import MAX_PROBES, PackedNames, Probes
+from rankine.model.weights import MAX_PROBES, PackedNames, Probes, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rankine.model.bundle import ModelBundle
 
 __all__ = [
     "START_BYTES",
+    "decode",
     "decode_any",
-    "decode_bundle",
-    "decode_linear",
     "encode",
+    "load",
     "load_any",
-    "load_bundle",
-    "load_linear",
     "save",
 ]
 
 #: As many bytes tell a model file from any other.
 START_BYTES = 64
 
-M = TypeVar("M")
+M = TypeVar("M", bound=Stored)
 
 
 class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,22 +90,18 @@ def save(model: LinearModel | ModelBundle, path: str | os.PathLike[str]) -> None
             file.write(piece)
 
 
+def load(path: str | os.PathLike[str], kind: type[M]) -> M:
+    """Read a file that holds a model of this kind (``Stored``: a model or a bundle)."""
+    try:
+        return decode(read_checked(path), kind)
+    except ModelError as error:
+        error.file = error.file or os.fspath(path)
+        raise
+
+
 def load_any(path: str | os.PathLike[str]) -> LinearModel | ModelBundle:
     """Read a model or a bundle, whichever the file holds."""
-    name = os.fspath(path)
-    return _named(name, lambda: _decode(unpack(read_checked(name))))
-
-
-def load_linear(path: str | os.PathLike[str]) -> LinearModel:
-    """Read a model."""
-    name = os.fspath(path)
-    return _named(name, lambda: decode_linear(read_checked(name)))
-
-
-def load_bundle(path: str | os.PathLike[str]) -> ModelBundle:
-    """Read a bundle."""
-    name = os.fspath(path)
-    return _named(name, lambda: decode_bundle(read_checked(name)))
+    return load(path, Stored)  # type: ignore[return-value]
 
 
 def read_checked(path: str | os.PathLike[str]) -> bytes:
@@ -129,33 +121,16 @@ def decode_any(data: bytes) -> LinearModel | ModelBundle:
     return _decode(unpack(data))
 
 
-def decode_linear(data: bytes) -> LinearModel:
-    """A model from the bytes of its file."""
-    model = _decode(unpack(data))
-    if not isinstance(model, LinearModel):
-        raise ModelFormatError(
-            f"this is a bundle of {len(model)} models", fix="Load it with ModelBundle.load"
-        )
-    return model
-
-
-def decode_bundle(data: bytes) -> ModelBundle:
-    """A bundle from the bytes of its file."""
-    from rankine.model.bundle import ModelBundle
-
-    model = _decode(unpack(data))
-    if not isinstance(model, ModelBundle):
+def decode(data: bytes, kind: type[M]) -> M:
+    """A model of this kind from the bytes of its file."""
+    model = decode_any(data)
+    if isinstance(model, kind):
+        return model
+    if isinstance(model, LinearModel):
         raise ModelFormatError("this is a single model", fix="Load it with LinearModel.load")
-    return model
-
-
-def _named(path: str, load: Callable[[], M]) -> M:
-    """Run a loader; errors carry the file's name."""
-    try:
-        return load()
-    except ModelError as error:
-        error.file = error.file or path
-        raise
+    raise ModelFormatError(
+        f"this is a bundle of {len(model)} models", fix="Load it with ModelBundle.load"
+    )
 
 
 def _decode(content: Content) -> LinearModel | ModelBundle:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import ModelError, ModelFormatError, ParameterError
 from rankine.core.specs import ListRange
+from rankine.core.strict_json import plain
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "MAX_FEATURES",
@@ -31,9 +32,12 @@ __all__ = [
     "Probe",
     "Probes",
     "Stored",
+    "check_base",
+    "check_names",
     "check_sparse",
     "frozen",
     "make_probes",
+    "settled",
     "sparse_weights",
 ]
 
@@ -241,6 +245,20 @@ def _by_range(rows: Sequence[Sequence[float]], k: int) -> list[float]:
 class Stored:
     """Has one canonical content; what that is, ``rankine.model.store`` knows."""
 
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file without trusting it; see ``docs/model-file.md``."""
+        from rankine.model.store import load
+
+        return load(path, cls)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read the content of a file."""
+        from rankine.model.store import decode
+
+        return decode(data, cls)
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the whole file this is saved as; equal models have equal digests."""
@@ -260,3 +278,35 @@ class Stored:
         from rankine.model.store import encode
 
         return encode(self)  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+def settled(
+    transforms: Sequence[msgspec.Struct],
+    metric: Any,
+    parameters: Mapping[str, Any] | None,
+    provenance: Mapping[str, Any] | None,
+) -> tuple[tuple[msgspec.Struct, ...], str | None, Any, Any]:
+    """How a model was trained, as its file holds it: specs, text, plain JSON data."""
+    told = plain(dict(parameters or {})), plain(dict(provenance or {}))
+    return tuple(transforms), None if metric is None else str(metric), *told
+
+
+def check_base(base: int) -> None:
+    """Refuse a first index other than 0 and 1."""
+    if base not in (0, 1):
+        raise ModelError(f"base is {base}", fix="Features count from 0 or from 1")
+
+
+def check_names(names: Any, *sizes: int) -> None:
+    """Refuse names that are neither one per feature nor one per non-zero weight."""
+    if names is not None and len(names) not in sizes:
+        raise ModelError(
+            f"{len(names)} feature names for {sizes[0]} features",
+            fix="Name every feature once" + (", or every non-zero weight" if sizes[1:] else ""),
+        )

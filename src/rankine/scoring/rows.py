@@ -22,7 +22,7 @@ from rankine.scoring.kernels import exact_scores
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
-    from rankine.transforms.encoders import ColumnEncoder
+    from rankine.transforms.log_columns import LogEncoder
 
 __all__ = [
     "NamedRows",
@@ -170,7 +170,7 @@ class NamedRows:
     """
 
     def __init__(
-        self, model: LinearModel, encoder: ColumnEncoder | None, unknown: str, strict: bool
+        self, model: LinearModel, encoder: LogEncoder | None, unknown: str, strict: bool
     ) -> None:
         self._model = model
         self._encoder = encoder
@@ -292,7 +292,7 @@ class NamedRows:
 
     # ------------------------------------------------------------------ raw columns
     def _raw_columns(
-        self, rows: Any, encoder: ColumnEncoder, notes: Notes
+        self, rows: Any, encoder: LogEncoder, notes: Notes
     ) -> tuple[dict[str, Sequence[Any]], int]:
         """The columns that the weights read, of dictionaries, columns or a data frame."""
         required = encoder.required
@@ -362,7 +362,7 @@ def columns_of(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:
     return columns, sizes.pop() if sizes else 0
 
 
-def _unknown_columns(unknown: Iterable[str], encoder: ColumnEncoder) -> FeatureMismatchError:
+def _unknown_columns(unknown: Iterable[str], encoder: LogEncoder) -> FeatureMismatchError:
     """The error for raw columns that the model does not know."""
     from difflib import get_close_matches
 

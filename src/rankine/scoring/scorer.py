@@ -37,7 +37,7 @@ from rankine.scoring.rows import (
     refuse_scores,
 )
 from rankine.scoring.tables import TableRows, TableScores
-from rankine.transforms.encoders import FeatureSpace, encoder_for
+from rankine.transforms.log_columns import encoder_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.model.explain import Explanation
     from rankine.scoring.explain import ListExplainer
-    from rankine.transforms.encoders import ColumnEncoder
+    from rankine.transforms.log_columns import LogEncoder
 
 __all__ = ["LinearScores", "Ranking", "Scorer", "compile_kernels"]
 
@@ -149,8 +149,7 @@ class Scorer:
         if unknown not in ("error", "zero"):
             raise ParameterError(f"unknown={unknown!r}", fix="Choose 'error' or 'zero'")
         scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
-        space = FeatureSpace(model.n_features, model.indices, model.feature_names)
-        encoder = encoder_for(model.transforms, space)
+        encoder = encoder_of(model)
         tables = tables_of(model)
         scores: Any = LinearScores(model, small)
         named: Any = NamedRows(model, encoder, unknown, strict)
@@ -190,7 +189,7 @@ class Scorer:
     scales_lists: bool
     _plain: bool
     _scores: LinearScores | TableScores
-    _encoder: ColumnEncoder | None
+    _encoder: LogEncoder | None
     _tables: Tables | None
     _n: int
     _named: NamedRows | TableRows

@@ -6,7 +6,7 @@ Training and serving run this same code; it needs NumPy and the compiler, nothin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,17 @@ from rankine.core.specs import LogColumns
 from rankine.kernels.compile import jit
 from rankine.kernels.rows import CsrRows
 from rankine.transforms.categories import HashedPlaces, KnownPlaces, categories, places_of
-from rankine.transforms.encoders import FeatureSpace, register_encoder
 
-__all__ = ["LogEncoder"]
+if TYPE_CHECKING:
+    from rankine.model import LinearModel
+
+__all__ = ["LogEncoder", "encoder_of"]
 
 
-@register_encoder(LogColumns)
 class LogEncoder:
     """Encodes raw columns.
+
+    ``weights`` are the positions of a model's non-zero weights, where there is a model.
 
     Attributes
     ----------
@@ -34,7 +37,7 @@ class LogEncoder:
         All columns that a row may hold.
     """
 
-    def __init__(self, spec: LogColumns, space: FeatureSpace | None = None) -> None:
+    def __init__(self, spec: LogColumns, weights: NDArray[np.int64] | None = None) -> None:
         self.spec = spec
         self.known = frozenset([*spec.columns, *spec.ignored])
         self._fields: list[tuple[tuple[str, ...], Any]] = []
@@ -44,7 +47,7 @@ class LogEncoder:
             start += len(field.values)
         for columns in (*((name,) for name in spec.hashed), *spec.crosses):
             self._fields.append((columns, HashedPlaces(columns, spec.hash_bits, start)))
-        self.required = spec.columns if space is None else self._read_by(space.indices)
+        self.required = spec.columns if weights is None else self._read_by(weights)
 
     def _read_by(self, indices: NDArray[np.int64]) -> tuple[str, ...]:
         spec = self.spec
@@ -114,6 +117,12 @@ class LogEncoder:
         """Names of the numeric and one-hot features, in order."""
         values = [f"{f.column}={value}" for f in self.spec.one_hot for value in f.values]
         return [*self.spec.numeric, *values]
+
+
+def encoder_of(model: LinearModel) -> LogEncoder | None:
+    """The encoder of a model that reads raw columns; None where its rows are features already."""
+    specs = (spec for spec in model.transforms if isinstance(spec, LogColumns))
+    return next((LogEncoder(spec, model.indices) for spec in specs), None)
 
 
 def numeric_values(values: Any, name: str) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import rankine
 from rankine.data import Dataset
-from rankine.data.formats import writer_for
+from rankine.data.save import save
 
 TEXT = np.dtypes.StringDType()
 
@@ -44,7 +44,7 @@ def same(a, b):
 def test_round_trip(tmp_path, suffix, kind, layout, dtype):
     data = make(kind, dtype)
     path = tmp_path / f"data.{suffix}"
-    assert writer_for(path).write_blocks(data.blocks(7), path, layout=layout) == 40
+    assert save(data.blocks(7), path, layout=layout) == 40
     back = rankine.load(path)
     same(back, data)
     expected = kind if layout is None else {"columns": "dense"}.get(layout, layout)
@@ -68,7 +68,7 @@ def test_everything_a_dataset_holds_comes_back(tmp_path, suffix, kind):
         },
     )
     path = tmp_path / f"data.{suffix}"
-    writer_for(path).write_blocks([data], path)
+    data.save(path)
     named = {"columns": ["shown", "brand", "time"]} if suffix == "npz" else {}
     same(rankine.load(path, **named), data)
 
@@ -78,7 +78,7 @@ def test_string_queries_and_streams(tmp_path, suffix):
     data = make("sparse")
     data = Dataset.from_arrays(data.X, data.y, [f"q{q}" for q in data.qid])
     path = tmp_path / f"data.{suffix}"
-    writer_for(path).write_blocks([data], path)
+    data.save(path)
     same(rankine.load(path), data)
     if suffix == "npz":
         return

@@ -11,7 +11,7 @@ from scipy import sparse
 import rankine
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data import Dataset
-from rankine.data.writers.letor import write_blocks
+from rankine.data.writers import write_letor
 
 
 def example(dtype=np.float64, *, dense=False, rows=200):
@@ -32,7 +32,7 @@ def test_round_trip_is_exact(tmp_path, dtype, dense, base, suffix):
     path = tmp_path / f"x.txt{suffix}"
     blocks = list(data.blocks(30))
     assert len(blocks) > 3
-    assert write_blocks(blocks, path, base=base) == 200
+    assert write_letor(blocks, path, base=base) == 200
     back = rankine.load(path, base=base, dtype=dtype, n_features=40, dense=dense)
     assert back.fingerprint == data.fingerprint
     assert back.docid.tolist() == data.docid.tolist()
@@ -43,7 +43,7 @@ def test_round_trip_is_exact(tmp_path, dtype, dense, base, suffix):
 def test_any_double_survives(tmp_path_factory, values):
     path = tmp_path_factory.mktemp("w") / "x.txt"
     column = np.array(values)
-    write_blocks([Dataset.from_arrays(column[:, None], column, np.zeros(len(values), int))], path)
+    write_letor([Dataset.from_arrays(column[:, None], column, np.zeros(len(values), int))], path)
     back = rankine.load(path, n_features=1, dense=True)
     assert back.y.tobytes() == column.tobytes()
     assert (back.X[:, 0] == column).all()
@@ -54,21 +54,21 @@ def test_text_ids_weights_positions_and_groups(tmp_path):
         np.eye(3), [2, 1, 0], np.array(["a", "a", "é"]), weight=[0.5, 2, 1], position=[1, 2, 1]
     )
     path = tmp_path / "x.txt"
-    write_blocks([data], path)
+    write_letor([data], path)
     back = rankine.load(path, qid_type="str", sample_weight=f"{path}.weight")
     assert back.qid.tolist() == ["a", "a", "é"]
     assert back.weight.tolist() == [0.5, 2, 1]
     assert (tmp_path / "x.txt.position").read_text() == "1\n2\n1\n"
-    write_blocks([data.take(slice(0, 1)), data.take(slice(1, 3))], path, group=True)
+    write_letor([data.take(slice(0, 1)), data.take(slice(1, 3))], path, group=True)
     assert rankine.load(path, group=f"{path}.query").qid.tolist() == [0, 0, 1]
 
 
 def test_zeros_on_request(tmp_path):
     path = tmp_path / "x.txt"
     data = Dataset.from_arrays(np.array([[0.0, 1.0]]), [1], [1])
-    write_blocks([data], path)
+    write_letor([data], path)
     assert path.read_bytes() == b"1 qid:1 2:1\n"
-    write_blocks([data], path, zeros=True)
+    write_letor([data], path, zeros=True)
     assert path.read_bytes() == b"1 qid:1 1:0 2:1\n"
 
 
@@ -76,16 +76,16 @@ def test_zeros_on_request(tmp_path):
 def test_ids_that_text_cannot_hold_are_refused(tmp_path, docid):
     path = tmp_path / "x.txt"
     with pytest.raises(SchemaError, match="document id"):
-        write_blocks([Dataset.from_arrays(np.eye(1), [1], [1], docid=[docid])], path)
+        write_letor([Dataset.from_arrays(np.eye(1), [1], [1], docid=[docid])], path)
     with pytest.raises(SchemaError, match="query id"):
-        write_blocks([Dataset.from_arrays(np.eye(1), [1], np.array([docid]))], path)
+        write_letor([Dataset.from_arrays(np.eye(1), [1], np.array([docid]))], path)
     assert not path.exists()
 
 
 def test_columns_that_text_cannot_hold_are_refused(tmp_path):
     data = Dataset.from_arrays(np.eye(1), [1], [1], columns={"price": [3]})
     with pytest.raises(SchemaError, match="price"):
-        write_blocks([data], tmp_path / "x.txt")
+        write_letor([data], tmp_path / "x.txt")
     with pytest.raises(ParameterError):
-        write_blocks([data], tmp_path / "x.txt", base=2)
+        write_letor([data], tmp_path / "x.txt", base=2)
     assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,6 @@ import pytest
 import rankine
 from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
 from rankine.data import Dataset
-from rankine.data.formats import writer_for
 from rankine.data.splits import query_folds, split_in_order, split_queries
 
 
@@ -106,7 +105,7 @@ def test_stream_parts_by_hash(tmp_path, kind):
     qid = np.repeat(np.arange(2000), 2)
     data = make(qid if kind == "int" else [f"q{q}" for q in qid])
     path = tmp_path / "data.parquet"
-    writer_for(path).write_blocks([data], path)
+    data.save(path)
     parts = split_queries(rankine.scan(path, block_rows=300), (3, 1), random_state=5)
     found = [{q for block in part for q in block.qid.tolist()} for part in parts]
     assert not found[0] & found[1]
@@ -122,7 +121,7 @@ def test_stream_parts_by_hash(tmp_path, kind):
 def test_stream_parts_in_order(tmp_path):
     data = make(np.repeat(np.arange(11), 3), columns={"day": np.repeat(np.arange(11), 3)})
     path = tmp_path / "data.parquet"
-    writer_for(path).write_blocks([data], path)
+    data.save(path)
     for time in (None, "day"):
         parts = split_in_order(rankine.scan(path, block_rows=5), (9, 1, 1), time=time)
         found = [np.concatenate([block.qid for block in part]) for part in parts]
@@ -135,7 +134,7 @@ def test_stream_parts_in_order(tmp_path):
 def test_a_stream_out_of_order_is_refused(tmp_path):
     data = make(np.repeat(np.arange(6), 2), columns={"day": np.repeat(np.arange(6)[::-1], 2)})
     path = tmp_path / "data.parquet"
-    writer_for(path).write_blocks([data], path)
+    data.save(path)
     part = split_in_order(rankine.scan(path, block_rows=4), (1, 1), time="day")[0]
     with pytest.raises(QueryOrderError, match="not in order of 'day'"):
         list(part)

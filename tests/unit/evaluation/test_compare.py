@@ -81,7 +81,7 @@ def test_the_most_changed_queries_come_with_both_rankings(data, result):
     change = result.changed[0]
     sizes = np.abs(result.values[:, 1] - result.values[:, 0])
     assert abs(change.value_b - change.value_a) == pytest.approx(sizes.max())
-    rows = data.queries.rows_of(data.queries.position_of(change.query))
+    rows = np.flatnonzero(data.qid == change.query)
     best = rows[np.argsort(-data.X[rows, 0], kind="stable")][:4]
     assert [item["doc"] for item in change.ranking_a] == [f"d{row}" for row in best]
     assert [item["label"] for item in change.ranking_a] == data.y[best].tolist()

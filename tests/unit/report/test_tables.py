@@ -9,6 +9,7 @@ from rankine.data.shop import shop_log
 from rankine.model.tables import tables_of
 from rankine.report.judged import judge
 from rankine.report.tables import pictures
+from rankine.transforms.apply import score_dataset
 
 
 @pytest.fixture(scope="module")
@@ -23,15 +24,15 @@ def fitted():
 def test_parts_of_all_tables_add_up_to_the_scores(fitted):
     model, data = fitted
     judged = judge(model, data)
-    np.testing.assert_allclose(judged.features.sum(axis=1), model.predict(data), atol=1e-12)
-    np.testing.assert_allclose(judged.scores, model.predict(data), atol=1e-12)
+    np.testing.assert_allclose(judged.features.sum(axis=1), score_dataset(model, data), atol=1e-12)
+    np.testing.assert_allclose(judged.scores, score_dataset(model, data), atol=1e-12)
 
 
 def test_a_report_shows_curves_and_grids(fitted):
     model, data = fitted
     made = rankine.report(model, data)
     assert "What has it learned?" in made.html
-    shown = {one["name"]: one for one in made.numbers["tables"]}
+    shown = {one["name"]: one for one in made.figures["tables"]}
     assert {name for name, _ in tables_of(model).ranges()} - {"sku_parity"} == set(shown)
     curve = shown["price_log"]
     assert sum(curve["share"]) == pytest.approx(1.0)

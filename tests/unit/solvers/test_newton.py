@@ -9,8 +9,7 @@ from scipy import optimize
 from rankine.core.errors import DivergenceError
 from rankine.data import Dataset
 from rankine.losses.pair_queries import pair_risk
-from rankine.solvers.bundle import solve_bundle
-from rankine.solvers.bundle_qp import interior_dual, maximise_dual
+from rankine.solvers.bundle import interior_dual, maximise_dual, solve_bundle
 from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_rounded
 from rankine.solvers.problem import RowsProblem
 

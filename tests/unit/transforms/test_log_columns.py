@@ -12,7 +12,6 @@ from scipy import sparse
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import OneHot, decode_transforms, encode_transforms
 from rankine.logs.scan import log_spec
-from rankine.transforms.encoders import FeatureSpace, encoder_for
 from rankine.transforms.log_columns import LogEncoder
 
 COLUMNS = {
@@ -100,13 +99,12 @@ def test_required_columns_are_those_of_the_weights():
     )
 
     def required(*indices):
-        space = FeatureSpace(spec.n_features, np.array(indices, dtype=np.int64), None)
-        return encoder_for([spec], space).required
+        return LogEncoder(spec, np.array(indices, dtype=np.int64)).required
 
     assert required(1) == ("age",)
     assert required(0, 3) == ("price", "colour")
     assert required(1000) == ("brand", "size")
-    assert encoder_for([spec], FeatureSpace(spec.n_features, np.array([0]), None)).known == {
+    assert LogEncoder(spec).known == {
         "price",
         "age",
         "colour",

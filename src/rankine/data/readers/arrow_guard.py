@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
-from rankine.data.compression import ForwardFile
 from rankine.data.readers.values import arrow_errors
 from rankine.data.sources import read_fully
 
@@ -85,13 +84,17 @@ _DICTIONARY, _BATCH = 2, 3
 _END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
 
 
-class _Watched(ForwardFile):
+class _Watched(io.RawIOBase):
     """A binary file that remembers the last bytes taken from it."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
         self.last = b""
         self.count = 0
+
+    def readable(self) -> bool:
+        """Reading is all it does."""
+        return True
 
     def read(self, count: int = -1) -> bytes:
         piece = read_fully(self._raw, count)

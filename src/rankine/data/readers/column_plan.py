@@ -20,7 +20,15 @@ from rankine.data.readers.values import arrow_errors, is_list, is_number, is_tex
 if TYPE_CHECKING:
     from rankine.data.options import ReadOptions
 
-__all__ = ["SPARSE", "ColumnPlan", "FileNotes", "plan_columns", "read_notes", "write_notes"]
+__all__ = [
+    "SPARSE",
+    "ColumnPlan",
+    "FileNotes",
+    "check_width",
+    "plan_columns",
+    "read_notes",
+    "write_notes",
+]
 
 #: Names of the two list columns of the sparse layout.
 SPARSE = ("indices", "values")
@@ -280,7 +288,7 @@ def _dense_width(
     # Names that the caller gave are attached by load and scan, to every format alike.
     numbered = not notes.named and notes.n_features == width
     names = None if numbered or options.feature_names is not None else features
-    return _check_width(width, names, options, file), names
+    return check_width(width, names, options, file), names
 
 
 def _sparse_width(
@@ -299,11 +307,12 @@ def _sparse_width(
         width = len(names) if names is not None else notes.n_features
     if width is None:
         return None, None
-    return _check_width(width, names, options, file), names
+    return check_width(width, names, options, file), names
 
 
-def _check_width(width: int, names: tuple[str, ...] | None, options: ReadOptions, file: str) -> int:
-    if width > options.max_features:
+def check_width(width: int, names: tuple[str, ...] | None, options: ReadOptions, file: str) -> int:
+    """The width of a matrix, within the limit and with as many names."""
+    if not 0 <= width <= options.max_features:
         raise LimitError(
             f"{width} features exceed max_features={options.max_features}",
             fix="Raise max_features if this is meant",

@@ -42,10 +42,8 @@ __all__ = [
     "batch_to_dataset",
     "csr_rows",
     "highest_index",
-    "refuse_positions",
-    "refuse_weights",
+    "rows_to_dataset",
     "sparse_rows",
-    "stored_as",
     "validate",
 ]
 
@@ -65,42 +63,38 @@ def batch_to_dataset(
 ) -> Dataset:
     """Convert one validated batch; dense features go to ``out`` where it is given."""
     with arrow_errors(place.file, place.part or "the table"):
-        return _convert(batch, plan, options, place, out)
+        faults = RowFaults(place, batch.num_rows, skip=options.on_bad_row == "skip")
+        if plan.sparse:
+            X = sparse_rows(batch, plan, options, faults)
+        else:
+            X = _dense_rows(batch, plan, faults, out, zero=options.missing == "zero")
+        return rows_to_dataset(X, batch.column, plan, options, faults)
 
 
-def _convert(
-    batch: pa.RecordBatch,
+def rows_to_dataset(
+    X: Any,
+    column: Callable[[str], pa.Array],
     plan: ColumnPlan,
     options: ReadOptions,
-    place: Place,
-    out: NDArray[Any] | None,
+    faults: RowFaults,
 ) -> Dataset:
-    n_rows = batch.num_rows
-    faults = RowFaults(place, n_rows, skip=options.on_bad_row == "skip")
-    zero = options.missing == "zero"
-    if plan.sparse:
-        X = sparse_rows(batch, plan, options, faults)
-    else:
-        X = _dense_rows(batch, plan, faults, out, zero=zero)
-    X = stored_as(X, options, place)
-    y = (
-        np.zeros(n_rows)
-        if plan.label is None
-        else to_floats(batch.column(plan.label), plan.label, faults)
-    )
-    if plan.query is None:
-        qid: NDArray[Any] = np.zeros(n_rows, dtype=np.int64)
-    else:
-        qid = to_ids(batch.column(plan.query), plan.query, faults)
+    """Checked features and the columns beside them, without the rows that are bad."""
+    place, n_rows = faults.place, faults.n_rows
+    X = _stored_as(X, options, place)
+    y, qid = np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64)
+    docid = weight = position = None
+    if plan.label is not None:
+        y = to_floats(column(plan.label), plan.label, faults)
+    if plan.query is not None:
+        qid = to_ids(column(plan.query), plan.query, faults)
         qid = qid.astype(TEXT) if options.qid_type == "str" else qid
-    docid = None if plan.docid is None else to_ids(batch.column(plan.docid), plan.docid, faults)
-    weight = position = None
+    if plan.docid is not None:
+        docid = to_ids(column(plan.docid), plan.docid, faults)
     if plan.weight is not None:
-        weight = to_floats(batch.column(plan.weight), plan.weight, faults)
-        weight = refuse_weights(weight, plan.weight, faults)
+        weight = _to_weights(column(plan.weight), plan.weight, faults)
     if plan.position is not None:
-        position = _to_positions(batch.column(plan.position), plan.position, faults)
-    extra = {name: to_values(batch.column(name), name, faults, zero=zero) for name in plan.extra}
+        position = _to_positions(column(plan.position), plan.position, faults)
+    zero = options.missing == "zero"
     data = Dataset(
         X,
         y,
@@ -109,7 +103,7 @@ def _convert(
         plan.feature_names,
         weight,
         position,
-        extra,
+        {name: to_values(column(name), name, faults, zero=zero) for name in plan.extra},
         sources=(place.file,),
         notes=faults.notes,
         lines=np.arange(place.first_row + 1, place.first_row + n_rows + 1),
@@ -117,7 +111,7 @@ def _convert(
     return data if faults.bad is None else data.take(np.flatnonzero(~faults.bad))
 
 
-def stored_as(X: Any, options: ReadOptions, place: Place) -> Any:
+def _stored_as(X: Any, options: ReadOptions, place: Place) -> Any:
     """Dense or CSR, where the caller forces one of them."""
     if options.dense is None or options.dense != sparse.issparse(X):
         return X
@@ -227,18 +221,24 @@ def _plain(array: pa.Array, name: str, place: Place) -> NDArray[Any]:
     return writable(values.astype(np.int64, copy=False))
 
 
-def refuse_weights(
-    values: NDArray[np.float64], name: str, faults: RowFaults
-) -> NDArray[np.float64]:
-    """Weights, none negative."""
+def _to_weights(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.float64]:
+    values = to_floats(array, name, faults)
     faults.refuse(
         values < 0, name, lambda row: f"weight {values[row]} is negative", "Pass weights >= 0"
     )
     return values
 
 
-def refuse_positions(values: NDArray[np.int64], name: str, faults: RowFaults) -> NDArray[np.int64]:
+def _to_positions(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.int64]:
     """Positions, all from 1; rows that are bad already are not judged again."""
+    if not pt.is_integer(array.type):
+        raise SchemaError(
+            f"position column {name!r} is of type {array.type}",
+            fix="Cast positions to integers",
+            file=faults.place.file,
+            column=name,
+        )
+    values = _discrete(array, name, faults)
     unmarked = values if faults.bad is None else np.where(faults.bad, 1, values)
     faults.refuse(
         unmarked < 1,
@@ -247,17 +247,6 @@ def refuse_positions(values: NDArray[np.int64], name: str, faults: RowFaults) ->
         "Positions count from 1: the topmost item shown has position 1",
     )
     return values
-
-
-def _to_positions(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.int64]:
-    if not pt.is_integer(array.type):
-        raise SchemaError(
-            f"position column {name!r} is of type {array.type}",
-            fix="Cast positions to integers",
-            file=faults.place.file,
-            column=name,
-        )
-    return refuse_positions(_discrete(array, name, faults), name, faults)
 
 
 def to_values(array: pa.Array, name: str, faults: RowFaults, *, zero: bool) -> NDArray[Any]:
@@ -275,8 +264,7 @@ def to_values(array: pa.Array, name: str, faults: RowFaults, *, zero: bool) -> N
         return _discrete(array, name, faults, MISSING_FIX)
     if pt.is_floating(kind):
         values = to_numbers(array, name, faults, np.dtype(array.type.to_pandas_dtype()), zero=zero)
-        whole = finite(values)
-        return writable(values) if whole else refuse_not_finite(values, name, faults, zero=zero)
+        return writable(refuse_not_finite(values, name, faults, zero=zero))
     if pt.is_boolean(kind) or pt.is_timestamp(kind) or pt.is_date(kind):
         if array.null_count:
             nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
@@ -337,8 +325,7 @@ def sparse_rows(
         _, value_items = _empty(unequal, value_sizes, value_items)
     items = ItemFaults(faults, pointer)
     values = to_numbers(value_items, value_name, items, plan.dtype, zero=zero)
-    if not finite(values):
-        values = refuse_not_finite(values, value_name, items, zero=zero)
+    values = refuse_not_finite(values, value_name, items, zero=zero)
     if index_items.null_count:
         nulls = pc.is_null(index_items).to_numpy(zero_copy_only=False)
         items.refuse(nulls, index_name, "null index", "Remove the entry")

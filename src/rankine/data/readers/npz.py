@@ -15,24 +15,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from rankine.core.errors import CompressionError, FileKindError, LimitError, SchemaError
 from rankine.data.dataset import Dataset, finite
 from rankine.data.progress import Meter
-from rankine.data.query_index import check_qid
-from rankine.data.readers.columns import (
-    TEXT,
-    ItemFaults,
-    csr_rows,
-    refuse_positions,
-    refuse_weights,
-    stored_as,
-)
+from rankine.data.readers.column_plan import ColumnPlan, check_width
+from rankine.data.readers.columns import ItemFaults, csr_rows, rows_to_dataset
 from rankine.data.readers.values import (
     Place,
     RowFaults,
+    arrow_errors,
     exact_floats,
     first_line,
     refuse_not_finite,
@@ -101,36 +96,28 @@ class _ArchiveReader:
 
     def dataset(self) -> Dataset:
         options = self._options
-        label = "y" if options.label == "label" and "y" in self._infos else options.label
-        query = options.query if options.has_query_ids else None
-        X = self._dense_array() if "X" in self._infos else self._csr_arrays()
-        self._n_rows, self._n_features = X.shape if isinstance(X, np.ndarray) else X["shape"]
-        place = Place(self._file, 0)
-        faults = RowFaults(place, self._n_rows, skip=options.on_bad_row == "skip")
-        self._check_width(sparse=not isinstance(X, np.ndarray))
-        names = self._names()
-        matrix = (
-            self._dense(X, names, faults) if isinstance(X, np.ndarray) else self._csr(X, faults)
+        X: Any = self._dense_array() if "X" in self._infos else self._csr_arrays()
+        dense = isinstance(X, np.ndarray)
+        self._n_rows, n_features = X.shape if dense else X["shape"]
+        width = self._check_width(n_features, sparse=not dense)
+        names = self._names(n_features)
+        stored = X if dense else X["data"]
+        plan = ColumnPlan(
+            label="y" if options.label == "label" and "y" in self._infos else options.label,
+            query=options.query if options.has_query_ids else None,
+            docid=self._role("docid"),
+            weight=self._role("weight"),
+            position=self._role("position"),
+            extra=tuple(options.columns),
+            features=("X",) if dense else ("indices", "data"),
+            sparse=not dense,
+            dtype=self._dtype(stored.dtype),
+            n_features=width,
+            feature_names=names if width == n_features else None,
         )
-        weight, position, docid = (self._role(role) for role in ("weight", "position", "docid"))
-        data = Dataset(
-            stored_as(matrix, options, place),
-            np.zeros(self._n_rows) if label is None else self._floats(label, faults),
-            np.zeros(self._n_rows, dtype=np.int64) if query is None else self._qid(query),
-            None if docid is None else self._ids(docid),
-            names if self._width == self._n_features else None,
-            None
-            if weight is None
-            else refuse_weights(self._floats(weight, faults), weight, faults),
-            None
-            if position is None
-            else refuse_positions(self._integers(position), position, faults),
-            {name: self._value(name, faults) for name in options.columns},
-            sources=(self._file,),
-            notes=faults.notes,
-            lines=np.arange(1, self._n_rows + 1),
-        )
-        return data if faults.bad is None else data.take(np.flatnonzero(~faults.bad))
+        faults = RowFaults(Place(self._file), self._n_rows, skip=options.on_bad_row == "skip")
+        matrix = self._dense(X, names, plan, faults) if dense else self._csr(X, plan, faults)
+        return rows_to_dataset(matrix, self._column, plan, options, faults)
 
     # ---------------------------------------------------------------- members
     def _array(self, name: str) -> NDArray[Any]:
@@ -217,43 +204,46 @@ class _ArchiveReader:
             )
         return arrays
 
-    def _check_width(self, *, sparse: bool) -> None:
-        width, given = self._n_features, self._options.n_features
-        if width < 0 or width > self._options.max_features:
-            raise LimitError(
-                f"{width} features exceed max_features={self._options.max_features}",
-                fix="Raise max_features if this is meant",
-                file=self._file,
-            )
+    def _check_width(self, width: int, *, sparse: bool) -> int:
+        given = self._options.n_features
+        check_width(width, None, self._options, self._file)
         if given is not None and width != given and not (sparse and width < given):
             raise self._misfit(
                 "X", f"{width} features where n_features={given}", "Leave n_features out"
             )
-        self._width = width if given is None else given
+        return width if given is None else given
 
     def _dense(
-        self, stored: NDArray[Any], names: tuple[str, ...] | None, faults: RowFaults
+        self,
+        stored: NDArray[Any],
+        names: tuple[str, ...] | None,
+        plan: ColumnPlan,
+        faults: RowFaults,
     ) -> NDArray[Any]:
-        matrix = exact_floats(stored, self._dtype(stored.dtype), "X", faults)
+        matrix = exact_floats(stored, plan.dtype, "X", faults)
         if finite(matrix):
             return matrix
-        names = names or tuple(f"X[:, {j}]" for j in range(self._n_features))
+        names = names or tuple(f"X[:, {j}]" for j in range(matrix.shape[1]))
         columns = [
             refuse_not_finite(matrix[:, j], name, faults, zero=self._zero)
             for j, name in enumerate(names)
         ]
         return np.column_stack(columns)
 
-    def _csr(self, arrays: dict[str, Any], faults: RowFaults) -> Any:
+    def _csr(self, arrays: dict[str, Any], plan: ColumnPlan, faults: RowFaults) -> Any:
         items = ItemFaults(faults, arrays["indptr"])
-        stored = arrays["data"]
-        values = exact_floats(stored, self._dtype(stored.dtype), "data", items)
-        if not finite(values):
-            values = refuse_not_finite(values, "data", items, zero=self._zero)
+        values = exact_floats(arrays["data"], plan.dtype, "data", items)
+        values = refuse_not_finite(values, "data", items, zero=self._zero)
         faults.missing += items.missing
         zero_based = replace(self._options, base=0)
         return csr_rows(
-            values, arrays["indices"], arrays["indptr"], self._width, zero_based, items, "indices"
+            values,
+            arrays["indices"],
+            arrays["indptr"],
+            plan.n_features,
+            zero_based,
+            items,
+            "indices",
         )
 
     def _dtype(self, stored: np.dtype[Any]) -> np.dtype[Any]:
@@ -266,14 +256,14 @@ class _ArchiveReader:
         return self._options.missing == "zero"
 
     # ---------------------------------------------------------------- columns
-    def _names(self) -> tuple[str, ...] | None:
+    def _names(self, n_features: int) -> tuple[str, ...] | None:
         if "feature_names" not in self._infos:
             return None
         names = self._array("feature_names")
-        if names.shape != (self._n_features,) or names.dtype.kind != "U":
+        if names.shape != (n_features,) or names.dtype.kind != "U":
             raise self._misfit(
                 "feature_names",
-                f"feature_names is {_kind(names)} for {self._n_features} features",
+                f"feature_names is {_kind(names)} for {n_features} features",
                 "Save one string per feature",
             )
         return tuple(names.tolist())
@@ -283,46 +273,16 @@ class _ArchiveReader:
         name: str | None = getattr(self._options, role)
         return None if name == role and name not in self._infos else name
 
-    def _column(self, name: str) -> NDArray[Any]:
+    def _column(self, name: str) -> pa.Array:
         values = self._array(name)
         if values.shape != (self._n_rows,):
             raise self._misfit(
                 name, f"{name} is {_kind(values)} for {self._n_rows} rows", "Save one value per row"
             )
-        return values
-
-    def _floats(self, name: str, faults: RowFaults) -> NDArray[np.float64]:
-        stored = self._column(name)
-        if stored.dtype.kind not in "fiub":
-            raise self._misfit(name, f"{name} is {_kind(stored)}, not numbers", "Save real numbers")
-        values = exact_floats(stored, np.dtype(np.float64), name, faults)
-        return values if finite(values) else refuse_not_finite(values, name, faults)
-
-    def _integers(self, name: str) -> NDArray[np.int64]:
-        values = self._column(name)
-        if values.dtype.kind not in "iu":
-            raise self._misfit(
-                name, f"{name} is {_kind(values)}", "Save integers (or strings, for ids)"
-            )
-        return check_qid(values)
-
-    def _ids(self, name: str) -> NDArray[Any]:
-        values = self._column(name)
-        return values.astype(TEXT) if values.dtype.kind == "U" else self._integers(name)
-
-    def _qid(self, name: str) -> NDArray[Any]:
-        values = self._ids(name)
-        return values.astype(TEXT) if self._options.qid_type == "str" else values
-
-    def _value(self, name: str, faults: RowFaults) -> NDArray[Any]:
-        values = self._column(name)
         if values.dtype.kind not in "fiubUM":
             raise self._misfit(name, f"{name} is {_kind(values)}", "Save numbers, text or times")
-        if values.dtype.kind == "U":
-            return values.astype(TEXT)
-        if values.dtype.kind == "f" and not finite(values):
-            return refuse_not_finite(values, name, faults, zero=self._zero)
-        return values
+        with arrow_errors(self._file, f"member {name!r}", SchemaError):
+            return pa.array(values)
 
 
 def _kind(array: NDArray[Any]) -> str:

@@ -173,7 +173,7 @@ def to_floats(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.float
             column=name,
         )
     values = to_numbers(array, name, faults, np.dtype(np.float64))
-    return writable(values) if finite(values) else refuse_not_finite(values, name, faults)
+    return writable(refuse_not_finite(values, name, faults))
 
 
 def to_numbers(
@@ -236,6 +236,8 @@ def refuse_not_finite(
     values: NDArray[Any], name: str, faults: RowFaults, *, zero: bool = False
 ) -> NDArray[Any]:
     """Refuse infinities, and NaN unless it stands for zero."""
+    if finite(values):
+        return values
     missing = np.isnan(values)
     if zero and missing.any():
         faults.missing += int(missing.sum())

@@ -1,1 +1,0 @@
-"""Writers: blocks of a dataset to a file, atomically."""
