@@ -43,11 +43,13 @@ from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
 from rankine.rankers.provenance import packed_trace, plain, plain_parameters
 from rankine.rankers.sources import (
     Capabilities,
+    Clicks,
     MemorySource,
     PartitionSource,
     StreamSource,
     source_kind,
 )
+from rankine.transforms.clicks import check_offset, inverse_propensity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,6 +75,13 @@ class BaseRanker(BaseEstimator, ABC):
     ``warm_start`` and ``random_state`` besides their own. With an evaluation set,
     ``early_stopping=k`` stops after k reports without a better ``metric`` and keeps the best
     weights; ``evals_`` holds what was measured.
+
+    All of them learn from clicks. ``propensity`` is the probability that a user looks at position
+    1, 2, ... (the last holds for all beyond it), such as ``estimate_propensity`` gives: a row with
+    a positive label weighs 1 / propensity of the ``position`` it was shown at, at most
+    ``max_weight``. ``position_offset=k`` learns an offset for each of the first k positions beside
+    the weights (the first is 0, the last holds for all beyond it; penalised like the weights). It
+    stands in ``position_offset_`` and in no score, explanation or export.
     """
 
     _estimator_type = "ranker"
@@ -88,6 +97,10 @@ class BaseRanker(BaseEstimator, ABC):
     early_stopping: int | None
     warm_start: bool
     random_state: Any
+    #: Of every ranker that learns from clicks; see the class.
+    propensity: Sequence[float] | None = None
+    max_weight: float = 10.0
+    position_offset: int | None = None
 
     coef_: NDArray[np.float64]
     n_iter_: int
@@ -185,7 +198,9 @@ class BaseRanker(BaseEstimator, ABC):
         self._check()
         first = not hasattr(self, "coef_")
         source = MemorySource(
-            self._dataset(X, y, qid, group, sample_weight, reset=first), query_weight
+            self._dataset(X, y, qid, group, sample_weight, reset=first),
+            query_weight,
+            self._clicks(),
         )
         scaling = source.measure(self.scale) if first else source.scale(self.scaling_)
         task = Task(source, scaling, seed=resolve_seed(self.random_state))
@@ -234,6 +249,11 @@ class BaseRanker(BaseEstimator, ABC):
                     fix="Pass an eval_set, or leave early_stopping=None",
                 )
         self._check()
+        self._clicks()
+        if self.position_offset is not None and act == "path":
+            raise ParameterError(
+                "a path of models has no position_offset", fix="Fit a model per strength instead"
+            )
         kind, name = source_kind(X), type(self).__name__
         self.can.require(act, kind, name)
         asked = {"checkpoint": checkpoint, "query_weight": query_weight}
@@ -267,6 +287,8 @@ class BaseRanker(BaseEstimator, ABC):
         warn_unfinished(type(self).__name__, getattr(self, "tol", None), solutions)
         scaling, solution = task.scaling, outcome.solution
         self.coef_ = scaling.fold(solution.coef)
+        if scaling.positions:
+            self.position_offset_ = np.r_[0.0, scaling.split(solution.coef)[1]]
         self.n_iter_ = solution.n_iter
         self.solution_ = solution
         self.scaling_ = scaling
@@ -413,7 +435,7 @@ class BaseRanker(BaseEstimator, ABC):
                 raise NoPairsError(
                     "n_samples=1: one row has nothing to be ranked against", fix="Pass more rows"
                 )
-            return MemorySource(data, query_weight)
+            return MemorySource(data, query_weight, self._clicks())
         given = {"y": y, "qid": qid, "group": group, "sample_weight": weight}
         for name, value in given.items():
             if value is not None:
@@ -421,10 +443,25 @@ class BaseRanker(BaseEstimator, ABC):
                     f"a source brings its own labels, query ids and weights; {name}= was given too",
                     fix="Name the columns when scanning (label=, query=, weight=)",
                 )
-        source = StreamSource(X, query_weight) if kind == "stream" else PartitionSource(X)
+        source = (
+            StreamSource(X, query_weight, self._clicks())
+            if kind == "stream"
+            else PartitionSource(X, self._clicks())
+        )
         self.n_features_in_ = source.n_features
         self._set_names(source.feature_names)
         return source
+
+    def _clicks(self) -> Clicks:
+        """How rows are corrected for their positions."""
+        inverse = (
+            () if self.propensity is None else inverse_propensity(self.propensity, self.max_weight)
+        )
+        return Clicks(inverse, check_offset(self.position_offset), self._divisor())
+
+    def _divisor(self) -> str:
+        """What each query's loss is divided by, see ``Clicks``."""
+        return ""
 
     def _recorded(self, source: Any) -> dict[str, Any]:
         """What a resumed run must share with the interrupted one."""

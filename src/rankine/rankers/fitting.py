@@ -55,7 +55,7 @@ class Judge(NamedTuple):
         from rankine.metrics import evaluate_on
 
         def value(coef: NDArray[np.float64]) -> float:
-            return float(evaluate_on(data, metric=metric, coef=coef))
+            return float(evaluate_on(data, metric=metric, coef=coef[: data.n_features]))
 
         return cls(metric, value, data)
 

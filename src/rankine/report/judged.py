@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DataError
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, RunScores
 from rankine.data.dataset import Dataset, row_scores
 from rankine.kernels.columns import column_variances
 from rankine.kernels.shards import cut_by_weight
@@ -151,8 +151,8 @@ def judge(
 ) -> Judged:
     """Score the data and gather opponents: another model, the shown order, one feature, chance."""
     data = fit_columns(model, data)
-    scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
-    features, view = scale_lists(data) if scaled else data.X, model
+    scaled = [spec for spec in model.transforms if isinstance(spec, (ListRange, RunScores))]
+    features, view = scale_lists(data, scaled[0]) if scaled else data.X, model
     tables = tables_of(model)
     if tables is not None:
         names, features = tables.parts(data.X)

@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, RunScores
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
+from rankine.kernels.run_scores import run_score_values
+from rankine.transforms.clicks import widen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from rankine.data.dataset import Dataset
 
-__all__ = ["SCALES", "Scaling", "fit_scaling", "measure_scaling", "scale_lists"]
+__all__ = ["SCALES", "Scaling", "fit_scaling", "measure_scaling", "normalised_runs", "scale_lists"]
 
 SCALES = ("none", "standard", "maxabs", "query")
 """Values of the rankers' parameter ``scale``."""
@@ -43,10 +45,13 @@ class Scaling:
         One of ``SCALES``.
     factors
         Column multipliers of the global kinds, else None.
+    positions
+        Positions with an offset of their own in training rows (see ``widen``); 0 for none.
     """
 
     kind: str
     factors: NDArray[np.float64] | None = None
+    positions: int = 0
 
     def apply(self, data: Dataset) -> Dataset:
         """Scaled copy of the data (the data itself for ``none``)."""
@@ -59,15 +64,25 @@ class Scaling:
             scaled = _multiply_columns(data.X, self.factors)
         return replace(data, X=scaled, query_index=data.queries)
 
+    def prepare(self, data: Dataset) -> Dataset:
+        """Training rows: scaled, then with their columns of positions."""
+        return widen(self.apply(data), self.positions)
+
+    def split(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights of the features, and offsets of positions 2, 3, ... (scored without them)."""
+        kept = len(coef) - max(self.positions - 1, 0)
+        return coef[:kept], coef[kept:]
+
     def fold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weights for unscaled rows: X diag(f) w = X (f w)."""
+        """Weights for unscaled rows: X diag(f) w = X (f w), without offsets."""
+        coef = self.split(coef)[0]
         return coef if self.factors is None else coef * self.factors
 
     def unfold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weights for scaled rows, to warm-start from folded ones."""
-        if self.factors is None:
-            return coef
-        return np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
+        """Weights for training rows, to warm-start from folded ones; offsets start at 0."""
+        if self.factors is not None:
+            coef = np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
+        return np.r_[coef, np.zeros(self.positions - 1)] if self.positions else coef
 
     @property
     def transforms(self) -> tuple[msgspec.Struct, ...]:
@@ -129,15 +144,38 @@ def scaling_from(
     return Scaling("standard", factors / np.where(deviation > 1e-12, deviation, 1.0))
 
 
-def scale_lists(data: Dataset) -> Any:
-    """Features divided by their range within each list; see ``ListRange``."""
+def scale_lists(data: Dataset, spec: msgspec.Struct | None = None) -> Any:
+    """Features after a transform of whole lists: ``ListRange`` unless ``RunScores`` is given."""
     index = data.queries
+    if isinstance(spec, RunScores):
+        return normalised_runs(spec, data.X, data.n_features, index.starts, index.rows)
     values = list_range_values(
         data.rows, data.n_features, index.starts, index.rows, dtype=data.X.dtype
     )
     if not _is_sparse(data.X):
         return values
     return type(data.X)((values, data.X.indices, data.X.indptr), shape=data.X.shape)
+
+
+def normalised_runs(
+    spec: RunScores,
+    X: Any,
+    n_features: int,
+    starts: NDArray[np.int64],
+    order: NDArray[np.int64] | None = None,
+) -> NDArray[np.float64]:
+    """Scores of retrievers after ``RunScores``, dense; what ``X`` does not store is absent."""
+    if _is_sparse(X):
+        n_rows = len(X.indptr) - 1
+        scores = np.full((n_rows, n_features), np.nan)
+        scores[np.repeat(np.arange(n_rows), np.diff(X.indptr)), X.indices] = X.data
+    else:
+        scores = np.asarray(X, dtype=np.float64)
+    if order is None:
+        return run_score_values(spec, scores, starts)
+    out = np.empty_like(scores)
+    out[order] = run_score_values(spec, scores[order], starts)
+    return out
 
 
 def _is_sparse(X: Any) -> bool:
