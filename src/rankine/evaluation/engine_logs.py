@@ -184,9 +184,7 @@ def _decode(text: bytes, place: tuple[str, int | None]) -> Any:
         ) from error  # fmt: skip
 
 
-def _hits(
-    answer: Any, name: str | None, place: tuple[str, int | None]
-) -> Iterator[LoggedDocument]:
+def _hits(answer: Any, name: str | None, place: tuple[str, int | None]) -> Iterator[LoggedDocument]:
     def refuse(reason: str, fix: str = _FIX) -> ParseError:
         return ParseError(reason, file=place[0], line=place[1], fix=fix)
 

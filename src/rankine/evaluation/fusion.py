@@ -182,7 +182,9 @@ def fuse(
     fold = np.empty(len(order), dtype=np.int64)
     fold[order] = np.arange(len(order)) % n_folds
     grids = {name: judge.grid(name) for name in dict.fromkeys([*wanted, *judge.baselines])}
-    learnt = {(name, "search"): _learn(judge, grids[name], "search", fold, n_folds) for name in wanted}
+    learnt = {
+        (name, "search"): _learn(judge, grids[name], "search", fold, n_folds) for name in wanted
+    }
     first = max(wanted, key=lambda name: judge.sign * learnt[name, "search"].held.mean())
     learnt[first, "ranksvm"] = _learn(judge, grids[first], "ranksvm", fold, n_folds)
     chosen, values = _choose(learnt, fold, n_folds, rule)
@@ -245,7 +247,9 @@ def _joined(runs: Any, qrels: Any) -> Dataset:
     if judged is None:
         raise ParameterError("runs without judgements", fix="Pass qrels")
     named = dict(runs) if isinstance(runs, Mapping) else _named(runs)
-    return join_runs({k: r if isinstance(r, Run) else read_run(r) for k, r in named.items()}, judged)
+    return join_runs(
+        {k: r if isinstance(r, Run) else read_run(r) for k, r in named.items()}, judged
+    )
 
 
 def _named(runs: Sequence[Any]) -> dict[str, Any]:
@@ -315,9 +319,7 @@ def join_runs(runs: Mapping[str, Run], qrels: Qrels) -> Dataset:
     place = np.empty(len(names), dtype=np.int64)
     place[order] = np.arange(len(names))
     known = [q >= 0 for q, _ in codes]
-    keys = [
-        (q * len(names) + place[d])[keep] for (q, d), keep in zip(codes, known, strict=True)
-    ]
+    keys = [(q * len(names) + place[d])[keep] for (q, d), keep in zip(codes, known, strict=True)]
     if not sum(map(len, keys[1:])):
         raise DataError(
             "the runs and the judgements have no query in common",
@@ -510,9 +512,7 @@ def _candidates(n_runs: int) -> NDArray[np.float64]:
     return np.vstack([np.eye(n_runs), drawn])
 
 
-def _learn(
-    judge: _Judge, grid: _Grid, way: str, fold: NDArray[np.int64], n_folds: int
-) -> _Learnt:
+def _learn(judge: _Judge, grid: _Grid, way: str, fold: NDArray[np.int64], n_folds: int) -> _Learnt:
     """Weights of every fold's other queries, judged on the fold; and of all queries."""
     learn = judge.search if way == "search" else judge.ranksvm
     held = np.empty(len(fold))

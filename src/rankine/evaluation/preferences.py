@@ -73,7 +73,9 @@ def item_strengths(
         Of the certified gap, relative to the loss of equal items.
     """
     if data.docid is None or "comparison" not in data.columns:
-        raise SchemaError("these are no comparisons of items", fix="Use Dataset.from_pairs with ids")
+        raise SchemaError(
+            "these are no comparisons of items", fix="Use Dataset.from_pairs with ids"
+        )
     names = np.array(data.feature_names)
     items = np.unique(data.docid.astype(str))
     place = np.flatnonzero(np.isin(names, items))

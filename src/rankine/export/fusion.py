@@ -141,7 +141,9 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
                 fix="Name runs as Vespa names features (bm25(title), closeness(field,vector))",
             )
         ranks = parts.normalization == "reciprocal_rank"
-        call = f"reciprocal_rank({name}, {parts.constant:g})" if ranks else f"normalize_linear({name})"
+        call = (
+            f"reciprocal_rank({name}, {parts.constant:g})" if ranks else f"normalize_linear({name})"
+        )
         terms.append(f"{weight!r} * {call}")
     body = " +\n            ".join(terms)
     profile = (

@@ -221,9 +221,7 @@ def make_probes(
     None for a model without weights or with weights near the largest number, and for transforms
     that this arithmetic does not know.
     """
-    if not indices or any(
-        not isinstance(spec, (ListRange, RunScores)) for spec in transforms
-    ):
+    if not indices or any(not isinstance(spec, (ListRange, RunScores)) for spec in transforms):
         return None
     step = max(1, len(indices) // _WEIGHTS)
     kept = range(0, len(indices), step)[:_WEIGHTS]
