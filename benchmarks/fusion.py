@@ -65,7 +65,9 @@ def make_runs(docs, queries):
 
 def _fts5(docs, asked):
     base = sqlite3.connect(":memory:")
-    base.execute("CREATE VIRTUAL TABLE docs USING fts5(id UNINDEXED, text, tokenize='porter ascii')")
+    base.execute(
+        "CREATE VIRTUAL TABLE docs USING fts5(id UNINDEXED, text, tokenize='porter ascii')"
+    )
     base.executemany("INSERT INTO docs VALUES (?, ?)", docs.items())
     rows = []
     for query, tokens in asked.items():

@@ -16,7 +16,7 @@ Normalisation and way are chosen by cross-validation over queries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -355,12 +355,13 @@ def join_runs(runs: Mapping[str, Run], qrels: Qrels) -> Dataset:
 
 
 class _Grid(NamedTuple):
-    """Normalised scores, candidate weights, and the value of each candidate for each query."""
+    """Normalised scores, candidates with their values, and the function from weights to values."""
 
     name: str
     Z: NDArray[np.float64]
     W: NDArray[np.float64]
     values: NDArray[np.float64]
+    measure: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 class _Learnt(NamedTuple):
@@ -404,31 +405,49 @@ class _Judge:
         self.baselines = tuple(n for n in ("min_max", "l2", "reciprocal_rank") if n in rules)
         self.W = _candidates(data.n_features)
 
-    def values(self, Z: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, grid: _Grid, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """The metric of each kept query, for one vector of weights."""
-        found: NDArray[np.float64] = self._measure(Z, weights[None]).value[0, self.kept]
+        found: NDArray[np.float64] = grid.measure(weights[None])[0]
         return found
 
     def grid(self, name: str) -> _Grid:
         """All candidates under one normalisation."""
         spec = RunScores(name, self.engine, self.constant)  # type: ignore[arg-type]
         Z = self._gather(scale_lists(self.data, spec))
+        rows, measure = self._reachable(Z)
+
+        def values(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+            found: NDArray[np.float64] = measure(Z[rows], weights).value[:, self.kept]
+            return found
+
+        return _Grid(name, Z, self.W, values(self.W), values)
+
+    def _reachable(self, Z: NDArray[np.float64]) -> tuple[Any, Any]:
+        """Rows that can change a value under some weights, and the metric of those rows."""
         rule, index, columns = self._rule, self.data.queries, self._columns
         if not isinstance(rule.cutoff, int) or definition(rule.name).family != "ranks":
-            return _Grid(name, Z, self.W, self._measure(Z, self.W).value[:, self.kept])
+            return slice(None), self._measure
         marks = np.array(self._gather(columns.get("retrieved", np.ones(len(Z)))))
+<<<<<<< HEAD
         depth, starts = rule.cutoff, index.starts
         map_shards(
             lambda a, b: _drop_unreachable(Z, starts, depth, marks, a, b), cut_by_weight(starts)
+=======
+        total, starts, depth = Z.sum(axis=1), index.starts, rule.cutoff
+        order = np.lexsort((-total, self.owner))
+        map_shards(
+            lambda a, b: _drop_unreachable(Z, total, order, starts, depth, marks, a, b),
+            cut_by_weight(starts),
+>>>>>>> engines
         )
         # What is neither marked nor relevant changes no value; every list keeps a row.
         needed = (marks > 0) | (self.y > 0) | (rule.gain not in (None, "exp", "linear"))
-        needed[index.starts[:-1]] = True
+        needed[starts[:-1]] = True
         rows = np.flatnonzero(needed)
-        part = QueryIndex(index.ids, np.searchsorted(rows, index.starts))
+        part = QueryIndex(index.ids, np.searchsorted(rows, starts))
         columns = {key: self._gather(np.asarray(v))[rows] for key, v in columns.items()}
-        measure = value_function(rule, self.y[rows], part, {**columns, "retrieved": marks[rows]})
-        return _Grid(name, Z, self.W, measure(Z[rows], self.W).value[:, self.kept])
+        columns["retrieved"] = marks[rows]
+        return rows, value_function(rule, self.y[rows], part, columns)
 
     def best(self, grid: _Grid, queries: NDArray[np.int64]) -> int:
         """The candidate with the best mean over some queries."""
@@ -460,16 +479,21 @@ class _Judge:
 
 
 @jit
-def _drop_unreachable(Z: Any, starts: Any, k: int, marks: Any, first: int, last: int) -> None:
+def _drop_unreachable(
+    Z: Any, total: Any, order: Any, starts: Any, k: int, marks: Any, first: int, last: int
+) -> None:
     """Unmark documents that stand below k others under any weights; no first k ranks change.
 
     A document surely stands below another one that scores more in every run, or no less in every
-    run and comes first among ties.
+    run and comes first among ties. ``order`` holds each list by descending ``total`` of its scores.
     """
     for q in range(first, last):
         for i in range(starts[q], starts[q + 1]):
             above = 0
-            for j in range(starts[q], starts[q + 1]):
+            for place in range(starts[q], starts[q + 1]):
+                j = order[place]
+                if total[j] < total[i]:
+                    break
                 if marks[j] == 0.0 or j == i:
                     continue
                 beats = True
@@ -500,7 +524,7 @@ def _learn(judge: _Judge, grid: _Grid, way: str, fold: NDArray[np.int64], n_fold
     held = np.empty(len(fold))
     for k in range(n_folds):
         weights = learn(grid, np.flatnonzero(fold != k))
-        held[fold == k] = judge.values(grid.Z, weights)[fold == k]
+        held[fold == k] = judge.values(grid, weights)[fold == k]
     return _Learnt(held, learn(grid, np.arange(len(fold))))
 
 
@@ -528,13 +552,13 @@ def _by_hand(
     single = [int(np.argmax(judge.W[:, j])) for j in range(n_runs)]
     linear = [grids[name] for name in judge.baselines if name != "reciprocal_rank"]
     found = {
-        EQUAL: judge.values(plain.Z, equal),
+        EQUAL: judge.values(plain, equal),
         "best single run": _held(judge, [plain], fold, n_folds, single),
         GRID: _held(judge, linear, fold, n_folds),
     }
     if "reciprocal_rank" in grids:
         ranks = grids["reciprocal_rank"]
-        found[f"RRF({judge.constant:g})"] = judge.values(ranks.Z, equal)
+        found[f"RRF({judge.constant:g})"] = judge.values(ranks, equal)
         found[WEIGHTED_RRF] = _held(judge, [ranks], fold, n_folds)
     return found
 

@@ -11,9 +11,7 @@ from rankine.evaluation.engine_logs import join_logged, read_judgments, read_log
 
 
 def hit(docid, **features):
-    entries = [
-        {"name": n} if v is None else {"name": n, "value": v} for n, v in features.items()
-    ]
+    entries = [{"name": n} if v is None else {"name": n, "value": v} for n, v in features.items()]
     return {
         "_index": "tmdb",
         "_id": docid,
@@ -25,7 +23,11 @@ def hit(docid, **features):
 
 def elastic(*hits):
     total = {"value": len(hits), "relation": "eq"}
-    return {"took": 3, "timed_out": False, "hits": {"total": total, "max_score": 0.0, "hits": [*hits]}}
+    return {
+        "took": 3,
+        "timed_out": False,
+        "hits": {"total": total, "max_score": 0.0, "hits": [*hits]},
+    }
 
 
 def solr(**docs):
@@ -95,7 +97,10 @@ DAMAGED = {
     "twice": (GOOD.replace('"name": "body"', '"name": "title"'), "'title' was logged twice"),
     "solr": (json.dumps({"qid": 1, "response": solr(a="bm25")}), "not name=value"),
     "solr nan": (json.dumps({"qid": 1, "response": solr(a="bm25=NaN")}), "not a finite number"),
-    "solr none": ('{"qid": 1, "response": {"response": {"docs": [{"id": 1}]}}}', "no \\[features\\]"),
+    "solr none": (
+        '{"qid": 1, "response": {"response": {"docs": [{"id": 1}]}}}',
+        "no \\[features\\]",
+    ),
 }
 
 

@@ -46,7 +46,9 @@ def engine_column(engine, normalization, column, constant=60):
     there = [x for x in column if x is not None]
     if normalization == "reciprocal_rank":
         order = sorted((i for i, x in enumerate(column) if x is not None), key=lambda i: -column[i])
-        return [1 / (constant + 1 + order.index(i)) if i in order else 0.0 for i in range(len(column))]
+        return [
+            1 / (constant + 1 + order.index(i)) if i in order else 0.0 for i in range(len(column))
+        ]
     if not there:
         return [0.0] * len(column)
     low, high = min(there), max(there)
@@ -72,7 +74,7 @@ def engine_column(engine, normalization, column, constant=60):
 
 def lists(seed=0, n=6):
     rng = np.random.default_rng(seed)
-    for size in (1, 2, 5, 9)[: n]:
+    for size in (1, 2, 5, 9)[:n]:
         scores = rng.integers(1, 30, (size, 3)) / 4
         hidden = rng.random((size, 3)) < 0.3
         yield [[None if h else float(s) for s, h in zip(*row, strict=True)]
@@ -87,9 +89,7 @@ CASES = [(e, n) for e, rules in FUSION_RULES.items() for n in rules.normalizatio
 def test_scores_are_normalised_as_the_engine_documents(engine, normalization):
     for rows in lists():
         values = np.array([[np.nan if x is None else x for x in row] for row in rows])
-        found = run_score_values(
-            RunScores(normalization, engine), values, np.array([0, len(rows)])
-        )
+        found = run_score_values(RunScores(normalization, engine), values, np.array([0, len(rows)]))
         wanted = [engine_column(engine, normalization, c) for c in zip(*rows, strict=True)]
         np.testing.assert_allclose(found, np.transpose(wanted), rtol=1e-12)
 

@@ -81,7 +81,9 @@ class Engine(BaseHTTPRequestHandler):
     @staticmethod
     def scored(weights):
         w = np.array([weights.get(name, 0.0) for name in NAMES], dtype=np.float32)
-        return sorted(((float(np.float32(row) @ w), doc) for doc, row in DOCS.items()), reverse=True)
+        return sorted(
+            ((float(np.float32(row) @ w), doc) for doc, row in DOCS.items()), reverse=True
+        )
 
     def hits(self, weights):
         found = [
@@ -146,7 +148,11 @@ def test_features_model_and_search_go_round(engine, to, tmp_path):
 
 def test_the_engine_refuses_what_its_schema_does_not_know(engine):
     with pytest.raises(urllib.error.HTTPError):
-        send("POST", f"{engine}/_ltr/_featureset/none/_createmodel", export(MODEL, "elasticsearch").content)
+        send(
+            "POST",
+            f"{engine}/_ltr/_featureset/none/_createmodel",
+            export(MODEL, "elasticsearch").content,
+        )
 
 
 def test_a_feature_set_belongs_to_engines_that_have_one():
