@@ -2,7 +2,8 @@
 
 Read are answers of Elasticsearch LTR and OpenSearch LTR with an ``ltr_log`` extension::
 
-    {"hits": {"hits": [{"_id": "7", "fields": {"_ltrlog": [{"log": [{"name": "bm25", "value": 9.5}]}]}}]}}
+    {"hits": {"hits": [{"_id": "7", "fields": {"_ltrlog": [
+        {"log": [{"name": "bm25", "value": 9.5}]}]}}]}}
 
 and of Solr with ``fl=id,[features]``::
 
@@ -238,7 +239,7 @@ def _solr(doc: Any) -> tuple[str, dict[str, float | None]]:
     """Id and features of a document with [features]."""
     text = doc.get("[features]") if isinstance(doc, dict) else None
     if not isinstance(text, str) or "id" not in doc:
-        raise ValueError("it has no id or no [features]")  # noqa: TRY004 - named by the caller
+        raise ValueError("it has no id or no [features]")
     features: dict[str, float | None] = {}
     for part in filter(None, text.replace(";", ",").split(",")):
         name, equals, value = part.replace(":", "=", 1).rpartition("=")

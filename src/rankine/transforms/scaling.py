@@ -18,8 +18,8 @@ from rankine.core.specs import ListRange, RunScores
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.list_range import list_range_values
-from rankine.kernels.run_scores import run_score_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
+from rankine.kernels.run_scores import run_score_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
