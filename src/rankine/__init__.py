@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rankine.data.splits import split_queries
     from rankine.evaluation.compare import compare
     from rankine.evaluation.cross_validation import cross_validate
+    from rankine.evaluation.fusion import fuse
     from rankine.logs.propensity import estimate_propensity
     from rankine.model import LinearModel, ModelBundle
     from rankine.rankers.additive import AdditiveRanker
@@ -100,6 +101,7 @@ _PUBLIC = {
     "domination_path": "rankine.rankers.domination",
     "estimate_propensity": "rankine.logs.propensity",
     "fit_topics": "rankine.rankers.topics",
+    "fuse": "rankine.evaluation.fusion",
     "load": "rankine.data.open",
     "logs": "rankine.logs",
     "metrics": "rankine.metrics",
@@ -154,6 +156,7 @@ __all__ = [
     "domination_path",
     "estimate_propensity",
     "fit_topics",
+    "fuse",
     "load",
     "logs",
     "metrics",

@@ -24,6 +24,8 @@ _EPILOG = """
 
   rankine convert train.parquet train.npz --layout sparse --dtype float32
 
+  rankine convert --features log.jsonl --judgments judgments.csv train.parquet
+
   zcat big.gz | rankine convert - big.parquet --n-features 136 --layout columns
 """
 
@@ -76,7 +78,16 @@ class ConvertReading(Reading):
         str | None,
         typer.Option(
             "--features",
-            help="Feature columns of Parquet and Arrow, comma-separated; default: all others.",
+            help="Feature columns of Parquet and Arrow, comma-separated; default: all others. "
+            "With --judgments: logs of a search engine (JSON, JSON lines).",
+            rich_help_panel="Reading",
+        ),
+    ] = None
+    judgments: Annotated[
+        str | None,
+        typer.Option(
+            "--judgments",
+            help="TREC qrels, or CSV with query, document and grade, of a search engine's log.",
             rich_help_panel="Reading",
         ),
     ] = None
@@ -85,10 +96,12 @@ class ConvertReading(Reading):
 @app.command(epilog=_EPILOG)
 @spread
 def convert(
-    source: Annotated[
-        list[str], typer.Argument(metavar="IN...", help="Files, patterns, or - for stdin.")
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="IN... OUT", help="Files, patterns or - for stdin; then a file, or - for text."
+        ),
     ],
-    target: Annotated[str, typer.Argument(metavar="OUT", help="File, or - for text on stdout.")],
     *,
     writing: Writing,
     reading: ConvertReading,
@@ -98,8 +111,14 @@ def convert(
     from rankine.core.errors import ParameterError
     from rankine.data.save import convert as convert_files
 
+    *source, target = files
     if json and target == "-":
         raise ParameterError("--json and the data both want stdout", fix="Name an output file")
+    if reading.judgments is not None:
+        _join(source, target, reading, writing, json=json)
+        return
+    if not source:
+        raise ParameterError("an output without an input", fix="Write: rankine convert IN... OUT")
     columns = None if reading.features is None else split_list(reading.features)
     started = time.perf_counter()
     report = convert_files(
@@ -111,6 +130,49 @@ def convert(
         **reading.options(features=columns),
     )
     _tell(report, target, time.perf_counter() - started, json=json)
+
+
+def _join(
+    source: list[str], target: str, reading: ConvertReading, writing: Writing, *, json: bool
+) -> None:
+    """Logged features beside judgements, and what did not match."""
+    from rankine.core.errors import ParameterError
+    from rankine.evaluation.engine_logs import join_logged
+
+    if source or reading.features is None:
+        raise ParameterError(
+            "--judgments joins the logs that --features names",
+            fix="Write: rankine convert --features LOG --judgments J OUT",
+        )
+    logs = list(split_list(reading.features))
+    joined = join_logged(logs, reading.judgments, missing=reading.missing)
+    options = {} if writing.to is None else {"format": writing.to}
+    joined.data.save(target, **options, **writing.options())
+    if writing.names_out is not None:
+        from pathlib import Path
+
+        names = joined.data.feature_names or ()
+        Path(writing.names_out).write_text("\n".join(names) + "\n", encoding="utf-8")
+    counts = {
+        "rows": joined.data.n_rows,
+        "queries": joined.data.n_queries,
+        "features": joined.data.n_features,
+        "logged_without_judgment": len(joined.unjudged),
+        "judged_without_log": len(joined.unlogged),
+    }
+    if json:
+        lists = {"unjudged": joined.unjudged, "unlogged": joined.unlogged}
+        _console.print_json({"out": target, **counts, **lists})
+        return
+    _console.say(
+        f"{target}: {counts['rows']:,} rows x {counts['features']:,} features of "
+        f"{counts['queries']:,} queries"
+    )
+    for what, pairs in (("no judgement", joined.unjudged), ("no log", joined.unlogged)):
+        if pairs:
+            shown = ", ".join(f"{query}/{document}" for query, document in pairs[:10])
+            more = ", ..." if len(pairs) > 10 else ""
+            _console.say(f"{len(pairs):,} documents have {what}: {shown}{more}")
 
 
 def _tell(report: Converted, target: str, seconds: float, *, json: bool) -> None:

@@ -22,6 +22,10 @@ _EPILOG = """
 
   rankine export model.rankine --to vespa --form tensor -o weights.json
 
+  rankine export fusion.rankine --to opensearch --form rrf -o pipeline.json
+
+  rankine export model.rankine --to elasticsearch --feature-set products -o model.json
+
   rankine export model.rankine --to onnx --feature-names names.txt -o model.onnx
 """
 
@@ -40,8 +44,17 @@ def export(
         str, typer.Option(help="Name in the engine; the digest's start is appended.")
     ] = "rankine",
     store: Annotated[str, typer.Option(help="Solr: the feature store.")] = "_DEFAULT_",
-    form: Annotated[str, typer.Option(help="Vespa: expression or tensor.")] = "expression",
+    form: Annotated[
+        str | None,
+        typer.Option(help="Vespa: expression or tensor; of a fusion: linear or rrf."),
+    ] = None,
     dtype: Annotated[str, typer.Option(help="ONNX: float32 or float64.")] = "float32",
+    feature_set: Annotated[
+        str | None,
+        typer.Option(
+            help="Elasticsearch, OpenSearch, Solr: feature set, model and query, ready to send."
+        ),
+    ] = None,
     feature_names: Annotated[
         str | None, typer.Option(help="File with one feature name a line, for a model without.")
     ] = None,
@@ -53,11 +66,13 @@ def export(
     from rankine.export import export as export_model
 
     found = _load(model, feature_names, topic)
-    options = ExportOptions(name=name, store=store, form=form, dtype=dtype)
+    options = ExportOptions(name, store, form, dtype, feature_set)
     result = export_model(found, to, options)
     files = {out: result.content}
     files.update({f"{out}{suffix}": content for suffix, content in result.beside.items()})
     _write(files)
+    if result.remark:
+        _console.say(result.remark)
     if json and out != "-":
         _console.print_json(
             {

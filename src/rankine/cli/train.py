@@ -47,7 +47,7 @@ def train(
     data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Where to write the model.")],
     ranker: Annotated[
-        str, typer.Option(help="spd, ranksvm, least-squares, domination, elastic.")
+        str, typer.Option(help="spd, ranksvm, least-squares, domination, elastic, additive.")
     ] = "spd",
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Parameter name=value, repeatable.")

@@ -9,7 +9,7 @@ that a model can be read without compiling anything. A new spec is one more stru
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 import msgspec
 
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "FUSION_RULES",
     "TRANSFORM_SPECS",
     "Bins",
+    "FusionRules",
     "GridAxis",
     "Grids",
     "ListRange",
     "LogColumns",
     "OneHot",
+    "RunScores",
     "decode_transforms",
     "encode_transforms",
 ]
@@ -206,8 +209,71 @@ class Grids(msgspec.Struct, frozen=True, tag="grids", tag_field="type", forbid_u
         return tuple(self.axes[a].size * self.axes[b].size for a, b in self.pairs)
 
 
+class FusionRules(NamedTuple):
+    """How an engine normalises the scores of a retriever.
+
+    Attributes
+    ----------
+    normalizations
+        What the engine can do.
+    floor
+        What stands in place of 0 for the lowest score (of every score below the mean, in z_score).
+    equal
+        What scores become that are all equal; None leaves them as they are.
+    tolerance
+        Scores whose range is below this count as equal.
+    absent
+        A document that the retriever did not return: ``"out"`` of the measures, a score of
+        ``"zero"``, or out of them where the rest of the ``"index"`` scores 0.
+    """
+
+    normalizations: tuple[str, ...]
+    floor: float
+    equal: float | None
+    tolerance: float
+    absent: str
+
+
+#: The rules by the name of the engine.
+FUSION_RULES = {
+    "elasticsearch": FusionRules(("min_max", "l2", "reciprocal_rank"), 0.0, None, 1e-6, "out"),
+    "opensearch": FusionRules(
+        ("min_max", "l2", "z_score", "reciprocal_rank"), 0.001, 1.0, 0.0, "out"
+    ),
+    "solr": FusionRules(("min_max",), 0.0, 0.0, 0.0, "index"),
+    "vespa": FusionRules(("min_max", "reciprocal_rank"), 0.0, 0.5, 0.0, "zero"),
+}
+
+
+class RunScores(
+    msgspec.Struct, frozen=True, tag="run_scores", tag_field="type", forbid_unknown_fields=True
+):
+    """Each feature is the score of a retriever, normalised within the list as an engine does it.
+
+    A feature that a row lacks (not stored, or NaN in an array) is a document that the retriever
+    did not return; it adds nothing to the score. See ``rankine.kernels.run_scores``.
+    """
+
+    normalization: Literal["min_max", "l2", "z_score", "reciprocal_rank"] = "min_max"
+    engine: Literal["elasticsearch", "opensearch", "solr", "vespa"] = "opensearch"
+    rank_constant: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Refuse what the engine does not have."""
+        if self.normalization not in FUSION_RULES[self.engine].normalizations:
+            raise ValueError(f"{self.engine} has no normalisation {self.normalization}")
+        if not self.rank_constant >= 0:
+            raise ValueError(f"rank_constant {self.rank_constant} is negative")
+
+
 #: Every transform that a model file may hold.
-TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (ListRange, LogColumns, Bins, Grids)
+TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (
+    ListRange,
+    LogColumns,
+    Bins,
+    Grids,
+    RunScores,
+)
 
 
 def encode_transforms(transforms: Sequence[msgspec.Struct]) -> list[Any]:

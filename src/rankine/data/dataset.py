@@ -122,6 +122,47 @@ class Dataset:
             query_index=index,
         )
 
+    @classmethod
+    def from_pairs(
+        cls,
+        winner: Any,
+        loser: Any,
+        *,
+        weight: ArrayLike | None = None,
+        tie: ArrayLike | None = None,
+        features: tuple[Any, Any] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> Dataset:
+        """Make a dataset of comparisons: arena votes, side-by-side judgements.
+
+        Each comparison is a list of two rows with the labels 1 and 0 (``rankine.data.comparisons``).
+
+        Parameters
+        ----------
+        winner, loser
+            Rows of features, or item ids (then every item has a feature of its own).
+        weight
+            What a comparison counts; learn with ``RankSVM(normalization="pair")``, whose pairs
+            weigh this much.
+        tie
+            True where neither won: half a win for either side.
+        features
+            Beside item ids: rows of the winners and rows of the losers (length, style ...).
+        feature_names
+            Names of the features (beside item ids: of ``features``).
+
+        Examples
+        --------
+        >>> data = Dataset.from_pairs(["a", "a", "b"], ["b", "c", "c"])
+        >>> data.n_queries, data.feature_names
+        (3, ('a', 'b', 'c'))
+        """
+        from rankine.data.comparisons import pairs_dataset
+
+        return pairs_dataset(
+            winner, loser, weight=weight, tie=tie, features=features, feature_names=feature_names
+        )
+
     @cached_property
     def queries(self) -> QueryIndex:
         """Rows grouped by query."""

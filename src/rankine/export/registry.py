@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from rankine.core.errors import ExportError, ParameterError
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, RunScores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,15 +47,20 @@ class ExportOptions:
     store
         Solr: the feature store that the model reads.
     form
-        Vespa: "expression" (terms in the rank profile) or "tensor" (a constant tensor).
+        Vespa: "expression" (terms in the rank profile, the default) or "tensor" (a constant
+        tensor). A fusion of retrievers: "linear" or "rrf"; the default is what it was learnt as.
+    feature_set
+        Elasticsearch, OpenSearch and Solr: also write the feature set (store) of this name, the
+        model and a query, ready to send.
     dtype
         ONNX: "float32" or "float64".
     """
 
     name: str = "rankine"
     store: str = "_DEFAULT_"
-    form: str = "expression"
+    form: str | None = None
     dtype: str = "float32"
+    feature_set: str | None = None
 
     def versioned(self, model: LinearModel) -> str:
         """``name_digest``: another model never has the same name."""
@@ -64,21 +69,24 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class Export:
-    """The content of the file, and of files that go beside it (suffix -> content)."""
+    """The content of the file, files that go beside it (suffix -> content), and what to know."""
 
     content: bytes
     beside: Mapping[str, bytes] = field(default_factory=dict)
+    remark: str = ""
 
 
 F = TypeVar("F", bound="Callable[..., Export]")
 _TARGETS: dict[str, Callable[[LinearModel, ExportOptions], Export]] = {}
+#: The same for fusions of retrievers.
+_FUSIONS: dict[str, Callable[[LinearModel, ExportOptions], Export]] = {}
 
 
-def register(name: str) -> Callable[[F], F]:
-    """Decorate the function that exports to a target."""
+def register(name: str, *, fusion: bool = False) -> Callable[[F], F]:
+    """Decorate the function that exports to a target; with ``fusion``, fusions of retrievers."""
 
     def keep(function: F) -> F:
-        _TARGETS[name] = function
+        (_FUSIONS if fusion else _TARGETS)[name] = function
         return function
 
     return keep
@@ -110,10 +118,14 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
             f"{chosen.name!r} cannot be the name of a model",
             fix="Use letters, digits and underscores, a letter first, at most 64 of them",
         )
+    if chosen.feature_set is not None and to not in ("elasticsearch", "opensearch", "solr"):
+        raise ParameterError(f"{to} has no feature set", fix="Leave feature_set out")
     if not hasattr(model, "weight_names"):
         raise ExportError("a bundle holds many models", fix="Export one topic of it")
     if model.nnz == 0:
         raise ExportError("all weights are zero: the model ranks nothing", fix="Train it first")
+    if any(isinstance(spec, RunScores) for spec in model.transforms) and to in _FUSIONS:
+        return _FUSIONS[to](model, chosen)
     return _TARGETS[to](model, chosen)
 
 
@@ -127,6 +139,11 @@ class WeightTerm(NamedTuple):
 def require_features(model: LinearModel, target: str) -> None:
     """Refuse a model that reads raw columns: no engine runs its encoders."""
     for spec in model.transforms:
+        if isinstance(spec, RunScores):
+            raise ExportError(
+                f"{target} cannot normalise the scores of retrievers within a list",
+                fix="Export the fusion to elasticsearch, opensearch, vespa, solr, python or json",
+            )
         if not isinstance(spec, ListRange):
             raise ExportError(
                 f"{target} cannot run the transform {type(spec).__name__}, which makes this "

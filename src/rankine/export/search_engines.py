@@ -8,7 +8,7 @@ way round. Only non-zero weights, no normalisers, no intercept; arithmetic is fl
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rankine.export.registry import Export, ExportOptions, float32_terms, register, require_plain
 
@@ -35,7 +35,36 @@ def create_model_body(model: LinearModel, options: ExportOptions, target: str) -
             "model": {"type": "model/linear", "definition": "{" + pairs + "}"},
         }
     }
-    return Export(json.dumps(body, indent=2).encode() + b"\n")
+    return Export(_document(body), _feature_set(model, options))
+
+
+def _feature_set(model: LinearModel, options: ExportOptions) -> dict[str, bytes]:
+    """The feature set (``PUT _ltr/_featureset/NAME``) and a search that rescores by the model.
+
+    Templates are ``match_all``, and so is the query: put yours in their place.
+    """
+    if options.feature_set is None:
+        return {}
+    features = [
+        {
+            "name": name,
+            "params": ["keywords"],
+            "template_language": "mustache",
+            "template": {"match_all": {}},
+        }
+        for name in model.feature_names or model.weight_names
+    ]
+    sltr = {"params": {"keywords": ""}, "model": options.versioned(model)}
+    search = {
+        "query": {"match_all": {}},
+        "rescore": {"window_size": 100, "query": {"rescore_query": {"sltr": sltr}}},
+    }
+    feature_set = {"featureset": {"name": options.feature_set, "features": features}}
+    return {".featureset.json": _document(feature_set), ".query.json": _document(search)}
+
+
+def _document(content: Any) -> bytes:
+    return json.dumps(content, indent=2).encode() + b"\n"
 
 
 @register("opensearch")
@@ -50,10 +79,25 @@ def solr(model: LinearModel, options: ExportOptions) -> Export:
     require_plain(model, "Solr LTR")
     terms = float32_terms(model, "Solr LTR")
     body = {
-        "store": options.store,
+        "store": options.feature_set or options.store,
         "name": options.versioned(model),
         "class": "org.apache.solr.ltr.model.LinearModel",
         "features": [{"name": term.name} for term in terms],
         "params": {"weights": {term.name: float(term.weight) for term in terms}},
     }
-    return Export(json.dumps(body, indent=2).encode() + b"\n")
+    if options.feature_set is None:
+        return Export(_document(body))
+    # Every feature is {!func}0: put your query in its place.
+    features = [
+        {
+            "store": options.feature_set,
+            "name": term.name,
+            "class": "org.apache.solr.ltr.feature.SolrFeature",
+            "params": {"q": "{!func}0"},
+        }
+        for term in terms
+    ]
+    rerank = f"{{!ltr model={options.versioned(model)} reRankDocs=100 efi.keywords=''}}"
+    request = {"params": {"q": "*:*", "rq": rerank, "fl": "id,score,[features]"}}
+    beside = {".featureset.json": _document(features), ".query.json": _document(request)}
+    return Export(_document(body), beside)

@@ -35,7 +35,7 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
     require_plain(model, "Vespa")
     terms = float32_terms(model, "Vespa")
     name = options.versioned(model)
-    if options.form == "expression":
+    if options.form in (None, "expression"):
         return Export(_expression_profile(name, terms))
     if options.form == "tensor":
         cells = {term.name: float(term.weight) for term in terms}

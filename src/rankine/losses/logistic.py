@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankine.losses.all_pairs import AllPairs
 from rankine.losses.base import pair_loss, register_pair_loss
 
 __all__ = ["Logistic"]
@@ -23,4 +24,4 @@ def _logistic(_loss: Any, z: Any) -> Any:
     return value, -wrong, small / ((1.0 + small) * (1.0 + small))
 
 
-register_pair_loss("logistic", Logistic, smooth=True)
+register_pair_loss("logistic", Logistic, smooth=True, lift=AllPairs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -18,6 +18,7 @@ from rankine.metrics.families import (
     expected_values,
     pair_values,
     ranked_values,
+    weighted_values,
 )
 from rankine.metrics.gains import cutoffs, docid_key, gain_values, marks, relevance
 from rankine.metrics.metric import Metric, definition, parse_metric
@@ -36,8 +37,14 @@ __all__ = [
     "query_values",
     "query_weights",
     "random_expectation",
+    "value_function",
 ]
 
+#: Scores, or features and weights, to the values of the queries and how much each pools.
+_Measure = Callable[
+    [NDArray[np.float64], NDArray[np.float64] | None],
+    tuple[NDArray[np.float64], NDArray[np.float64]],
+]
 #: Below this many rows a thread pool costs more than it gains.
 _SMALL = 20_000
 
@@ -57,6 +64,20 @@ def query_values(
     columns: Mapping[str, Any],
 ) -> QueryValues:
     """Values of labels and scores in grouped order; ``columns`` are in row order."""
+    return value_function(metric, labels, queries, columns)(scores, None)
+
+
+def value_function(
+    metric: Metric,
+    labels: NDArray[np.float64],
+    queries: QueryIndex,
+    columns: Mapping[str, Any],
+) -> Callable[[NDArray[np.float64], NDArray[np.float64] | None], QueryValues]:
+    """The function from scores to values, for many scores of the same rows, in grouped order.
+
+    Beside weights (one row a candidate) it takes features instead of scores, and gives values of
+    shape candidates x queries.
+    """
     grouped = {name: queries.gather(np.asarray(v)) for name, v in columns.items() if v is not None}
     family = _rank_family if definition(metric.name).family == "ranks" else _pair_family
     data = _Grouped(
@@ -65,11 +86,17 @@ def query_values(
         marks(metric.displayed, grouped, len(labels)),
         marks(metric.retrieved, grouped, len(labels)),
     )
-    value, mass = family(metric, labels, scores, data)
-    empty = np.isnan(value)
-    if metric.no_relevant != "skip":
-        value[empty] = float(str(metric.no_relevant))
-    return QueryValues(value, mass)
+    measure = family(metric, labels, data)
+
+    def values(
+        scores: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+    ) -> QueryValues:
+        value, mass = measure(scores, weights)
+        if metric.no_relevant != "skip":
+            value[np.isnan(value)] = float(str(metric.no_relevant))
+        return QueryValues(value, mass)
+
+    return values
 
 
 class _Grouped(NamedTuple):
@@ -90,35 +117,42 @@ def _items(metric: Metric, labels: NDArray[np.float64], data: _Grouped) -> NDArr
     return values if data.shown is None else np.where(data.shown, values, 0.0)
 
 
-def _rank_family(
-    metric: Metric, labels: NDArray[np.float64], scores: NDArray[np.float64], data: _Grouped
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _rank_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) -> _Measure:
     queries = data.queries
     items = _items(metric, labels, data)
     depth = cutoffs(metric.cutoff, queries, data.columns)
     spec = definition(metric.name).spec(metric, int(queries.sizes.max()))
     key = _tie_key(metric, items, data)
     pool = ItemPool(queries.starts, items)
-    lists = RankedLists(queries.starts, items, scores)
-    if data.retrieved is not None:
-        lists = RankedLists(
-            _starts_of(data.retrieved, queries.starts),
-            items[data.retrieved],
-            scores[data.retrieved],
-        )
-        key = key[data.retrieved] if len(key) else key
-    out = np.empty(queries.n_queries)
+    starts, kept = queries.starts, data.retrieved
+    if kept is not None:
+        starts, items = _starts_of(kept, starts), items[kept]
+        key = key[kept] if len(key) else key
+    short = depth > np.diff(starts)
+    mass = np.ones(queries.n_queries)
 
-    def work(a: int, b: int) -> None:
-        if metric.ties == "expected":
-            expected_values(spec, lists, pool, depth, a, b, out)
-        else:
-            ranked_values(spec, lists, pool, key, depth, a, b, out)
+    def measure(
+        scores: NDArray[np.float64], weights: NDArray[np.float64] | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if weights is not None and metric.ties == "expected":
+            return np.array([measure(scores @ w, None)[0] for w in weights]), mass
+        lists = RankedLists(starts, items, scores if kept is None else scores[kept])
+        out = np.empty(len(mass) if weights is None else (len(weights), len(mass)))
 
-    _over_shards(work, queries.starts)
-    if metric.short == "zero":
-        out[(depth > np.diff(lists.starts)) & ~np.isnan(out)] = 0.0
-    return out, np.ones(queries.n_queries)
+        def work(a: int, b: int) -> None:
+            if weights is not None:
+                weighted_values(spec, lists, pool, key, depth, weights, a, b, out)
+            elif metric.ties == "expected":
+                expected_values(spec, lists, pool, depth, a, b, out)
+            else:
+                ranked_values(spec, lists, pool, key, depth, a, b, out)
+
+        _over_shards(work, queries.starts)
+        if metric.short == "zero":
+            out[short & ~np.isnan(out)] = 0.0
+        return out, mass
+
+    return measure
 
 
 def _starts_of(kept: NDArray[np.bool_], starts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -134,25 +168,33 @@ def _tie_key(metric: Metric, items: NDArray[np.float64], data: _Grouped) -> NDAr
     return np.empty(0)
 
 
-def _pair_family(
-    metric: Metric, labels: NDArray[np.float64], scores: NDArray[np.float64], data: _Grouped
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _pair_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) -> _Measure:
     starts = data.queries.starts
-    if data.retrieved is not None:
-        # what was not retrieved stands below everything that was, tied with its kind
-        scores = np.where(data.retrieved, scores, scores.min(initial=0.0) - 1.0)
     if data.shown is not None:
-        starts = _starts_of(data.shown, starts)
-        labels, scores = labels[data.shown], scores[data.shown]
+        starts, labels = _starts_of(data.shown, starts), labels[data.shown]
     spec = definition(metric.name).spec(metric, int(data.queries.sizes.max()))
-    out, mass = np.empty(len(starts) - 1), np.empty(len(starts) - 1)
 
-    def work(a: int, b: int) -> None:
-        pair_values(spec, starts, labels, scores, a, b, out, mass)
+    def measure(
+        scores: NDArray[np.float64], weights: NDArray[np.float64] | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if weights is not None:
+            each = [measure(scores @ w, None) for w in weights]
+            return np.array([value for value, _ in each]), each[0][1]
+        if data.retrieved is not None:
+            # what was not retrieved stands below everything that was, tied with its kind
+            scores = np.where(data.retrieved, scores, scores.min(initial=0.0) - 1.0)
+        if data.shown is not None:
+            scores = scores[data.shown]
+        out, mass = np.empty(len(starts) - 1), np.empty(len(starts) - 1)
 
-    _over_shards(work, starts)
-    out[mass == 0.0] = np.nan
-    return out, mass
+        def work(a: int, b: int) -> None:
+            pair_values(spec, starts, labels, scores, a, b, out, mass)
+
+        _over_shards(work, starts)
+        out[mass == 0.0] = np.nan
+        return out, mass
+
+    return measure
 
 
 def _over_shards(work: Any, starts: NDArray[np.int64]) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "pair_value",
     "pair_values",
     "ranked_values",
+    "weighted_values",
 ]
 
 
@@ -92,14 +93,50 @@ def ranked_values(
 ) -> None:
     """out[q] = value of query q for first <= q < last, in the order of scores and keys."""
     for q in range(first, last):
+        scores = lists.score[lists.starts[q] : lists.starts[q + 1]]
+        out[q] = _ordered_value(spec, lists, pool, key, cutoffs, q, scores)
+
+
+@jit
+def _ordered_value(
+    spec: Any, lists: Any, pool: Any, key: Any, cutoffs: Any, q: int, scores: Any
+) -> Any:
+    a, b = lists.starts[q], lists.starts[q + 1]
+    order = top_order(scores, key[a:b] if key.shape[0] > 0 else key, cutoffs[q])
+    ranked = np.empty(order.shape[0])
+    for r in range(order.shape[0]):
+        ranked[r] = lists.gain[a + order[r]]
+    everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
+    return list_value(spec, ranked, everything, cutoffs[q])
+
+
+@jit
+def weighted_values(
+    spec: Any,
+    lists: RankedLists,
+    pool: ItemPool,
+    key: NDArray[np.float64],
+    cutoffs: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    first: int,
+    last: int,
+    out: NDArray[np.float64],
+) -> None:
+    """out[c, q] = value of query q by scores sum_j weights[c, j] x_ij; ``lists.score`` holds x."""
+    width = weights.shape[1]
+    for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
-        gains = lists.gain[a:b]
-        order = top_order(lists.score[a:b], key[a:b] if key.shape[0] > 0 else key, cutoffs[q])
-        ranked = np.empty(order.shape[0])
-        for r in range(order.shape[0]):
-            ranked[r] = gains[order[r]]
-        everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
-        out[q] = list_value(spec, ranked, everything, cutoffs[q])
+        scores, columns = np.empty(b - a), np.empty((width, b - a))
+        for j in range(width):
+            for i in range(b - a):
+                columns[j, i] = lists.score[a + i, j]
+        for c in range(weights.shape[0]):
+            scores[:] = 0.0
+            for j in range(width):
+                weight, column = weights[c, j], columns[j]
+                for i in range(scores.shape[0]):
+                    scores[i] += weight * column[i]
+            out[c, q] = _ordered_value(spec, lists, pool, key, cutoffs, q, scores)
 
 
 @jit

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from rankine.core.specs import Bins, GridAxis, Grids
 if TYPE_CHECKING:
     from rankine.model.linear import LinearModel
 
-__all__ = ["Tables", "Term", "tables_of"]
+__all__ = ["Tables", "Term", "Test", "tables_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,14 @@ class Term:
     labels: tuple[tuple[str, ...], ...]
     values: NDArray[np.float64]
     start: int
+
+
+class Test(NamedTuple):
+    """A value that ``asks`` (``missing``, ``=`` or ``<`` a cut, ``other``) stands at a place."""
+
+    asks: str
+    cut: float
+    place: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +112,50 @@ class Tables:
         if j in self.bins.unordered:
             return place - 1 if place and cuts[place - 1] == x else len(cuts)
         return place
+
+    def cells(self, j: int, x: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Cells of values of column j."""
+        cuts = np.array(self.bins.cuts[j])
+        found = np.searchsorted(cuts, x, side="right")
+        if j in self.bins.unordered and len(cuts):
+            known = cuts[np.maximum(found - 1, 0)] == x
+            found = np.where(known, found - 1, len(cuts))
+        return np.where(np.isnan(x), len(cuts) + 1, found)
+
+    def tests(self, j: int, places: Sequence[int] | None = None) -> list[Test]:
+        """How a value of column j is asked for its place, in order; the last is for all others.
+
+        ``places`` are those of the column's cells on a side of a grid; None takes the cells.
+        """
+        cuts = self.bins.cuts[j]
+        to = range(len(cuts) + 2) if places is None else places
+        found = [Test("missing", 0.0, to[len(cuts) + 1])]
+        if j in self.bins.unordered:
+            found += [Test("=", cut, to[k]) for k, cut in enumerate(cuts) if to[k] != to[len(cuts)]]
+        else:
+            found += [Test("<", cut, to[k]) for k, cut in enumerate(cuts) if to[k] != to[k + 1]]
+        return [*found, Test("other", 0.0, to[len(cuts)])]
+
+    def parts(self, X: Any) -> tuple[list[str], NDArray[np.float64]]:
+        """What every table, and every linear column, adds to the score of every row."""
+        axes = {axis.column: np.array(axis.cells) for axis in self.grids.axes} if self.grids else {}
+
+        def column(j: int) -> NDArray[np.float64]:
+            values = X[:, [j]]
+            dense = values.toarray() if hasattr(values, "toarray") else values
+            return np.asarray(dense, dtype=np.float64).ravel()
+
+        names, found = [], []
+        for term in self.terms:
+            cells = [self.cells(j, column(j)) for j in term.columns]
+            if len(cells) == 2:
+                cells = [axes[j][c] for j, c in zip(term.columns, cells, strict=True)]
+            names.append(self.name(term))
+            found.append(term.values[tuple(cells)])
+        for k, j in enumerate(self.bins.linear):
+            names.append(self.column_name(j))
+            found.append(self.weights[self.linear_start + k] * column(j))
+        return names, np.column_stack(found)
 
     def places(self, term: Term, row: NDArray[np.float64]) -> tuple[int, ...]:
         """Where a row falls in a table."""

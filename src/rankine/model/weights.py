@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ModelError, ModelFormatError, ParameterError
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, RunScores
 from rankine.core.strict_json import plain
+from rankine.kernels.run_scores import run_score_values
 
 if TYPE_CHECKING:
     import os
@@ -220,13 +221,16 @@ def make_probes(
     None for a model without weights or with weights near the largest number, and for transforms
     that this arithmetic does not know.
     """
-    if not indices or any(not isinstance(spec, ListRange) for spec in transforms):
+    if not indices or any(not isinstance(spec, (ListRange, RunScores)) for spec in transforms):
         return None
     step = max(1, len(indices) // _WEIGHTS)
     kept = range(0, len(indices), step)[:_WEIGHTS]
     width = range(len(kept))
     rows = [[((7 * i + 5 * k + i * k) % 17 - 8) / 4 for k in width] for i in range(_ROWS)]
     scaled = [_by_range(rows, k) if transforms else [row[k] for row in rows] for k in width]
+    if transforms and isinstance(transforms[0], RunScores):
+        starts = np.array([0, _ROWS], dtype=np.int64)
+        scaled = run_score_values(transforms[0], np.array(rows), starts).T.tolist()
     terms = [[values[p] * scaled[k][i] for k, p in enumerate(kept)] for i in range(_ROWS)]
     # Weights so large that a sum overflows cannot be tested by one.
     if not math.isfinite(sum(abs(term) for row in terms for term in row)):

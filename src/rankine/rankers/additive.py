@@ -224,6 +224,10 @@ class AdditiveRanker(BaseRanker):
         train = valid = data
         if task.judge is not None:
             held = task.judge.data
+            if task.judge.query_weight is not None:
+                raise ParameterError(
+                    "AdditiveRanker cannot take eval_query_weight", fix="Leave it out"
+                )
             valid = self._table_data(held, plan.bins, np.ones(held.n_queries))
         elif self.smooth is None or rounds:
             train, valid = hold_out(data, task.seed)
@@ -302,7 +306,13 @@ class AdditiveRanker(BaseRanker):
         return np.concatenate([tables, self._linear_scaling.fold(weights) if len(weights) else []])
 
     # --------------------------------------------------------------------- use
-    def predict(self, X: Any, _qid: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict(
+        self,
+        X: Any,
+        _qid: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,  # noqa: ARG002 - rows are scored one by one
+    ) -> NDArray[np.float64]:
         """Scores in row order; only their order within a query means anything."""
         check_is_fitted(self, "coef_")
         if isinstance(X, Dataset):

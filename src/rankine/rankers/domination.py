@@ -304,6 +304,7 @@ class DominationRanker(BaseRanker):
         query_weight: Any = None,
         eval_set: Any = None,
         eval_qid: ArrayLike | None = None,
+        eval_group: ArrayLike | None = None,
         l1s: Sequence[float] | None = None,
         n_steps: int = 30,
         min_ratio: float = 0.01,
@@ -316,7 +317,7 @@ class DominationRanker(BaseRanker):
         ----------
         X, y, qid, group, sample_weight, query_weight
             Training data, as in ``fit``.
-        eval_set, eval_qid
+        eval_set, eval_qid, eval_group
             Evaluation data for ``metric``.
         l1s
             The strengths to solve for, in falling order; by default ``n_steps`` of them,
@@ -341,6 +342,7 @@ class DominationRanker(BaseRanker):
             query_weight=query_weight,
             eval_set=eval_set,
             eval_qid=eval_qid,
+            eval_group=eval_group,
         )
         settings = self.solver_settings(task.seed, self.n_threads)
         descent = self._descent(task)

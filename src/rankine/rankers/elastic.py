@@ -362,6 +362,7 @@ class ElasticRanker(BaseRanker):
         group: ArrayLike | None = None,
         eval_set: Any = None,
         eval_qid: ArrayLike | None = None,
+        eval_group: ArrayLike | None = None,
         solvers: Sequence[str] = ("rda", "fobos", "psgd"),
         n_steps: int = 10,
         min_ratio: float = 1e-3,
@@ -375,7 +376,7 @@ class ElasticRanker(BaseRanker):
         ----------
         X, y, qid, group
             Data as for ``fit``, or a stream such as ``rankine.scan(...)``.
-        eval_set, eval_qid
+        eval_set, eval_qid, eval_group
             Evaluation data for ``metric``.
         solvers, n_steps, min_ratio
             For each solver ``n_steps`` strengths (``l1``; ``theta`` for PSGD), geometric, from
@@ -397,6 +398,7 @@ class ElasticRanker(BaseRanker):
             group=group,
             eval_set=eval_set,
             eval_qid=eval_qid,
+            eval_group=eval_group,
             callbacks=callbacks,
         )
         members: list[_Member] = []

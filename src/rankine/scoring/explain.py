@@ -38,7 +38,9 @@ class ListExplainer:
         found = self._rows
         self._size = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
         self._tables = tables_of(self._model)
-        if scorer.scales_lists:
+        if scorer.run_scores is not None:
+            self._rows = scorer.fused_features(found, np.array([0, self._size]))
+        elif scorer.scales_lists:
             self._rows = _scaled(found, self._size, self._model.n_features)
 
     def row(self, i: int) -> Explanation:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
-from rankine.core.specs import ListRange, LogColumns
+from rankine.core.specs import ListRange, LogColumns, RunScores
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import DenseRows
 from rankine.model.tables import Tables, tables_of
@@ -38,6 +38,7 @@ from rankine.scoring.rows import (
 )
 from rankine.scoring.tables import TableRows, TableScores
 from rankine.transforms.log_columns import encoder_of
+from rankine.transforms.scaling import normalised_runs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -149,6 +150,7 @@ class Scorer:
         if unknown not in ("error", "zero"):
             raise ParameterError(f"unknown={unknown!r}", fix="Choose 'error' or 'zero'")
         scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
+        runs = next((spec for spec in model.transforms if isinstance(spec, RunScores)), None)
         encoder = encoder_of(model)
         tables = tables_of(model)
         scores: Any = LinearScores(model, small)
@@ -162,6 +164,7 @@ class Scorer:
             "strict": strict,
             "notes": Notes(),
             "scales_lists": scaled,
+            "run_scores": runs,
             "_plain": not model.transforms or tables is not None,
             "_scores": scores,
             "_encoder": encoder,
@@ -170,10 +173,10 @@ class Scorer:
             "_named": named,
         }
         self.__dict__.update(state)
-        known = int(scaled) + int(encoder is not None)
+        known = int(scaled) + int(encoder is not None) + int(runs is not None)
         if tables is not None:
             known = 1 + int(tables.grids is not None)
-        if len(model.transforms) != known:
+        if len(model.transforms) != known or (runs is not None and known > 1):
             kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
             raise ModelError(
                 f"the scorer cannot run these transforms together: {kinds}",
@@ -187,6 +190,8 @@ class Scorer:
     notes: Notes
     #: Whether each feature is divided by its range within the list.
     scales_lists: bool
+    #: How the scores of retrievers are normalised within the list, where the model is a fusion.
+    run_scores: RunScores | None
     _plain: bool
     _scores: LinearScores | TableScores
     _encoder: LogEncoder | None
@@ -240,6 +245,8 @@ class Scorer:
                 return self._named.score(rows, notes or self.notes)
         found = self.features(rows, notes)
         n_rows = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
+        if self.run_scores is not None:
+            return self._scores.dense(self.fused_features(found, check_group(group, n_rows)), None)
         starts = check_group(group, n_rows) if self.scales_lists else None
         if isinstance(found, np.ndarray):
             return self._scores.dense(found, starts)
@@ -311,6 +318,30 @@ class Scorer:
                 f"the model's stored rows score up to {gap:.3g} away from their stored scores",
                 fix="Save the model again with the version of rankine that serves it",
             )
+
+    def fused_features(
+        self, rows: Parts | NDArray[Any], starts: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Normalised scores of retrievers; what a row does not hold (or NaN) is absent."""
+        assert self.run_scores is not None  # noqa: S101 - narrows the type
+        if isinstance(rows, Parts):
+            indptr, indices = rows.indptr, rows.indices
+            if (np.diff(indptr) < 0).any() or not 0 <= indptr[0] <= indptr[-1] <= len(indices):
+                raise FeatureMismatchError("offsets are broken", fix="Pass valid compressed rows")
+            kept = slice(int(indptr[0]), int(indptr[-1]))
+            rows = Parts(indptr - indptr[0], indices[kept], rows.data[kept])
+            if len(rows.indices) and not 0 <= rows.indices.min() <= rows.indices.max() < self._n:
+                raise FeatureMismatchError(
+                    f"an index lies outside the {self._n} runs of the fusion",
+                    fix="Count features as the fusion's runs",
+                )
+            if not np.isfinite(rows.data).all():
+                refuse_scores(self.model, rows, np.add.reduceat(np.append(rows.data, 0.0),
+                                                                rows.indptr[:-1]))  # fmt: skip
+        elif np.isinf(rows).any():
+            refuse_scores(self.model, np.nan_to_num(rows, posinf=np.inf, neginf=-np.inf),
+                          rows.max(axis=1, initial=-np.inf))  # fmt: skip
+        return normalised_runs(self.run_scores, rows, self._n, starts)
 
     def _dense_rows(self, rows: Any) -> NDArray[Any]:
         try:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError
-from rankine.core.specs import ListRange, LogColumns
+from rankine.core.specs import ListRange, LogColumns, RunScores
 from rankine.data.dataset import row_scores
 from rankine.model.tables import tables_of
 from rankine.transforms.bins import score_tables
@@ -32,12 +32,12 @@ def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
     for transform in model.transforms:
         if isinstance(transform, LogColumns) and data.n_features == transform.n_features:
             continue  # the columns were encoded as the log was read
-        if not isinstance(transform, ListRange):
+        if not isinstance(transform, (ListRange, RunScores)):
             raise ModelError(
                 f"this model reads raw columns ({type(transform).__name__}), not numeric features",
                 fix="Give it the log it was trained on, or the same columns",
             )
-        X = scale_lists(data)
+        X = scale_lists(data, transform)
     return row_scores(X, model.to_dense())
 
 

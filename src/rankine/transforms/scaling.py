@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, RunScores
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
+from rankine.kernels.run_scores import run_score_values
 from rankine.transforms.clicks import widen
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from rankine.data.dataset import Dataset
 
-__all__ = ["SCALES", "Scaling", "fit_scaling", "measure_scaling", "scale_lists"]
+__all__ = ["SCALES", "Scaling", "fit_scaling", "measure_scaling", "normalised_runs", "scale_lists"]
 
 SCALES = ("none", "standard", "maxabs", "query")
 """Values of the rankers' parameter ``scale``."""
@@ -143,15 +144,38 @@ def scaling_from(
     return Scaling("standard", factors / np.where(deviation > 1e-12, deviation, 1.0))
 
 
-def scale_lists(data: Dataset) -> Any:
-    """Features divided by their range within each list; see ``ListRange``."""
+def scale_lists(data: Dataset, spec: msgspec.Struct | None = None) -> Any:
+    """Features after a transform of whole lists: ``ListRange`` unless ``RunScores`` is given."""
     index = data.queries
+    if isinstance(spec, RunScores):
+        return normalised_runs(spec, data.X, data.n_features, index.starts, index.rows)
     values = list_range_values(
         data.rows, data.n_features, index.starts, index.rows, dtype=data.X.dtype
     )
     if not _is_sparse(data.X):
         return values
     return type(data.X)((values, data.X.indices, data.X.indptr), shape=data.X.shape)
+
+
+def normalised_runs(
+    spec: RunScores,
+    X: Any,
+    n_features: int,
+    starts: NDArray[np.int64],
+    order: NDArray[np.int64] | None = None,
+) -> NDArray[np.float64]:
+    """Scores of retrievers after ``RunScores``, dense; what ``X`` does not store is absent."""
+    if _is_sparse(X):
+        n_rows = len(X.indptr) - 1
+        scores = np.full((n_rows, n_features), np.nan)
+        scores[np.repeat(np.arange(n_rows), np.diff(X.indptr)), X.indices] = X.data
+    else:
+        scores = np.asarray(X, dtype=np.float64)
+    if order is None:
+        return run_score_values(spec, scores, starts)
+    out = np.empty_like(scores)
+    out[order] = run_score_values(spec, scores[order], starts)
+    return out
 
 
 def _is_sparse(X: Any) -> bool:

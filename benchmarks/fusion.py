@@ -1,0 +1,193 @@
+"""Learned fusion of three retrievers on four classic collections, beside what people set by hand.
+
+The runs are made here: BM25 of SQLite's FTS5 (with its Porter stemmer), cosine of character n-grams,
+and latent semantic vectors (truncated SVD). Every figure is held out: five folds of queries, weights
+and normalisation chosen on the other four.
+
+    python -m benchmarks fusion --full
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import re
+import sqlite3
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import svds
+
+from benchmarks.machine import save
+from benchmarks.timing import spread
+from rankine.evaluation.fusion import fuse
+from rankine.evaluation.trec import Qrels, Run
+
+COLLECTIONS = ("cacm", "cisi", "cranfield", "medline")
+DEPTH = 100
+
+
+def folder():
+    """Where the collections lie, or None."""
+    found = Path(os.environ.get("RANKINE_DATA", "")) / "text_collections"
+    return found if found.is_dir() else None
+
+
+def read_collection(name):
+    """Documents (id -> text), queries (id -> text) and judgements."""
+    place = folder() / name
+    with lzma.open(place / "docs.jsonl.xz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    docs = {row["id"]: f"{row['title']} {row['text']}" for row in rows}
+    with lzma.open(place / "queries.tsv.xz", "rt", encoding="utf-8") as file:
+        queries = dict(line.rstrip("\n").split("\t", 1) for line in file)
+    with lzma.open(place / "qrels.txt.xz", "rt", encoding="utf-8") as file:
+        lines = [line.split() for line in file]
+    qid, _, docid, grade = (np.array(column) for column in zip(*lines, strict=True))
+    return docs, queries, Qrels(qid, docid, grade.astype(float))
+
+
+def make_runs(docs, queries):
+    """Three runs by retrievers that see different things."""
+    words = {key: re.findall(r"[a-z0-9]+", text.lower()) for key, text in docs.items()}
+    asked = {key: re.findall(r"[a-z0-9]+", text.lower()) for key, text in queries.items()}
+    ids = np.array(list(docs))
+    return {
+        "bm25": _fts5(docs, asked),
+        "ngrams": _by_vectors("ngrams", ids, asked, *_tfidf(words, asked, _ngrams)),
+        "lsa": _by_vectors("lsa", ids, asked, *_latent(*_tfidf(words, asked, Counter))),
+    }
+
+
+def _fts5(docs, asked):
+    base = sqlite3.connect(":memory:")
+    base.execute(
+        "CREATE VIRTUAL TABLE docs USING fts5(id UNINDEXED, text, tokenize='porter ascii')"
+    )
+    base.executemany("INSERT INTO docs VALUES (?, ?)", docs.items())
+    rows = []
+    for query, tokens in asked.items():
+        wanted = " OR ".join(f'"{token}"' for token in dict.fromkeys(tokens))
+        found = base.execute(
+            "SELECT id, -bm25(docs) FROM docs WHERE docs MATCH ? ORDER BY bm25(docs) LIMIT ?",
+            (wanted, DEPTH),
+        )
+        rows += [(query, doc, score) for doc, score in found]
+    return _run("bm25", rows)
+
+
+def _ngrams(tokens):
+    text = f" {' '.join(tokens)} "
+    return Counter(text[i : i + 4] for i in range(len(text) - 3))
+
+
+def _tfidf(words, asked, count):
+    """Unit rows of (1 + log tf) idf: documents and queries over the terms of the documents."""
+    counts = [count(tokens) for tokens in words.values()]
+    place = {term: j for j, term in enumerate(sorted(set().union(*counts)))}
+    df = np.zeros(len(place))
+    for found in counts:
+        df[[place[term] for term in found]] += 1
+    idf = np.log(1 + len(counts) / df)
+    return _rows(counts, place, idf), _rows([count(t) for t in asked.values()], place, idf)
+
+
+def _rows(counts, place, idf):
+    known = [{place[t]: n for t, n in found.items() if t in place} for found in counts]
+    indices = np.concatenate([np.fromiter(row, np.int64, len(row)) for row in known])
+    values = np.concatenate([np.fromiter(row.values(), float, len(row)) for row in known])
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in known])])
+    X = sparse.csr_matrix(
+        ((1 + np.log(values)) * idf[indices], indices, starts), shape=(len(counts), len(place))
+    )
+    norm = np.sqrt(X.multiply(X).sum(axis=1).A1)
+    return sparse.diags(1 / np.where(norm > 0, norm, 1)) @ X
+
+
+def _latent(documents, queries, rank=100):
+    _, values, terms = svds(documents, k=rank, v0=np.ones(min(documents.shape)))
+    del values
+
+    def unit(X):
+        Y = np.asarray(X @ terms.T)
+        return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12)
+
+    return unit(documents), unit(queries)
+
+
+def _by_vectors(tag, ids, asked, documents, queries):
+    similar = queries @ documents.T
+    similar = np.asarray(similar.todense() if sparse.issparse(similar) else similar)
+    rows = []
+    for query, scores in zip(asked, similar, strict=True):
+        best = np.argsort(-scores, kind="stable")[:DEPTH]
+        best = best[scores[best] > 0]
+        rows += zip([query] * len(best), ids[best].tolist(), scores[best].tolist(), strict=True)
+    return _run(tag, rows)
+
+
+def _run(tag, rows):
+    qid, docid, score = zip(*rows, strict=True)
+    return Run(np.array(qid), np.array(docid), np.array(score, dtype=float), tag)
+
+
+def synthetic(n_queries=1000, n_runs=4, depth=100, seed=0):
+    """Runs of random documents whose scores know a little of the grades."""
+    rng = np.random.default_rng(seed)
+    grades = (rng.random((n_queries, 400)) < 0.05) * rng.integers(1, 4, (n_queries, 400))
+    runs = {}
+    for j in range(n_runs):
+        scores = rng.normal(size=grades.shape) + (0.3 + 0.2 * j) * grades
+        best = np.argsort(-scores, axis=1)[:, :depth]
+        qid = np.repeat(np.arange(n_queries), depth).astype(str)
+        runs[f"run{j}"] = Run(
+            qid, best.ravel().astype(str), np.take_along_axis(scores, best, 1).ravel(), f"run{j}"
+        )
+    q, d = np.nonzero(grades)
+    return runs, Qrels(q.astype(str), d.astype(str), grades[q, d].astype(float))
+
+
+def speed(repetitions):
+    """Seconds to fuse and cross-validate 1,000 queries x 4 runs x 100 documents."""
+    runs, qrels = synthetic()
+    fuse(runs, qrels, random_state=0)
+    seconds = []
+    for _ in range(repetitions):
+        begun = time.perf_counter()
+        fuse(runs, qrels, random_state=0)
+        seconds.append(time.perf_counter() - begun)
+    return spread(seconds)
+
+
+def run(collections, repetitions):
+    """Figures of the collections that there are, and the time."""
+    results = {"depth": DEPTH, "collections": {}, "seconds": speed(repetitions)}
+    for name in collections if folder() else ():
+        docs, queries, qrels = read_collection(name)
+        found = fuse(make_runs(docs, queries), qrels, metric="ndcg@10", random_state=0)
+        results["collections"][name] = found.to_dict()
+    if results["collections"]:
+        means = {}
+        for found in results["collections"].values():
+            for system in found["systems"]:
+                means.setdefault(system["name"], []).append(system["mean"])
+        results["means"] = {
+            name: float(np.mean(values))
+            for name, values in means.items()
+            if len(values) == len(results["collections"])
+        }
+    save("fusion", results)
+
+
+def quick():
+    """One small collection."""
+    run(("medline",), 1)
+
+
+def full():
+    """All four collections."""
+    run(COLLECTIONS, 5)

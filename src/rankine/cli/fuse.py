@@ -1,0 +1,82 @@
+"""``rankine fuse``: the weights of hybrid search, learnt from judgements."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rankine.cli import _console
+from rankine.cli._console import require_folder, show_tables
+from rankine.cli._options import AsJson, AsMarkdown, Seed
+from rankine.cli.main import app
+
+_EPILOG = """
+[bold]Examples[/bold]
+
+  rankine fuse bm25.run dense.run --qrels qrels.txt --out fusion.rankine
+
+  rankine fuse bm25.run dense.run sparse.run --qrels qrels.txt --engine elasticsearch --json
+
+  rankine fuse scores.parquet --normalization min_max --metric map --out fusion.rankine
+"""
+
+
+@app.command(epilog=_EPILOG)
+def fuse(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="TREC runs; or one Parquet file with qid, docid, label and a column per run.",
+        ),
+    ],
+    qrels: Annotated[str | None, typer.Option("--qrels", help="TREC judgements.")] = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="Model file.")] = None,
+    data_out: Annotated[
+        str | None,
+        typer.Option(help="Also write the joined rows, for evaluate, compare and report."),
+    ] = None,
+    metric: Annotated[str, typer.Option("--metric", "-m", help="What to maximise.")] = "ndcg@10",
+    normalization: Annotated[
+        str | None,
+        typer.Option(help="min_max, l2, z_score or reciprocal_rank; default: the best of them."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Whose rules: opensearch, elasticsearch, vespa or solr.")
+    ] = "opensearch",
+    rank_constant: Annotated[float, typer.Option(help="Of reciprocal ranks.")] = 60.0,
+    n_folds: Annotated[int, typer.Option(help="Folds of queries.")] = 5,
+    margin: Annotated[
+        float, typer.Option(help="Gains this small do not matter: equal weights will do.")
+    ] = 0.01,
+    seed: Seed = 0,
+    json: AsJson = False,
+    markdown: AsMarkdown = False,
+) -> None:
+    """Fuse retrievers: learn their weights, beside equal weights, RRF and a grid, held out."""
+    from rankine.evaluation.fusion import fuse as fuse_runs
+
+    require_folder("--out", out)
+    found = fuse_runs(
+        runs,
+        qrels,
+        metric=metric,
+        normalization=normalization,
+        engine=engine,
+        rank_constant=rank_constant,
+        n_folds=n_folds,
+        margin=margin,
+        random_state=seed,
+    )
+    if out is not None:
+        found.model.save(out)
+    if data_out is not None:
+        found.data.save(data_out)
+    if json:
+        _console.print_json({"out": out, **found.to_dict()})
+        return
+    show_tables(found.tables(), markdown=markdown)
+    _console.say(found.verdict)
+    if out is not None:
+        _console.say(f"wrote {out}")

@@ -1,0 +1,112 @@
+"""Scores of several retrievers made comparable within each list, by the rules of an engine.
+
+    min_max          (x - min) / (max - min)        l2   x / sqrt(sum x^2)
+    z_score          (x - mean) / deviation         reciprocal_rank   1 / (constant + rank)
+
+Minimum, maximum, mean, deviation (n - 1) and rank are those of one retriever within one list. What
+an engine makes of a document that a retriever did not return, of the lowest score and of scores
+that are all equal, its ``FusionRules`` say. The result of an absent score is 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.specs import FUSION_RULES
+
+if TYPE_CHECKING:
+    from rankine.core.specs import FusionRules, RunScores
+
+__all__ = ["run_score_values"]
+
+
+def run_score_values(
+    spec: RunScores, scores: NDArray[np.float64], starts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Normalised scores, one column per retriever.
+
+    Parameters
+    ----------
+    spec
+        The normalisation and the engine whose rules it follows.
+    scores
+        One row per document, list by list; NaN where the retriever did not return it.
+    starts
+        List q holds rows starts[q] to starts[q + 1].
+    """
+    rules = FUSION_RULES[spec.engine]
+    sizes = np.diff(starts)
+    owner = np.repeat(np.arange(int((sizes > 0).sum())), sizes[sizes > 0])
+    firsts = starts[:-1][sizes > 0]
+    if len(owner) == 0:
+        return np.zeros_like(scores)
+    values = np.where(np.isnan(scores), 0.0, scores) if rules.absent == "zero" else scores
+    if spec.normalization == "reciprocal_rank":
+        found = _reciprocal_ranks(values, owner, spec.rank_constant)
+    elif spec.normalization == "min_max":
+        found = _min_max(values, firsts, owner, rules)
+    elif spec.normalization == "l2":
+        found = _l2(values, firsts, owner)
+    else:
+        found = _z_score(values, firsts, owner, rules)
+    return np.where(np.isnan(values), 0.0, found)
+
+
+def _reciprocal_ranks(
+    values: NDArray[np.float64], owner: NDArray[np.int64], constant: float
+) -> NDArray[np.float64]:
+    """Equal scores stand in the order of the rows; absent ones (NaN) last."""
+    out = np.empty_like(values)
+    first = np.searchsorted(owner, owner)
+    for j in range(values.shape[1]):
+        order = np.lexsort((-values[:, j], owner))
+        out[order, j] = 1.0 / (constant + 1.0 + np.arange(len(order)) - first)
+    return out
+
+
+def _min_max(
+    values: NDArray[np.float64],
+    firsts: NDArray[np.int64],
+    owner: NDArray[np.int64],
+    rules: FusionRules,
+) -> NDArray[np.float64]:
+    low, high = np.fmin.reduceat(values, firsts), np.fmax.reduceat(values, firsts)
+    if rules.absent == "index":  # the rest of the index scores 0
+        low, high = np.fmin(low, 0.0), np.fmax(high, 0.0)
+    # Halves, so that the range of two huge numbers of opposite sign stays finite.
+    low, span = low * 0.5, high * 0.5 - low * 0.5
+    equal = span <= 0.5 * rules.tolerance
+    with np.errstate(invalid="ignore"):
+        found = (values * 0.5 - low[owner]) / np.where(equal, 1.0, span)[owner]
+    found[found == 0.0] = rules.floor
+    return np.where(equal[owner], values if rules.equal is None else rules.equal, found)
+
+
+def _l2(
+    values: NDArray[np.float64], firsts: NDArray[np.int64], owner: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    size = np.fmax.reduceat(np.abs(values), firsts)
+    largest = np.where(size > 0, size, 1.0)[owner]
+    scaled = values / largest
+    squares = np.add.reduceat(np.nan_to_num(scaled) ** 2, firsts)[owner]
+    return scaled / np.sqrt(np.where(squares > 0, squares, 1.0))
+
+
+def _z_score(
+    values: NDArray[np.float64],
+    firsts: NDArray[np.int64],
+    owner: NDArray[np.int64],
+    rules: FusionRules,
+) -> NDArray[np.float64]:
+    count = np.add.reduceat((~np.isnan(values)).astype(np.float64), firsts)
+    mean = np.add.reduceat(np.nan_to_num(values), firsts) / np.maximum(count, 1.0)
+    gap = values - mean[owner]
+    squares = np.add.reduceat(np.nan_to_num(gap) ** 2, firsts)
+    deviation = np.sqrt(squares / np.maximum(count - 1.0, 1.0))
+    found = gap / np.where(deviation > 0, deviation, 1.0)[owner]
+    found = np.where(found > 0, found, rules.floor)
+    equal = np.fmin.reduceat(values, firsts) == np.fmax.reduceat(values, firsts)
+    return np.where(equal[owner], values if rules.equal is None else rules.equal, found)

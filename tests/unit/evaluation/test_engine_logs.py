@@ -1,0 +1,162 @@
+"""Logs of search engines joined with judgements; every damaged form is refused with its place."""
+
+import json
+
+import numpy as np
+import pytest
+
+import rankine
+from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
+from rankine.evaluation.engine_logs import join_logged, read_judgments, read_logged
+
+
+def hit(docid, **features):
+    entries = [{"name": n} if v is None else {"name": n, "value": v} for n, v in features.items()]
+    return {
+        "_index": "tmdb",
+        "_id": docid,
+        "_score": 0.0,
+        "fields": {"_ltrlog": [{"log_entry1": entries}]},
+        "matched_queries": ["logged_featureset"],
+    }
+
+
+def elastic(*hits):
+    total = {"value": len(hits), "relation": "eq"}
+    return {
+        "took": 3,
+        "timed_out": False,
+        "hits": {"total": total, "max_score": 0.0, "hits": [*hits]},
+    }
+
+
+def solr(**docs):
+    found = [{"id": docid, "score": 1.0, "[features]": text} for docid, text in docs.items()]
+    return {"responseHeader": {"status": 0, "QTime": 2}, "response": {"numFound": 2, "docs": found}}
+
+
+ANSWERS = {
+    "rambo": elastic(hit("7555", title=9.5, body=10.75), hit("1370", title=6.25, body=8.0)),
+    "rocky": elastic(hit("1366", title=1.0, body=0.5)),
+}
+JUDGMENTS = "query,document,grade\nrambo,7555,4\nrambo,1370,3\nrocky,1366,4\nrocky,60375,1\n"
+
+
+def jsonl(path, answers):
+    lines = [json.dumps({"qid": qid, "response": answer}) for qid, answer in answers.items()]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def judged(tmp_path):
+    (tmp_path / "judgments.csv").write_text(JUDGMENTS)
+    return tmp_path / "judgments.csv"
+
+
+def test_answers_a_line_and_answers_a_file_are_the_same(tmp_path, judged):
+    lines = join_logged(jsonl(tmp_path / "log.jsonl", ANSWERS), judged)
+    for qid, answer in ANSWERS.items():
+        (tmp_path / f"{qid}.json").write_text(json.dumps(answer, indent=1))
+    files = join_logged([tmp_path / "rambo.json", tmp_path / "rocky.json"], judged)
+    for found in (lines, files):
+        assert found.data.X.tolist() == [[9.5, 10.75], [6.25, 8.0], [1.0, 0.5]]
+        assert found.data.feature_names == ("title", "body")
+        assert found.data.y.tolist() == [4, 3, 4]
+        assert found.data.docid.tolist() == ["7555", "1370", "1366"]
+        assert found.unlogged == [("rocky", "60375")]
+        assert not found.unjudged
+
+
+def test_solr_and_qrels(tmp_path):
+    log = jsonl(tmp_path / "log.jsonl", {"1": solr(a="bm25=2.5,age=3.0", b="age=1.0", c="bm25=1")})
+    (tmp_path / "qrels").write_text("1 0 a 2\n1 0 b 0\n")
+    found = join_logged(log, tmp_path / "qrels")
+    assert found.data.X.tolist() == [[2.5, 3.0], [0.0, 1.0]]  # the sparse form leaves zeros out
+    assert found.unjudged == [("1", "c")]
+
+
+def test_a_feature_without_value(tmp_path, judged):
+    answers = {"rambo": elastic(hit("7555", title=9.5, body=None))}
+    log = jsonl(tmp_path / "log.jsonl", answers)
+    with pytest.raises(ParseError, match="'body' of document '7555' has no value.*missing_as_zero"):
+        join_logged(log, judged)
+    assert join_logged(log, judged, missing="zero").data.X.tolist() == [[9.5, 0.0]]
+
+
+GOOD = json.dumps({"qid": "rambo", "response": ANSWERS["rambo"]})
+DAMAGED = {
+    "half a line": (GOOD[:80], "not JSON"),
+    "no object": ("[1]", "no JSON object"),
+    "no query": (json.dumps(ANSWERS["rambo"]), "no qid"),
+    "no hits": ('{"qid": "x", "response": {"took": 1}}', "no hits.hits"),
+    "time-out": ('{"qid": "x", "response": {"timed_out": true, "hits": {"hits": []}}}', "time-out"),
+    "no log": ('{"qid": "x", "response": {"hits": {"hits": [{"_id": "7"}]}}}', "hit 0.*_ltrlog"),
+    "text": (GOOD.replace("10.75", '"high"'), "'body' is 'high'"),
+    "no name": (GOOD.replace('"name": "body", ', ""), "has no name"),
+    "twice": (GOOD.replace('"name": "body"', '"name": "title"'), "'title' was logged twice"),
+    "solr": (json.dumps({"qid": 1, "response": solr(a="bm25")}), "not name=value"),
+    "solr nan": (json.dumps({"qid": 1, "response": solr(a="bm25=NaN")}), "not a finite number"),
+    "solr none": (
+        '{"qid": 1, "response": {"response": {"docs": [{"id": 1}]}}}',
+        "no \\[features\\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_logs_are_refused_with_their_place(tmp_path, name):
+    text, reason = DAMAGED[name]
+    (tmp_path / "log.jsonl").write_text(f"{GOOD}\n\n{text}\n")
+    with pytest.raises(ParseError, match=reason) as caught:
+        list(read_logged(tmp_path / "log.jsonl"))
+    assert "log.jsonl" in str(caught.value)
+    assert "3" in str(caught.value)
+
+
+BAD_CSV = {
+    "query,document\n": (ParseError, "no column 'grade'"),
+    "query,document,grade\na,b\n": (ParseError, "2 fields instead of 3"),
+    "query,document,grade\na,b,high\n": (ParseError, "'high' is not a finite number"),
+    "query,document,grade\na,b,1\na,b,2\n": (SchemaError, "judged twice"),
+    "query,document,grade\n": (EmptyDataError, "no judgements"),
+}
+
+
+@pytest.mark.parametrize("text", BAD_CSV)
+def test_damaged_judgments_are_refused(tmp_path, text):
+    (tmp_path / "j.csv").write_text(text)
+    kind, reason = BAD_CSV[text]
+    with pytest.raises(kind, match=reason):
+        read_judgments(tmp_path / "j.csv")
+
+
+def test_nothing_matches(tmp_path, judged):
+    with pytest.raises(DataError, match="none of 1 logged"):
+        join_logged(jsonl(tmp_path / "a.jsonl", {"x": elastic(hit("1", a=1.0))}), judged)
+    twice = {"rambo": elastic(hit("7555", a=1.0), hit("7555", a=1.0))}
+    with pytest.raises(SchemaError, match="logged twice"):
+        join_logged(jsonl(tmp_path / "b.jsonl", twice), judged)
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(EmptyDataError):
+        join_logged(tmp_path / "empty.jsonl", judged)
+
+
+@pytest.mark.parametrize("out", ["train.parquet", "train.txt"])
+def test_the_command(tmp_path, judged, capsys, monkeypatch, out):
+    from rankine.cli.main import run
+
+    log, target = jsonl(tmp_path / "log.jsonl", ANSWERS), tmp_path / out
+    words = ["convert", "--features", log, "--judgments", judged, target, "--json"]
+    monkeypatch.setattr("sys.argv", ["rankine", *map(str, words)])
+    try:
+        run()
+    except SystemExit as stop:
+        assert not stop.code
+    told = json.loads(capsys.readouterr().out)
+    assert (told["rows"], told["judged_without_log"]) == (3, 1)
+    assert told["unlogged"] == [["rocky", "60375"]]
+    data = rankine.load(target, qid_type="str")
+    assert data.docid.tolist() == ["7555", "1370", "1366"]
+    np.testing.assert_allclose(data.X.toarray() if hasattr(data.X, "toarray") else data.X,
+                               [[9.5, 10.75], [6.25, 8.0], [1.0, 0.5]])  # fmt: skip

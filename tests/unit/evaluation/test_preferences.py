@@ -1,0 +1,75 @@
+"""Comparisons of two: the same likelihood as logistic regression on differences."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rankine import Dataset, RankSVM
+from rankine.core.errors import EmptyDataError, SchemaError
+from rankine.evaluation.preferences import item_strengths
+
+
+def votes(n=400, n_items=5, seed=0):
+    rng = np.random.default_rng(seed)
+    strength = np.linspace(-1, 1, n_items)
+    a, b = (rng.integers(0, n_items, n), rng.integers(1, n_items, n))
+    b = (a + b) % n_items
+    style = rng.normal(size=(2, n, 2))
+    z = strength[a] - strength[b] + (style[0] - style[1]) @ [0.5, 0.0]
+    wins = rng.random(n) < 1 / (1 + np.exp(-z))
+    first = np.where(wins[:, None], style[0], style[1])
+    second = np.where(wins[:, None], style[1], style[0])
+    return np.where(wins, a, b), np.where(wins, b, a), first, second
+
+
+def objective(w, D, v, l2):
+    return l2 / 2 * w @ w + (v * np.log1p(np.exp(-D @ w))).sum() / v.sum()
+
+
+def test_the_optimum_is_that_of_logistic_regression():
+    from scipy.optimize import minimize
+
+    winner, loser, first, second = votes()
+    v = np.random.default_rng(1).random(len(winner)) + 0.1
+    tie = np.arange(len(winner)) % 7 == 0
+    data = Dataset.from_pairs(winner, loser, weight=v, tie=tie, features=(first, second))
+    ranker = RankSVM(1e-2, loss="logistic", normalization="pair", tol=1e-10).fit(data)
+    eye = np.eye(5)
+    D = np.hstack([eye[winner] - eye[loser], first - second])
+    D, v = np.vstack([D, -D[tie]]), np.concatenate([np.where(tie, v / 2, v), v[tie] / 2])
+    wanted = minimize(objective, np.zeros(7), (D, v, 1e-2), tol=1e-12)
+    assert objective(ranker.coef_, D, v, 1e-2) == pytest.approx(wanted.fun, rel=1e-9)
+    np.testing.assert_allclose(ranker.coef_, wanted.x, atol=1e-4)
+    assert ranker.solution_.stop_reason == "converged"
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_rows_of_features(kind):
+    *_, first, second = votes()
+    data = Dataset.from_pairs(kind(first), kind(second), feature_names=["length", "lists"])
+    assert data.n_queries == 400
+    assert data.y.tolist()[:4] == [1, 0, 1, 0]
+    assert RankSVM(1e-3, loss="logistic").fit(data).coef_[0] > 0.2
+
+
+def test_a_table_of_items():
+    winner, loser, first, second = votes(1500)
+    data = Dataset.from_pairs(winner, loser, features=(first, second), feature_names=["a", "b"])
+    found = item_strengths(data, n_rounds=20)
+    assert found.items == ("4", "3", "2", "1", "0")
+    assert (found.low <= found.strength).all()
+    assert (found.strength <= found.high).all()
+    assert found.strength.sum() == pytest.approx(0, abs=1e-9)
+    assert 0.3 < found.coef["a"] < 0.7
+    assert "interval" in found.table().markdown()
+
+
+def test_what_is_no_comparison_is_refused():
+    with pytest.raises(SchemaError, match="against itself"):
+        Dataset.from_pairs(["a", "b"], ["b", "b"])
+    with pytest.raises(SchemaError, match="shape"):
+        Dataset.from_pairs(["a", "b"], ["b"])
+    with pytest.raises(EmptyDataError):
+        Dataset.from_pairs([], [])
+    with pytest.raises(SchemaError, match="no comparisons"):
+        item_strengths(Dataset.from_arrays(np.eye(2), [0, 1]))
