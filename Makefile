@@ -7,7 +7,7 @@ DEMO := $(VENV)/.installed-for-the-demo
 CHECK := import sys; sys.exit("rankine needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)
 WORKERS ?= 2
 
-.PHONY: wheel demo test test-full reliability soak test-lowest test-python dist lock lint format types contracts docs bench bench-full results clean setup
+.PHONY: mutants wheel demo test test-full reliability soak test-lowest test-python dist lock lint format types contracts docs bench bench-full results clean setup
 
 setup: $(STAMP)
 
@@ -98,6 +98,10 @@ reliability: $(STAMP)
 soak: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m reliability --size soak --seed fresh --workers $(WORKERS) --out tests/reliability/results/soak.json
 	PYTHONPATH=tests $(BIN)/python -m reliability.page
+
+# Would the tests notice? Seeded mutants of the source, each against the tests of its room.
+mutants: $(STAMP)
+	$(BIN)/python -m tools.mutants --workers $(WORKERS) --seed $(or $(SEED),1)
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

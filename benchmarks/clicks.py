@@ -27,7 +27,6 @@ from rankine.evaluation.significance import bootstrap_means
 from rankine.logs.clicks import coec, read_clicks
 from rankine.logs.simulate import Cascade, DependentClick, PositionBased, TrustBias, simulate
 from rankine.metrics import evaluate
-from rankine.transforms.clicks import ClickCorrection
 
 USERS = {
     "position based": PositionBased(1.0),
@@ -208,15 +207,12 @@ def learnt(log):
     """Name -> a function of features: what rankine learns from the clicks."""
     data = log.to_dataset()
     looks = estimate_propensity(log, n_resamples=0, **PAIRS)
-    weighted = ClickCorrection.make(looks)
-    offset = ClickCorrection.make(None, position_offset=10)
     labels = coec(read_clicks(log, **PAIRS), looks)
-    # with normalization="query" a list with one click would lose its weight again
     svm = partial(RankSVM, loss="squared_hinge", scale="standard", normalization="pair")
     rankers = {
         "clicks as they are": svm().fit(data).coef_,
-        "inverse propensity": svm().fit(weighted.apply(data)).coef_,
-        "position offset": offset.strip(LeastSquaresRanker().fit(offset.apply(data)).coef_)[0],
+        "inverse propensity": svm(propensity=looks).fit(data).coef_,
+        "position offset": LeastSquaresRanker(position_offset=10).fit(data).coef_,
         "clicks over expected clicks": LeastSquaresRanker().fit(replace(data, y=labels)).coef_,
     }
     return {name: partial(linear_scores, coef) for name, coef in rankers.items()}

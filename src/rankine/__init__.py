@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rankine.evaluation.fusion import fuse
     from rankine.logs.propensity import estimate_propensity
     from rankine.model import LinearModel, ModelBundle
+    from rankine.rankers.additive import AdditiveRanker
     from rankine.rankers.domination import DominationRanker, domination_path
     from rankine.rankers.elastic import ElasticRanker
     from rankine.rankers.least_squares import LeastSquaresRanker
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 #: Public name -> module that holds it (a module that is public itself maps to itself).
 _PUBLIC = {
+    "AdditiveRanker": "rankine.rankers.additive",
     "ChangedDataError": "rankine.core.errors",
     "CheckpointError": "rankine.core.errors",
     "ClusterError": "rankine.core.errors",
@@ -113,6 +115,7 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "AdditiveRanker",
     "ChangedDataError",
     "CheckpointError",
     "ClusterError",

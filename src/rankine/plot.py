@@ -35,6 +35,7 @@ __all__ = [
     "propensity",
     "quality",
     "size",
+    "table",
     "training",
     "trials",
     "weights",
@@ -207,7 +208,7 @@ def weights(model: Any, data: Any = None, *, top: int = 20, ax: Any = None) -> A
         sizes, named, x_name = fitted.values, fitted.weight_names, "weight"
     else:
         judged, _ = _judged(model, data, None, None)
-        sizes, named, x_name = judged.effect, judged.model.weight_names, "weight x spread"
+        sizes, named, x_name = judged.effect, judged.view.weight_names, "weight x spread"
     order = np.argsort(-np.abs(sizes), kind="stable")[:top][::-1]
     ax = start(ax)
     colours = [COLOURS["model" if sizes[k] > 0 else "against"] for k in order.tolist()]
@@ -215,6 +216,44 @@ def weights(model: Any, data: Any = None, *, top: int = 20, ax: Any = None) -> A
     ax.set_yticks(range(len(order)))
     ax.set_yticklabels([plain(named[k], 32) for k in order.tolist()])
     return finish(ax, x_name, "")
+
+
+def table(model: Any, *columns: str, data: Any = None, ax: Any = None) -> Any:
+    """A table of an additive model: the curve of a column, or the heat map of a pair of columns.
+
+    With data, the share of its rows in each bin stands under a curve.
+    """
+    from rankine.model.tables import tables_of
+    from rankine.report.run import as_model
+    from rankine.report.tables import pictures
+
+    tables = tables_of(as_model(model)[0])
+    named = (" x ".join(columns), " x ".join(reversed(columns)))
+    found = [] if tables is None else [one for one in pictures(tables, data) if one.name in named]
+    if not found:
+        raise ParameterError(
+            f"the model has no table of {printable(named[0])!r}",
+            fix="Name a column, or a pair of columns, of an additive model (see model.summary())",
+        )
+    one, ax = found[0], start(ax)
+    if len(one.columns) == 2:
+        values = np.array(one.values)
+        most = np.abs(values).max() or 1.0
+        shown = ax.imshow(values, origin="lower", aspect="auto", cmap="RdBu", vmin=-most, vmax=most)
+        ax.figure.colorbar(shown, ax=ax, label="score")
+        return finish(ax, plain(one.columns[1]), plain(one.columns[0]), one.name)
+    if not one.places:
+        ax.barh(range(len(one.values)), one.values, color=COLOURS["model"])
+        ax.set_yticks(range(len(one.values)))
+        ax.set_yticklabels([plain(label, 32) for label in one.labels[0]])
+        return finish(ax, "score", "", one.name)
+    ax.stairs(one.values[:-1], one.places, baseline=None, color=COLOURS["model"])
+    if one.share:
+        below = ax.twinx()
+        below.stairs(one.share[:-1], one.places, fill=True, color=COLOURS["soft"], alpha=0.2)
+        below.set_ylim(0.0, 3.0 * max(one.share))
+        below.set_yticks([])
+    return finish(ax, plain(one.name), "score")
 
 
 def size(model: Any, data: Any, *, metric: str | None = None, ax: Any = None) -> Any:

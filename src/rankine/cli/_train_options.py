@@ -1,4 +1,4 @@
-"""Options of training that belong together: checkpoints of long runs, columns of raw logs."""
+"""Options of training that belong together: long runs, columns of raw logs, clicks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from rankine.cli._options import split_list
 
-__all__ = ["Checkpoints", "LogColumns"]
+__all__ = ["Checkpoints", "Clicks", "LogColumns"]
 
 
 def _run(*names: str, **settings: Any) -> Any:
@@ -18,6 +18,90 @@ def _run(*names: str, **settings: Any) -> Any:
 
 def _log(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="Raw logs (Parquet, Arrow)", **settings)
+
+
+def _clicks(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Clicks", **settings)
+
+
+@dataclass(frozen=True)
+class Clicks:
+    """How clicks are corrected for the positions they were made at."""
+
+    position: Annotated[
+        str | None, _clicks("--position", help="Column of displayed positions, from 1.")
+    ] = None
+    propensity: Annotated[
+        str | None,
+        _clicks(
+            "--propensity",
+            help="Weigh clicks by how often their position is looked at: a file of rankine clicks "
+            "propensity, or auto to estimate it from the training data (--item, --search).",
+        ),
+    ] = None
+    max_weight: Annotated[
+        float | None, _clicks("--max-weight", help="Largest weight of a click; default 10.")
+    ] = None
+    position_offset: Annotated[
+        int | None,
+        _clicks("--position-offset", help="Learn an offset for so many positions, for training."),
+    ] = None
+    item: Annotated[
+        str | None, _clicks("--item", help="Column of the item (propensity auto, label coec).")
+    ] = None
+    search: Annotated[
+        str | None, _clicks("--search", help="Column of the search (propensity auto, label coec).")
+    ] = None
+
+    def check(self, label: str, settings: dict[str, Any]) -> str | None:
+        """Refuse what would be ignored; the formula of ``--label coec``, or None."""
+        from rankine.core.errors import ParameterError
+        from rankine.logs.clicks import coec_formula
+
+        formula = coec_formula(label)
+        weighed = self.propensity is not None or settings.get("propensity") is not None
+        offset = self.position_offset is not None or settings.get("position_offset") is not None
+        if self.position is not None and not (weighed or offset or formula):
+            raise ParameterError(
+                "--position alone changes nothing: clicks need a propensity or an offset",
+                fix="Add --propensity FILE (from rankine clicks propensity, or auto with --item), "
+                "or --position-offset 10",
+            )
+        if self.max_weight is not None and (not weighed or formula):
+            raise ParameterError(
+                "--max-weight bounds the weights of --propensity, and there are none",
+                fix="Leave it out, or add --propensity",
+            )
+        counted = formula is not None or self.propensity == "auto"
+        if counted and self.item is None:
+            raise ParameterError(
+                "items must be told apart to count their clicks by position",
+                fix="Name their column: --item item, and --search search where there is one",
+            )
+        if not counted and (self.item is not None or self.search is not None):
+            raise ParameterError(
+                "--item and --search belong to --propensity auto and --label coec",
+                fix="Leave them out",
+            )
+        return formula
+
+    def looks(self, paths: list[str], query: str, label: str) -> Any:
+        """The propensities of ``--propensity``, or None."""
+        from rankine.logs.propensity import Propensity, estimate_propensity
+
+        if self.propensity is None:
+            return None
+        if self.propensity != "auto":
+            return Propensity.load(self.propensity)
+        return estimate_propensity(
+            paths,
+            query=query,
+            label=label,
+            position=self.position or "position",
+            item=self.item,
+            search=self.search,
+            n_resamples=0,
+        )
 
 
 @dataclass(frozen=True)
@@ -61,9 +145,6 @@ class LogColumns:
         list[str] | None, _log("--cross", help="Columns to hash together, a*b; repeatable.")
     ] = None
     hash_bits: Annotated[int, _log("--hash-bits", help="The hashed space has 2^N features.")] = 20
-    position: Annotated[str | None, _log("--position", help="Column of displayed positions.")] = (
-        None
-    )
     split: Annotated[
         str | None, _log("--split", help="time:9/11,1/11,1/11: train, valid, test by time.")
     ] = None
@@ -85,7 +166,6 @@ class LogColumns:
             "one_hot": split_list(self.one_hot),
             "crosses": tuple(self.cross or ()),
             "hash_bits": self.hash_bits,
-            "position": self.position,
             "split": self.split,
             "time_column": self.time_column,
         }

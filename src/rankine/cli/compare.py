@@ -108,8 +108,8 @@ def _model_width(paths: list[str]) -> dict[str, int]:
 
     for path in paths:
         model = LinearModel.load(path)
-        if model.feature_names is None:
-            return {"n_features": model.n_features}
+        if model.column_names is None:
+            return {"n_features": model.n_columns}
     return {}
 
 

@@ -114,6 +114,7 @@ def run() -> None:
     try:
         app()
     except RankineError as error:
+        error.reason, error.fix = as_options(error.reason), as_options(error.fix)
         _fail(str(error), error)
     except BrokenPipeError:
         # The reader of our output went away (head, less): not an error.
@@ -127,6 +128,27 @@ def run() -> None:
         _fail(f"{where}{error.strerror or error}", error)
     except MemoryError as error:
         _fail("out of memory: use float32 (--dtype float32) or train on a stream (--stream)", error)
+
+
+def as_options(message: str) -> str:
+    """Python's ``missing='zero'`` as ``--missing zero``, where the command has that option.
+
+    What is no option of its own but may be ``--set`` becomes ``--set sampling=query``.
+    """
+    import re
+
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    called = next((word for word in sys.argv[1:] if word in commands), None)
+    options = {o for p in commands[called].params for o in p.opts} if called else set()
+
+    def spell(found: re.Match[str]) -> str:
+        name, quoted, bare = found.groups()
+        option = "--" + name.replace("_", "-")
+        if option in options:
+            return f"{option} {quoted or bare}"
+        return f"--set {name}={quoted}" if quoted and "--set" in options else found[0]
+
+    return re.sub(r"""\b([a-z]\w*)=(?:['"]([\w.:@+-]+)['"]|([\w.:@+-]+))""", spell, message)
 
 
 def _fail(message: str, error: BaseException) -> None:

@@ -12,8 +12,9 @@ import typer
 from rankine.cli import _console
 from rankine.cli._console import require_folder, training_progress
 from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings, spread
-from rankine.cli._train_options import Checkpoints, LogColumns
+from rankine.cli._train_options import Checkpoints, Clicks, LogColumns
 from rankine.cli.main import app
+from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,9 @@ _EPILOG = """
   rankine train log.parquet --ranker elastic --query session_id --label 'clicked + 4*purchased' \\
       --categorical brand,category --numeric price --out m.rankine
 
+  rankine train log.parquet --ranker ranksvm --query session_id --label clicked --numeric price \\
+      --position position --propensity looks.json --out m.rankine
+
   rankine train 'logs/*.parquet' --ranker ranksvm --dask tcp://host:8786 --checkpoint kept \
       --out m.rankine
 """
@@ -43,7 +47,7 @@ def train(
     data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Where to write the model.")],
     ranker: Annotated[
-        str, typer.Option(help="spd, ranksvm, least-squares, domination, elastic.")
+        str, typer.Option(help="spd, ranksvm, least-squares, domination, elastic, additive.")
     ] = "spd",
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Parameter name=value, repeatable.")
@@ -69,13 +73,12 @@ def train(
     *,
     kept: Checkpoints,
     cluster: Cluster,
+    clicks: Clicks,
     log: LogColumns,
     reading: Reading,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
-    from rankine.core.errors import ParameterError
-
     settings = {
         "metric": metric,
         "scale": scale or ("query" if log.named else "none"),
@@ -84,6 +87,13 @@ def train(
         **({"n_passes": n_passes} if n_passes is not None else {}),
         **parse_settings(set_ or []),
     }
+    counted = clicks.check(reading.label, settings)
+    looks = clicks.looks(data, reading.query, counted or reading.label)
+    if looks is not None and counted is None:
+        settings["propensity"] = looks
+    for name in ("max_weight", "position_offset"):
+        if getattr(clicks, name) is not None:
+            settings[name] = getattr(clicks, name)
     estimator = make_ranker(ranker, settings)
     cluster.check(raw_log=log.named, stream=stream)
     if estimator.early_stopping is not None and valid is None and log.split is None:
@@ -91,7 +101,10 @@ def train(
             "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
         )
     require_folder("--out", out)
-    run = _Run(estimator, data, reading.options(), out, valid, _start(warm_start), kept.options())
+    options = reading.options(position=clicks.position)
+    run = _Run(estimator, data, options, out, valid, _start(warm_start), kept.options())
+    if counted is not None:
+        run = replace(run, counting={"item": clicks.item, "search": clicks.search, "looks": looks})
     if log.named:
         result = run.on_log(log)
     else:
@@ -121,12 +134,20 @@ class _Run:
     valid: str | None
     start: LinearModel | None
     checkpoints: dict[str, Any]
+    #: Item, search and propensities of ``--label coec``.
+    counting: dict[str, Any] | None = None
 
     def on_files(self, cluster: Cluster, *, stream: bool) -> dict[str, Any]:
         """Fit on files of features."""
         import rankine
 
         estimator, options = self.estimator, self.options
+        if self.counting is not None:
+            raise ParameterError(
+                "--label coec is counted in raw logs",
+                fix="Name the log's columns (--numeric, --categorical), or label the rows with "
+                "rankine.logs.coec",
+            )
         if self.start is not None:
             options = {"n_features": self.start.n_features, **options}
         data = held = None
@@ -146,7 +167,7 @@ class _Run:
         """Fit on a raw log; the model scores raw rows of the same columns."""
         from rankine.logs.training import train_from_log
 
-        known = ("query", "label", "columns", "format", "on_bad_row", "progress")
+        known = ("query", "label", "position", "columns", "format", "on_bad_row", "progress")
         reading = {name: self.options[name] for name in known if name in self.options}
         with self._progress() as callbacks:
             trained = train_from_log(
@@ -157,10 +178,12 @@ class _Run:
                 warm_start=self.start,
                 callbacks=callbacks,
                 **self.checkpoints,
+                **(self.counting or {}),
                 **reading,
             )
         trained.model.save(self.out)
-        return {**_result(self.estimator, trained.model, self.out), **trained.measured}
+        result = _result(self.estimator, trained.model, self.out)
+        return {**result, "nulls": trained.nulls, **trained.measured}
 
     def _fit(self, source: Any, *, eval_set: Any) -> None:
         with self._progress() as callbacks:
@@ -283,6 +306,7 @@ def _summary_table(result: dict[str, Any]) -> Any:
     rows = [
         ("data", f"{got['rows']:,} rows, {used}"),
         *((("partitions", f"{got['partitions']:,}"),) if "partitions" in got else ()),
+        *((("missing", f"{got['nulls']:,} values"),) if got.get("nulls") else ()),
         ("training", f"{got['ranker']}: {run}"),
         *((name, f"{value:.6g}") for name, value in got["certificate"].items()),
         ("weights", f"{got['nnz']:,} of {got['n_features']:,} are not zero"),

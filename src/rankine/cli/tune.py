@@ -103,7 +103,8 @@ _EPILOG = """
 def tune(
     data: Annotated[list[str], typer.Argument(help="Training files or patterns.")],
     ranker: Annotated[
-        str, typer.Option(help="spd, ranksvm, least-squares, domination, elastic, or auto.")
+        str,
+        typer.Option(help="A ranker (see rankine train), or auto."),
     ] = "spd",
     valid: Annotated[str | None, typer.Option(help="Validation data; else folds.")] = None,
     metric: Annotated[str, typer.Option("--metric", "-m", help="What is optimised.")] = "ndcg@10",

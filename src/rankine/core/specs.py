@@ -8,6 +8,7 @@ that a model can be read without compiling anything. A new spec is one more stru
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 import msgspec
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 __all__ = [
     "FUSION_RULES",
     "TRANSFORM_SPECS",
+    "Bins",
     "FusionRules",
+    "GridAxis",
+    "Grids",
     "ListRange",
     "LogColumns",
     "OneHot",
@@ -29,6 +33,8 @@ __all__ = [
 
 #: Largest hashed space, as a power of two.
 MAX_HASH_BITS = 26
+#: Most cuts of a column: its cells, with the one for missing values, are numbered by one byte.
+MAX_CUTS = 254
 
 
 class ListRange(
@@ -109,6 +115,100 @@ class LogColumns(
         return self.hash_start + (1 << self.hash_bits if hashed else 0)
 
 
+class Bins(msgspec.Struct, frozen=True, tag="bins", tag_field="type", forbid_unknown_fields=True):
+    """Columns as cells of tables: every column of a row falls into exactly one of its cells.
+
+    A column with n cuts has n + 2 cells. In order of size: cell k holds cuts[k - 1] <= x < cuts[k],
+    for k = 0..n. Unordered: cell k holds x = cuts[k], for k = 0..n - 1, and cell n every other
+    value. The last cell holds missing values (NaN) in both. Cells of all columns follow each other.
+
+    Attributes
+    ----------
+    cuts
+        Increasing numbers for each column of a row; for unordered columns the known values.
+    unordered
+        Columns whose numbers name categories.
+    linear
+        Columns without cells: their values are features themselves, after all cells and grids.
+    names
+        Names of the columns of a row, or None.
+    """
+
+    cuts: tuple[tuple[float, ...], ...]
+    unordered: tuple[int, ...] = ()
+    linear: tuple[int, ...] = ()
+    names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a spec that cannot have been written by rankine."""
+        for cuts in self.cuts:
+            if len(cuts) > MAX_CUTS:
+                raise ValueError(f"a column has {len(cuts)} cuts, and cells count to 256")
+            if not all(math.isfinite(cut) for cut in cuts):
+                raise ValueError("a cut is not a finite number")
+            if any(a >= b for a, b in zip(cuts[:-1], cuts[1:], strict=True)):
+                raise ValueError("the cuts of a column do not increase")
+        for columns in (self.unordered, self.linear):
+            if list(columns) != sorted({j for j in columns if 0 <= j < len(self.cuts)}):
+                raise ValueError("unordered and linear columns are listed once, in order")
+        if any(self.cuts[j] for j in self.linear):
+            raise ValueError("a linear column has no cuts")
+        if self.names is not None and len(set(self.names)) != len(self.cuts):
+            raise ValueError("every column has a name of its own, or none has one")
+
+    @property
+    def n_cells(self) -> tuple[int, ...]:
+        """Cells of each column; 0 for linear ones."""
+        linear = set(self.linear)
+        return tuple(0 if j in linear else len(cuts) + 2 for j, cuts in enumerate(self.cuts))
+
+
+class GridAxis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One side of grids: the cells of a column, joined into fewer; the last holds missing values.
+
+    ``cells[k]`` is the place on this side of the column's cell k.
+    """
+
+    column: int
+    cells: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Places on this side."""
+        return max(self.cells) + 1
+
+
+class Grids(msgspec.Struct, frozen=True, tag="grids", tag_field="type", forbid_unknown_fields=True):
+    """Tables over pairs of binned columns; they follow the cells of ``Bins``.
+
+    The cell of a pair is ``first place x size of the second side + second place``.
+
+    Attributes
+    ----------
+    axes
+        Columns that occur in a pair, by column.
+    pairs
+        Two positions among ``axes`` for each grid, in order.
+    """
+
+    axes: tuple[GridAxis, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse a spec that cannot have been written by rankine."""
+        for axis in self.axes:
+            places = set(axis.cells)
+            if axis.column < 0 or len(places) > 256 or places != set(range(len(places))):
+                raise ValueError("the places on a side of a grid do not count from 0")
+        if any(not 0 <= a < b < len(self.axes) for a, b in self.pairs):
+            raise ValueError("a pair needs two different sides in order")
+
+    @property
+    def n_cells(self) -> tuple[int, ...]:
+        """Cells of each grid."""
+        return tuple(self.axes[a].size * self.axes[b].size for a, b in self.pairs)
+
+
 class FusionRules(NamedTuple):
     """How an engine normalises the scores of a retriever.
 
@@ -167,7 +267,13 @@ class RunScores(
 
 
 #: Every transform that a model file may hold.
-TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (ListRange, LogColumns, RunScores)
+TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (
+    ListRange,
+    LogColumns,
+    Bins,
+    Grids,
+    RunScores,
+)
 
 
 def encode_transforms(transforms: Sequence[msgspec.Struct]) -> list[Any]:

@@ -83,16 +83,17 @@ class Dataset:
         weight: ArrayLike | None = None,
         position: ArrayLike | None = None,
         columns: Mapping[str, ArrayLike] | None = None,
+        missing: bool = False,
     ) -> Dataset:
         """Make a dataset of arrays, sparse matrices or data frames.
 
         Float32 and float64 features are used as they stand. ``group`` (rows per query, in row
-        order) may stand in for ``qid``.
+        order) may stand in for ``qid``. NaN is refused unless ``missing`` is set.
         """
         from rankine.data.frames import split_frame
 
         frame = split_frame(X, feature_names)
-        matrix = check_matrix(frame.values, frame.names)
+        matrix = check_matrix(frame.values, frame.names, missing=missing)
         n_rows = matrix.shape[0]
         labels = check_labels(y, n_rows)
         if qid is None and group is None:
@@ -276,10 +277,11 @@ def as_rows(X: Any) -> Rows:
     return CsrRows(X.indptr.astype(np.int64, copy=False), indices.view(unsigned), X.data)
 
 
-def check_matrix(X: Any, names: Sequence[Any] | None = None) -> Any:
+def check_matrix(X: Any, names: Sequence[Any] | None = None, *, missing: bool = False) -> Any:
     """C-ordered float array or canonical CSR with finite values; copies only where it must.
 
-    Errors name the row and the column, by its name where there are ``names``.
+    Errors name the row and the column, by its name where there are ``names``. ``missing`` lets NaN
+    and infinity stand.
     """
     if sparse.issparse(X):
         matrix = X.tocsr()
@@ -288,7 +290,7 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None) -> Any:
         if not matrix.has_canonical_format:
             matrix = matrix.copy() if matrix is X else matrix
             matrix.sum_duplicates()
-        if not finite(matrix.data):
+        if not missing and not finite(matrix.data):
             at = int(np.argmin(np.isfinite(matrix.data)))
             row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
             raise _not_finite(row, int(matrix.indices[at]), matrix.data[at], names)
@@ -301,7 +303,7 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None) -> Any:
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     array = np.ascontiguousarray(array)
-    if not finite(array):
+    if not missing and not finite(array):
         row, column = np.argwhere(~np.isfinite(array))[0].tolist()
         raise _not_finite(row, column, array[row, column], names)
     return array

@@ -126,6 +126,8 @@ def check_group(sizes: ArrayLike) -> NDArray[np.int64]:
 def check_qid(qid: ArrayLike) -> NDArray[Any]:
     """Query ids as a one-dimensional array of int64 or strings; anything else is refused."""
     values = np.asarray(qid)
+    if values.dtype.kind == "U" and not hasattr(qid, "dtype"):
+        values = np.asarray(qid, dtype=object)  # numpy makes text of a NaN among strings
     if values.ndim != 1:
         raise SchemaError("qid must be one-dimensional", fix="Pass one query id per row")
     if values.dtype.kind in "iub":
@@ -146,6 +148,9 @@ def check_qid(qid: ArrayLike) -> NDArray[Any]:
             return values.astype(str)
         if all(issubclass(kind, (int, np.integer)) for kind in kinds):
             return values.astype(np.int64)
+        missing = [v is None or v != v for v in values]  # noqa: PLR0124
+        if any(missing):
+            raise _bad_id(values, missing.index(True))
         usual = str if sum(isinstance(v, str) for v in values) * 2 > len(values) else int
         odd = [not isinstance(v, (usual, np.integer) if usual is int else usual) for v in values]
         raise _bad_id(values, odd.index(True))

@@ -37,6 +37,7 @@ from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.solvers.pair_sgd import PairPlan, run_phase
 from rankine.solvers.pair_steps import S, average_of, new_vector
 from rankine.solvers.problem import RowsProblem, SummedProblem
+from rankine.transforms.clicks import weigh
 from rankine.transforms.scaling import (
     Scaling,
     check_scale,
@@ -64,6 +65,7 @@ __all__ = [
     "PairPassRecipe",
     "ProblemRecipe",
     "RawRecipe",
+    "WeighedRecipe",
     "average_lists",
     "average_pairs",
     "domination_problem",
@@ -157,6 +159,22 @@ class RawRecipe(NamedTuple):
         return RawPart(data, threads)
 
 
+class WeighedRecipe(NamedTuple):
+    """Another recipe, with the rows weighed by the positions they were shown at."""
+
+    recipe: Any
+    inverse: tuple[float, ...]
+
+    @property
+    def token(self) -> str:
+        """Digest of everything above."""
+        return token_of("weighed", self.inverse, self.recipe.token)
+
+    def build(self, data: Dataset, threads: int | None, number: int) -> Any:
+        """What the other recipe makes of the weighed rows."""
+        return self.recipe.build(weigh(data, self.inverse), threads, number)
+
+
 def measure(team: Team, pieces: Sequence[Piece]) -> Measured:
     """Count everything; a query that lies in two partitions is an error."""
     found: list[Contents] = team.each("contents")
@@ -216,7 +234,7 @@ def measure_scaling(kind: str, team: Team, n_features: int, n_rows: int) -> Scal
 
 def scaling_token(scaling: Scaling) -> str:
     """Digest of a scaling."""
-    return token_of(scaling.kind, scaling.factors)
+    return token_of(scaling.kind, scaling.factors, scaling.positions)
 
 
 # ------------------------------------------------------------------------------ batch problems
@@ -244,7 +262,7 @@ class ProblemRecipe(NamedTuple):
 
     def build(self, data: Dataset, threads: int | None, number: int) -> RowsProblem:  # noqa: ARG002
         """The problem of the partition."""
-        scaled = self.scaling.apply(data)
+        scaled = self.scaling.prepare(data)
         return RowsProblem.of(scaled, self.risk(scaled, *self.arguments, threads=threads), threads)
 
 
@@ -345,7 +363,7 @@ class PairPassRecipe(NamedTuple):
     def build(self, data: Dataset, threads: int | None, number: int) -> _PairPasses:  # noqa: ARG002
         """The partition; its stream of draws is that of its number."""
         return _PairPasses(
-            self.scaling.apply(data), self, int(stream_seed(self.seed, PARTITION + number))
+            self.scaling.prepare(data), self, int(stream_seed(self.seed, PARTITION + number))
         )
 
 
@@ -464,7 +482,7 @@ class ListPassRecipe(NamedTuple):
     def build(self, data: Dataset, threads: int | None, number: int) -> _ListPasses:  # noqa: ARG002
         """The partition; its stream of draws is that of its number."""
         return _ListPasses(
-            self.scaling.apply(data), self, int(stream_seed(self.seed, PARTITION + number))
+            self.scaling.prepare(data), self, int(stream_seed(self.seed, PARTITION + number))
         )
 
     def learner(

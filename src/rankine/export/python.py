@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rankine.export.registry import Export, ExportOptions, register, require_features
+from rankine.model.tables import tables_of
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
+    from rankine.model.tables import Tables
 
 __all__: list[str] = []
 
@@ -45,6 +47,34 @@ def scores(rows):
     ]
 '''
 
+_SCORE_TABLES = '''
+
+def _place(name, value):
+    """Cell of a value: by order of the cuts, or the category; missing values stand last."""
+    cuts = CUTS[name]
+    if value is None or value != value:
+        return len(cuts) + 1
+    place = bisect_right(cuts, value)
+    if name in CATEGORIES:
+        return place - 1 if place and cuts[place - 1] == value else len(cuts)
+    return place
+
+
+def score(row):
+    """Score of one dictionary of columns; an absent column is missing, others are ignored."""
+    cells = {name: _place(name, row.get(name)) for name in CUTS}
+    parts = [CURVES[name][cells[name]] for name in CURVES]
+    for a, places_a, b, places_b, values in GRIDS:
+        parts.append(values[places_a[cells[a]]][places_b[cells[b]]])
+    parts += [weight * (row.get(name) or 0.0) for name, weight in LINEAR.items()]
+    return fsum(parts)
+
+
+def scores(rows):
+    """Scores of a list of rows, in order."""
+    return [score(row) for row in rows]
+'''
+
 _RANK = '''
 
 def rank(rows, k=None):
@@ -57,6 +87,12 @@ def rank(rows, k=None):
 @register("python")
 def python(model: LinearModel, options: ExportOptions) -> Export:
     """Write the module; names are ASCII literals, whatever they hold."""
+    tables = tables_of(model)
+    if tables is not None:
+        title = f'"""Additive ranking model {options.versioned(model)}, exported by rankine."""'
+        head = [title, "", "from bisect import bisect_right", "from math import fsum", ""]
+        body = "\n".join([*head, *_table_literals(tables)])
+        return Export((body + "\n" + _SCORE_TABLES + _RANK).encode("ascii"))
     require_features(model, "A Python file")
     lines = [
         f'"""Linear ranking model {options.versioned(model)}, {model.nnz} weights.',
@@ -75,3 +111,26 @@ def python(model: LinearModel, options: ExportOptions) -> Export:
     ]
     body = _SCORE_LISTS if model.transforms else _SCORE
     return Export(("\n".join(lines) + "\n" + body + _RANK).encode("ascii"))
+
+
+def _table_literals(tables: Tables) -> list[str]:
+    """Cuts, categories, curves, grids and linear weights as assignments."""
+    bins, name = tables.bins, tables.column_name
+    axes = {axis.column: list(axis.cells) for axis in tables.grids.axes} if tables.grids else {}
+    curves = {name(t.columns[0]): t.values.tolist() for t in tables.terms if len(t.columns) == 1}
+    grids = [
+        (name(t.columns[0]), axes[t.columns[0]], name(t.columns[1]), axes[t.columns[1]],
+         t.values.tolist())
+        for t in tables.terms if len(t.columns) == 2
+    ]  # fmt: skip
+    linear = {
+        name(j): float(tables.weights[tables.linear_start + k]) for k, j in enumerate(bins.linear)
+    }
+    cuts = {name(t.columns[0]): list(bins.cuts[t.columns[0]]) for t in tables.terms}
+    return [
+        f"CUTS = {cuts!a}",
+        f"CATEGORIES = {[name(j) for j in bins.unordered]!a}",
+        f"CURVES = {curves!a}",
+        f"GRIDS = {grids!a}",
+        f"LINEAR = {linear!a}",
+    ]

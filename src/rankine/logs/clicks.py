@@ -21,7 +21,7 @@ from rankine.data.expressions import parse_expression
 from rankine.data.open import scan
 from rankine.transforms.clicks import check_positions
 
-__all__ = ["ClickLog", "coec", "encode", "read_clicks", "sum_by"]
+__all__ = ["ClickLog", "CoecLabel", "coec", "coec_formula", "encode", "read_clicks", "sum_by"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +176,69 @@ def coec(
     if not shrinkage > 0:
         raise ParameterError(f"shrinkage={shrinkage} is not positive", fix="Use 1.0, or leave out")
     return ((clicks + shrinkage) / (expected + shrinkage))[log.pair]
+
+
+def coec_formula(label: str) -> str | None:
+    """The formula of clicks in ``"coec"`` or ``"coec(FORMULA)"``; None for any other label.
+
+    Examples
+    --------
+    >>> coec_formula("coec"), coec_formula("coec(clicked + purchased)"), coec_formula("clicked")
+    ('clicked', 'clicked + purchased', None)
+    """
+    text = label.strip()
+    if text == "coec":
+        return "clicked"
+    inside = text.removeprefix("coec(").removesuffix(")")
+    return inside if text == f"coec({inside})" else None
+
+
+class CoecLabel:
+    """``coec`` of a log as a formula over its columns: the label of a row is that of its pair.
+
+    Parameters
+    ----------
+    path, query, position, item, search
+        The log, as for ``read_clicks``.
+    formula
+        What counts as a click where it is positive.
+    propensity
+        As for ``coec``.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        formula: str,
+        propensity: Sequence[float] = (),
+        *,
+        query: str,
+        position: str,
+        item: str,
+        search: str | None = None,
+    ) -> None:
+        self.text = formula
+        self.columns = (item,) if search is None else (item, search)
+        log = read_clicks(
+            path,
+            query=query,
+            label=formula,
+            position=position,
+            item=item,
+            search=search,
+            columns=self.columns,
+        )
+        first = np.unique(log.pair, return_index=True)[1]
+        pairs = self._pairs({name: values[first] for name, values in log.columns.items()})
+        self._label = dict(zip(pairs, coec(log, propensity)[first].tolist(), strict=True))
+
+    def __call__(self, columns: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Labels of the rows of a block."""
+        return np.array([self._label[pair] for pair in self._pairs(columns)], dtype=np.float64)
+
+    def _pairs(self, columns: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        values = [np.asarray(columns[name]).tolist() for name in self.columns]
+        return list(zip(*values, strict=True))
 
 
 def expected_clicks(log: ClickLog, propensity: Sequence[float] = ()) -> NDArray[np.float64]:

@@ -23,6 +23,7 @@ from rankine.transforms.log_columns import LogEncoder
 
 if TYPE_CHECKING:
     from rankine.data.scan import Scan
+    from rankine.logs.clicks import CoecLabel
     from rankine.model import LinearModel
     from rankine.transforms.scaling import Scaling
 
@@ -80,7 +81,7 @@ class LogScan:
         self,
         raw: Scan,
         spec: LogColumns,
-        label: Expression | None,
+        label: Expression | CoecLabel | None,
         note: Mapping[str, Any] | None = None,
     ) -> None:
         self.raw = raw
@@ -90,6 +91,8 @@ class LogScan:
         self.options = raw.options
         self.sources = raw.sources
         self.encoder = LogEncoder(spec)
+        #: Missing values of all columns, once the log was read to its end.
+        self.nulls: int | None = None
 
     @property
     def n_features(self) -> int:
@@ -104,8 +107,11 @@ class LogScan:
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """One pass over the log."""
+        nulls = 0
         for block in self.raw.blocks(block_rows):
+            nulls += block.notes.get("missing_values", 0)
             yield self.encode(block)
+        self.nulls = nulls
 
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()
@@ -180,7 +186,7 @@ def scan_log(
     spec: LogColumns,
     *,
     query: str,
-    label: str | None = None,
+    label: str | CoecLabel | None = None,
     position: str | None = None,
     columns: Sequence[str] = (),
     missing: str = "zero",
@@ -197,7 +203,8 @@ def scan_log(
     query
         Column that names the list of a row; the rows of a list stand together.
     label
-        Formula over columns (``"clicked + 4*purchased"``); None when there are no labels.
+        Formula over columns (``"clicked + 4*purchased"``), or clicks over expected clicks; None
+        when there are no labels.
     position
         Column of displayed positions, from 1.
     columns
@@ -207,7 +214,7 @@ def scan_log(
     options
         Others of ``rankine.scan``.
     """
-    formula = None if label is None else parse_expression(label)
+    formula = parse_expression(label) if isinstance(label, str) else label
     wanted = [*spec.columns, *(() if formula is None else formula.columns), *columns]
     chosen: dict[str, Any] = options if position is None else {**options, "position": position}
     raw = scan(
@@ -219,7 +226,8 @@ def scan_log(
         missing=missing,
         **chosen,
     )
-    note = {"query": query, "label": label, "position": position, "missing": missing}
+    text = None if formula is None else formula.text
+    note = {"query": query, "label": text, "position": position, "missing": missing}
     return LogScan(raw, spec, formula, note)
 
 
@@ -233,8 +241,8 @@ def read_for(model: LinearModel, path: Any, *, stream: bool = False, **options: 
     spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
     if spec is None:
         options = {"base": model.base, **options}
-        if model.feature_names is None:
-            options = {"n_features": model.n_features, **options}
+        if model.column_names is None:
+            options = {"n_features": model.n_columns, **options}
         return scan(path, **options) if stream else load(path, **options)
     log = _scan_log_of(model.parameters.get("log", {}), spec, path, **options)
     return log if stream else log.load()

@@ -14,6 +14,7 @@ from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import LogColumns, OneHot
 from rankine.data.dataset import concat
 from rankine.data.splits import split_in_order
+from rankine.logs.clicks import CoecLabel, coec_formula
 from rankine.logs.scan import LogScan, column_names, fit_one_hot, log_spec, scan_log
 from rankine.metrics import evaluate_on
 
@@ -36,11 +37,14 @@ class LogTraining:
         The ranker's metric on the held-out parts, ``"valid"`` and ``"test"``.
     queries
         Lists of each part.
+    nulls
+        Missing values of the log, in all columns that were read.
     """
 
     model: LinearModel
     measured: dict[str, float]
     queries: dict[str, int]
+    nulls: int
 
 
 def parse_split(text: str) -> tuple[float, ...]:
@@ -76,6 +80,9 @@ def train_from_log(
     crosses: Sequence[str] = (),
     hash_bits: int = 20,
     position: str | None = None,
+    item: str | None = None,
+    search: str | None = None,
+    looks: Sequence[float] | None = None,
     columns: Sequence[str] = (),
     split: str | None = None,
     time_column: str | None = None,
@@ -97,14 +104,19 @@ def train_from_log(
     path
         Parquet or Arrow files whose lists stand together.
     query, label
-        Column of the list's id; formula of the label, such as ``"clicked + 4*purchased"``.
+        Column of the list's id; formula of the label, such as ``"clicked + 4*purchased"``, or
+        ``"coec"``, ``"coec(formula)"``: clicks over expected clicks, counted in each file by
+        itself.
     categorical, numeric, one_hot, crosses
         Columns to hash, to use as numbers, to give a feature per value; groups ``"a*b"`` to hash
         together.
     hash_bits
         The hashed space has 2^hash_bits features, up to 2^26.
     position, columns
-        Column of displayed positions (for ``propensity``); further columns (for ``recall@shown``).
+        Column of displayed positions (for ``propensity``, ``position_offset`` and coec; default
+        ``"position"`` where it is needed); further columns (for ``recall@shown``).
+    item, search, looks
+        Columns and propensities of coec.
     split, time_column
         ``"time:9/11,1/11,1/11"``: train on the oldest lists, measure on the newer ones. Lists are
         in order of ``time_column``, or of the file.
@@ -130,13 +142,33 @@ def train_from_log(
     )
     _check_warm(warm_start, spec)
 
+    formula = coec_formula(label)
+    if formula is not None and (item is None or split is not None):
+        raise ParameterError(
+            "coec counts the clicks of each item over all the training data",
+            fix="Name the item column, and hold out another log as valid instead of a split",
+        )
+    needed = formula or ranker.propensity is not None or ranker.position_offset is not None
+    where = position or ("position" if needed else None)
+
     def read(files: Any, extra: Sequence[str]) -> LogScan:
+        target: Any = label
+        if formula is not None:
+            target = CoecLabel(
+                files,
+                formula,
+                () if looks is None else looks,
+                query=query,
+                position=str(where),
+                item=str(item),
+                search=search,
+            )
         return scan_log(
             files,
             spec,
             query=query,
-            label=label,
-            position=position,
+            label=target,
+            position=where,
             columns=[*columns, *extra],
             missing=missing,
             **options,
@@ -168,7 +200,7 @@ def train_from_log(
     model: LinearModel = ranker.to_model()
     if split is not None:
         model = replace(model, provenance={**model.provenance, "measured": measured})
-    return LogTraining(model, measured, queries)
+    return LogTraining(model, measured, queries, log.nulls or 0)
 
 
 def _parts(log: LogScan, split: str | None, time_column: str | None) -> dict[str, Any]:

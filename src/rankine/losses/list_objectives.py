@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from rankine.kernels.lists import (
 from rankine.losses.base import pair_loss_spec, pair_losses
 from rankine.losses.lists import LambdaWeighted, Pointwise, PointwiseSquared
 from rankine.metrics.gains import MAX_EXP_LABEL, cutoffs, discounts, gain_values, marks, relevance
-from rankine.transforms.clicks import inverse_propensity, position_weights
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
@@ -68,8 +67,6 @@ class ListObjective:
         Margin of a loss that has one.
     target
         Whether |Delta| is measured at the ranking by label instead of the model's.
-    inverse
-        Weight of a relevant item shown at position 1, 2, ...; None: 1 everywhere.
     """
 
     name: str
@@ -77,7 +74,6 @@ class ListObjective:
     loss: str
     margin: float
     target: bool
-    inverse: tuple[float, ...] | None = None
 
     def spec(self, longest: int) -> Any:
         """The kernel's form, for lists of up to ``longest`` items."""
@@ -105,9 +101,6 @@ class ListObjective:
     def row_weights(self, data: Dataset) -> NDArray[np.float64] | None:
         """Weights by row; an item that was not displayed forms no pair. None: all 1."""
         weights = data.weight
-        if self.inverse is not None:
-            factors = position_weights(data, self.inverse)
-            weights = factors if weights is None else weights * factors
         shown = self._displayed(data)
         if shown is None:
             return weights
@@ -140,8 +133,6 @@ def parse_objective(
     loss: str = "logistic",
     margin: float = 1.0,
     delta: str = "model",
-    propensity: Sequence[float] | None = None,
-    max_weight: float = 10.0,
 ) -> ListObjective:
     """Read ``"pairwise"``, ``"pointwise"`` or a metric such as ``"ndcg@5:discount=paper"``."""
     metric = None if text in ("pairwise", "pointwise") else _metric(text)
@@ -150,8 +141,7 @@ def parse_objective(
     check_choice("delta", delta, ("model", "target"))
     if not (np.isfinite(margin) and margin >= 0):
         raise ParameterError(f"margin={margin!r} is not a finite number >= 0", fix="Use 1.0")
-    inverse = None if propensity is None else inverse_propensity(propensity, max_weight)
-    return ListObjective(name, metric, loss, margin, delta == "target", inverse)
+    return ListObjective(name, metric, loss, margin, delta == "target")
 
 
 def _metric(text: str) -> Metric:

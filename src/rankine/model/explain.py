@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, SchemaError
 from rankine.core.safe_text import printable
+from rankine.core.specs import Bins, Grids
 from rankine.model.linear import LinearModel
+from rankine.model.tables import Tables, tables_of
 
 __all__ = [
     "Contribution",
@@ -128,14 +130,20 @@ def _named(model: LinearModel, row: Mapping[Any, Any]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """One term: ``contribution = weight * value``, or ``weight * (value - other)`` in a pair."""
+    """One term: ``contribution = weight * value``, or ``weight * (value - other)`` in a pair.
+
+    The term of a table is its entry (in a pair, the difference of two entries); ``where`` then says
+    which cell it is, ``weight`` is the entry of the row explained, ``index`` its place among the
+    model's weights, and ``value`` is the column's value (None if missing, or in a grid).
+    """
 
     name: str
     index: int
     weight: float
-    value: float
+    value: float | None
     other: float | None
     contribution: float
+    where: str | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +169,9 @@ class Explanation:
         shown = self.contributions[:limit]
         rest = self.contributions[len(shown) :]
         terms = [asdict(term) for term in shown]
+        for term in terms:
+            if term["where"] is None:
+                del term["where"]
         if not self.pair:
             for term in terms:
                 del term["other"]
@@ -198,6 +209,9 @@ def explain(model: LinearModel, x: Any, *, transformed: bool = False) -> Explana
         The row has already gone through the model's transforms. A model that scales each list
         cannot explain a row without its list: ``Scorer.explain`` does that.
     """
+    tables = tables_of(model)
+    if tables is not None and _table_only(model, transformed):
+        return explain_tables(tables, tables.row(x), None)
     _check_plain(model, transformed)
     values = row_values(model, x)
     return contributions_at(model, values, None)
@@ -205,8 +219,51 @@ def explain(model: LinearModel, x: Any, *, transformed: bool = False) -> Explana
 
 def explain_pair(model: LinearModel, a: Any, b: Any, *, transformed: bool = False) -> Explanation:
     """Contributions w_j (a_j - b_j) to the difference of two scores: why a stands above b."""
+    tables = tables_of(model)
+    if tables is not None and _table_only(model, transformed):
+        return explain_tables(tables, tables.row(a), tables.row(b))
     _check_plain(model, transformed)
     return contributions_at(model, row_values(model, a), row_values(model, b))
+
+
+def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
+    """Entries of every table at row a, or differences of entries at rows a and b."""
+    terms = []
+    for term in tables.terms:
+        here = tables.places(term, a)
+        there = None if b is None else tables.places(term, b)
+        entry = float(term.values[here])
+        gain = entry - (0.0 if there is None else float(term.values[there]))
+        if gain != 0.0:
+            where = [names[k] for names, k in zip(term.labels, here, strict=True)]
+            versus = [] if there is None else [
+                names[k] for names, k in zip(term.labels, there, strict=True)
+            ]  # fmt: skip
+            text = ", ".join(where) + (f"; not {', '.join(versus)}" if versus else "")
+            index = term.start + int(np.ravel_multi_index(here, term.values.shape))
+            single = term.columns[0] if len(term.columns) == 1 else None
+            value, other = _plain(a, single), None if b is None else _plain(b, single)
+            terms.append(Contribution(tables.name(term), index, entry, value, other, gain, text))
+    for k, j in enumerate(tables.bins.linear):
+        weight = float(tables.weights[tables.linear_start + k])
+        gap = float(a[j]) if b is None else float(a[j]) - float(b[j])
+        if weight * gap != 0.0:
+            other = None if b is None else float(b[j])
+            index = tables.linear_start + k
+            terms.append(
+                Contribution(tables.column_name(j), index, weight, float(a[j]), other, weight * gap)
+            )
+    terms.sort(key=lambda term: -abs(term.contribution))
+    total = math.fsum(term.contribution for term in terms)
+    return Explanation(total, tuple(terms), b is not None)
+
+
+def _plain(row: Any, column: int | None) -> float | None:
+    return None if column is None or np.isnan(row[column]) else float(row[column])
+
+
+def _table_only(model: LinearModel, transformed: bool) -> bool:
+    return transformed or all(isinstance(spec, (Bins, Grids)) for spec in model.transforms)
 
 
 def contributions_at(model: LinearModel, values: Any, others: Any) -> Explanation:

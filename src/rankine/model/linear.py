@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.specs import Bins
 from rankine.model.weights import (
     PackedNames,
     Probes,
@@ -137,6 +138,21 @@ class LinearModel(Stored):
         if self.names is None or len(self.names) != self.n_features:
             return None
         return self.names.strings
+
+    @property
+    def bins(self) -> Bins | None:
+        """The bins of a model of tables; None where weights are those of features."""
+        return next((spec for spec in self.transforms if isinstance(spec, Bins)), None)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of a row as it comes: features, or the columns that tables are over."""
+        return self.n_features if self.bins is None else len(self.bins.cuts)
+
+    @property
+    def column_names(self) -> tuple[str, ...] | None:
+        """Names of the columns of a row as it comes, or None."""
+        return self.feature_names if self.bins is None else self.bins.names
 
     @cached_property
     def weight_names(self) -> tuple[str, ...]:

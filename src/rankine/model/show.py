@@ -18,6 +18,7 @@ from rankine.core.safe_text import (
     tag,
 )
 from rankine.core.specs import encode_transforms
+from rankine.model.tables import tables_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,11 +40,22 @@ __all__ = [
 
 
 def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
-    """Size, norms, the ``top`` heaviest weights, and how the model was trained."""
+    """Size, norms, the ``top`` heaviest weights (of tables: ranges), and how it was trained."""
     order = np.argsort(-np.abs(model.values), kind="stable")[:top]
     names = model.weight_names
+    tables = tables_of(model)
+    heaviest: dict[str, Any] = {
+        "top_weights": [
+            {"name": names[k], "index": int(model.indices[k]), "weight": float(model.values[k])}
+            for k in order.tolist()
+        ]
+    }
+    if tables is not None:
+        ranges = tables.ranges()
+        shown = [{"name": name, "weight": size} for name, size in ranges[:top]]
+        heaviest = {"n_tables": len(ranges), "top_weights": shown}
     return {
-        "kind": "linear",
+        "kind": "linear" if tables is None else "additive",
         "digest": model.digest,
         "n_features": model.n_features,
         "nnz": model.nnz,
@@ -57,10 +69,7 @@ def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
         "probes": 0 if model.probes is None else len(model.probes.rows),
         "parameters": dict(model.parameters),
         "provenance": dict(model.provenance),
-        "top_weights": [
-            {"name": names[k], "index": int(model.indices[k]), "weight": float(model.values[k])}
-            for k in order.tolist()
-        ],
+        **heaviest,
     }
 
 
@@ -91,13 +100,18 @@ _PLUS, _MINUS = "#2f6fab", "#c2570c"
 
 
 def model_html(model: LinearModel) -> str:
-    """Size, metric, ranker, digest and the heaviest weights."""
+    """Size, metric, ranker, digest and the heaviest weights, or the tables of widest range."""
+    names, values = model.weight_names, model.values
+    tables = tables_of(model)
+    if tables is not None:
+        ranges = tables.ranges()
+        names, values = tuple(name for name, _ in ranges), np.array([size for _, size in ranges])
     rows: list[tuple[Any, Any]] = [
         ("weights", f"{model.nnz:,} of {model.n_features:,} features"),
         ("trained by", name_of(model.parameters.get("ranker") or "unknown", 60)),
         ("metric", name_of(model.metric or "unknown", 60)),
         ("transforms", ", ".join(type(spec).__name__ for spec in model.transforms) or "none"),
-        ("heaviest weights", weights_html(model.weight_names, model.values)),
+        ("heaviest weights", weights_html(names, values)),
         ("digest", model.digest[:16]),
     ]
     return facts_table("rankine.LinearModel", rows)
@@ -168,11 +182,13 @@ def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list
     body = []
     for term in shown:
         values = [term.value] if term.other is None else [term.value, term.other]
+        if pair and len(values) == 1:
+            values = [term.value, None]
         numbers = [term.weight, *values]
         body.append(
             [
-                printable(term.name, 60),
-                *(f"{number:.6g}" for number in numbers),
+                printable(term.where or term.name, 60),
+                *("" if number is None else f"{number:.6g}" for number in numbers),
                 f"{term.contribution:+.6g}",
             ]
         )
@@ -216,6 +232,7 @@ def summary_text(data: dict[str, Any]) -> str:
         f"{printable(row['name'], 60):<{width}}  {row['weight']:>+14.6g}"
         for row in data["top_weights"]
     )
-    if data["nnz"] > len(data["top_weights"]):
-        lines.append(f"({data['nnz'] - len(data['top_weights'])} more weights)")
+    kind, total = ("tables", data["n_tables"]) if "n_tables" in data else ("weights", data["nnz"])
+    if total > len(data["top_weights"]):
+        lines.append(f"({total - len(data['top_weights'])} more {kind})")
     return "\n".join(lines)

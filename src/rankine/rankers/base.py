@@ -35,19 +35,29 @@ from rankine.core.errors import (
     ParameterError,
     SchemaError,
 )
-from rankine.data.dataset import Dataset, check_weight, concat, require_rows, row_scores
-from rankine.data.frames import take_qid
+from rankine.data.dataset import (
+    Dataset,
+    check_matrix,
+    check_weight,
+    concat,
+    require_rows,
+    row_scores,
+)
+from rankine.data.frames import is_frame, split_frame, take_qid
+from rankine.data.query_index import QueryIndex
 from rankine.kernels.random import resolve_seed
 from rankine.model import LinearModel
 from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
 from rankine.rankers.provenance import packed_trace, plain, plain_parameters
 from rankine.rankers.sources import (
     Capabilities,
+    Clicks,
     MemorySource,
     PartitionSource,
     StreamSource,
     source_kind,
 )
+from rankine.transforms.clicks import check_offset, inverse_propensity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,6 +70,8 @@ __all__ = ["BaseRanker"]
 
 #: Parameters that do not decide what a resumed run computes; the seed is recorded by itself.
 _NOT_RECORDED = ("random_state", "warm_start", "n_threads")
+#: More rows than this in one list are rather a forgotten query id.
+_LONG_LIST = 10_000
 
 
 def _learns_in_instalments(ranker: BaseRanker) -> bool:
@@ -73,6 +85,13 @@ class BaseRanker(BaseEstimator, ABC):
     ``warm_start`` and ``random_state`` besides their own. With an evaluation set,
     ``early_stopping=k`` stops after k reports without a better ``metric`` and keeps the best
     weights; ``evals_`` holds what was measured.
+
+    All of them learn from clicks. ``propensity`` is the probability that a user looks at position
+    1, 2, ... (the last holds for all beyond it), such as ``estimate_propensity`` gives: a row with
+    a positive label weighs 1 / propensity of the ``position`` it was shown at, at most
+    ``max_weight``. ``position_offset=k`` learns an offset for each of the first k positions beside
+    the weights (the first is 0, the last holds for all beyond it; penalised like the weights). It
+    stands in ``position_offset_`` and in no score, explanation or export.
     """
 
     _estimator_type = "ranker"
@@ -80,12 +99,18 @@ class BaseRanker(BaseEstimator, ABC):
     system: ClassVar[str] = ""
     #: What this ranker can do, and with which sources.
     can: ClassVar[Capabilities] = Capabilities()
+    #: Whether missing values (NaN) may stand in rows.
+    takes_missing: ClassVar[bool] = False
 
     metric: str
     scale: str
     early_stopping: int | None
     warm_start: bool
     random_state: Any
+    #: Of every ranker that learns from clicks; see the class.
+    propensity: Sequence[float] | None = None
+    max_weight: float = 10.0
+    position_offset: int | None = None
 
     coef_: NDArray[np.float64]
     n_iter_: int
@@ -101,6 +126,8 @@ class BaseRanker(BaseEstimator, ABC):
         query_weight: Any = None,
         eval_set: Any = None,
         eval_qid: ArrayLike | None = None,
+        eval_group: ArrayLike | None = None,
+        eval_query_weight: Any = None,
         coef_init: Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | Path | None = None,
@@ -126,9 +153,12 @@ class BaseRanker(BaseEstimator, ABC):
             Row weights; a pair weighs w_i w_j times its query's weight.
         query_weight
             Mapping from query id to weight, or one number per query in order of first appearance.
-        eval_set, eval_qid
-            ``(X, y)`` and its query ids, a ``Dataset`` or a stream: held in memory and evaluated
-            during training.
+        eval_set, eval_qid, eval_group
+            ``(X, y)`` and its query ids or rows per query, a ``Dataset`` or a stream: held in
+            memory and evaluated during training.
+        eval_query_weight
+            What each held-out query weighs in the mean of ``metric``, as ``query_weight``; 1 by
+            default. Weights of the training are never used for judging.
         coef_init
             Weights, or a ``LinearModel``, to start from. A model that was trained by this ranker
             also hands on its number of steps.
@@ -151,6 +181,8 @@ class BaseRanker(BaseEstimator, ABC):
             query_weight=query_weight,
             eval_set=eval_set,
             eval_qid=eval_qid,
+            eval_group=eval_group,
+            eval_query_weight=eval_query_weight,
             coef_init=coef_init,
             callbacks=callbacks,
             checkpoint=checkpoint,
@@ -183,7 +215,9 @@ class BaseRanker(BaseEstimator, ABC):
         self._check()
         first = not hasattr(self, "coef_")
         source = MemorySource(
-            self._dataset(X, y, qid, group, sample_weight, reset=first), query_weight
+            self._dataset(X, y, qid, group, sample_weight, reset=first),
+            query_weight,
+            self._clicks(),
         )
         scaling = source.measure(self.scale) if first else source.scale(self.scaling_)
         task = Task(source, scaling, seed=resolve_seed(self.random_state))
@@ -214,6 +248,8 @@ class BaseRanker(BaseEstimator, ABC):
         query_weight: Any = None,
         eval_set: Any = None,
         eval_qid: Any = None,
+        eval_group: Any = None,
+        eval_query_weight: Any = None,
         coef_init: Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: Any = None,
@@ -232,6 +268,11 @@ class BaseRanker(BaseEstimator, ABC):
                     fix="Pass an eval_set, or leave early_stopping=None",
                 )
         self._check()
+        self._clicks()
+        if self.position_offset is not None and act == "path":
+            raise ParameterError(
+                "a path of models has no position_offset", fix="Fit a model per strength instead"
+            )
         kind, name = source_kind(X), type(self).__name__
         self.can.require(act, kind, name)
         asked = {"checkpoint": checkpoint, "query_weight": query_weight}
@@ -241,7 +282,12 @@ class BaseRanker(BaseEstimator, ABC):
         if resume and checkpoint is None:
             raise CheckpointError("nothing to resume from", fix="Pass the folder as checkpoint=")
         source = self._source(kind, X, y, qid, group, sample_weight, query_weight)
-        valid = self._eval_data(eval_set, eval_qid)
+        if eval_set is None and not (eval_qid is eval_group is eval_query_weight is None):
+            raise ParameterError(
+                "eval_qid, eval_group and eval_query_weight belong to an eval_set", fix="Pass it"
+            )
+        many = kind == "memory" and source.data.n_queries > 1
+        valid = self._eval_data(eval_set, eval_qid, eval_group, many)
         facts = self._recorded(source) if checkpoint is not None else {}
         seed = source.record(checkpoint, every, facts, resolve_seed(self.random_state), resume)
         scaling = source.measure(self.scale)
@@ -251,7 +297,7 @@ class BaseRanker(BaseEstimator, ABC):
             scaling,
             start,
             steps_seen,
-            None if valid is None else Judge.of(metric, scaling.apply(valid)),
+            None if valid is None else Judge.of(metric, scaling.apply(valid), eval_query_weight),
             self.early_stopping,
             tuple(callbacks),
             seed,
@@ -265,6 +311,8 @@ class BaseRanker(BaseEstimator, ABC):
         warn_unfinished(type(self).__name__, getattr(self, "tol", None), solutions)
         scaling, solution = task.scaling, outcome.solution
         self.coef_ = scaling.fold(solution.coef)
+        if scaling.positions:
+            self.position_offset_ = np.r_[0.0, scaling.split(solution.coef)[1]]
         self.n_iter_ = solution.n_iter
         self.solution_ = solution
         self.scaling_ = scaling
@@ -276,33 +324,38 @@ class BaseRanker(BaseEstimator, ABC):
             self.coef_path_ = np.array([scaling.fold(one.coef) for one in outcome.solutions])
 
     # ------------------------------------------------------------------ use
-    def predict(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict(
+        self, X: Any, qid: ArrayLike | None = None, *, group: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """Scores in row order; only their order within a query means anything.
 
-        ``qid`` matters only for ``scale="query"``, which scales each list by itself.
+        ``qid`` or ``group`` matters only for ``scale="query"``, which scales each list by itself.
         """
         check_is_fitted(self, "coef_")
         if isinstance(X, Dataset):
-            matrix, found = self._same_columns(X).X, X.qid
+            matrix = self._same_columns(X).X
         else:
-            matrix, found = self._matrix(X, reset=False)
+            matrix = self._matrix(X, reset=False)[0]
         if self.scaling_.transforms:
-            ids = qid if qid is not None else found
-            matrix = self.scaling_.apply(
-                Dataset.from_arrays(matrix, np.zeros(matrix.shape[0]), ids)
-            ).X
+            index = self._lists("predict with scale='query'", X, qid, group, matrix.shape[0])
+            rows = Dataset(matrix, np.zeros(matrix.shape[0]), index.codes, query_index=index)
+            matrix = self.scaling_.apply(rows).X
         return row_scores(matrix, self.coef_)
 
     def rank(
-        self, X: Any, qid: ArrayLike | None = None, k: int | None = None
+        self,
+        X: Any,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        group: ArrayLike | None = None,
     ) -> Mapping[Any, NDArray[np.int64]]:
-        """Row numbers of each query, best first, at most ``k``; equal scores keep row order."""
-        from rankine.data.query_index import QueryIndex
+        """Row numbers of each query, best first, at most ``k``; equal scores keep row order.
 
-        scores = self.predict(X, qid)
-        if qid is None:
-            qid = X.qid if isinstance(X, Dataset) else take_qid(X)[1]
-        index = QueryIndex.from_qid(qid, len(scores))
+        Without ``qid`` and ``group`` all rows are the candidates of one query, number 0.
+        """
+        scores = self.predict(X, qid, group=group)
+        index = self._lists("", X, qid, group, len(scores))
         ranked: dict[Any, NDArray[np.int64]] = {}
         for q, query_id in enumerate(index.ids.tolist()):
             rows = index.rows_of(q)
@@ -315,34 +368,75 @@ class BaseRanker(BaseEstimator, ABC):
         y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
+        query_weight: Any = None,
     ) -> float:
-        """Mean of ``metric`` over queries; a query weighs the mean weight of its rows."""
+        """Mean of ``metric`` over queries.
+
+        A query weighs the mean ``sample_weight`` of its rows times its ``query_weight``, 1 without
+        them; weights that a ``Dataset`` holds are weights of the training and are not used.
+        """
         from rankine.metrics import evaluate, evaluate_on
 
+        weights = {"sample_weight": sample_weight, "query_weight": query_weight}
         if isinstance(X, Dataset):
-            return float(
-                evaluate_on(X, metric=self.metric, model=self, sample_weight=sample_weight)
-            )
+            self._lists("score", X, qid, group, X.n_rows)
+            return float(evaluate_on(X, metric=self.metric, model=self, **weights))
         if y is None:
             raise SchemaError("score needs labels", fix="Pass y")
-        if qid is None:
+        scores = self.predict(X, qid, group=group)
+        index = self._lists("score", X, qid, group, len(scores))
+        return float(evaluate(self.metric, y, scores, index, **weights))
+
+    def _lists(self, act: str, X: Any, qid: Any, group: Any, n_rows: int) -> QueryIndex:
+        """Queries of the rows of X; refuse to ``act`` on many lists as if they were one."""
+        if isinstance(X, Dataset):
+            if qid is not None or group is not None:
+                raise ParameterError("a Dataset already holds qid", fix="Pass the Dataset alone")
+            return X.queries
+        if qid is None and group is None:
             qid = take_qid(X)[1]
-        return evaluate(self.metric, y, self.predict(X, qid), qid, sample_weight=sample_weight)
+        elif qid is not None and group is not None:
+            raise SchemaError("both qid and group were given", fix="Pass one of them")
+        if group is not None:
+            return QueryIndex.from_group(group, n_rows)
+        if qid is None and act and n_rows > 1 and self.training_.get("queries", 1) > 1:
+            raise SchemaError(
+                f"{type(self).__name__} was fitted to {self.training_['queries']:,} queries, and "
+                f"the {n_rows:,} rows to {act} come without query ids",
+                fix="Pass qid=, or group= (group=[len(X)] for one list), or a frame with a qid "
+                "column; scikit-learn's helpers hand them on by metadata routing "
+                "(set_score_request(qid=True))",
+            )
+        return QueryIndex.from_qid(qid, n_rows)
 
     def to_model(self) -> LinearModel:
         """The fitted weights as a frozen, savable model; equal trainings give equal files."""
         check_is_fitted(self, "coef_")
-        names = getattr(self, "feature_names_in_", None)
         model = LinearModel.from_weights(
             self.coef_,
-            feature_names=None if names is None else [str(name) for name in names],
-            transforms=self.scaling_.transforms,
+            **self._features(),
             metric=self.metric,
             parameters={"ranker": self.system, **plain_parameters(self)},
             provenance=self._provenance(),
         )
         encoding = self.encoding_
         return model if encoding is None else encoding.finish(model, self.scaling_)
+
+    def _features(self) -> dict[str, Any]:
+        """What the weights of a model stand for: names of features, and transforms before them."""
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "feature_names": None if names is None else [str(name) for name in names],
+            "transforms": self.scaling_.transforms,
+        }
+
+    def _shown_weights(self) -> tuple[list[str], NDArray[np.float64]]:
+        """Names and sizes of what a notebook shows of the fitted model."""
+        names = getattr(self, "feature_names_in_", None)
+        used = np.flatnonzero(self.coef_)
+        return [str(j) if names is None else str(names[j]) for j in used.tolist()], self.coef_[used]
 
     def _provenance(self) -> dict[str, Any]:
         """Where a model comes from: data, run, certificate, traces.
@@ -375,19 +469,17 @@ class BaseRanker(BaseEstimator, ABC):
         diagram: str = estimator_html_repr(self)
         if not hasattr(self, "coef_"):
             return diagram
-        names = getattr(self, "feature_names_in_", None)
-        used = np.flatnonzero(self.coef_)
-        shown = [str(j) if names is None else str(names[j]) for j in used.tolist()]
+        shown, sizes = self._shown_weights()
         training, solution = self.training_, self.solution_
         rows: list[tuple[Any, Any]] = [
             ("trained on", f"{training['rows']:,} rows of {training['queries']:,} queries"),
             ("took", f"{self.n_iter_:,} steps, {training['seconds']:,} s, {solution.stop_reason}"),
-            ("weights", f"{len(used):,} of {len(self.coef_):,} features"),
+            ("weights", f"{np.count_nonzero(self.coef_):,} of {len(self.coef_):,}"),
         ]
         certificate = ", ".join(f"{key} {value:.4g}" for key, value in solution.certificate.items())
         if certificate:
             rows.append(("certificate", name_of(certificate, 200)))
-        rows.append(("heaviest weights", weights_html(shown, self.coef_[used])))
+        rows.append(("heaviest weights", weights_html(shown, sizes)))
         return diagram + facts_table(f"fitted {type(self).__name__}", rows)
 
     # ------------------------------------------------------------------ input
@@ -401,7 +493,7 @@ class BaseRanker(BaseEstimator, ABC):
                 raise NoPairsError(
                     "n_samples=1: one row has nothing to be ranked against", fix="Pass more rows"
                 )
-            return MemorySource(data, query_weight)
+            return MemorySource(data, query_weight, self._clicks())
         given = {"y": y, "qid": qid, "group": group, "sample_weight": weight}
         for name, value in given.items():
             if value is not None:
@@ -409,10 +501,25 @@ class BaseRanker(BaseEstimator, ABC):
                     f"a source brings its own labels, query ids and weights; {name}= was given too",
                     fix="Name the columns when scanning (label=, query=, weight=)",
                 )
-        source = StreamSource(X, query_weight) if kind == "stream" else PartitionSource(X)
+        source = (
+            StreamSource(X, query_weight, self._clicks())
+            if kind == "stream"
+            else PartitionSource(X, self._clicks())
+        )
         self.n_features_in_ = source.n_features
         self._set_names(source.feature_names)
         return source
+
+    def _clicks(self) -> Clicks:
+        """How rows are corrected for their positions."""
+        inverse = (
+            () if self.propensity is None else inverse_propensity(self.propensity, self.max_weight)
+        )
+        return Clicks(inverse, check_offset(self.position_offset), self._divisor())
+
+    def _divisor(self) -> str:
+        """What each query's loss is divided by, see ``Clicks``."""
+        return ""
 
     def _recorded(self, source: Any) -> dict[str, Any]:
         """What a resumed run must share with the interrupted one."""
@@ -428,10 +535,32 @@ class BaseRanker(BaseEstimator, ABC):
 
     def _matrix(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
         """Validated float matrix and the query ids found in a data frame, if any."""
+        if is_frame(X) and not self.takes_missing:
+            values, names, qid = split_frame(X)
+            validate_data(self, take_qid(X)[0], reset=reset, skip_check_array=True)
+            if not all(values.shape):
+                validate_data(self, values, reset=False)  # refuses it in scikit-learn's words
+            return check_matrix(values, names), qid
         X, qid = take_qid(X)
-        matrix = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
-        )
+        try:
+            matrix = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C",
+                ensure_all_finite="allow-nan" if self.takes_missing else True,
+            )
+        except ValueError as error:
+            if np.ndim(X) == 2 and np.size(X) and not np.iscomplexobj(X):
+                try:
+                    check_matrix(X, missing=self.takes_missing)
+                except SchemaError as better:
+                    raise better from error
+            raise
+        if getattr(getattr(X, "dtype", None), "kind", "f") in "OmM":
+            check_matrix(X, missing=self.takes_missing)  # scikit-learn takes times as numbers
         return matrix, qid
 
     def _dataset(
@@ -452,6 +581,15 @@ class BaseRanker(BaseEstimator, ABC):
                 "requires y to be passed, but the target y is None", fix="Pass labels"
             )
         matrix, found = self._matrix(X, reset=reset)
+        if qid is None and group is None:
+            qid = found
+            if found is None and matrix.shape[0] > _LONG_LIST and reset:
+                warnings.warn(
+                    f"{matrix.shape[0]:,} rows came without query ids and are ranked as one list. "
+                    "Pass qid= or group= where they are many",
+                    UserWarning,
+                    stacklevel=6,
+                )
         labels = np.asarray(y)
         if labels.ndim == 2 and labels.shape[1] == 1:
             warnings.warn(
@@ -463,9 +601,10 @@ class BaseRanker(BaseEstimator, ABC):
         return Dataset.from_arrays(
             matrix,
             labels,
-            qid if qid is not None or group is not None else found,
+            qid,
             group=group,
             weight=sample_weight,
+            missing=self.takes_missing,
         )
 
     def _same_columns(self, data: Dataset) -> Dataset:
@@ -497,7 +636,9 @@ class BaseRanker(BaseEstimator, ABC):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _eval_data(self, eval_set: Any, eval_qid: Any) -> Dataset | None:
+    def _eval_data(
+        self, eval_set: Any, eval_qid: Any, eval_group: Any, many: bool
+    ) -> Dataset | None:
         """Held-out rows in memory."""
         if eval_set is None:
             return None
@@ -511,7 +652,12 @@ class BaseRanker(BaseEstimator, ABC):
                 "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"
             )
         X, y = eval_set[0] if isinstance(eval_set, list) else eval_set
-        return self._dataset(X, y, eval_qid, None, None, reset=False)
+        if many and eval_qid is eval_group is None and take_qid(X)[1] is None:
+            raise SchemaError(
+                "the training rows have several queries, and those of eval_set no query ids",
+                fix="Pass eval_qid=, eval_group=, or a frame with a qid column",
+            )
+        return self._dataset(X, y, eval_qid, eval_group, None, reset=False)
 
     def _start(self, given: Any, scaling: Scaling) -> tuple[NDArray[np.float64] | None, int]:
         """Weights to start from, in scaled units, and the steps that they have seen."""
@@ -554,5 +700,6 @@ class BaseRanker(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.takes_missing
         tags.target_tags.required = True
         return tags

@@ -100,6 +100,8 @@ class DominationRanker(BaseRanker):
     max_nonzero
         Walk down the l1 path (``l1`` is then ignored) and keep the best model with at most this
         many non-zero weights: best by ``metric`` when an ``eval_set`` is given, else by loss.
+    propensity, max_weight, position_offset
+        Learning from clicks, as for every ranker.
     metric, scale, early_stopping, warm_start, random_state, n_threads
         As in every ranker. ``random_state`` matters for ``order="random"`` alone; the number of
         threads changes no bit of the result.
@@ -160,6 +162,9 @@ class DominationRanker(BaseRanker):
         max_iter: int = 1000,
         order: str = "cyclic",
         max_nonzero: int | None = None,
+        propensity: Sequence[float] | None = None,
+        max_weight: float = 10.0,
+        position_offset: int | None = None,
         metric: str = "ndcg@10",
         scale: str = "none",
         early_stopping: int | None = None,
@@ -179,6 +184,9 @@ class DominationRanker(BaseRanker):
         self.max_iter = max_iter
         self.order = order
         self.max_nonzero = max_nonzero
+        self.propensity = propensity
+        self.max_weight = max_weight
+        self.position_offset = position_offset
         self.metric = metric
         self.scale = scale
         self.early_stopping = early_stopping
@@ -198,6 +206,14 @@ class DominationRanker(BaseRanker):
         if self.max_nonzero is not None:
             check_count("max_nonzero", self.max_nonzero)
         self.task_options()
+
+    def _divisor(self) -> str:
+        if self.propensity is not None and self.normalization == "query":
+            raise ParameterError(
+                "normalization='query' would divide the weights of propensity out again",
+                fix="Use normalization='sum'",
+            )
+        return ""
 
     def _solve(self, task: Task) -> Outcome:
         if task.kind == "partitions":
@@ -288,6 +304,7 @@ class DominationRanker(BaseRanker):
         query_weight: Any = None,
         eval_set: Any = None,
         eval_qid: ArrayLike | None = None,
+        eval_group: ArrayLike | None = None,
         l1s: Sequence[float] | None = None,
         n_steps: int = 30,
         min_ratio: float = 0.01,
@@ -300,7 +317,7 @@ class DominationRanker(BaseRanker):
         ----------
         X, y, qid, group, sample_weight, query_weight
             Training data, as in ``fit``.
-        eval_set, eval_qid
+        eval_set, eval_qid, eval_group
             Evaluation data for ``metric``.
         l1s
             The strengths to solve for, in falling order; by default ``n_steps`` of them,
@@ -325,6 +342,7 @@ class DominationRanker(BaseRanker):
             query_weight=query_weight,
             eval_set=eval_set,
             eval_qid=eval_qid,
+            eval_group=eval_group,
         )
         settings = self.solver_settings(task.seed, self.n_threads)
         descent = self._descent(task)

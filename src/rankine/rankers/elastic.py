@@ -95,10 +95,8 @@ class ElasticRanker(BaseRanker):
     max_nonzero
         Keep at most this many weights: with RDA those that a larger ``l1`` would drop last (by
         the sum of gradients, so frequent features stay), else the largest.
-    propensity
-        Probability that a user looks at position 1, 2, ...: a sequence (the last value holds for
-        all positions beyond it), such as ``estimate_propensity`` gives. A relevant item then weighs
-        1 / propensity of the ``position`` it was shown at, at most ``max_weight``.
+    propensity, max_weight, position_offset
+        Learning from clicks, as for every ranker.
     metric, scale, early_stopping, warm_start, random_state
         As for every ranker. Each list is scored with ``metric`` before it is learned from
         (``progressive_``). The scales "standard" and "maxabs" read a stream beforehand.
@@ -169,6 +167,7 @@ class ElasticRanker(BaseRanker):
         max_nonzero: int | None = None,
         propensity: Sequence[float] | None = None,
         max_weight: float = 10.0,
+        position_offset: int | None = None,
         metric: str = "ndcg@10",
         scale: str = "none",
         early_stopping: int | None = None,
@@ -193,6 +192,7 @@ class ElasticRanker(BaseRanker):
         self.max_nonzero = max_nonzero
         self.propensity = propensity
         self.max_weight = max_weight
+        self.position_offset = position_offset
         self.metric = metric
         self.scale = scale
         self.early_stopping = early_stopping
@@ -292,8 +292,6 @@ class ElasticRanker(BaseRanker):
             loss=self.loss,
             margin=self.margin,
             delta=self.delta,
-            propensity=self.propensity,
-            max_weight=self.max_weight,
         )
 
     def _update_options(self) -> dict[str, Any]:
@@ -364,6 +362,7 @@ class ElasticRanker(BaseRanker):
         group: ArrayLike | None = None,
         eval_set: Any = None,
         eval_qid: ArrayLike | None = None,
+        eval_group: ArrayLike | None = None,
         solvers: Sequence[str] = ("rda", "fobos", "psgd"),
         n_steps: int = 10,
         min_ratio: float = 1e-3,
@@ -377,7 +376,7 @@ class ElasticRanker(BaseRanker):
         ----------
         X, y, qid, group
             Data as for ``fit``, or a stream such as ``rankine.scan(...)``.
-        eval_set, eval_qid
+        eval_set, eval_qid, eval_group
             Evaluation data for ``metric``.
         solvers, n_steps, min_ratio
             For each solver ``n_steps`` strengths (``l1``; ``theta`` for PSGD), geometric, from
@@ -399,6 +398,7 @@ class ElasticRanker(BaseRanker):
             group=group,
             eval_set=eval_set,
             eval_qid=eval_qid,
+            eval_group=eval_group,
             callbacks=callbacks,
         )
         members: list[_Member] = []

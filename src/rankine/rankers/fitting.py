@@ -43,21 +43,25 @@ class Judge(NamedTuple):
         Its value for weights in the units of the solver.
     data
         The held-out rows, scaled as the training rows.
+    query_weight
+        What its queries weigh in the mean, or None.
     """
 
     metric: Metric
     value: Callable[[NDArray[np.float64]], float]
     data: Dataset
+    query_weight: Any = None
 
     @classmethod
-    def of(cls, metric: Metric, data: Dataset) -> Judge:
+    def of(cls, metric: Metric, data: Dataset, query_weight: Any = None) -> Judge:
         """Judge weights by the scores they give to scaled rows."""
         from rankine.metrics import evaluate_on
 
         def value(coef: NDArray[np.float64]) -> float:
-            return float(evaluate_on(data, metric=metric, coef=coef))
+            own = coef[: data.n_features]
+            return float(evaluate_on(data, metric=metric, coef=own, query_weight=query_weight))
 
-        return cls(metric, value, data)
+        return cls(metric, value, data, query_weight)
 
     def best(self, coefs: Sequence[NDArray[np.float64]]) -> int:
         """Position of the best weights, the first among equals."""

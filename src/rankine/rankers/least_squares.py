@@ -76,6 +76,8 @@ class LeastSquaresRanker(BaseRanker):
         Iterations at most (``"sgd"``: see ``n_passes``).
     n_passes
         Passes over the queries of ``"sgd"``.
+    propensity, max_weight, position_offset
+        Learning from clicks, as for every ranker.
     metric, scale, early_stopping, warm_start, random_state
         See ``BaseRanker``. The seed starts the estimates of the spectrum and orders ``"sgd"``.
     n_threads
@@ -134,6 +136,9 @@ class LeastSquaresRanker(BaseRanker):
         tol: float = 1e-6,
         max_iter: int = 10_000,
         n_passes: int = 20,
+        propensity: Sequence[float] | None = None,
+        max_weight: float = 10.0,
+        position_offset: int | None = None,
         metric: str = "ndcg@10",
         scale: str = "none",
         early_stopping: int | None = None,
@@ -151,6 +156,9 @@ class LeastSquaresRanker(BaseRanker):
         self.tol = tol
         self.max_iter = max_iter
         self.n_passes = n_passes
+        self.propensity = propensity
+        self.max_weight = max_weight
+        self.position_offset = position_offset
         self.metric = metric
         self.scale = scale
         self.early_stopping = early_stopping
@@ -173,6 +181,9 @@ class LeastSquaresRanker(BaseRanker):
                 f"momentum={self.momentum!r} is not in [0, 1)", fix="Pass 0 <= momentum < 1"
             )
         check_strengths("l2", self.l2)
+
+    def _divisor(self) -> str:
+        return {"query": "square", "sum": "rows"}.get(self.normalization, "")
 
     def _solve(self, task: Task) -> Outcome:
         l2s = check_strengths("l2", self.l2)

@@ -24,10 +24,10 @@ def _plain_value(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist() if value.size <= 64 else f"array of shape {value.shape}"
-    if isinstance(value, (list, tuple)):
-        return [_plain_value(item) for item in value]
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
+    if isinstance(value, Sequence):
+        return [_plain_value(item) for item in value]
     if isinstance(value, dict):
         return plain({str(key): item for key, item in value.items()})
     return f"<{type(value).__name__}>"

@@ -78,6 +78,8 @@ class RankSVM(BaseRanker):
     oracle
         How pairs are summed: ``"tree"`` O(m log m), ``"levels"`` O(m r) with r distinct labels
         (Joachims 2006), ``"pairs"`` O(m^2); same results, for comparison.
+    propensity, max_weight, position_offset
+        Learning from clicks, as for every ranker.
     metric, scale, early_stopping, warm_start, random_state
         See ``BaseRanker``. Nothing here is random; ``random_state`` is accepted for uniformity.
     n_threads
@@ -135,6 +137,9 @@ class RankSVM(BaseRanker):
         max_iter: int = 1000,
         positive: bool = False,
         oracle: str = "tree",
+        propensity: Sequence[float] | None = None,
+        max_weight: float = 10.0,
+        position_offset: int | None = None,
         metric: str = "ndcg@10",
         scale: str = "none",
         early_stopping: int | None = None,
@@ -151,6 +156,9 @@ class RankSVM(BaseRanker):
         self.max_iter = max_iter
         self.positive = positive
         self.oracle = oracle
+        self.propensity = propensity
+        self.max_weight = max_weight
+        self.position_offset = position_offset
         self.metric = metric
         self.scale = scale
         self.early_stopping = early_stopping
@@ -177,6 +185,9 @@ class RankSVM(BaseRanker):
         if self.C is not None:
             return [1.0 / check_positive("C", self.C)]
         return check_strengths("l2", self.l2)
+
+    def _divisor(self) -> str:
+        return "pairs" if self.normalization == "query" else ""
 
     def _solve(self, task: Task) -> Outcome:
         l2s, source = self._strengths(), task.source

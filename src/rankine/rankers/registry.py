@@ -22,6 +22,7 @@ RANKERS: dict[str, tuple[str, str]] = {
     "least-squares": ("rankine.rankers.least_squares", "LeastSquaresRanker"),
     "domination": ("rankine.rankers.domination", "DominationRanker"),
     "elastic": ("rankine.rankers.elastic", "ElasticRanker"),
+    "additive": ("rankine.rankers.additive", "AdditiveRanker"),
 }
 
 

@@ -19,16 +19,18 @@ or ``team(recipe)``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight
+from rankine.samplers.pair_index import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
+from rankine.transforms.clicks import unweighed, weigh
 from rankine.transforms.scaling import Scaling, fit_scaling, measure_scaling
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Capabilities",
+    "Clicks",
     "MemorySource",
     "PartitionSource",
     "StreamSource",
@@ -106,6 +109,50 @@ def source_kind(X: Any) -> str:
     return "stream" if blocks and not isinstance(X, Dataset) else "memory"
 
 
+class Clicks(NamedTuple):
+    """How training rows are corrected for the positions they were shown at.
+
+    Attributes
+    ----------
+    inverse
+        Weight of a relevant row by position; empty: 1 everywhere.
+    positions
+        Positions with an offset of their own; 0 for none.
+    divisor
+        What the ranker divides each query's loss by: the weight of its "pairs" of two labels, of
+        any two rows ("ties"), of its "rows" or the "square" of that; "" for nothing. The inverse
+        weights must not be divided out (that of a list's only click would vanish), so the query
+        weighs more in their place: its loss is divided by what the divisor was without them.
+    """
+
+    inverse: tuple[float, ...] = ()
+    positions: int = 0
+    divisor: str = ""
+
+    @property
+    def n_columns(self) -> int:
+        """Columns that the offsets add."""
+        return max(self.positions - 1, 0)
+
+    def of_queries(self, block: Dataset) -> NDArray[np.float64] | float:
+        """Factors of the query weights of weighed rows."""
+        if not (self.inverse and self.divisor):
+            return 1.0
+        now, before = (self._divisor(d) for d in (block, unweighed(block, self.inverse)))
+        return np.divide(now, before, out=np.ones(len(now)), where=before > 0)
+
+    def _divisor(self, block: Dataset) -> NDArray[np.float64]:
+        if self.divisor in ("pairs", "ties"):
+            return pair_masses(block, ties=self.divisor == "ties")
+        index = block.queries
+        sums: Any = np.bincount(index.codes, block.weight, minlength=index.n_queries)
+        return np.asarray(sums**2 if self.divisor == "square" else sums, dtype=np.float64)
+
+
+#: Rows as they are.
+_AS_THEY_ARE = Clicks()
+
+
 class _KeepsFolder:
     """Checkpoints of rows that are learned from in this process."""
 
@@ -143,21 +190,27 @@ class MemorySource(_KeepsFolder):
     kind = "memory"
     encoding = None
 
-    def __init__(self, data: Dataset, query_weight: Any = None) -> None:
+    def __init__(
+        self, data: Dataset, query_weight: Any = None, clicks: Clicks = _AS_THEY_ARE
+    ) -> None:
+        data = weigh(data, clicks.inverse)
         self.data = data
-        self.query_weight = resolve_query_weight(query_weight, data)
+        self.query_weight = resolve_query_weight(query_weight, data) * clicks.of_queries(data)
         self.n_features = data.n_features
+        self._clicks = clicks
         self.feature_names = data.feature_names
         self._unscaled = data
         self._seen: dict[str, Any] | None = None
 
     def measure(self, scale: str) -> Scaling:
         """Measure; ``data`` is scaled from then on."""
-        return self.scale(fit_scaling(scale, self._unscaled))
+        scaling = fit_scaling(scale, self._unscaled)
+        return self.scale(replace(scaling, positions=self._clicks.positions))
 
     def scale(self, scaling: Scaling) -> Scaling:
         """Scale the rows as given."""
-        self.data = scaling.apply(self._unscaled)
+        self.data = scaling.prepare(self._unscaled)
+        self.n_features = self.data.n_features
         return scaling
 
     def blocks(self) -> Iterator[Dataset]:
@@ -193,7 +246,7 @@ class StreamSource(_KeepsFolder):
 
     kind = "stream"
 
-    def __init__(self, scan: Any, query_weight: Any = None) -> None:
+    def __init__(self, scan: Any, query_weight: Any = None, clicks: Clicks = _AS_THEY_ARE) -> None:
         if not hasattr(scan, "n_features"):
             raise ParameterError(
                 "blocks that do not know their n_features are no stream",
@@ -206,6 +259,7 @@ class StreamSource(_KeepsFolder):
         self._weight = query_weight
         if query_weight is not None and not isinstance(query_weight, Mapping):
             self._weight = check_weight(query_weight, len(query_weight))
+        self._clicks = clicks
         self._scaling = Scaling("none")
         self._seen: dict[str, Any] = {}
 
@@ -213,7 +267,9 @@ class StreamSource(_KeepsFolder):
         """Measure, by reading the stream as often as the scaling needs."""
         if scale not in ("none", "query"):
             self.require_again(f"scale={scale!r} must see all rows first")
-        self._scaling = measure_scaling(scale, lambda: self.scan, self.n_features)
+        scaling = measure_scaling(scale, lambda: self.scan, self.n_features)
+        self._scaling = replace(scaling, positions=self._clicks.positions)
+        self.n_features += self._clicks.n_columns
         return self._scaling
 
     def require_again(self, why: str) -> None:
@@ -226,19 +282,20 @@ class StreamSource(_KeepsFolder):
     def blocks(self) -> Iterator[Dataset]:
         """One reading, scaled."""
         for block in self.scan:
-            yield self._scaling.apply(block)
+            yield self._scaling.prepare(weigh(block, self._clicks.inverse))
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
         """Query weights of a block whose first query is number ``first`` of the reading."""
+        factors = self._clicks.of_queries(block)
         if not isinstance(self._weight, np.ndarray):
-            return resolve_query_weight(self._weight, block, all_of_them=False)
+            return factors * resolve_query_weight(self._weight, block, all_of_them=False)
         found = self._weight[first : first + block.n_queries]
         if len(found) < block.n_queries:
             raise SchemaError(
                 f"query_weight holds {len(self._weight)} weights, and the stream more queries",
                 fix="Give every query a weight",
             )
-        return found
+        return factors * found
 
     def identity(self) -> Any:
         """Names and sizes of the files."""
@@ -262,8 +319,14 @@ class PartitionSource:
     kind = "partitions"
     encoding = None
 
-    def __init__(self, parts: PartitionedDataset) -> None:
+    def __init__(self, parts: PartitionedDataset, clicks: Clicks = _AS_THEY_ARE) -> None:
+        if clicks.inverse and clicks.divisor:
+            raise ParameterError(
+                "on partitions the loss of a query would be divided by the weights of propensity",
+                fix="Use normalization='pair', for SPD sampling='uniform'",
+            )
         self.parts = parts
+        self._clicks = clicks
         self.n_features = parts.n_features
         self.feature_names = parts.feature_names
         self.journal: Journal | None = None
@@ -276,11 +339,17 @@ class PartitionSource:
         from rankine.distributed.recipes import measure_scaling as measure_parts
 
         team = self.team(RawRecipe())
-        self.scaling = measure_parts(scale, team, self.n_features, self.measured.rows)
+        scaling = measure_parts(scale, team, self.n_features, self.measured.rows)
+        self.scaling = replace(scaling, positions=self._clicks.positions)
+        self.n_features += self._clicks.n_columns
         return self.scaling
 
     def team(self, recipe: Any) -> Team:
         """All partitions, prepared by a recipe."""
+        if self._clicks.inverse:
+            from rankine.distributed.recipes import WeighedRecipe
+
+            recipe = WeighedRecipe(recipe, self._clicks.inverse)
         return self.parts.team(recipe, self.journal)
 
     def identity(self) -> Any:

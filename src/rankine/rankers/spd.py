@@ -113,6 +113,8 @@ class SPDRanker(BaseRanker):
         ``record_``.
     max_trials
         Draws after which ``"rejection"`` gives up on one step.
+    propensity, max_weight, position_offset
+        Learning from clicks, as for every ranker.
     metric, scale, early_stopping, warm_start, random_state
         See ``BaseRanker``. A warm start continues the step counter. In a stream every query owns
         a fixed range of steps, by its share of the objective (counted in a first reading), which
@@ -183,6 +185,9 @@ class SPDRanker(BaseRanker):
         hybrid_steps: int | None = None,
         record_at: Sequence[int] | None = None,
         max_trials: int = 1_000_000,
+        propensity: Sequence[float] | None = None,
+        max_weight: float = 10.0,
+        position_offset: int | None = None,
         metric: str = "ndcg@10",
         scale: str = "none",
         early_stopping: int | None = None,
@@ -206,6 +211,9 @@ class SPDRanker(BaseRanker):
         self.hybrid_steps = hybrid_steps
         self.record_at = record_at
         self.max_trials = max_trials
+        self.propensity = propensity
+        self.max_weight = max_weight
+        self.position_offset = position_offset
         self.metric = metric
         self.scale = scale
         self.early_stopping = early_stopping
@@ -240,6 +248,11 @@ class SPDRanker(BaseRanker):
                 f"solver={self.solver!r} has no step for tied pairs",
                 fix="Use ties='skip', or a solver with a loss",
             )
+
+    def _divisor(self) -> str:
+        if self.sampling in ("uniform", "rejection"):
+            return ""
+        return "ties" if self.ties == "zero" else "pairs"
 
     def _solve(self, task: Task) -> Outcome:
         self._vector: ScaledVector | None = None
@@ -420,7 +433,7 @@ class SPDRanker(BaseRanker):
             values = {"objective": penalty + mean.value}
             if judge is not None:
                 held, data = MeanPairLoss(self._loss(), MEANS[self.sampling]), judge.data
-                held.add(data, row_scores(data.X, coef), np.ones(data.n_queries))
+                held.add(data, row_scores(data.X, coef[: data.n_features]), np.ones(data.n_queries))
                 values["eval_objective"] = penalty + held.value
             return values
 

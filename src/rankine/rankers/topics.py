@@ -156,6 +156,12 @@ def fit_topics(
 
 
 def _refuse_what_has_no_meaning(ranker: DominationRanker) -> None:
+    for name in ("propensity", "position_offset"):
+        if getattr(ranker, name) is not None:
+            raise ParameterError(
+                f"fit_topics does not take {name}: its labels are no clicks of shown lists",
+                fix=f"Leave {name}=None",
+            )
     for name, unset in (("early_stopping", None), ("warm_start", False)):
         value = getattr(ranker, name)
         if value != unset:

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.metrics import count_without_value, data_columns
+from rankine.model.tables import tables_of
 from rankine.report.page import Section, card, count, facts, figures, percent, plural
 from rankine.report.svg import figure, histogram
 
@@ -90,15 +91,19 @@ def data_summary(judged: Judged) -> DataSummary:
     one_value = low == high
     zero = one_value & (low == 0)
     constant = one_value & ~zero
-    flat = ~one_value & (judged.spread == 0)
+    flat = np.zeros(len(low), dtype=np.bool_)
+    if judged.view is judged.model:
+        flat = ~one_value & (judged.spread == 0)
     metric = judged.metric
     missing = None
     if metric is not None:
         columns = data_columns(data)
         missing = count_without_value(metric, data.y, data.queries, columns=columns)
     kind = "sparse" if sparse.issparse(data.X) else "dense"
+    tables = tables_of(judged.model)
+    name_of_column = judged.feature_name if tables is None else tables.column_name
     named = {
-        key: [judged.feature_name(j) for j in np.flatnonzero(mask)[:NAMED].tolist()]
+        key: [name_of_column(j) for j in np.flatnonzero(mask)[:NAMED].tolist()]
         for key, mask in (("zero", zero), ("constant", constant), ("flat", flat))
     }
     given = [name for name in ("docid", "weight", "position") if getattr(data, name) is not None]

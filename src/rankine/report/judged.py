@@ -26,6 +26,7 @@ from rankine.metrics import (
     random_expectation,
 )
 from rankine.model import LinearModel
+from rankine.model.tables import tables_of
 from rankine.transforms.apply import fit_columns, score_dataset
 from rankine.transforms.scaling import scale_lists
 
@@ -53,8 +54,9 @@ class Judged:
     ----------
     model, data
         The data has the model's columns, in its order.
-    features
-        The matrix that the weights meet: after per-list scaling, where the model scales.
+    view, features
+        Weights and the matrix that they meet: after per-list scaling, where the model scales. Of a
+        model of tables, what each table adds to a row is a feature, and its weight 1.
     metrics
         What can be measured on these labels, the most important first.
     refused
@@ -64,6 +66,7 @@ class Judged:
     """
 
     model: LinearModel
+    view: LinearModel
     data: Dataset
     features: Any
     metrics: Sequence[Metric]
@@ -116,24 +119,25 @@ class Judged:
             queries.starts,
             cut_by_weight(queries.starts),
             np.ones(data.n_rows),
-            data.n_features,
+            self.features.shape[1],
         )
         return np.sqrt(total / max(data.n_rows, 1))
 
     @cached_property
     def effect(self) -> NDArray[np.float64]:
         """Weight times spread of each weighted feature: its share in the differences of scores."""
-        return self.model.values * self.spread[self.model.indices]
+        return self.view.values * self.spread[self.view.indices]
 
     def feature_name(self, j: int) -> str:
         """Name of a feature, weighted or not."""
-        names = self.model.feature_names or self.data.feature_names
+        model = self.view
+        names = model.feature_names or self.data.feature_names
         if names is not None:
             return names[j]
-        at = int(np.searchsorted(self.model.indices, j))
-        if self.model.names is not None and at < self.model.nnz and self.model.indices[at] == j:
-            return self.model.weight_names[at]
-        return f"feature {j + self.model.base}"
+        at = int(np.searchsorted(model.indices, j))
+        if model.names is not None and at < model.nnz and model.indices[at] == j:
+            return model.weight_names[at]
+        return f"feature {j + model.base}"
 
 
 def judge(
@@ -148,8 +152,12 @@ def judge(
     """Score the data and gather opponents: another model, the shown order, one feature, chance."""
     data = fit_columns(model, data)
     scaled = [spec for spec in model.transforms if isinstance(spec, (ListRange, RunScores))]
-    features = scale_lists(data, scaled[0]) if scaled else data.X
-    scores = row_scores(features, model.to_dense())
+    features, view = scale_lists(data, scaled[0]) if scaled else data.X, model
+    tables = tables_of(model)
+    if tables is not None:
+        names, features = tables.parts(data.X)
+        view = LinearModel.from_weights(np.ones(len(names)), feature_names=names)
+    scores = row_scores(features, view.to_dense())
     wanted = [*(metrics or [model.metric or "ndcg@10"]), *FURTHER]
     chosen, refused = _measurable(wanted, data, scores)
     if not chosen or wanted[0] in refused:
@@ -157,7 +165,7 @@ def judge(
     opponents = [Opponent("model", name, scores)]
     if against is not None:
         opponents.append(Opponent("against", against_name, score_dataset(against, data)))
-    judged = Judged(model, data, features, chosen, refused, opponents)
+    judged = Judged(model, view, data, features, chosen, refused, opponents)
     opponents += [shown for shown in [shown_order(data)] if shown is not None]
     if chosen:
         opponents += [one for one in [best_feature(judged)] if one is not None]
@@ -232,22 +240,22 @@ def best_feature(judged: Judged) -> Opponent | None:
     words = "more is better" if direction > 0 else "less is better"
     scores = direction * _column(judged.features, j)
     note = f"{words}; chosen on this data"
-    return Opponent("feature", f"best single feature: {judged.feature_name(j)}", scores, note)
+    what = "feature" if judged.view is judged.model else "table"
+    return Opponent("feature", f"best single {what}: {judged.feature_name(j)}", scores, note)
 
 
 def _candidates(judged: Judged) -> NDArray[np.int64]:
     """Features whose values go up or down with the labels within lists, strongest first."""
     data = judged.data
-    if data.n_features <= MAX_TRIED:
-        return np.arange(data.n_features)
+    if judged.features.shape[1] <= MAX_TRIED:
+        return np.arange(judged.features.shape[1])
     queries = data.queries
     y = queries.gather(data.y)
     means = np.add.reduceat(y, queries.starts[:-1]) / queries.sizes
     centred = queries.scatter(y - np.repeat(means, queries.sizes))
     together = np.abs(judged.features.T @ centred)
-    strength = np.divide(
-        together, judged.spread, out=np.zeros(data.n_features), where=judged.spread > 0
-    )
+    spread = judged.spread
+    strength = np.divide(together, spread, out=np.zeros(len(spread)), where=spread > 0)
     return np.argsort(-strength, kind="stable")[:MAX_TRIED]
 
 

@@ -136,12 +136,12 @@ def _terms(judged: Judged, rows: NDArray[np.int64]) -> Any:
     """A function of a place in the list: its strongest terms, and the sum of the others."""
     matrix = judged.features[rows]
     if hasattr(matrix, "tocsr"):
-        used = np.intersect1d(matrix.indices, judged.model.indices)
+        used = np.intersect1d(matrix.indices, judged.view.indices)
         values = np.asarray(matrix[:, used].toarray(), dtype=np.float64)
     else:
-        used = judged.model.indices
+        used = judged.view.indices
         values = np.asarray(matrix[:, used], dtype=np.float64)
-    weights = judged.model.values[np.searchsorted(judged.model.indices, used)]
+    weights = judged.view.values[np.searchsorted(judged.view.indices, used)]
     moves = (values - values.mean(axis=0)) * weights
 
     def of(i: int) -> tuple[list[tuple[str, float]], float]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
+from rankine.model.tables import tables_of
 from rankine.report.calibration import calibration, calibration_section
 from rankine.report.data import data_section, data_summary
 from rankine.report.headline import headline, headline_section, headline_tiles, summary_words
@@ -25,6 +26,7 @@ from rankine.report.ranks import (
     queries_section,
     spread,
 )
+from rankine.report.tables import pictures, tables_section
 from rankine.report.training import training, training_section
 from rankine.report.weights import size_curve, size_section, weights, weights_section
 
@@ -49,7 +51,7 @@ def model_report(
     """All figures, then all sections."""
     heads = [headline(judged, metric, seed) for metric in judged.metrics]
     made = origin(judged.model, judged.data)
-    learned, summary = weights(judged.model, judged.effect), data_summary(judged)
+    learned, summary = weights(judged.view, judged.effect), data_summary(judged)
     story = training(judged.model)
     numbers: dict[str, Any] = {
         "title": title,
@@ -62,7 +64,13 @@ def model_report(
     }
     sections: list[Section | None] = [headline_section(judged, heads, made)]
     sections += _measured(judged, numbers, n_queries, seed)
-    sections.insert(-2 if judged.metric is not None else 1, weights_section(learned, _EFFECT))
+    tables = tables_of(judged.model)
+    if tables is None:
+        knows = weights_section(learned, _EFFECT)
+    else:
+        knows = tables_section(tables, judged.data, learned)
+        numbers["tables"] = [one.to_dict() for one in pictures(tables, judged.data)]
+    sections.insert(-2 if judged.metric is not None else 1, knows)
     sections += [training_section(story), data_section(summary), origin_section(made, command)]
     page = render(
         title,

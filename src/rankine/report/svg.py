@@ -20,6 +20,7 @@ __all__ = [
     "Scale",
     "bars",
     "figure",
+    "heat_map",
     "histogram",
     "interval",
     "line_chart",
@@ -385,3 +386,35 @@ def _strip(parts: Sequence[Any], tip: str) -> Html:
         preserveAspectRatio="none",
         aria_hidden="true",
     )
+
+
+def heat_map(
+    values: Sequence[Sequence[float]],
+    tips: Sequence[Sequence[str]],
+    x_name: str,
+    y_name: str,
+    about: str,
+) -> Html:
+    """Cells of a table, the first row at the bottom; the fuller the colour, the larger the size."""
+    largest = max((abs(v) for row in values for v in row), default=0.0) or 1.0
+    height = (HEIGHT - _TOP - _BOTTOM) / len(values)
+    parts = [
+        tag("text", x_name, class_="name mid", x=(_LEFT + WIDTH - _RIGHT) / 2, y=HEIGHT - 24),
+        tag("text", y_name, class_="name", x=4, y=_TOP - 12),
+    ]
+    for a, row in enumerate(values):
+        width = (WIDTH - _LEFT - _RIGHT) / len(row)
+        for b, value in enumerate(row):
+            parts.append(
+                tag(
+                    "rect",
+                    tag("title", f"{tips[a][b]}: {value:+.4g}"),
+                    class_=f"column {'plus' if value > 0 else 'minus'}",
+                    x=round(_LEFT + b * width, 2),
+                    y=round(HEIGHT - _BOTTOM - (a + 1) * height, 2),
+                    width=round(width, 2),
+                    height=round(height, 2),
+                    fill_opacity=round(abs(value) / largest, 3),
+                )
+            )
+    return _picture(about, parts)

@@ -186,7 +186,7 @@ class SizeCurve:
 
 def size_curve(judged: Judged, metric: Metric) -> SizeCurve | None:
     """Cut the weights of smallest effect, measure again; None for a model without weights."""
-    model, data = judged.model, judged.data
+    model, data = judged.view, judged.data
     if model.nnz == 0:
         return None
     steps = np.geomspace(1, model.nnz, CUTS).round().astype(int)

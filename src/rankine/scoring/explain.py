@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows
-from rankine.model.explain import Explanation, contributions_at
+from rankine.model.explain import Explanation, contributions_at, explain_tables
+from rankine.model.tables import tables_of
 from rankine.scoring.rows import Notes, Parts
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class ListExplainer:
         scorer.score(self._rows)  # refuses what cannot be scored, with its place
         found = self._rows
         self._size = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
+        self._tables = tables_of(self._model)
         if scorer.run_scores is not None:
             self._rows = scorer.fused_features(found, np.array([0, self._size]))
         elif scorer.scales_lists:
@@ -43,15 +45,21 @@ class ListExplainer:
 
     def row(self, i: int) -> Explanation:
         """Why row ``i`` has its score."""
+        if self._tables is not None:
+            return explain_tables(self._tables, self._values(i), None)
         return contributions_at(self._model, self._values(i), None)
 
     def pair(self, a: int, b: int) -> Explanation:
         """Why row ``a`` stands above row ``b``."""
+        if self._tables is not None:
+            return explain_tables(self._tables, self._values(a), self._values(b))
         return contributions_at(self._model, self._values(a), self._values(b))
 
     def _values(self, i: int) -> NDArray[np.float64]:
         if not 0 <= i < self._size:
             raise ParameterError(f"row {i} of a list of {self._size}", fix="Count rows from 0")
+        if self._tables is not None:
+            return _at_weights(self._rows, i, np.arange(len(self._tables.bins.cuts)))
         return _at_weights(self._rows, i, self._model.indices)
 
 

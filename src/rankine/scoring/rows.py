@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.transforms.log_columns import LogEncoder
 
-__all__ = ["NamedRows", "Notes", "Parts", "check_group", "csr_parts", "own", "refuse_scores"]
+__all__ = [
+    "NamedRows",
+    "Notes",
+    "Parts",
+    "check_group",
+    "columns_of",
+    "csr_parts",
+    "no_dictionary",
+    "own",
+    "refuse_scores",
+]
 
 
 class Parts(NamedTuple):
@@ -212,13 +222,13 @@ class NamedRows:
             return None
         return names, values
 
-    def to_csr(self, rows: Any, notes: Notes) -> Parts:
+    def to_rows(self, rows: Any, notes: Notes) -> Parts:
         """Rows over the model's features, from dictionaries, columns or a data frame."""
         if self._encoder is not None:
             columns, n_rows = self._raw_columns(rows, self._encoder, notes)
             return Parts(*self._encoder.encode(columns, n_rows))
         if not self.accepts(rows):
-            columns, n_rows = _columns(rows)
+            columns, n_rows = columns_of(rows)
             rows = [{name: values[i] for name, values in columns.items()} for i in range(n_rows)]
         alike = self._alike(rows) if rows else None
         if alike is not None and np.isfinite(alike[1]).all():
@@ -261,7 +271,7 @@ class NamedRows:
     def _row(self, row: Any, i: int, notes: Notes) -> tuple[list[int], list[float]]:
         """Positions (increasing) and values of one dictionary, every entry checked."""
         if not isinstance(row, Mapping):
-            raise _no_dictionary(i, row)
+            raise no_dictionary(i, row)
         found: list[tuple[int, float]] = []
         for name, value in row.items():
             k = self._positions.get(name)
@@ -287,7 +297,7 @@ class NamedRows:
         """The columns that the weights read, of dictionaries, columns or a data frame."""
         required = encoder.required
         if not self.accepts(rows):
-            columns, n_rows = _columns(rows)
+            columns, n_rows = columns_of(rows)
             unknown = {str(name): n_rows for name in columns if name not in encoder.known}
             missing = {name: n_rows for name in required if name not in columns}
             self._note_columns(unknown, missing, n_rows, notes)
@@ -295,7 +305,7 @@ class NamedRows:
         if set(map(type, rows)) != {dict}:
             for i, row in enumerate(rows):
                 if not isinstance(row, Mapping):
-                    raise _no_dictionary(i, row)
+                    raise no_dictionary(i, row)
         surplus = set().union(*rows) - encoder.known
         unknown = {str(name): sum(name in row for row in rows) for name in surplus}
         missing = {}
@@ -332,7 +342,7 @@ class NamedRows:
         notes.add(unknown=unknown, missing=missing)
 
 
-def _columns(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:
+def columns_of(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:
     """All columns of a mapping of columns or of a data frame, and the number of rows."""
     if isinstance(rows, Mapping):
         columns = dict(rows)
@@ -366,7 +376,8 @@ def _unknown_columns(unknown: Iterable[str], encoder: LogEncoder) -> FeatureMism
     )
 
 
-def _no_dictionary(i: int, row: object) -> SchemaError:
+def no_dictionary(i: int, row: object) -> SchemaError:
+    """The error for a row that is no dictionary among dictionaries."""
     return SchemaError(
         f"row {i} is no dictionary but {type(row).__name__}",
         fix="Pass all rows as dictionaries",

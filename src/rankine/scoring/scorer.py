@@ -17,6 +17,7 @@ from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
 from rankine.core.specs import ListRange, LogColumns, RunScores
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import DenseRows
+from rankine.model.tables import Tables, tables_of
 from rankine.scoring.kernels import (
     BAD_INDEX,
     NOT_FINITE,
@@ -35,6 +36,7 @@ from rankine.scoring.rows import (
     own,
     refuse_scores,
 )
+from rankine.scoring.tables import TableRows, TableScores
 from rankine.transforms.log_columns import encoder_of
 from rankine.transforms.scaling import normalised_runs
 
@@ -150,6 +152,12 @@ class Scorer:
         scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
         runs = next((spec for spec in model.transforms if isinstance(spec, RunScores)), None)
         encoder = encoder_of(model)
+        tables = tables_of(model)
+        scores: Any = LinearScores(model, small)
+        named: Any = NamedRows(model, encoder, unknown, strict)
+        if tables is not None:
+            scores = TableScores(model, tables)
+            named = TableRows(tables, scores, unknown, strict)
         state = {
             "model": model,
             "unknown": unknown,
@@ -157,14 +165,17 @@ class Scorer:
             "notes": Notes(),
             "scales_lists": scaled,
             "run_scores": runs,
-            "_plain": not model.transforms,
-            "_scores": LinearScores(model, small),
+            "_plain": not model.transforms or tables is not None,
+            "_scores": scores,
             "_encoder": encoder,
-            "_n": model.n_features,
-            "_named": NamedRows(model, encoder, unknown, strict),
+            "_tables": tables,
+            "_n": model.n_columns,
+            "_named": named,
         }
         self.__dict__.update(state)
         known = int(scaled) + int(encoder is not None) + int(runs is not None)
+        if tables is not None:
+            known = 1 + int(tables.grids is not None)
         if len(model.transforms) != known or (runs is not None and known > 1):
             kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
             raise ModelError(
@@ -182,10 +193,11 @@ class Scorer:
     #: How the scores of retrievers are normalised within the list, where the model is a fusion.
     run_scores: RunScores | None
     _plain: bool
-    _scores: LinearScores
+    _scores: LinearScores | TableScores
     _encoder: LogEncoder | None
+    _tables: Tables | None
     _n: int
-    _named: NamedRows
+    _named: NamedRows | TableRows
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Scorer is immutable; cannot set {name!r}")
@@ -193,13 +205,15 @@ class Scorer:
     @property
     def reads_columns(self) -> bool:
         """Whether named rows are raw columns of a log, and not features."""
-        return self._encoder is not None
+        return self._encoder is not None or self._tables is not None
 
     @property
     def required(self) -> tuple[str, ...]:
         """Columns that the model reads: fetch these and nothing else."""
         if self._encoder is not None:
             return tuple(self._encoder.required)
+        if isinstance(self._named, TableRows):
+            return self._named.required
         return self.model.weight_names
 
     def score(
@@ -264,7 +278,7 @@ class Scorer:
             isinstance(rows, Sequence) and not (rows and isinstance(rows[0], Mapping))
         ):
             return self._dense_rows(rows)
-        return self._named.to_csr(rows, notes or self.notes)
+        return self._named.to_rows(rows, notes or self.notes)
 
     def explain(self, rows: Any, i: int) -> Explanation:
         """Why row ``i`` of a list has its score, transforms included; exact."""

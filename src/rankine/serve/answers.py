@@ -148,7 +148,7 @@ class Worker:
                 if not one.items:
                     found.append(msgspec.structs.replace(empty, id=one.id))
                     continue
-                rows = _rows(one, target.model.base, target.model.n_features)
+                rows = _rows(one, target.model.base, target.model.n_columns)
                 found.append(work(one, rows, self._scorer(request, one, target), notes))
         except RankineError as error:
             reason = _ROW.sub("item ", error.reason)
@@ -380,6 +380,7 @@ def _terms(explanation: Explanation, limit: int) -> Terms:
                 term.value,
                 term.contribution,
                 UNSET if term.other is None else term.other,
+                UNSET if term.where is None else term.where,
             )
             for term in shown
         ],

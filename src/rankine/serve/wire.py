@@ -106,13 +106,18 @@ class RankRequest(ScoreRequest, forbid_unknown_fields=True):
 
 
 class Term(msgspec.Struct, frozen=True, gc=False):
-    """One contribution: weight times value, or weight times the difference of two values."""
+    """One contribution: weight times value, or weight times the difference of two values.
+
+    Of a table it is an entry, or the difference of two; ``where`` says which cell it stands in, and
+    ``value`` is null in the table of a pair and for a missing value.
+    """
 
     name: str
     weight: float
-    value: float
+    value: float | None
     contribution: float
     other: float | UnsetType = UNSET
+    where: str | UnsetType = UNSET
 
 
 class Terms(msgspec.Struct, frozen=True, gc=False):

@@ -1,14 +1,16 @@
-"""Truncated Newton method for l2/2 |w|^2 + R(w) with a piecewise quadratic risk R.
+"""Truncated Newton method for w'Kw/2 + R(w), w >= 0 where bounded, with a smooth risk R.
 
 Each step solves the Newton equations only as far as it pays, by conjugate gradients (Lee and Lin
 2014, section 3), then backtracks. Scores are affine along a direction, so trials cost one count
-pass and no product with X. The objective is l2-strongly convex, which certifies the result::
+pass and no product with X. K bounds the curvature of the objective from below, which certifies the
+result::
 
-    J* >= J(w) + min_v [ <g, v - w> + l2/2 |v - w|^2 ] = J(w) - |g|^2 / (2 l2)
+    J* >= J(w) + min_v [ <g, v - w> + (v - w)' K (v - w) / 2 ] = J(w) - g' K^-1 g / 2
 
-and, with the constraint v >= 0, the same minimum taken coordinate by coordinate. With w >= 0 asked
-for, steps are projected and coordinates at 0 that want to leave downwards are held (two-metric
-projection, Bertsekas 1982).
+and, with the constraint v >= 0, the same minimum taken coordinate by coordinate. Bounded steps are
+projected, and coordinates at 0 that want to leave downwards are held (two-metric projection,
+Bertsekas 1982). K is l2 times the identity for linear rankers, and couples neighbouring cells of
+tables (``rankine.solvers.tables``).
 
 A risk with kinks that can be rounded (R - s/2 R(0) <= R_s <= R) is solved for a falling s, each
 from the solution before it: a lower bound of R_s is one of R. The diagonal preconditioner makes
@@ -18,7 +20,7 @@ Newton's steps blind to the scale of columns, which the bundle method is not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from rankine.solvers.problem import Problem
 
-__all__ = ["solve_newton", "solve_nonsmooth", "solve_rounded"]
+__all__ = ["QuadraticPenalty", "solve_newton", "solve_nonsmooth", "solve_rounded"]
 
 MAX_INNER = 200
 #: Armijo: accept a step that gains this fraction of what the slope promises.
@@ -50,6 +52,60 @@ NARROWER = 0.2
 WIDTH_SHARE = 0.05
 #: Part of the tolerance below which a narrower width cannot help: rounding numbers is at fault.
 NARROWEST = 0.1
+
+
+class QuadraticPenalty(Protocol):
+    """w'Kw/2, and which weights must not be negative.
+
+    Attributes
+    ----------
+    bounded
+        Which weights must not be negative.
+    forcing
+        Share of the residual that may be left of the Newton equations.
+    """
+
+    bounded: NDArray[np.bool_]
+    forcing: float
+
+    def times(self, w: NDArray[np.float64], /) -> NDArray[np.float64]:
+        """K w."""
+
+    def gap(self, w: NDArray[np.float64], gradient: NDArray[np.float64], /) -> float:
+        """-min over v of g'v + v'Kv/2 with w + v allowed."""
+
+    def factor(self, diagonal: NDArray[np.float64], /) -> Any:
+        """``solve(b)`` of K + diag."""
+
+
+class _Ridge:
+    """l2/2 |w|^2."""
+
+    forcing = 0.1
+
+    def __init__(self, l2: float, n_features: int, *, positive: bool) -> None:
+        self.l2 = l2
+        self.bounded = np.full(n_features, positive)
+
+    def times(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.l2 * w
+
+    def gap(self, w: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
+        if not self.bounded.any():
+            return float(dot(gradient, gradient) / (2.0 * self.l2))
+        move = np.maximum(0.0, w - gradient / self.l2) - w
+        return float(-dot(gradient, move) - 0.5 * self.l2 * dot(move, move))
+
+    def factor(self, diagonal: NDArray[np.float64]) -> _Diagonal:
+        return _Diagonal(self.l2 + diagonal)
+
+
+@dataclass(frozen=True)
+class _Diagonal:
+    scale: NDArray[np.float64]
+
+    def solve(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
+        return b / self.scale
 
 
 @dataclass
@@ -74,7 +130,7 @@ class _Direction:
 
 def solve_newton(
     problem: Problem,
-    l2: float,
+    penalty: float | QuadraticPenalty,
     *,
     start: NDArray[np.float64] | None = None,
     tol: float = 1e-3,
@@ -82,17 +138,23 @@ def solve_newton(
     positive: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Minimise l2/2 |w|^2 + R(w), w >= 0 if ``positive``, to a certified gap of ``tol`` J(0)."""
+    """Minimise the penalty + R(w) to a certified gap of ``tol`` J(0).
+
+    A number is l2 of l2/2 |w|^2, with w >= 0 if ``positive``.
+    """
+    if isinstance(penalty, (int, float)):
+        penalty = _Ridge(float(penalty), problem.n_features, positive=positive)
+    bounded = penalty.bounded
     w = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
-    point = _look(problem, l2, np.maximum(0.0, w) if positive else w)
+    point = _look(problem, penalty, np.where(bounded, np.maximum(0.0, w), w))
     low, reason, iteration, products, first = 0.0, "max_iter", 0, 0, 0.0
     trace: list[dict[str, float]] = []
     for iteration in range(max_iter + 1):
-        gradient = l2 * point.w + problem.gradient(point.slopes)
+        gradient = penalty.times(point.w) + problem.gradient(point.slopes)
         require_finite(gradient, iteration, "the Newton method")
-        low = max(low, _lower_bound(point, gradient, l2, positive=positive))
+        low = max(low, point.objective - penalty.gap(point.w, gradient))
         gap = point.objective - low
-        free = (point.w > 0.0) | (gradient < 0.0) if positive else np.ones(len(w), dtype=np.bool_)
+        free = ~bounded | (point.w > 0.0) | (gradient < 0.0)
         size = norm(gradient * free)
         first = max(first, size)
         record = {"objective": point.objective, "lower_bound": low, "gap": gap}
@@ -109,10 +171,10 @@ def solve_newton(
             break
         if iteration == max_iter:
             break
-        forcing = min(0.1, float(np.sqrt(size / first)))
-        direction = _direction(problem, l2, point, -gradient * free, free, forcing)
+        forcing = min(penalty.forcing, float(np.sqrt(size / first)))
+        direction = _direction(problem, penalty, point, -gradient * free, free, forcing)
         products += direction.products
-        moved = _step(problem, l2, point, gradient, direction, positive=positive)
+        moved = _step(problem, penalty, point, gradient, direction)
         if moved is None:
             reason = "precision"
             break
@@ -228,22 +290,17 @@ def solve_rounded(
     return Solution(best, value, certificate, done, trace, reason)
 
 
-def _look(problem: Problem, l2: float, w: NDArray[np.float64], scores: Any = None) -> _Point:
+def _look(
+    problem: Problem, penalty: QuadraticPenalty, w: NDArray[np.float64], scores: Any = None
+) -> _Point:
     scores = problem.scores(w) if scores is None else scores
     risk, slopes, curvature = problem.curved(scores)
-    return _Point(w, scores, 0.5 * l2 * dot(w, w) + risk, slopes, curvature)
-
-
-def _lower_bound(point: _Point, g: NDArray[np.float64], l2: float, *, positive: bool) -> float:
-    if not positive:
-        return float(point.objective - dot(g, g) / (2.0 * l2))
-    move = np.maximum(0.0, point.w - g / l2) - point.w
-    return float(point.objective + dot(g, move) + 0.5 * l2 * dot(move, move))
+    return _Point(w, scores, 0.5 * dot(w, penalty.times(w)) + risk, slopes, curvature)
 
 
 def _direction(
     problem: Problem,
-    l2: float,
+    penalty: QuadraticPenalty,
     point: _Point,
     residual: NDArray[np.float64],
     free: NDArray[np.bool_],
@@ -251,12 +308,14 @@ def _direction(
 ) -> _Direction:
     """Preconditioned conjugate gradients on H d = -g within the free coordinates.
 
-    Ends when the residual, measured by the diagonal preconditioner, has shrunk to ``forcing``.
+    Preconditioned by K plus about the diagonal of the risk's curvature; ends when the residual,
+    measured by it, has shrunk to ``forcing``.
     """
-    scale = l2 + problem.curvature_scale(point.curvature)
+    scale = problem.curvature_scale(point.curvature)
     require_finite(scale, 0, "the Newton method")
+    factor = penalty.factor(scale)
     d = np.zeros_like(residual)
-    scaled = residual / scale
+    scaled = factor.solve(residual) * free
     search, squared = scaled, dot(residual, scaled)
     enough = squared * forcing * forcing
     scores = problem.blend(0.0, point.scores, 0.0, point.scores)
@@ -264,13 +323,13 @@ def _direction(
     while products < MAX_INNER and squared > enough:
         products += 1
         searched = problem.scores(search)
-        product = l2 * search + problem.curvature_times(point.curvature, searched)
+        product = penalty.times(search) + problem.curvature_times(point.curvature, searched)
         product *= free
         step = squared / dot(search, product)
         d += step * search
         scores = problem.blend(1.0, scores, step, searched)
         residual = residual - step * product
-        scaled = residual / scale
+        scaled = factor.solve(residual) * free
         before, squared = squared, dot(residual, scaled)
         search = scaled + (squared / before) * search
     return _Direction(d, scores, products)
@@ -278,23 +337,22 @@ def _direction(
 
 def _step(
     problem: Problem,
-    l2: float,
+    penalty: QuadraticPenalty,
     point: _Point,
     gradient: NDArray[np.float64],
     direction: _Direction,
-    *,
-    positive: bool,
 ) -> _Point | None:
     """Backtrack to a sufficient decrease; None when rounding leaves none."""
-    step = 1.0
+    step, bounded = 1.0, penalty.bounded
     while step >= MIN_STEP:
         w = point.w + step * direction.d
-        if positive:
-            w = np.maximum(0.0, w)
-            trial = _look(problem, l2, w)
+        outside = bounded & (w < 0.0)
+        if outside.any():
+            w = np.where(outside, 0.0, w)
+            trial = _look(problem, penalty, w)
         else:
             scores = problem.blend(1.0, point.scores, step, direction.scores)
-            trial = _look(problem, l2, w, scores)
+            trial = _look(problem, penalty, w, scores)
         promised = dot(gradient, w - point.w)
         if trial.objective <= point.objective + SUFFICIENT * promised:
             return trial if trial.objective < point.objective else None

@@ -10,86 +10,88 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, make_csr
 
-__all__ = ["ClickCorrection", "check_positions", "inverse_propensity", "position_weights"]
+__all__ = [
+    "check_offset",
+    "check_positions",
+    "inverse_propensity",
+    "position_weights",
+    "unweighed",
+    "weigh",
+    "widen",
+]
 
 #: A column with a larger number holds no positions.
 _LAST = 1_000_000
+#: Offsets beyond these would be columns of dense rows.
+_MOST = 1000
 
 
-class ClickCorrection(NamedTuple):
-    """How training rows are corrected for the positions they were shown at.
+def weigh(data: Dataset, inverse: Sequence[float]) -> Dataset:
+    """The rows with the weights of their positions (``inverse`` empty: as they are)."""
+    if len(inverse) == 0:
+        return data
+    weight = position_weights(data, inverse)
+    weight = weight if data.weight is None else data.weight * weight
+    return replace(data, weight=weight, query_index=data.queries)
 
-    Attributes
-    ----------
-    inverse
-        Weight of a click by position, the last for all beyond; empty for none.
-    offset
-        Number of positions with an offset of their own: position 1 is the reference, the last
-        stands for all beyond. 0 or 1 for none.
+
+def unweighed(data: Dataset, inverse: Sequence[float]) -> Dataset:
+    """The rows before ``weigh``."""
+    weight = data.weight
+    if weight is not None and len(inverse):
+        weight = weight / position_weights(data, inverse)
+    return replace(data, weight=weight, query_index=data.queries)
+
+
+def check_offset(positions: Any) -> int:
+    """Number of positions with an offset of their own; 0 for None."""
+    if positions is None:
+        return 0
+    if not isinstance(positions, (int, np.integer)) or not 2 <= positions <= _MOST:
+        raise ParameterError(
+            f"position_offset={positions!r} is no number of positions to compare",
+            fix=f"Say how many positions have an offset of their own, 2 to {_MOST}",
+        )
+    return int(positions)
+
+
+def widen(data: Dataset, positions: int) -> Dataset:
+    """The rows with one more column for each of the positions 2, 3, ..., ``positions``.
+
+    It is 1 where a row was shown at that position; the last stands for all beyond it.
     """
+    if positions == 0:
+        return data
+    names = data.feature_names
+    more = tuple(f"position {k}" for k in range(2, positions + 1))
+    place = np.minimum(row_positions(data), positions) - 2
+    rows = np.flatnonzero(place >= 0)
+    if isinstance(data.X, np.ndarray):
+        marks = np.zeros((data.n_rows, len(more)), dtype=data.X.dtype)
+        marks[rows, place[rows]] = 1
+        wide: Any = np.ascontiguousarray(np.hstack([data.X, marks]))
+    else:
+        from scipy import sparse
 
-    inverse: tuple[float, ...] = ()
-    offset: int = 0
-
-    @classmethod
-    def make(
-        cls,
-        propensity: Sequence[float] | None,
-        max_weight: float = 10.0,
-        position_offset: int | None = None,
-    ) -> ClickCorrection:
-        """From the parameters of a ranker."""
-        inverse = () if propensity is None else inverse_propensity(propensity, max_weight)
-        if position_offset is not None and position_offset < 2:
-            raise ParameterError(
-                f"position_offset={position_offset} has no position to compare",
-                fix="Name how many positions have an offset of their own, such as 10",
-            )
-        return cls(inverse, position_offset or 0)
-
-    @property
-    def n_columns(self) -> int:
-        """Columns that ``apply`` adds."""
-        return max(self.offset - 1, 0)
-
-    def apply(self, block: Dataset) -> Dataset:
-        """Rows with weights, and with a column per offset after the features."""
-        if self.inverse:
-            weight = position_weights(block, self.inverse)
-            block = replace(block, weight=weight if block.weight is None else block.weight * weight)
-        if self.n_columns:
-            names = block.feature_names
-            more = tuple(f"position {k}" for k in range(2, self.offset + 1))
-            block = replace(
-                block, X=self._wider(block), feature_names=None if names is None else names + more
-            )
-        return block
-
-    def _wider(self, block: Dataset) -> Any:
-        place = np.minimum(row_positions(block), self.offset) - 2
-        rows = np.flatnonzero(place >= 0)
-        shape = (block.n_rows, self.n_columns)
-        if isinstance(block.X, np.ndarray):
-            marks = np.zeros(shape, dtype=block.X.dtype)
-            marks[rows, place[rows]] = 1
-            return np.ascontiguousarray(np.hstack([block.X, marks]))
-        ones = np.ones(len(rows), dtype=block.X.dtype)
-        marks = sparse.csr_matrix((ones, (rows, place[rows])), shape=shape)
-        return sparse.hstack([block.X, marks], format="csr")
-
-    def strip(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The weights of the features, and the offsets by position (0 for the first)."""
-        kept = len(coef) - self.n_columns
-        return coef[:kept], np.r_[0.0, coef[kept:]]
+        ones = np.ones(len(rows), dtype=data.X.dtype)
+        found = sparse.csr_matrix((ones, (rows, place[rows])), shape=(data.n_rows, len(more)))
+        joined = sparse.hstack([data.X, found], format="csr")
+        shape = joined.shape
+        wide = make_csr(joined.data, joined.indices, joined.indptr, shape)
+    return replace(
+        data,
+        X=wide,
+        feature_names=None if names is None else names + more,
+        query_index=data.queries,
+    )
 
 
 def inverse_propensity(propensity: Sequence[float], max_weight: float) -> tuple[float, ...]:

@@ -20,6 +20,7 @@ from rankine.kernels.dispatch import question
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 from rankine.kernels.run_scores import run_score_values
+from rankine.transforms.clicks import widen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,10 +45,13 @@ class Scaling:
         One of ``SCALES``.
     factors
         Column multipliers of the global kinds, else None.
+    positions
+        Positions with an offset of their own in training rows (see ``widen``); 0 for none.
     """
 
     kind: str
     factors: NDArray[np.float64] | None = None
+    positions: int = 0
 
     def apply(self, data: Dataset) -> Dataset:
         """Scaled copy of the data (the data itself for ``none``)."""
@@ -60,15 +64,25 @@ class Scaling:
             scaled = _multiply_columns(data.X, self.factors)
         return replace(data, X=scaled, query_index=data.queries)
 
+    def prepare(self, data: Dataset) -> Dataset:
+        """Training rows: scaled, then with their columns of positions."""
+        return widen(self.apply(data), self.positions)
+
+    def split(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights of the features, and offsets of positions 2, 3, ... (scored without them)."""
+        kept = len(coef) - max(self.positions - 1, 0)
+        return coef[:kept], coef[kept:]
+
     def fold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weights for unscaled rows: X diag(f) w = X (f w)."""
+        """Weights for unscaled rows: X diag(f) w = X (f w), without offsets."""
+        coef = self.split(coef)[0]
         return coef if self.factors is None else coef * self.factors
 
     def unfold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weights for scaled rows, to warm-start from folded ones."""
-        if self.factors is None:
-            return coef
-        return np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
+        """Weights for training rows, to warm-start from folded ones; offsets start at 0."""
+        if self.factors is not None:
+            coef = np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
+        return np.r_[coef, np.zeros(self.positions - 1)] if self.positions else coef
 
     @property
     def transforms(self) -> tuple[msgspec.Struct, ...]:

@@ -128,8 +128,8 @@ class UpdateOptions(NamedTuple):
     started: bool
 
 
-#: Name -> maker of the spec; ``register_update`` adds to it.
 UPDATES: dict[str, Callable[[UpdateOptions], Any]] = {}
+"""Name -> maker of the spec; ``register_update`` adds to it."""
 _ADAPTIVE: set[str] = set()
 
 

@@ -27,8 +27,14 @@ class Means(BaseRanker):
         self.metric, self.scale, self.early_stopping = metric, scale, early_stopping
         self.warm_start, self.random_state = warm_start, random_state
 
-    def _solve(self, job):
-        X, y = np.asarray(job.data.X), job.data.y
+    def _check(self):
+        pass
+
+    def _solve(self, task):
+        return task.run(lambda *_: self._means(task.source.data))
+
+    def _means(self, data):
+        X, y = np.asarray(data.X), data.y
         coef = X[y > 0].mean(0) - X[y <= 0].mean(0)
         coef = np.sign(coef) * np.abs(coef) ** self.power
         return Solution(-coef if self.flip else coef, 0.0, {}, 1, [], "done")

@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from rankine.cli.main import app, find_commands
 from rankine.data.shop import shop_log
+from rankine.logs.simulate import simulate
+from rankine.model import LinearModel
 
 find_commands()
 
@@ -115,3 +117,83 @@ def test_raw_logs_take_the_same_options(tmp_path, ranker):
     assert watched["stop_reason"] in ("early_stopping", "passes", "steps", "converged")
     both = run(*words, "--valid", paths[1], "--split", "time:0.8,0.2", "--out", tmp_path / "x")
     assert "Leave out one of them" in str(both.exception) + both.output
+
+
+@pytest.fixture(scope="module")
+def clicks(tmp_path_factory):
+    """A simulated log with positions, its propensities, and the same rows as a file of features."""
+    folder = tmp_path_factory.mktemp("clicks")
+    log = simulate(1500, exploration=0.5, random_state=0)
+    pq.write_table(log.to_table(features=True), folder / "log.parquet")
+    log.to_dataset().save(folder / "rows.parquet")
+    (folder / "looks.json").write_text('{"propensity": [1.0, 0.5, 0.25]}')
+    return folder
+
+
+def raw(folder):
+    names = pq.read_schema(folder / "log.parquet").names
+    numeric = [name for name in names if name.startswith("x")]
+    return [folder / "log.parquet", "--query", "session", "--numeric", ",".join(numeric[:5])]
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("ranker", ["ranksvm", "elastic"])
+def test_clicks_are_corrected_on_raw_logs(clicks, tmp_path, ranker):
+    words = [*raw(clicks), "--ranker", ranker, "--out", tmp_path / "m.rankine"]
+    clicked, where = ["--label", "clicked"], ["--position", "position"]
+    pairs, looks = ["--item", "item", "--search", "search"], ["--propensity", clicks / "looks.json"]
+    ways = {
+        "plain": clicked,
+        "weights": [*clicked, *where, *looks],
+        "auto": [*clicked, *where, "--propensity", "auto", *pairs],
+        "offset": [*clicked, *where, "--position-offset", "5"],
+        "coec": ["--label", "coec", *where, *looks, *pairs],
+    }
+    found = {name: train(*words, *more) for name, more in ways.items()}
+    assert len({one["digest"] for one in found.values()}) == len(found)
+    assert {one["n_features"] for one in found.values()} == {5}
+    train(*words, *ways["weights"])
+    kept = LinearModel.load(tmp_path / "m.rankine").parameters
+    assert kept["propensity"] == [1.0, 0.5, 0.25]
+    assert kept["log"]["label"] == "clicked"
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("how", [[], ["--stream"], ["--dask", "here"]])
+def test_clicks_are_corrected_on_files(clicks, tmp_path, how):
+    words = [clicks / "rows.parquet", "--ranker", "elastic", *how, "--out", tmp_path / "m.rankine"]
+    plain = train(*words)
+    for more in (["--propensity", clicks / "looks.json"], ["--position-offset", "5"]):
+        corrected = train(*words, *more)
+        assert corrected["digest"] != plain["digest"]
+        assert corrected["n_features"] == plain["n_features"]
+
+
+@pytest.mark.cli
+def test_options_of_clicks_that_would_be_ignored_are_refused(clicks, tmp_path):
+    words = [*raw(clicks), "--label", "clicked", "--out", tmp_path / "m.rankine"]
+    looks = ["--propensity", clicks / "looks.json"]
+    for more, reasons in (
+        (["--position", "position"], ("--propensity FILE", "--position-offset 10")),
+        (["--max-weight", "5"], ("--max-weight bounds",)),
+        (["--item", "item", *looks], ("--item and --search belong",)),
+        (["--propensity", "auto"], ("--item item",)),
+        (["--label", "coec"], ("--item item",)),
+        (["--label", "coec", "--item", "item", "--split", "time:0.8,0.2"], ("valid instead",)),
+    ):
+        done = run(*words, *more)
+        said = str(done.exception) + done.output
+        assert done.exit_code != 0
+        assert all(reason in said for reason in reasons), (more, said)
+
+
+@pytest.mark.cli
+def test_missing_values_of_a_raw_log_are_counted(tmp_path):
+    price = [1.0, None, 3.0, 4.0, None, 6.0]
+    columns = {"session": [1, 1, 1, 2, 2, 2], "price": price, "clicked": [1, 0, 0, 1, 0, 0]}
+    columns |= {"brand": ["a", None, "b", "a", "b", "c"], "stars": [1, 2, 3, 4, 5, 6]}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    words = [tmp_path / "log.parquet", "--query", "session", "--label", "clicked", "--numeric"]
+    words += ["price,stars", "--categorical", "brand", "--hash-bits", "6", "--out", tmp_path / "m"]
+    assert train(*words, "--ranker", "ranksvm")["nulls"] == 3
+    assert "3 values" in run(*words, "--ranker", "elastic").output

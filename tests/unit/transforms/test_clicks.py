@@ -12,7 +12,15 @@ from rankine import Dataset, ElasticRanker, LeastSquaresRanker
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.logs.simulate import simulate
 from rankine.metrics import evaluate
-from rankine.transforms.clicks import ClickCorrection, inverse_propensity, position_weights
+from rankine.transforms.clicks import (
+    check_offset,
+    inverse_propensity,
+    position_weights,
+    unweighed,
+    weigh,
+    widen,
+)
+from rankine.transforms.scaling import Scaling
 
 
 def test_weights_are_clipped_and_only_for_clicks():
@@ -44,31 +52,35 @@ def test_offsets_are_columns_after_the_features(kind):
     data = Dataset.from_arrays(
         kind(X), [1, 0, 0, 1], position=np.array([1, 2, 3, 7]), feature_names=["a", "b"]
     )
-    correction = ClickCorrection.make([1.0, 0.5], position_offset=3)
-    wide = correction.apply(data)
+    wide = widen(weigh(data, (1.0, 2.0)), 3)
     found = wide.X if kind is np.asarray else wide.X.toarray()
     np.testing.assert_array_equal(found, np.c_[X, [[0, 0], [1, 0], [0, 1], [0, 1]]])
     assert wide.feature_names == ("a", "b", "position 2", "position 3")
     assert wide.weight.tolist() == [1.0, 1.0, 1.0, 2.0]
-    coef, offsets = correction.strip(np.array([5.0, 6.0, -1.0, -2.0]))
-    assert (coef.tolist(), offsets.tolist()) == ([5.0, 6.0], [0.0, -1.0, -2.0])
+    assert unweighed(wide, (1.0, 2.0)).weight.tolist() == [1.0] * 4
+    scaling = Scaling("maxabs", np.array([0.5, 2.0]), 3)
+    learnt = np.array([5.0, 6.0, -1.0, -2.0])
+    assert scaling.fold(learnt).tolist() == [2.5, 12.0]
+    assert scaling.split(learnt)[1].tolist() == [-1.0, -2.0]
+    assert scaling.unfold(scaling.fold(learnt)).tolist() == [5.0, 6.0, 0.0, 0.0]
 
 
 def test_nothing_asked_changes_nothing():
     data = Dataset.from_arrays(np.zeros((2, 1)), [0, 1])
-    assert ClickCorrection.make(None).apply(data) is data
-    with pytest.raises(ParameterError, match="position_offset"):
-        ClickCorrection.make(None, position_offset=1)
+    assert weigh(data, ()) is data
+    assert widen(data, 0) is data
+    for bad in (1, 0, 2.5, 5000):
+        with pytest.raises(ParameterError, match="position_offset"):
+            check_offset(bad)
     with pytest.raises(SchemaError, match="position"):
-        ClickCorrection.make(None, position_offset=3).apply(data)
+        widen(data, 3)
 
 
 def test_an_offset_takes_up_what_the_position_explains():
     log = simulate(4000, exploration=0.5, random_state=1)
     data, judged = log.to_dataset(), log.catalogue
-    correction = ClickCorrection.make(None, position_offset=10)
-    plain = LeastSquaresRanker().fit(data).coef_
-    coef, offsets = correction.strip(LeastSquaresRanker().fit(correction.apply(data)).coef_)
-    value = [evaluate("ndcg@10", judged.y, judged.X @ each, judged.qid) for each in (plain, coef)]
+    plain = LeastSquaresRanker().fit(data)
+    ranker = LeastSquaresRanker(position_offset=10).fit(data)
+    value = [evaluate("ndcg@10", judged.y, r.predict(judged), judged.qid) for r in (plain, ranker)]
     assert value[1] > value[0] + 0.01
-    assert (np.diff(offsets[:5]) < 0).all()
+    assert (np.diff(ranker.position_offset_[:5]) < 0).all()

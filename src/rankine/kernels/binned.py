@@ -1,0 +1,246 @@
+"""Binned rows: one byte a column, and tables over cells instead of weights.
+
+``BinnedRows`` answers what other storages answer. With a table entry for every cell of every
+column, and grids over pairs of columns::
+
+    scores           s_i = sum_j table[start_j + c_ij] + sum_(a,b) grid_ab[r_a(c_ia), r_b(c_ib)]
+    transpose times  h[cell] = sum of v_i over the rows that fall into the cell: a histogram
+
+Codes stand in blocks of ``BLOCK`` rows, column after column within a block: a block's scores stay
+in the first cache while its columns stream by. A pair's cell is worked out from the codes of its
+columns, so that pairs cost no memory. Shards are ranges of blocks, fixed by the data alone, and
+their sums are added in order: any number of threads gives the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.kernels.compile import REDUCE, jit
+from rankine.kernels.shards import N_SHARDS, map_shards, tree_sum
+
+__all__ = [
+    "BLOCK",
+    "BinnedProducts",
+    "BinnedRows",
+    "TableLayout",
+    "pair_histograms",
+    "take_rows",
+]
+
+#: Rows of a block; not a power of two, or the columns of a block would share cache lines.
+BLOCK = 2112
+
+
+class BinnedRows(NamedTuple):
+    """Codes of m rows; ``codes[b, j, i]`` is the cell of column j in row ``b * BLOCK + i``."""
+
+    codes: NDArray[np.uint8]
+    n_rows: int
+
+
+class TableLayout(NamedTuple):
+    """Where tables stand in one vector.
+
+    Attributes
+    ----------
+    starts
+        First entry of each column's table; a column without cells has ``-1``.
+    firsts, seconds
+        Columns of each grid.
+    grid_starts
+        First entry of each grid.
+    places
+        ``places[2 g, c]`` is where cell c of the first column of grid g begins within it, and
+        ``places[2 g + 1, c]`` the step that cell c of the second column adds.
+    size
+        Length of the vector.
+    """
+
+    starts: NDArray[np.int64]
+    firsts: NDArray[np.int64]
+    seconds: NDArray[np.int64]
+    grid_starts: NDArray[np.int64]
+    places: NDArray[np.uint16]
+    size: int
+
+
+@jit(fastmath=REDUCE)
+def _block_scores(codes: Any, n: int, layout: Any, table: Any, out: Any) -> None:
+    """Two tables at a time: half the traffic of ``out``."""
+    starts = layout.starts
+    previous = -1
+    for j in range(starts.shape[0]):
+        if starts[j] < 0:
+            continue
+        if previous < 0:
+            previous = j
+            continue
+        first, second = table[starts[previous] :], table[starts[j] :]
+        for i in range(n):
+            out[i] += first[codes[previous, i]] + second[codes[j, i]]
+        previous = -1
+    if previous >= 0:
+        first = table[starts[previous] :]
+        for i in range(n):
+            out[i] += first[codes[previous, i]]
+    for g in range(layout.firsts.shape[0]):
+        a, b = codes[layout.firsts[g]], codes[layout.seconds[g]]
+        place_a, place_b = layout.places[2 * g], layout.places[2 * g + 1]
+        grid = table[layout.grid_starts[g] :]
+        for i in range(n):
+            out[i] += grid[np.uint32(place_a[a[i]]) + np.uint32(place_b[b[i]])]
+
+
+@jit
+def _scores(
+    codes: Any, n_rows: int, first: int, last: int, layout: Any, table: Any, o: Any
+) -> None:
+    for k in range(first, last):
+        start = k * codes.shape[2]
+        stop = min(start + codes.shape[2], n_rows)
+        out = o[start:stop]
+        out[:] = 0.0
+        _block_scores(codes[k], stop - start, layout, table, out)
+
+
+@jit
+def _block_histogram(codes: Any, n: int, layout: Any, v: Any, out: Any) -> None:
+    """Two tables at a time: additions to one cell wait for each other."""
+    starts = layout.starts
+    previous = -1
+    for j in range(starts.shape[0]):
+        if starts[j] < 0:
+            continue
+        if previous < 0:
+            previous = j
+            continue
+        first, second = out[starts[previous] :], out[starts[j] :]
+        for i in range(n):
+            x = v[i]
+            first[codes[previous, i]] += x
+            second[codes[j, i]] += x
+        previous = -1
+    if previous >= 0:
+        first = out[starts[previous] :]
+        for i in range(n):
+            first[codes[previous, i]] += v[i]
+    for g in range(layout.firsts.shape[0]):
+        a, b = codes[layout.firsts[g]], codes[layout.seconds[g]]
+        place_a, place_b = layout.places[2 * g], layout.places[2 * g + 1]
+        grid = out[layout.grid_starts[g] :]
+        for i in range(n):
+            grid[np.uint32(place_a[a[i]]) + np.uint32(place_b[b[i]])] += v[i]
+
+
+@jit
+def _histogram(
+    codes: Any, n_rows: int, first: int, last: int, layout: Any, v: Any, out: Any
+) -> None:
+    for k in range(first, last):
+        start = k * codes.shape[2]
+        stop = min(start + codes.shape[2], n_rows)
+        _block_histogram(codes[k], stop - start, layout, v[start:stop], out)
+
+
+def shard_cuts(n_blocks: int) -> list[int]:
+    """Ranges of blocks, at most ``N_SHARDS``."""
+    shards = max(1, min(N_SHARDS, n_blocks))
+    return [n_blocks * k // shards for k in range(shards + 1)]
+
+
+class BinnedProducts:
+    """The two products of binned rows with tables.
+
+    Parameters
+    ----------
+    rows
+        Codes.
+    layout
+        Where the tables stand.
+    threads
+        Worker threads; None takes what the machine offers. The result does not depend on it.
+    """
+
+    def __init__(self, rows: BinnedRows, layout: TableLayout, threads: int | None = None) -> None:
+        self.rows = rows
+        self.layout = layout
+        self.threads = threads
+        self.cuts = shard_cuts(rows.codes.shape[0])
+
+    def scores(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums of table entries, by row."""
+        out = np.empty(self.rows.n_rows)
+        codes, n_rows = self.rows
+        map_shards(
+            lambda a, b: _scores(codes, n_rows, a, b, self.layout, table, out),
+            self.cuts,
+            self.threads,
+        )
+        return out
+
+    def transpose_times(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums of ``v`` over the rows of every cell."""
+        codes, n_rows = self.rows
+
+        def shard(first: int, last: int) -> NDArray[np.float64]:
+            out = np.zeros(self.layout.size)
+            _histogram(codes, n_rows, first, last, self.layout, v, out)
+            return out
+
+        total: NDArray[np.float64] = tree_sum(map_shards(shard, self.cuts, self.threads))
+        return total
+
+
+@jit
+def _pair_histogram(
+    codes: Any, n_rows: int, a: int, b: int, place_a: Any, place_b: Any, values: Any, out: Any
+) -> None:
+    """out[cell] += (v_0, v_1) over the rows of every cell of one grid."""
+    for k in range(codes.shape[0]):
+        start = k * codes.shape[2]
+        n = min(start + codes.shape[2], n_rows) - start
+        first, second, block = codes[k, a], codes[k, b], values[start : start + n]
+        for i in range(n):
+            cell = np.uint32(place_a[first[i]]) + np.uint32(place_b[second[i]])
+            out[cell, 0] += block[i, 0]
+            out[cell, 1] += block[i, 1]
+
+
+@jit
+def pair_histograms(
+    codes: Any, n_rows: int, pairs: Any, places: Any, side: int, values: Any, out: Any
+) -> None:
+    """Histograms of two values a row over ``side x side`` grids, for several pairs of columns.
+
+    ``places[j, c]`` is the place of cell c of column j; ``out[p, r, s]`` receives the two sums.
+    """
+    step = np.empty(places.shape[1], dtype=np.uint16)
+    for p in range(pairs.shape[0]):
+        a, b = pairs[p, 0], pairs[p, 1]
+        for c in range(step.shape[0]):
+            step[c] = np.uint16(places[a, c] * side)
+        flat = out[p].reshape(side * side, 2)
+        _pair_histogram(codes, n_rows, a, b, step, places[b], values, flat)
+
+
+@jit
+def _take(codes: Any, rows: Any, out: Any) -> None:
+    block, length = codes.shape[2], out.shape[2]
+    for i in range(rows.shape[0]):
+        source, target = codes[rows[i] // block], out[i // length]
+        a, b = rows[i] % block, i % length
+        for j in range(codes.shape[1]):
+            target[j, b] = source[j, a]
+
+
+def take_rows(binned: BinnedRows, rows: NDArray[np.int64]) -> BinnedRows:
+    """Rows by number, in the given order."""
+    n_columns = binned.codes.shape[1]
+    length = min(max(len(rows), 1), BLOCK)
+    out = np.zeros((max(1, -(-len(rows) // BLOCK)), n_columns, length), dtype=np.uint8)
+    _take(binned.codes, rows, out)
+    return BinnedRows(out, len(rows))

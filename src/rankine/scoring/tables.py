@@ -1,0 +1,209 @@
+"""Scores of raw rows by tables: one search in sorted cuts a column, then look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import FeatureMismatchError, SchemaError
+from rankine.core.safe_text import printable
+from rankine.kernels.compile import jit
+from rankine.scoring.rows import Notes, Parts, columns_of, no_dictionary, refuse_scores
+from rankine.transforms.bins import cut_search, guided_cell, halved_cell, layout_of
+
+if TYPE_CHECKING:
+    from rankine.model import LinearModel
+    from rankine.model.tables import Tables
+
+__all__ = ["TableRows", "TableScores"]
+
+
+@jit
+def _table_scores(
+    values: Any,
+    cuts: Any,
+    sizes: Any,
+    exact: Any,
+    low: Any,
+    scale: Any,
+    guide: Any,
+    guided: Any,
+    halved: Any,
+    starts: Any,
+    table: Any,
+    firsts: Any,
+    seconds: Any,
+    grid_starts: Any,
+    places: Any,
+    out: Any,
+) -> None:
+    """out_i += all table entries of row i."""
+    cells = np.empty(values.shape[1], dtype=np.uint8)
+    for i in range(values.shape[0]):
+        total = 0.0
+        for j in guided:
+            x = np.float64(values[i, j])
+            cell = guided_cell(x, cuts, guide, low[j], scale[j], j, sizes[j] + 1)
+            cells[j] = cell
+            total += table[starts[j] + cell]
+        for j in halved:
+            cell = halved_cell(np.float64(values[i, j]), cuts, j, sizes[j], exact[j])
+            cells[j] = cell
+            total += table[starts[j] + cell]
+        for g in range(firsts.shape[0]):
+            first, second = places[2 * g, cells[firsts[g]]], places[2 * g + 1, cells[seconds[g]]]
+            total += table[grid_starts[g] + np.uint64(first) + np.uint64(second)]
+        out[i] += total
+
+
+class TableScores:
+    """f(x) = sum of the entries of all tables at x, for rows over the model's columns.
+
+    Parameters
+    ----------
+    model
+        A model whose transforms hold ``Bins``.
+    tables
+        Its tables.
+    """
+
+    def __init__(self, model: LinearModel, tables: Tables) -> None:
+        bins, grids, weights = tables.bins, tables.grids, tables.weights
+        search, layout = cut_search(bins), layout_of(bins, grids)
+        self.model = model
+        self.n_columns = len(bins.cuts)
+        self._linear = np.array(bins.linear, dtype=np.int64)
+        self._linear_weights = weights[layout.size :]
+        used = np.zeros(self.n_columns, dtype=np.bool_)
+        used[layout.firsts] = used[layout.seconds] = True
+        for j, size in enumerate(bins.n_cells):
+            start = layout.starts[j]
+            used[j] |= size > 0 and bool(weights[start : start + size].any())
+        self._arguments = (
+            *search[:-2],
+            search.guided[used[search.guided]],
+            search.halved[used[search.halved]],
+            layout.starts.astype(np.uint64),
+            np.ascontiguousarray(weights[: layout.size]),
+            layout.firsts.astype(np.uint64),
+            layout.seconds.astype(np.uint64),
+            layout.grid_starts.astype(np.uint64),
+            layout.places,
+        )
+
+    def dense(self, rows: NDArray[Any], _starts: Any = None) -> NDArray[np.float64]:
+        """Scores of a C-ordered matrix; NaN is a missing value."""
+        out = np.zeros(rows.shape[0])
+        _table_scores(rows, *self._arguments, out)
+        if len(self._linear):
+            for j, weight in zip(self._linear, self._linear_weights, strict=True):
+                out += weight * rows[:, j]
+            if not np.isfinite(out).all():
+                refuse_scores(self.model, rows, out)
+        return out
+
+    def csr(self, parts: Parts, _starts: Any = None) -> NDArray[np.float64]:
+        """Scores of compressed rows; an absent value is 0."""
+        return self.dense(self.rows(parts))
+
+    def rows(self, parts: Parts) -> NDArray[np.float64]:
+        """Compressed rows as a matrix."""
+        n_rows = len(parts.indptr) - 1
+        counts = np.diff(parts.indptr)
+        stored = slice(int(parts.indptr[0]), int(parts.indptr[-1]))
+        indices = parts.indices[stored]
+        fits = len(parts.data) >= stored.stop and (counts >= 0).all() and stored.start >= 0
+        if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < self.n_columns):
+            raise FeatureMismatchError(
+                f"compressed rows do not fit a model of {self.n_columns} columns",
+                fix="Read the data with the model's columns and index base",
+            )
+        matrix = np.zeros((n_rows, self.n_columns))
+        matrix[np.repeat(np.arange(n_rows), counts), indices] = parts.data[stored]
+        return matrix
+
+
+class TableRows:
+    """Reads named rows for a model of tables; a column that a row lacks is missing there."""
+
+    def __init__(self, tables: Tables, scores: TableScores, unknown: str, strict: bool) -> None:
+        bins = tables.bins
+        self._scores = scores
+        self._places = {tables.column_name(j): j for j in range(len(bins.cuts))}
+        self._blank = np.full(len(bins.cuts), np.nan)
+        self._blank[list(bins.linear)] = 0.0
+        self._refuses_unknown = unknown == "error"
+        self._refuses_missing = strict
+        #: Names of all columns.
+        self.required = tuple(self._places)
+
+    @staticmethod
+    def accepts(rows: Any) -> bool:
+        """Whether these are dictionaries, one per row."""
+        return isinstance(rows, (list, tuple)) and bool(rows) and isinstance(rows[0], Mapping)
+
+    def score(self, rows: Sequence[Mapping[str, Any]], notes: Notes) -> NDArray[np.float64]:
+        """Scores of dictionaries."""
+        return self._scores.dense(self.to_rows(rows, notes))
+
+    def to_rows(self, rows: Any, notes: Notes) -> NDArray[np.float64]:
+        """A matrix from dictionaries, columns or a data frame."""
+        if not self.accepts(rows):
+            columns, n_rows = columns_of(rows)
+            matrix = np.tile(self._blank, (n_rows, 1))
+            for name, values in columns.items():
+                j = self._place(name, notes, n_rows)
+                if j is not None:
+                    matrix[:, j] = [self._number(name, x, i, j) for i, x in enumerate(values)]
+            lacking = {name: n_rows for name in self.required if name not in columns}
+            self._note_missing(lacking, n_rows, notes)
+            return matrix
+        matrix = np.tile(self._blank, (len(rows), 1))
+        lacking = {}
+        for i, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                raise no_dictionary(i, row)
+            for name, value in row.items():
+                j = self._place(name, notes, 1)
+                if j is not None:
+                    matrix[i, j] = self._number(name, value, i, j)
+            if len(row) < len(self.required):
+                for name in self.required:
+                    if name not in row:
+                        lacking[name] = lacking.get(name, 0) + 1
+        self._note_missing(lacking, len(rows), notes)
+        return matrix
+
+    def _place(self, name: object, notes: Notes, n_rows: int) -> int | None:
+        j = self._places.get(name) if isinstance(name, str) else None
+        if j is None:
+            if self._refuses_unknown:
+                raise FeatureMismatchError(
+                    f"the model knows no column {printable(str(name))!r}",
+                    fix=f"It reads {', '.join(map(printable, self.required[:10]))}",
+                )
+            notes.add(unknown={str(name): n_rows})
+        return j
+
+    def _number(self, name: object, value: Any, i: int, j: int) -> float:
+        if value is None:
+            return float(self._blank[j])
+        if isinstance(value, (int, float, np.number, np.bool_)) and not isinstance(value, complex):
+            return float(value)
+        raise SchemaError(
+            f"column {printable(str(name))!r} of row {i} is {printable(repr(value), 40)}",
+            fix="Send numbers, and null where a value is missing",
+        )
+
+    def _note_missing(self, lacking: dict[str, int], n_rows: int, notes: Notes) -> None:
+        if lacking and self._refuses_missing:
+            shown = ", ".join(repr(printable(name)) for name in sorted(lacking)[:10])
+            raise FeatureMismatchError(
+                f"{max(lacking.values())} of {n_rows} rows lack columns of the model: {shown}",
+                fix="Send the column, with null where its value is missing",
+            )
+        if lacking:
+            notes.add(missing=lacking)

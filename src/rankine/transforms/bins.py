@@ -1,0 +1,425 @@
+"""Cuts of columns, and columns as cells: the same numbers give the same cells everywhere.
+
+Cuts are quantiles of a column's distinct values. A value that holds two bins' worth of the rows
+or more (zero, often) has a bin of its own, and the rest is shared out by mass. A cut lies between
+two values that were seen, on a float32 where one fits, so that a comparison in single precision
+decides alike. Missing values (NaN) have a cell of their own; infinities fall into the outer bins.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.specs import MAX_CUTS, Bins, GridAxis, Grids
+from rankine.kernels.binned import BLOCK, BinnedProducts, BinnedRows, TableLayout
+from rankine.kernels.compile import jit
+from rankine.kernels.shards import map_shards
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "SAMPLE_LISTS",
+    "BinCoder",
+    "CodeStore",
+    "fit_bins",
+    "grid_axis",
+    "layout_of",
+    "quantile_cuts",
+    "score_tables",
+]
+
+#: Cuts are measured on the rows of this many lists at the start of a source...
+SAMPLE_LISTS = 10_000
+#: ... and on about this many of their rows, evenly spread.
+SAMPLE_ROWS = 65_536
+#: Steps between a column's first and last cut.
+BUCKETS = 256.0
+#: A column is searched by halves when buckets would leave more comparisons than this.
+FEW_COMPARISONS = 4
+
+
+def quantile_cuts(
+    values: NDArray[np.float64], counts: NDArray[np.int64], bins: int
+) -> tuple[float, ...]:
+    """At most ``bins - 1`` cuts between increasing distinct values of the given counts."""
+    if len(values) <= bins:
+        ends = np.arange(1, len(values))
+    else:
+        mass = np.concatenate([[0], np.cumsum(counts)])
+        heavy = np.flatnonzero(counts * bins >= 2 * mass[-1])
+        # Light values between two heavy ones share the bins that are left, by their mass.
+        edges = np.concatenate([[-1], heavy, [len(values)]])
+        spans = [(a + 1, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a + 1]
+        weight = np.array([mass[b] - mass[a] for a, b in spans], dtype=np.float64)
+        spare = max(0, bins - len(heavy) - len(spans))
+        shares = 1 + np.floor(spare * weight / max(weight.sum(), 1.0)).astype(np.int64)
+        ends = np.concatenate(
+            [
+                heavy,
+                heavy + 1,
+                *(_even(mass, a, b, n) for (a, b), n in zip(spans, shares, strict=True)),
+            ]
+        )
+        ends = np.unique(ends)
+        ends = ends[(ends > 0) & (ends < len(values))]
+    return tuple(_between(float(values[k - 1]), float(values[k])) for k in ends.tolist())
+
+
+def _even(mass: NDArray[np.int64], start: int, stop: int, n: int) -> NDArray[np.int64]:
+    """Boundaries that cut values start..stop-1 into about n equal masses (inner ones only)."""
+    targets = mass[start] + (mass[stop] - mass[start]) * np.arange(1, n) / n
+    after = np.searchsorted(mass, targets, side="left")
+    nearer = (targets - mass[after - 1]) < (mass[after] - targets)
+    return np.unique(np.where(nearer, after - 1, after))
+
+
+def _between(low: float, high: float) -> float:
+    """A number above low and at most high: a float32 in the middle, if one lies there."""
+    middle = low + (high - low) / 2 if np.isfinite(high - low) else low / 2 + high / 2
+    with np.errstate(over="ignore"):
+        single = float(np.float32(middle))
+    if low < single <= high:
+        return single
+    return middle if low < middle <= high else high
+
+
+def fit_bins(
+    X: Any,
+    bins: int,
+    *,
+    unordered: Sequence[int] = (),
+    linear: Sequence[int] = (),
+) -> Bins:
+    """Measure cuts on the rows of a sample (dense or CSR; an absent value of CSR is a zero)."""
+    if not 2 <= bins <= MAX_CUTS + 1:
+        raise ParameterError(
+            f"bins={bins} is not between 2 and {MAX_CUTS + 1}", fix="64 bins serve most data"
+        )
+    n_rows, n_columns = X.shape
+    step = max(1, n_rows // SAMPLE_ROWS)
+    sample = X[::step] if step > 1 else X
+    columns = sample.tocsc() if hasattr(sample, "indptr") else sample
+    plain = set(linear)
+    cuts: list[tuple[float, ...]] = []
+    for j in range(n_columns):
+        if j in plain:
+            cuts.append(())
+            continue
+        values, counts = _distinct(columns, j)
+        if j in unordered:
+            most = np.sort(np.argsort(-counts, kind="stable")[:MAX_CUTS])
+            cuts.append(tuple(values[most].tolist()))
+        else:
+            cuts.append(quantile_cuts(values, counts, bins))
+    return Bins(tuple(cuts), tuple(sorted(set(unordered))), tuple(sorted(plain)))
+
+
+def _distinct(columns: Any, j: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Finite distinct values of a column, increasing, and how often each occurs."""
+    if hasattr(columns, "indptr"):
+        stored = columns.data[columns.indptr[j] : columns.indptr[j + 1]]
+        absent = columns.shape[0] - len(stored)
+    else:
+        stored, absent = columns[:, j], 0
+    values = np.sort(stored)
+    values = values[np.isfinite(values)].astype(np.float64) + 0.0  # -0 is 0
+    first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])[: len(values)])
+    counts = np.diff(np.concatenate([first, [len(values)]]))
+    values = values[first]
+    if absent:
+        at = int(np.searchsorted(values, 0.0))
+        if at < len(values) and values[at] == 0.0:
+            counts[at] += absent
+        else:
+            values, counts = np.insert(values, at, 0.0), np.insert(counts, at, absent)
+    return values, counts.astype(np.int64)
+
+
+class CutSearch(NamedTuple):
+    """Cuts of several columns, laid out to be searched.
+
+    ``bucket(x)``, the place of x between the outer cuts in ``BUCKETS`` equal steps, never falls as
+    x grows, so that a value lies above all cuts of lower buckets: ``guide`` counts them, and few
+    cuts are left to compare. Columns whose cuts crowd into few buckets are searched by halves.
+
+    Attributes
+    ----------
+    cuts
+        Row j: cuts of column j, then NaN (which nothing exceeds), 2^k places.
+    sizes
+        Number of cuts; -1 where a column has no cells.
+    exact
+        Whether the column is unordered.
+    low, scale
+        First cut, and buckets per unit.
+    guide
+        Cuts below each bucket.
+    guided, halved
+        Columns with cells: those to search from their buckets, and the others.
+    """
+
+    cuts: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+    exact: NDArray[np.bool_]
+    low: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    guide: NDArray[np.uint8]
+    guided: NDArray[np.uint64]
+    halved: NDArray[np.uint64]
+
+
+@jit
+def bucket_of(x: Any, low: Any, scale: Any) -> Any:
+    """Bucket of a value: 0 below the first cut, ``BUCKETS + 1`` beyond the last."""
+    u = (x - low) * scale
+    u = u if u > -1.0 else -1.0  # noqa: FURB136 - NaN too
+    u = u if u < BUCKETS else BUCKETS  # noqa: FURB136
+    return np.uint64(np.int64(u + 1.0))
+
+
+@jit
+def guided_cell(x: Any, cuts: Any, guide: Any, low: Any, scale: Any, k: Any, missing: Any) -> Any:
+    """Cell of a value in an ordered column whose buckets say where to begin."""
+    place = np.uint64(guide[k, bucket_of(x, low, scale)])
+    while x >= cuts[k, place]:
+        place += np.uint64(1)
+    return place if x == x else np.uint64(missing)  # noqa: PLR0124 - NaN is not itself
+
+
+@jit
+def halved_cell(x: Any, cuts: Any, k: Any, size: Any, exact: Any) -> Any:
+    """Cell of a value in any column, by halves."""
+    place = np.uint64(0)
+    half = np.uint64(cuts.shape[1] >> 1)
+    while half > np.uint64(0):
+        ahead = place + half
+        place = ahead if x >= cuts[k, ahead - np.uint64(1)] else place
+        half >>= np.uint64(1)
+    if exact:
+        hit = place > np.uint64(0) and cuts[k, place - np.uint64(1)] == x
+        place = place - np.uint64(1) if hit else np.uint64(size)
+    return place if x == x else np.uint64(size + 1)  # noqa: PLR0124
+
+
+def cut_search(bins: Bins) -> CutSearch:
+    """Lay out the cuts of all columns."""
+    n_columns = len(bins.cuts)
+    longest = max((len(cuts) for cuts in bins.cuts), default=0)
+    cuts = np.full((n_columns, 1 << max(longest, 1).bit_length()), np.nan)
+    linear, unordered = set(bins.linear), set(bins.unordered)
+    sizes = np.array([-1 if j in linear else len(own) for j, own in enumerate(bins.cuts)])
+    exact = np.array([j in unordered for j in range(n_columns)], dtype=np.bool_)
+    low, scale = np.zeros(n_columns), np.zeros(n_columns)
+    guide = np.zeros((n_columns, int(BUCKETS) + 2), dtype=np.uint8)
+    crowded = exact.copy()
+    for j, own in enumerate(bins.cuts):
+        cuts[j, : len(own)] = own
+        if len(own) > 1 and np.isfinite(own[-1] - own[0]):
+            low[j], scale[j] = own[0], BUCKETS / (own[-1] - own[0])
+        places = np.array([bucket_of(cut, low[j], scale[j]) for cut in own], dtype=np.int64)
+        guide[j] = np.searchsorted(places, np.arange(int(BUCKETS) + 2), side="left")
+        crowd = np.bincount(places, minlength=1)
+        # Bins hold about equal shares of the rows: this is about the mean number of comparisons.
+        crowded[j] |= bool((crowd * crowd).sum() > FEW_COMPARISONS * max(len(own), 1))
+    guided, halved = ((sizes >= 0) & ~crowded).nonzero()[0], ((sizes >= 0) & crowded).nonzero()[0]
+    columns = guided.astype(np.uint64), halved.astype(np.uint64)
+    return CutSearch(cuts, sizes.astype(np.int64), exact, low, scale, guide, *columns)
+
+
+@jit
+def _code_dense(values: Any, search: Any, codes: Any, offset: int, first: int, last: int) -> None:
+    """Codes of rows first..last-1 of a matrix, written from row ``offset`` of the store on."""
+    cuts, guide, sizes, exact = search.cuts, search.guide, search.sizes, search.exact
+    low, scale, guided, halved = search.low, search.scale, search.guided, search.halved
+    block = codes.shape[2]
+    for i in range(first, last):
+        k, at = (offset + i) // block, (offset + i) % block
+        for j in guided:
+            x = np.float64(values[i, j])
+            codes[k, j, at] = guided_cell(x, cuts, guide, low[j], scale[j], j, sizes[j] + 1)
+        for j in halved:
+            x = np.float64(values[i, j])
+            codes[k, j, at] = halved_cell(x, cuts, j, sizes[j], exact[j])
+
+
+@jit
+def _code_csr(
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    search: Any,
+    absent: Any,
+    codes: Any,
+    offset: int,
+    first: int,
+    last: int,
+) -> None:
+    cuts, sizes, exact = search.cuts, search.sizes, search.exact
+    block = codes.shape[2]
+    for i in range(first, last):
+        k, at = (offset + i) // block, (offset + i) % block
+        for j in range(absent.shape[0]):
+            codes[k, j, at] = absent[j]
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            if sizes[j] >= 0:
+                x = np.float64(values[p])
+                codes[k, j, at] = halved_cell(x, cuts, j, sizes[j], exact[j])
+
+
+class BinCoder:
+    """Turns rows into codes.
+
+    Parameters
+    ----------
+    bins
+        Cuts of every column.
+    threads
+        Worker threads; codes do not depend on them.
+    """
+
+    def __init__(self, bins: Bins, threads: int | None = None) -> None:
+        self.bins = bins
+        self.threads = threads
+        self.search = cut_search(bins)
+
+    @cached_property
+    def _absent(self) -> NDArray[np.uint8]:
+        """Codes of a row of zeros."""
+        zeros = np.zeros((1, len(self.bins.cuts)))
+        codes = np.zeros((1, len(self.bins.cuts), 1), dtype=np.uint8)
+        _code_dense(zeros, self.search, codes, 0, 0, 1)
+        return codes[0, :, 0]
+
+    def code_into(self, X: Any, codes: NDArray[np.uint8], offset: int = 0) -> None:
+        """Write the codes of rows from row ``offset`` of the blocks on."""
+        if X.shape[1] != len(self.bins.cuts):
+            raise SchemaError(
+                f"{X.shape[1]} columns for bins of {len(self.bins.cuts)}",
+                fix="Give the columns of the fit",
+            )
+        n_rows = X.shape[0]
+        shards = [*range(0, n_rows, 8 * BLOCK), n_rows]
+        if hasattr(X, "indptr"):
+            parts, absent = (X.indptr, X.indices, X.data), self._absent
+            map_shards(
+                lambda a, b: _code_csr(*parts, self.search, absent, codes, offset, a, b),
+                shards,
+                self.threads,
+            )
+        else:
+            map_shards(
+                lambda a, b: _code_dense(X, self.search, codes, offset, a, b),
+                shards,
+                self.threads,
+            )
+
+    def code(self, X: Any) -> BinnedRows:
+        """Codes of all rows of a matrix."""
+        store = CodeStore(self, X.shape[0])
+        store.append(X)
+        return store.rows()
+
+
+class CodeStore:
+    """Codes of rows that come in parts; a store is the same whatever the parts are.
+
+    Parameters
+    ----------
+    coder
+        Turns rows into codes.
+    expected
+        Rows to make room for; more may come.
+    """
+
+    def __init__(self, coder: BinCoder, expected: int = 0) -> None:
+        self._coder = coder
+        self._n_rows = 0
+        self._codes = self._room(max(1, -(-expected // BLOCK)), min(max(expected, 1), BLOCK))
+
+    def _room(self, n_blocks: int, length: int) -> NDArray[np.uint8]:
+        return np.zeros((n_blocks, len(self._coder.bins.cuts), length), dtype=np.uint8)
+
+    def append(self, X: Any) -> None:
+        """Take further rows."""
+        needed = self._n_rows + X.shape[0]
+        if needed > self._codes.shape[0] * self._codes.shape[2]:
+            blocks = max(-(-needed // BLOCK), self._codes.shape[0] * 5 // 4)
+            grown = self._room(blocks, BLOCK)
+            grown[: self._codes.shape[0], :, : self._codes.shape[2]] = self._codes
+            self._codes = grown
+        self._coder.code_into(X, self._codes, self._n_rows)
+        self._n_rows = needed
+
+    def rows(self) -> BinnedRows:
+        """The codes taken so far."""
+        n_blocks = max(1, -(-self._n_rows // self._codes.shape[2]))
+        return BinnedRows(self._codes[:n_blocks], self._n_rows)
+
+
+def grid_axis(bins: Bins, column: int, counts: NDArray[np.float64], side: int) -> GridAxis:
+    """Join the cells of a column into at most ``side`` places of about equal mass, and one for NaN.
+
+    Of an unordered column the ``side - 1`` most frequent values keep a place of their own and the
+    others share one with values never seen. ``counts`` are the rows of each cell.
+    """
+    inner = len(bins.cuts[column]) + 1
+    if inner <= side:
+        return GridAxis(column, tuple(range(inner + 1)))
+    if column in bins.unordered:
+        known = np.argsort(-counts[: inner - 1], kind="stable")[: side - 1]
+        places = np.full(inner, min(side - 1, len(known)))
+        places[np.sort(known)] = np.arange(len(known))
+    else:
+        mass = np.concatenate([[0.0], np.cumsum(counts[:inner])]) + np.arange(inner + 1) * 1e-9
+        targets = mass[-1] * np.arange(1, side) / side
+        ends = np.unique(np.clip(np.searchsorted(mass, targets), 1, inner - 1))
+        places = np.searchsorted(ends, np.arange(inner), side="right")
+    return GridAxis(column, (*places.tolist(), int(places.max()) + 1))
+
+
+def score_tables(
+    bins: Bins,
+    grids: Grids | None,
+    weights: NDArray[np.float64],
+    X: Any,
+    threads: int | None = None,
+) -> NDArray[np.float64]:
+    """Scores of many rows: sums of table entries, and of linear columns times their weights."""
+    layout = layout_of(bins, grids)
+    rows = BinCoder(bins, threads).code(X)
+    scores = BinnedProducts(rows, layout, threads).scores(weights[: layout.size])
+    for k, j in enumerate(bins.linear):
+        column = X[:, [j]].toarray().ravel() if hasattr(X, "indptr") else X[:, j]
+        scores += weights[layout.size + k] * column
+    return scores
+
+
+def layout_of(bins: Bins, grids: Grids | None = None) -> TableLayout:
+    """Where the tables of cells and grids stand in one vector."""
+    sizes = np.array(bins.n_cells, dtype=np.int64)
+    ends = np.cumsum(sizes)
+    starts = np.where(sizes > 0, ends - sizes, -1)
+    n_cells = int(ends[-1]) if len(ends) else 0
+    if grids is None:
+        none = np.zeros(0, dtype=np.int64)
+        return TableLayout(starts, none, none, none, np.zeros((0, 256), dtype=np.uint16), n_cells)
+    grid_sizes = np.array(grids.n_cells, dtype=np.int64)
+    grid_ends = n_cells + np.cumsum(grid_sizes)
+    places = np.zeros((2 * len(grids.pairs), 256), dtype=np.uint16)
+    for g, (a, b) in enumerate(grids.pairs):
+        first, second = grids.axes[a], grids.axes[b]
+        places[2 * g, : len(first.cells)] = np.array(first.cells) * second.size
+        places[2 * g + 1, : len(second.cells)] = second.cells
+    columns = np.array([axis.column for axis in grids.axes], dtype=np.int64)
+    pairs = np.array(grids.pairs, dtype=np.int64).reshape(-1, 2)
+    size = int(grid_ends[-1]) if len(grid_ends) else n_cells
+    return TableLayout(
+        starts, columns[pairs[:, 0]], columns[pairs[:, 1]], grid_ends - grid_sizes, places, size
+    )

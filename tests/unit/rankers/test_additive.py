@@ -1,0 +1,216 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rankine import AdditiveRanker, Dataset, LinearModel, RankSVM, Scorer
+from rankine.core.errors import FeatureMismatchError, ParameterError
+
+
+def shop(n_queries=60, size=15, seed=0):
+    """Labels bend in the first column and multiply the next two; the last is a category."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_queries * size, 5))
+    X[:, 4] = rng.integers(0, 4, len(X))
+    utility = X[:, 0] ** 2 + 1.5 * X[:, 1] * X[:, 2] + np.array([0, 2, -1, 0])[X[:, 4].astype(int)]
+    y = np.digitize(utility + 0.2 * rng.normal(size=len(X)), [-0.5, 0.5, 1.5, 2.5])
+    return X, y, np.repeat(np.arange(n_queries), size)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, qid = shop()
+    return AdditiveRanker(smooth=0.3, pairs=3, categorical=[4]).fit(X, y, qid=qid)
+
+
+def test_curves_and_pairs_beat_a_linear_ranker(fitted):
+    X, y, qid = shop(seed=1)
+    linear = RankSVM().fit(*shop()[:2], qid=shop()[2]).score(X, y, qid)
+    assert fitted.score(X, y, qid) > linear + 0.1
+    assert fitted.pairs_[0] == (1, 2)
+    assert fitted.solution_.certificate["relative_gap"] <= fitted.tol
+    assert fitted.solution_.stop_reason == "converged"
+
+
+def test_strengths_are_chosen_on_held_out_queries_and_never_silently():
+    X, y, qid = shop(40)
+    chosen = AdditiveRanker(pairs=2, random_state=0).fit(X, y, qid=qid)
+    values = [tried["value"] for tried in chosen.evals_]
+    best = chosen.evals_[int(np.argmax(values))]
+    assert best["smooth"] == chosen.strengths_.smooth
+    assert best["pairs"] == len(chosen.pairs_)
+    assert chosen.score(*shop(seed=1)) > 0.8
+
+
+def test_an_evaluation_set_replaces_the_held_out_queries():
+    X, y, qid = shop(30)
+    V, v, vid = shop(20, seed=2)
+    with_set = AdditiveRanker(pairs=0, reweight=0).fit(X, y, qid=qid, eval_set=(V, v), eval_qid=vid)
+    same = AdditiveRanker(pairs=0, reweight=0).fit(X, y, qid=qid, eval_set=(V, v), eval_qid=vid)
+    assert (with_set.coef_ == same.coef_).all(), "no seed is drawn where nothing is held out"
+    tried = max(tried["value"] for tried in with_set.evals_)
+    assert tried == pytest.approx(with_set.score(V, v, vid), abs=0.02)
+
+
+def test_threads_change_no_bit():
+    X, y, qid = shop(30)
+    one, two = (
+        AdditiveRanker(pairs=2, random_state=0, n_threads=k).fit(X, y, qid=qid) for k in (1, 2)
+    )
+    assert one.to_model().digest == two.to_model().digest
+
+
+def test_missing_values_have_a_cell_of_their_own():
+    X, y, qid = shop(30)
+    gone = np.random.default_rng(0).random(len(X)) < 0.3
+    X[gone, 3] = np.nan
+    ranker = AdditiveRanker(smooth=1.0, pairs=0).fit(X, np.where(gone, y + 3, y), qid=qid)
+    present, absent = X[:1].copy(), X[:1].copy()
+    present[0, 3], absent[0, 3] = 0.0, np.nan
+    assert ranker.predict(absent) > ranker.predict(present)
+    # Where nothing was missing in training, a missing value says nothing.
+    lone = X[:1].copy()
+    lone[0, 0] = np.nan
+    assert not any(term.name == "1" for term in ranker.to_model().explain(lone[0]).contributions)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_monotone_columns(sign):
+    X, y, qid = shop(30)
+    ranker = AdditiveRanker(smooth=0.01, pairs=4, monotone={0: sign}).fit(X, y, qid=qid)
+    grid = np.zeros((200, 5))
+    grid[:, 0] = np.linspace(-4, 4, 200)
+    assert (sign * np.diff(ranker.predict(grid)) >= -1e-12).all()
+    assert not any(0 in pair for pair in ranker.pairs_)
+
+
+def test_sparse_rows_mean_zeros():
+    X, y, qid = shop(30)
+    X[np.abs(X) < 0.6] = 0.0
+    told = {"smooth": 1.0, "pairs": 2, "categorical": [4]}
+    dense = AdditiveRanker(**told).fit(X, y, qid=qid)
+    compressed = AdditiveRanker(**told).fit(sparse.csr_array(X), y, qid=qid)
+    assert (dense.coef_ == compressed.coef_).all()
+    assert (dense.predict(X) == compressed.predict(sparse.csr_array(X))).all()
+
+
+def test_linear_columns_stay_linear():
+    X, y, qid = shop(40)
+    ranker = AdditiveRanker(smooth=1.0, pairs=2, linear=[3, 0]).fit(X, y, qid=qid)
+    rows = np.zeros((3, 5))
+    rows[:, 0] = [0.0, 1.0, 3.0]
+    low, middle, high = ranker.predict(rows)
+    assert high - low == pytest.approx(3 * (middle - low))
+    assert ranker.bins_.linear == (0, 3)
+    whole = ranker.to_model().explain(X[0])
+    assert whole.total == pytest.approx(ranker.predict(X[:1])[0], abs=1e-12)
+
+
+def test_weights_are_repetitions():
+    X, y, qid = shop(12)
+    told = {"smooth": 1.0, "pairs": 0, "tol": 1e-10}
+    weight = np.where(np.arange(12) % 3 == 0, 2.0, 1.0)
+    bins = AdditiveRanker(**told).fit(X, y, qid=qid)
+    weighted = AdditiveRanker(**told, warm_start=True)
+    repeated = AdditiveRanker(**told, warm_start=True)
+    for ranker in (weighted, repeated):  # the same cuts for both
+        ranker.fit(X, y, qid=qid)
+        assert (ranker.coef_ == bins.coef_).all()
+    weighted.fit(X, y, qid=qid, query_weight=weight)
+    extra = np.isin(qid, np.flatnonzero(weight == 2.0))
+    repeated.fit(
+        np.concatenate([X, X[extra]]),
+        np.concatenate([y, y[extra]]),
+        qid=np.concatenate([qid, qid[extra] + 100]),
+    )
+    assert np.ptp(weighted.predict(X) - repeated.predict(X)) < 1e-3  # centred by other counts
+
+
+def test_a_warm_start_keeps_cuts_pairs_and_strengths():
+    X, y, qid = shop(40)
+    ranker = AdditiveRanker(pairs=2, random_state=0, warm_start=True).fit(X, y, qid=qid)
+    bins, pairs = ranker.bins_, ranker.pairs_
+    ranker.fit(*shop(40, seed=3)[:2], qid=shop(40)[2])
+    assert (ranker.bins_, ranker.pairs_) == (bins, pairs)
+    ranker.fit(*shop(40, seed=3)[:2], qid=shop(40)[2])
+    assert ranker.n_iter_ == 0
+
+
+def test_the_model_explains_every_score_exactly(fitted, tmp_path):
+    X = shop(5, seed=4)[0]
+    X[0, 1] = np.nan
+    model = fitted.to_model()
+    model.save(tmp_path / "tables.rankine")
+    loaded = LinearModel.load(tmp_path / "tables.rankine")
+    assert loaded == model
+    scores = fitted.predict(X)
+    names = {*"12345", *(f"{a + 1} x {b + 1}" for a, b in fitted.pairs_)}  # as in text files
+    for i in range(10):
+        told = loaded.explain(X[i])
+        assert told.total == pytest.approx(scores[i], abs=1e-9)
+        pair = loaded.explain_pair(X[i], X[i + 1])
+        assert pair.total == pytest.approx(scores[i] - scores[i + 1], abs=1e-9)
+        assert {term.name for term in pair.contributions} <= names
+    scorer = Scorer(loaded)
+    scorer.self_test()
+    named = [
+        {str(j): None if np.isnan(x) else x for j, x in enumerate(row, 1)} for row in X.tolist()
+    ]
+    columns = {str(j + 1): X[:, j].tolist() for j in range(5)}
+    for rows in (X, named, columns):
+        np.testing.assert_allclose(scorer.score(rows), scores, atol=1e-12)
+    filled = np.nan_to_num(X)
+    compressed = scorer.score(sparse.csr_array(filled))
+    np.testing.assert_allclose(compressed, scorer.score(filled), atol=1e-12)
+    assert scorer.explain(named, 3).total == pytest.approx(scores[3], abs=1e-9)
+    assert scorer.explain_pair(X, 3, 0).total == pytest.approx(scores[3] - scores[0], abs=1e-9)
+    with pytest.raises(FeatureMismatchError, match="colour"):
+        scorer.score([{"colour": 1.0}])
+
+
+def test_named_columns():
+    X, y, qid = shop(30)
+    names = ["age", "price", "rating", "noise", "brand"]
+    data = Dataset.from_arrays(X, y, qid, feature_names=names)
+    ranker = AdditiveRanker(
+        smooth=1.0, pairs=[("price", "rating")], categorical=["brand"], monotone={"noise": 1}
+    ).fit(data)
+    assert ranker.pairs_ == [("price", "rating")]
+    told = ranker.to_model().explain(dict(zip(names, X[0].tolist(), strict=True)))
+    assert told.total == pytest.approx(ranker.predict(data)[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["softmax", "squared_hinge"])
+def test_losses_and_rounds(loss):
+    X, y, qid = shop(40)
+    ranker = AdditiveRanker(smooth=0.3, pairs=2, loss=loss, reweight=2, random_state=0)
+    assert ranker.fit(X, y, qid=qid).score(*shop(seed=1)) > 0.85
+    assert len(ranker.evals_) >= 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"bins": 1}, "bins=1"),
+        ({"bins": 256}, "bins=256"),
+        ({"loss": "hinge"}, "hinge"),
+        ({"smooth": 0}, "smooth=0"),
+        ({"pairs": -1}, "pairs=-1"),
+        ({"pairs": [(0, 0)]}, "two columns"),
+        ({"pairs": [(0, 1)], "monotone": {0: 1}}, "monotone"),
+        ({"pairs": [(0, 9)]}, "column 9"),
+        ({"monotone": {0: 2}}, "1 or -1"),
+        ({"categorical": ["brand"]}, "brand"),
+        ({"scale": "standard"}, "standard"),
+        ({"reweight": -1}, "reweight=-1"),
+    ],
+)
+def test_refusals(wrong, told):
+    X, y, qid = shop(4)
+    with pytest.raises(ParameterError, match=told):
+        AdditiveRanker(**{"smooth": 1.0, **wrong}).fit(X, y, qid=qid)
+
+
+def test_coef_init_is_refused():
+    X, y, qid = shop(4)
+    with pytest.raises(ParameterError, match="warm_start"):
+        AdditiveRanker().fit(X, y, qid=qid, coef_init=np.zeros(5))

@@ -1,0 +1,218 @@
+"""What all rankers do with query ids, bad values and weights for judging."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+
+from rankine import DominationRanker, LeastSquaresRanker, RankSVM
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.data import Dataset
+from rankine.metrics import evaluate
+
+SIZES = [3, 5, 4, 6]
+QID = np.repeat(["a", "b", "c", "d"], SIZES)
+
+
+def _ranker(kind: Any, l2: float, **options: Any) -> Any:
+    return kind(l2=l2, **options)
+
+
+def lists(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(len(QID), 3))
+    return X, (X[:, 0] + rng.normal(size=len(QID)) > 0).astype(float)
+
+
+@pytest.fixture
+def fitted() -> LeastSquaresRanker:
+    return LeastSquaresRanker(scale="query").fit(*lists(), qid=QID)
+
+
+@pytest.mark.parametrize("act", ["score", "predict"])
+def test_a_forgotten_query_id_is_refused(act: str, fitted: LeastSquaresRanker) -> None:
+    X, y = lists()
+    given = (X, y) if act == "score" else (X,)
+    with pytest.raises(SchemaError, match=r"qid=.*group=.*metadata routing"):
+        getattr(fitted, act)(*given)
+
+
+def test_every_way_to_name_the_lists_gives_the_same(fitted: LeastSquaresRanker) -> None:
+    X, y = lists()
+    frame = pd.DataFrame(X, columns=["f", "g", "h"]).assign(qid=QID)
+    named = LeastSquaresRanker(scale="query").fit(frame, y)
+    wanted = fitted.score(X, y, qid=QID)
+    assert fitted.score(X, y, group=SIZES) == wanted
+    assert fitted.score(Dataset.from_arrays(X, y, QID)) == wanted
+    assert named.score(frame, y) == wanted
+    scores = fitted.predict(X, QID)
+    np.testing.assert_array_equal(fitted.predict(X, group=SIZES), scores)
+    np.testing.assert_array_equal(named.predict(frame), scores)
+    by_id, by_group = fitted.rank(X, QID), fitted.rank(X, group=SIZES)
+    for one, other in zip(by_id.values(), by_group.values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(SchemaError, match="both"):
+        fitted.score(X, y, qid=QID, group=SIZES)
+    with pytest.raises(ParameterError, match="already holds"):
+        fitted.score(Dataset.from_arrays(X, y, QID), qid=QID)
+
+
+def test_one_list_needs_no_id() -> None:
+    X, y = lists()
+    ranker = LeastSquaresRanker(scale="query").fit(X, y)
+    assert ranker.score(X, y) == ranker.score(X, y, group=[len(y)])
+
+
+def test_helpers_of_scikit_learn_that_hand_no_ids_on_fail() -> None:
+    X, y = lists()
+    search = GridSearchCV(
+        LeastSquaresRanker(), {"l2": [1.0]}, cv=GroupKFold(2), error_score="raise"
+    )
+    with pytest.raises(SchemaError, match="set_score_request"):
+        search.fit(X, y, groups=QID, qid=QID)
+    frame = pd.DataFrame(X, columns=["f", "g", "h"]).assign(qid=QID)
+    found = cross_validate(
+        LeastSquaresRanker(), frame, y, groups=QID, cv=GroupKFold(2), error_score="raise"
+    )
+    assert np.isfinite(found["test_score"]).all()
+
+
+def test_a_long_list_without_ids_is_warned_about_once() -> None:
+    X = np.random.default_rng(0).normal(size=(10_001, 2))
+    y = (X[:, 0] > 0).astype(float)
+    with pytest.warns(UserWarning, match="one list") as seen:
+        LeastSquaresRanker().fit(X, y)
+    assert len(seen) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LeastSquaresRanker().fit(X, y, qid=np.zeros(len(y), dtype=int))
+        LeastSquaresRanker().fit(X[1:], y[1:])
+
+
+def _with(value: object) -> pd.DataFrame:
+    frame = pd.DataFrame(lists()[0], columns=["f", "g", "h"])
+    frame["g"] = frame["g"].astype(object) if isinstance(value, str) else frame["g"]
+    frame.loc[4, "g"] = value
+    return frame
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        _with("red"),
+        _with(np.nan),
+        _with(np.inf),
+        _with(0.0).assign(g=pd.Timestamp("2024-01-01")),
+        pd.DataFrame({"g": pd.to_datetime(["2024-01-01"] * len(QID))}),
+    ],
+    ids=["text", "nan", "inf", "date", "dates alone"],
+)
+def test_fit_names_the_column_of_a_bad_value(frame: pd.DataFrame) -> None:
+    _, y = lists()
+    with pytest.raises(SchemaError) as caught:
+        LeastSquaresRanker().fit(frame, y, qid=QID)
+    assert caught.value.column == "g"
+
+
+@pytest.mark.parametrize("value", [np.nan, "red", np.datetime64("2024-01-01")])
+def test_fit_names_the_place_of_a_bad_value_in_an_array(value: object) -> None:
+    X, y = lists()
+    array = X if isinstance(value, float) else X.astype(object)
+    array[4, 1] = value
+    with pytest.raises(SchemaError, match=r"X\[4, 1\]"):
+        LeastSquaresRanker().fit(array, y, qid=QID)
+
+
+def test_times_are_no_numbers() -> None:
+    _, y = lists()
+    with pytest.raises(SchemaError, match="datetime64"):
+        LeastSquaresRanker().fit(np.full((len(y), 2), np.datetime64("2024-01-01")), y)
+
+
+@pytest.mark.parametrize("ids", [[1.0, np.nan], ["a", None], ["a", np.nan]])
+def test_fit_names_a_missing_query_id(ids: list[object]) -> None:
+    with pytest.raises(SchemaError, match="row 1 is missing") as caught:
+        LeastSquaresRanker().fit([[1.0], [2.0]], [0, 1], qid=ids)
+    assert caught.value.column == "qid"
+
+
+def test_judging_is_weighed_only_when_asked() -> None:
+    X, y = lists()
+    weight = {"a": 3.0, "b": 0.0, "c": 1.0, "d": 0.5}
+    ranker = LeastSquaresRanker().fit(X, y, qid=QID, query_weight=weight, sample_weight=1 + y)
+    scores = ranker.predict(X)
+    data = Dataset.from_arrays(X, y, QID, weight=1 + y)
+    assert ranker.score(X, y, QID) == evaluate(ranker.metric, y, scores, QID)
+    assert ranker.score(data) == evaluate(ranker.metric, y, scores, QID)
+    wanted = evaluate(ranker.metric, y, scores, QID, query_weight=weight)
+    assert ranker.score(X, y, QID, query_weight=weight) == wanted
+    assert ranker.score(data, query_weight=list(weight.values())) == wanted
+
+
+def test_the_evaluation_set_has_weights_of_its_own() -> None:
+    X, y = lists()
+    weight = [3.0, 0.0, 1.0, 0.5]
+    ranker = LeastSquaresRanker().fit(
+        X, y, qid=QID, eval_set=(X, y), eval_group=SIZES, eval_query_weight=weight
+    )
+    wanted = ranker.score(X, y, QID, query_weight=weight)
+    assert ranker.evals_[-1]["value"] == pytest.approx(wanted, abs=1e-12)
+    with pytest.raises(SchemaError, match="eval_qid="):
+        ranker.fit(X, y, qid=QID, eval_set=(X, y))
+    with pytest.raises(ParameterError, match="belong to an eval_set"):
+        ranker.fit(X, y, qid=QID, eval_query_weight=weight)
+
+
+def _weighted_and_repeated(make: Callable[[float], Any], l2: float) -> tuple[Any, Any]:
+    """The same problem by weights 1 to 3, and by rows and queries that occur so often."""
+    X, y = lists(3)
+    times = np.random.default_rng(3).integers(1, 4, len(y))
+    often = {"a": 2, "b": 1, "c": 3, "d": 1}
+    rows = np.repeat(np.arange(len(y)), times)
+    parts = [(rows[QID[rows] == q], f"{q}{c}") for q, n in often.items() for c in range(n)]
+    again = np.concatenate([part for part, _ in parts])
+    names = np.concatenate([np.full(len(part), name) for part, name in parts])
+    weighted = make(1.0).fit(X, y, qid=QID, sample_weight=times, query_weight=often)
+    return weighted, make(l2).fit(X[again], y[again], qid=names)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(
+            partial(_ranker, LeastSquaresRanker, pairs=pairs, normalization=norm, tol=1e-12)
+            for pairs in ("all", "untied")
+            for norm in ("query", "sum", "pair")
+            if (pairs, norm) != ("all", "pair")
+        ),
+        *(partial(_ranker, RankSVM, loss=loss, tol=1e-11) for loss in ("hinge", "squared_hinge")),
+        *(
+            partial(_ranker, DominationRanker, l1=0.1, normalization=norm, tol=1e-11)
+            for norm in ("sum", "query")
+        ),
+    ],
+    ids=str,
+)
+def test_weight_2_is_the_row_twice(make: Callable[[float], Any]) -> None:
+    weighted, repeated = _weighted_and_repeated(make, 1.0)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
+
+
+def test_the_mean_over_all_pairs_differs_by_a_factor_of_l2() -> None:
+    make = partial(_ranker, LeastSquaresRanker, normalization="pair", tol=1e-12)
+    _, y = lists(3)
+    times = np.random.default_rng(3).integers(1, 4, len(y))
+    masses = [times[q == QID] for q in "abcd"]
+    usable = [(v, s) for v, s, q in zip((2, 1, 3, 1), masses, "abcd", strict=True)
+              if len(set(y[q == QID])) > 1]  # fmt: skip
+    with_copies = sum(v * s.sum() * (s.sum() - 1) for v, s in usable)
+    without = sum(v * (s.sum() ** 2 - (s**2).sum()) for v, s in usable)
+    weighted, repeated = _weighted_and_repeated(make, without / with_copies)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-8)

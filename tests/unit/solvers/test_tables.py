@@ -1,0 +1,218 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rankine.core.specs import Grids
+from rankine.data.dataset import Dataset
+from rankine.kernels.binned import BinnedProducts
+from rankine.losses.active_pairs import SquaredHingeRisk
+from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
+from rankine.losses.pair_queries import PairQueries
+from rankine.losses.squared_hinge import SquaredHinge
+from rankine.solvers.newton import solve_newton
+from rankine.solvers.pair_search import interaction_gains
+from rankine.solvers.tables import (
+    Strengths,
+    TablePenalty,
+    TableProblem,
+    TableSpace,
+    bin_means,
+    purify,
+)
+from rankine.transforms.bins import BinCoder, fit_bins, grid_axis, layout_of
+
+
+def lists(n_queries=25, size=12, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_queries * size, 4))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    X[:, 3] = rng.integers(0, 4, len(X))
+    clean = np.nan_to_num(X)
+    y = np.digitize(clean[:, 0] ** 2 + clean[:, 1] * clean[:, 2] + clean[:, 1], [-0.5, 0.5, 1.5])
+    return Dataset.from_arrays(X, y, np.repeat(np.arange(n_queries), size), missing=True)
+
+
+def build(data, risk_of, monotone=None, pairs=((0, 1), (1, 2))):
+    bins = fit_bins(data.X, 8, unordered=[3])
+    rows = BinCoder(bins).code(data.X)
+    counts = BinnedProducts(rows, layout_of(bins)).transpose_times(np.ones(data.n_rows))
+    ends = np.cumsum(bins.n_cells)
+    axes = tuple(
+        grid_axis(bins, j, counts[ends[j] - bins.n_cells[j] : ends[j]], 4) for j in (1, 2, 3)
+    )
+    grids = Grids(axes, pairs)
+    layout = layout_of(bins, grids)
+    space = TableSpace.build(layout, bins, grids, bin_means(bins, counts), monotone)
+    return TableProblem(space, BinnedProducts(rows, layout), risk_of(PairQueries.build(data)))
+
+
+def squared_hinge(queries):
+    return SquaredHingeRisk(SquaredHinge(), queries, 1.0 / queries.mass)
+
+
+def softmax(queries):
+    gains = np.exp2(queries.ranks - 1.0) - 1.0
+    return SoftmaxRisk(queries, np.ones(queries.n_queries), gain_shares(gains, queries.starts))
+
+
+def delta(queries):
+    gains = np.exp2(queries.ranks - 1.0) - 1.0
+    scores = np.random.default_rng(3).normal(size=int(queries.rows.max()) + 1)
+    return DeltaRisk(queries, np.ones(queries.n_queries), gains, scores, 5)
+
+
+RISKS = [squared_hinge, softmax, delta]
+STRENGTHS = Strengths(0.5, 0.2, 0.3)
+
+
+def dense(penalty):
+    """K as a matrix."""
+    return np.array([penalty.times(row) for row in np.eye(penalty.space.size)])
+
+
+@pytest.mark.parametrize("monotone", [None, {0: 1}, {1: -1}])
+def test_parameters_and_tables_are_adjoint(monotone):
+    problem = build(lists(), squared_hinge, monotone)
+    rng = np.random.default_rng(0)
+    theta, h = rng.normal(size=problem.space.size), rng.normal(size=problem.space.layout.size)
+    here = problem.space.tables(theta) @ h
+    assert here == pytest.approx(theta @ problem.space.adjoint(h), rel=1e-12)
+
+
+@pytest.mark.parametrize("monotone", [None, {0: 1}])
+def test_penalty_charges_neighbours_and_is_inverted_exactly(monotone):
+    problem = build(lists(), squared_hinge, monotone)
+    penalty = TablePenalty(problem.space, STRENGTHS)
+    K = dense(penalty)
+    assert np.allclose(K, K.T)
+    assert np.linalg.eigvalsh(K).min() > 0
+    rng = np.random.default_rng(1)
+    extra, b = rng.uniform(0, 2, len(K)), rng.normal(size=len(K))
+    np.testing.assert_allclose(penalty.factor().solve(b), np.linalg.solve(K, b), rtol=1e-8)
+    solved = penalty.factor(extra).solve(b)
+    np.testing.assert_allclose(solved, np.linalg.solve(K + np.diag(extra), b), rtol=1e-8)
+    # A ramp of height 1 over a column costs the strength, whatever the number of bins.
+    if monotone is None:
+        size = problem.space.sizes[0]
+        ramp = np.zeros(len(K))
+        ramp[: size - 1] = np.linspace(0, 1, size - 1)
+        free = TablePenalty(problem.space, replace(STRENGTHS, ridge=0.0))
+        assert ramp @ free.times(ramp) == pytest.approx(STRENGTHS.smooth)
+
+
+@pytest.mark.parametrize("risk_of", RISKS)
+def test_risks_have_their_gradients_and_curvatures(risk_of):
+    data = lists(6, 9)
+    risk = risk_of(PairQueries.build(data))
+    rng = np.random.default_rng(2)
+    p, v = 0.3 * rng.normal(size=data.n_rows), rng.normal(size=data.n_rows)
+    value, slope, curvature = risk.curved(p)
+    step = 1e-6
+    up, slope_up = risk.evaluate(p + step * v)
+    down, slope_down = risk.evaluate(p - step * v)
+    assert (up - down) / (2 * step) == pytest.approx(slope @ v, rel=1e-6)
+    np.testing.assert_allclose(
+        curvature.times(v), (slope_up - slope_down) / (2 * step), rtol=1e-4, atol=1e-6
+    )
+    unit = np.eye(data.n_rows)
+    diagonal = np.array([curvature.times(row) @ row for row in unit])
+    np.testing.assert_allclose(curvature.degrees(), diagonal, atol=1e-12)
+    assert value >= 0.0
+
+
+def test_delta_risk_is_the_sum_over_pairs_of_changes_of_ndcg():
+    data = lists(4, 8)
+    queries = PairQueries.build(data)
+    risk = delta(queries)
+    p = 0.2 * np.random.default_rng(5).normal(size=data.n_rows)
+    total = 0.0
+    for q in range(queries.n_queries):
+        span = range(queries.starts[q], queries.starts[q + 1])
+        for i in span:
+            for j in span:
+                if risk.swaps.gains[i] > risk.swaps.gains[j]:
+                    change = (risk.swaps.gains[i] - risk.swaps.gains[j]) * abs(
+                        risk.swaps.discounts[i] - risk.swaps.discounts[j]
+                    )
+                    z = p[queries.rows[i]] - p[queries.rows[j]]
+                    total += risk.omega[q] * change * max(0.0, 1.0 - z) ** 2
+    assert risk.evaluate(p)[0] == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize("risk_of", RISKS)
+@pytest.mark.parametrize("monotone", [None, {0: 1, 3: -1}])
+def test_newton_reaches_the_optimum_and_certifies_it(risk_of, monotone):
+    if monotone:
+        monotone = {0: 1}
+    problem = build(lists(), risk_of, monotone)
+    penalty = TablePenalty(problem.space, STRENGTHS)
+    rough = solve_newton(problem, penalty, tol=1e-2)
+    exact = solve_newton(problem, penalty, tol=1e-11)
+    assert exact.stop_reason == "converged"
+    assert rough.certificate["lower_bound"] <= exact.objective * (1 + 1e-12)
+    assert exact.objective <= rough.objective <= exact.objective + rough.certificate["gap"]
+    if monotone:
+        tables = problem.space.tables(exact.coef)
+        curve = tables[: problem.space.sizes[0] - 1]
+        assert (np.diff(curve) >= -1e-12).all()
+    warm = solve_newton(problem, penalty, start=exact.coef, tol=1e-6)
+    assert warm.n_iter == 0
+
+
+def test_strong_smoothing_leaves_a_linear_ranker():
+    problem = build(lists(), squared_hinge, pairs=())
+    found = solve_newton(problem, TablePenalty(problem.space, Strengths(1e7, 1.0, 0.1)), tol=1e-8)
+    space = problem.space
+    curve = space.tables(found.coef)[: space.sizes[0] - 1]
+    slope = found.coef[space.layout.size]
+    np.testing.assert_allclose(curve, slope * space.means[: len(curve)], atol=1e-4)
+
+
+def test_purified_tables_are_the_same_function_up_to_a_constant():
+    data = lists()
+    problem = build(data, squared_hinge)
+    space = problem.space
+    theta = np.random.default_rng(6).normal(size=space.size)
+    tables = space.tables(theta)
+    counts = problem.products.transpose_times(np.ones(data.n_rows))
+    pure = purify(space, tables, counts)
+    moved = problem.products.scores(pure) - problem.products.scores(tables)
+    assert np.ptp(moved) < 1e-9
+    start = 0
+    for size in space.sizes:
+        assert counts[start : start + size] @ pure[start : start + size] == pytest.approx(
+            0, abs=1e-8
+        )
+        start += size
+    for g, (rows, columns) in enumerate(space.grid_sides):
+        span = slice(space.layout.grid_starts[g], space.layout.grid_starts[g] + rows * columns)
+        weighted = (counts[span] * pure[span]).reshape(rows, columns)
+        np.testing.assert_allclose(weighted.sum(axis=0), 0.0, atol=1e-7)
+        np.testing.assert_allclose(weighted.sum(axis=1), 0.0, atol=1e-7)
+
+
+def test_the_true_pair_gains_most():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(3000, 5))
+    bins = fit_bins(X, 16)
+    rows = BinCoder(bins).code(X)
+    slope = np.sign(X[:, 1] * X[:, 3]) + rng.normal(size=len(X)) + X[:, 0] + X[:, 3]
+    pairs = np.array([(a, b) for a in range(5) for b in range(a + 1, 5)])
+    places = np.zeros((5, 256), dtype=np.uint16)
+    for j in range(5):
+        cells = grid_axis(bins, j, np.ones(len(bins.cuts[j]) + 2), 8).cells
+        places[j, : len(cells)] = cells
+    gains = interaction_gains(rows, pairs, places, 9, slope, np.ones(len(X)), 1.0)
+    assert pairs[gains.argmax()].tolist() == [1, 3]
+    # Brute force over all cuts of one grid.
+    codes = np.concatenate(list(rows.codes.transpose(0, 2, 1)))[: len(X)]
+    a, b = places[1][codes[:, 1]], places[3][codes[:, 3]]
+    best = 0.0
+    for r in range(1, 9):
+        for s in range(1, 9):
+            masks = [(a < r) & (b < s), (a < r) & (b >= s), (a >= r) & (b < s), (a >= r) & (b >= s)]
+            h = np.array([mask.sum() + 1.0 for mask in masks])
+            f = np.array([slope[mask].sum() for mask in masks]) / h
+            best = max(best, 0.5 * (f[0] - f[1] - f[2] + f[3]) ** 2 / (1 / h).sum())
+    assert gains.max() == pytest.approx(best, rel=1e-9)
