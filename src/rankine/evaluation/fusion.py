@@ -429,17 +429,11 @@ class _Judge:
         if not isinstance(rule.cutoff, int) or definition(rule.name).family != "ranks":
             return slice(None), self._measure
         marks = np.array(self._gather(columns.get("retrieved", np.ones(len(Z)))))
-<<<<<<< HEAD
-        depth, starts = rule.cutoff, index.starts
-        map_shards(
-            lambda a, b: _drop_unreachable(Z, starts, depth, marks, a, b), cut_by_weight(starts)
-=======
         total, starts, depth = Z.sum(axis=1), index.starts, rule.cutoff
         order = np.lexsort((-total, self.owner))
         map_shards(
             lambda a, b: _drop_unreachable(Z, total, order, starts, depth, marks, a, b),
             cut_by_weight(starts),
->>>>>>> engines
         )
         # What is neither marked nor relevant changes no value; every list keeps a row.
         needed = (marks > 0) | (self.y > 0) | (rule.gain not in (None, "exp", "linear"))
