@@ -79,13 +79,11 @@ def widen(data: Dataset, positions: int) -> Dataset:
         marks[rows, place[rows]] = 1
         wide: Any = np.ascontiguousarray(np.hstack([data.X, marks]))
     else:
-        from scipy import sparse
-
-        ones = np.ones(len(rows), dtype=data.X.dtype)
-        found = sparse.csr_matrix((ones, (rows, place[rows])), shape=(data.n_rows, len(more)))
-        joined = sparse.hstack([data.X, found], format="csr")
-        shape = joined.shape
-        wide = make_csr(joined.data, joined.indices, joined.indptr, shape)
+        ends, X = data.X.indptr[rows + 1], data.X
+        indices = np.insert(X.indices, ends, X.shape[1] + place[rows])
+        indptr = X.indptr + np.concatenate([[0], np.cumsum(place >= 0)])
+        shape = (data.n_rows, X.shape[1] + len(more))
+        wide = make_csr(np.insert(X.data, ends, 1), indices, indptr, shape)
     return replace(
         data,
         X=wide,
