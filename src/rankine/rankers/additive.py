@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankine.core.checks import check_choice, check_count, check_positive
 from rankine.core.errors import ParameterError
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, concat
 from rankine.kernels.binned import BinnedProducts
 from rankine.model.tables import Tables
 from rankine.rankers.additive_search import (
@@ -30,7 +31,14 @@ from rankine.rankers.fitting import Outcome, Task
 from rankine.rankers.registry import Choice, Number
 from rankine.rankers.sources import Capabilities
 from rankine.solvers.tables import Strengths, bin_means, purify
-from rankine.transforms.bins import SAMPLE_LISTS, BinCoder, fit_bins, layout_of, score_tables
+from rankine.transforms.bins import (
+    SAMPLE_LISTS,
+    BinCoder,
+    CodeStore,
+    fit_bins,
+    layout_of,
+    score_tables,
+)
 from rankine.transforms.scaling import Scaling, fit_scaling
 
 if TYPE_CHECKING:
@@ -134,7 +142,7 @@ class AdditiveRanker(BaseRanker):
     """
 
     system: ClassVar[str] = "additive"
-    can = Capabilities(fit=("memory",))
+    can = Capabilities(fit=("memory", "stream"), query_weight=("memory", "stream"))
     takes_missing: ClassVar[bool] = True
     #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"smooth": [0.1, 1.0, 10.0, 100.0, 1000.0]}
@@ -193,13 +201,7 @@ class AdditiveRanker(BaseRanker):
     # ---------------------------------------------------------------- training
     def _solve(self, task: Task) -> Outcome:
         before: Plan | None = self.__dict__.get("_plan") if self.warm_start else None
-        source = task.source
-        if before is None:
-            bins = self._fit_bins(source.data)
-            self._linear_scaling = fit_scaling("standard", _columns(source.data, bins.linear))
-        else:
-            bins = before.bins
-        data = self._table_data(source.data, bins, source.query_weight)
+        bins, data = self._read(task.source, before)
         tried: list[dict[str, float]] = []
         plan, start = before, self.__dict__.get("_theta")
         if plan is None:
@@ -260,6 +262,42 @@ class AdditiveRanker(BaseRanker):
             max_iter=self.max_iter,
             threads=self.n_threads,
         )
+
+    def _read(self, source: Any, before: Plan | None) -> tuple[Bins, TableData]:
+        """Cuts of the first lists, then all lists as codes, block by block."""
+        if source.encoding is not None:
+            raise ParameterError(
+                "AdditiveRanker cannot be fitted to a raw log",
+                fix="Use columns of numbers (rankine.load or rankine.scan), or ElasticRanker",
+            )
+        blocks = source.blocks()
+        first: list[Dataset] = []
+        while sum(block.n_queries for block in first) < SAMPLE_LISTS:
+            block = next(blocks, None)
+            if block is None:
+                break
+            first.append(block)
+        bins = self._fit_bins(concat(list(first))) if before is None else before.bins
+        store = CodeStore(BinCoder(bins, self.n_threads))
+        parts: list[Dataset] = []
+        weights: list[NDArray[np.float64]] = []
+        for block in chain(first, blocks):
+            weights.append(source.weights(block, sum(map(len, weights))))
+            store.append(block.X)
+            parts.append(_columns(block, bins.linear))
+        lists = concat(parts)
+        if before is None:
+            self._linear_scaling = fit_scaling("standard", lists)
+        labels = lists.labels
+        source.note(
+            rows=lists.n_rows,
+            queries=lists.n_queries,
+            queries_used=len(labels.usable),
+            pairs=labels.n_pairs,
+        )
+        linear = self._linear_scaling.apply(lists).X if bins.linear else None
+        bare = replace(lists, X=np.zeros((lists.n_rows, 0)), query_index=lists.queries)
+        return bins, TableData(bare, np.concatenate(weights), store.rows(), linear)
 
     def _fit_bins(self, data: Dataset) -> Bins:
         """Cuts of the first lists."""
@@ -401,7 +439,8 @@ def _take_columns(X: Any, columns: Sequence[int]) -> Any:
 
 def _columns(data: Dataset, columns: Sequence[int]) -> Dataset:
     """The data with some of its columns alone."""
-    return replace(data, X=_take_columns(data.X, columns), feature_names=None)
+    X = _take_columns(data.X, columns) if len(columns) else np.zeros((data.n_rows, 0))
+    return replace(data, X=X, feature_names=None, query_index=data.queries)
 
 
 def _renamed(bins: Bins, names: Sequence[str]) -> Bins:

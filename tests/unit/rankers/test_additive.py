@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import rankine
 from rankine import AdditiveRanker, Dataset, LinearModel, RankSVM, Scorer
 from rankine.core.errors import FeatureMismatchError, ParameterError
 
@@ -214,3 +215,17 @@ def test_coef_init_is_refused():
     X, y, qid = shop(4)
     with pytest.raises(ParameterError, match="warm_start"):
         AdditiveRanker().fit(X, y, qid=qid, coef_init=np.zeros(5))
+
+
+def test_a_stream_gives_the_bits_of_memory_whatever_its_blocks(tmp_path):
+    X, y, qid = shop(30)
+    data = Dataset.from_arrays(X, y, qid, feature_names=list("abcde"))
+    data.save(tmp_path / "rows.parquet")
+    told = {"smooth": 1.0, "pairs": 2, "categorical": ["e"], "linear": ["d"]}
+    weight = np.where(np.arange(30) % 3 == 0, 2.0, 1.0)
+    rows = rankine.load(tmp_path / "rows.parquet")
+    memory = AdditiveRanker(**told).fit(rows, query_weight=weight)
+    for size in (40, 200):
+        stream = rankine.scan(tmp_path / "rows.parquet", block_rows=size)
+        found = AdditiveRanker(**told).fit(stream, query_weight=weight)
+        assert found.coef_.tobytes() == memory.coef_.tobytes()
