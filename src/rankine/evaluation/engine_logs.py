@@ -213,23 +213,23 @@ def _hits(answer: Any, name: str | None, place: tuple[str, int | None]) -> Itera
                 yield LoggedDocument(str(qid), *_solr(doc), sparse=True, place=place)
             else:
                 yield LoggedDocument(str(qid), *_ltr(doc), sparse=False, place=place)
-        except ValueError as error:
-            raise refuse(f"hit {i} of query {qid!r}: {error}") from error
+        except SchemaError as error:
+            raise refuse(f"hit {i} of query {qid!r}: {error.reason}") from error
 
 
 def _ltr(hit: Any) -> tuple[str, dict[str, float | None]]:
     """Id and features of a hit with fields._ltrlog."""
     log = hit.get("fields", {}).get("_ltrlog") if isinstance(hit, dict) else None
     if not isinstance(log, list) or not isinstance(hit.get("_id"), str):
-        raise ValueError("it has no _id or no fields._ltrlog")  # noqa: TRY004 - named by the caller
+        raise SchemaError("it has no _id or no fields._ltrlog", fix=_FIX)
     features: dict[str, float | None] = {}
     for group in log:
         for entries in group.values() if isinstance(group, dict) else [None]:
             for entry in entries if isinstance(entries, list) else [None]:
                 if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-                    raise ValueError("an entry of _ltrlog has no name")  # noqa: TRY004
+                    raise SchemaError("an entry of _ltrlog has no name", fix=_FIX)
                 if entry["name"] in features:
-                    raise ValueError(f"feature {entry['name']!r} was logged twice")
+                    raise SchemaError(f"feature {entry['name']!r} was logged twice", fix=_FIX)
                 value = entry.get("value")
                 features[entry["name"]] = None if value is None else _number(entry["name"], value)
     return hit["_id"], features
@@ -239,27 +239,27 @@ def _solr(doc: Any) -> tuple[str, dict[str, float | None]]:
     """Id and features of a document with [features]."""
     text = doc.get("[features]") if isinstance(doc, dict) else None
     if not isinstance(text, str) or "id" not in doc:
-        raise ValueError("it has no id or no [features]")
+        raise SchemaError("it has no id or no [features]", fix=_FIX)
     features: dict[str, float | None] = {}
     for part in filter(None, text.replace(";", ",").split(",")):
         name, equals, value = part.replace(":", "=", 1).rpartition("=")
         if not equals or not name:
-            raise ValueError(f"{part!r} in [features] is not name=value")
+            raise SchemaError(f"{part!r} in [features] is not name=value", fix=_FIX)
         if name in features:
-            raise ValueError(f"feature {name!r} was logged twice")
+            raise SchemaError(f"feature {name!r} was logged twice", fix=_FIX)
         features[name] = _number(name, value)
     return str(doc["id"]), features
 
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool):
-        raise ValueError(f"feature {name!r} is {value}, not a number")  # noqa: TRY004
+        raise SchemaError(f"feature {name!r} is {value}, not a number", fix=_FIX)
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"feature {name!r} is {value!r}, not a finite number")
+        raise SchemaError(f"feature {name!r} is {value!r}, not a finite number", fix=_FIX)
     return number
 
 
@@ -310,7 +310,7 @@ def _read_csv(
         query, document, grade = (row[k].strip() for k in chosen)
         try:
             value = _number("grade", grade)
-        except ValueError:
+        except SchemaError:
             raise ParseError(
                 f"grade {grade!r} is not a finite number", file=file, line=line,
                 column=header[chosen[2]], fix="Write a number",
