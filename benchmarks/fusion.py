@@ -1,8 +1,8 @@
 """Learned fusion of three retrievers on four classic collections, beside what people set by hand.
 
-The runs are made here: BM25 of SQLite's FTS5 (with its Porter stemmer), cosine of character n-grams,
-and latent semantic vectors (truncated SVD). Every figure is held out: five folds of queries, weights
-and normalisation chosen on the other four.
+The runs are made here: BM25 of SQLite's FTS5 (with its Porter stemmer), cosine of character
+n-grams, and latent semantic vectors (truncated SVD). Every figure is held out: five folds of
+queries, weights and normalisation chosen on the other four.
 
     python -m benchmarks fusion --full
 """

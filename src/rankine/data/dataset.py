@@ -135,7 +135,7 @@ class Dataset:
     ) -> Dataset:
         """Make a dataset of comparisons: arena votes, side-by-side judgements.
 
-        Each comparison is a list of two rows with the labels 1 and 0 (``rankine.data.comparisons``).
+        Each is a list of two rows with the labels 1 and 0 (``rankine.data.comparisons``).
 
         Parameters
         ----------

@@ -2,7 +2,8 @@
 
 Read are answers of Elasticsearch LTR and OpenSearch LTR with an ``ltr_log`` extension::
 
-    {"hits": {"hits": [{"_id": "7", "fields": {"_ltrlog": [{"log": [{"name": "bm25", "value": 9.5}]}]}}]}}
+    {"hits": {"hits": [{"_id": "7", "fields": {"_ltrlog": [
+        {"log": [{"name": "bm25", "value": 9.5}]}]}}]}}
 
 and of Solr with ``fl=id,[features]``::
 

@@ -307,12 +307,13 @@ def join_runs(runs: Mapping[str, Run], qrels: Qrels) -> Dataset:
     for query in qrels.qid.tolist():
         queries.setdefault(query, len(queries))
     docs: dict[str, int] = {}
+    parts: list[Qrels | Run] = [qrels, *runs.values()]
     codes = [
         (
             np.array([queries.get(q, -1) for q in part.qid.tolist()], dtype=np.int64),
             np.array([docs.setdefault(d, len(docs)) for d in part.docid.tolist()], dtype=np.int64),
         )
-        for part in (qrels, *runs.values())
+        for part in parts
     ]
     names = np.array(list(docs))
     order = np.argsort(names)[::-1]
@@ -525,7 +526,7 @@ def _learn(judge: _Judge, grid: _Grid, way: str, fold: NDArray[np.int64], n_fold
 def _choose(
     learnt: Mapping[tuple[str, str], _Learnt], fold: NDArray[np.int64], n_folds: int, metric: Metric
 ) -> tuple[tuple[str, str], NDArray[np.float64]]:
-    """The best choice over all queries; and held-out values, each fold's by the other folds' choice."""
+    """The best choice over all queries; held-out values, a fold's by the other folds' choice."""
     sign = 1.0 if metric.larger_is_better else -1.0
     keys = list(learnt)
     table = np.array([learnt[key].held for key in keys])

@@ -207,7 +207,7 @@ def _normalised(column):
 
 
 def scores(rows):
-    """Fused scores of one list; a row maps runs to scores and lacks those that did not return it."""
+    """Fused scores of one list; a row lacks the runs that did not return its document."""
     columns = {name: _normalised([row.get(name) for row in rows]) for name in WEIGHTS}
     return [fsum(w * columns[name][i] for name, w in WEIGHTS.items()) for i in range(len(rows))]
 

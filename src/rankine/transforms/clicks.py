@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.data.dataset import Dataset, make_csr
+
+if TYPE_CHECKING:
+    from rankine.data.dataset import Dataset
 
 __all__ = [
     "check_offset",
@@ -79,13 +81,12 @@ def widen(data: Dataset, positions: int) -> Dataset:
         marks[rows, place[rows]] = 1
         wide: Any = np.ascontiguousarray(np.hstack([data.X, marks]))
     else:
-        from scipy import sparse
-
-        ones = np.ones(len(rows), dtype=data.X.dtype)
-        found = sparse.csr_matrix((ones, (rows, place[rows])), shape=(data.n_rows, len(more)))
-        joined = sparse.hstack([data.X, found], format="csr")
-        shape = joined.shape
-        wide = make_csr(joined.data, joined.indices, joined.indptr, shape)
+        ends, X = data.X.indptr[rows + 1], data.X
+        indices = np.insert(X.indices, ends, X.shape[1] + place[rows])
+        indptr = X.indptr + np.concatenate([[0], np.cumsum(place >= 0)])
+        shape = (data.n_rows, X.shape[1] + len(more))
+        # A matrix of its own kind: naming scipy would import it into a server.
+        wide = type(X)((np.insert(X.data, ends, 1), indices, indptr), shape=shape)
     return replace(
         data,
         X=wide,

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import rankine
 from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
@@ -79,7 +80,9 @@ def test_solr_and_qrels(tmp_path):
 def test_a_feature_without_value(tmp_path, judged):
     answers = {"rambo": elastic(hit("7555", title=9.5, body=None))}
     log = jsonl(tmp_path / "log.jsonl", answers)
-    with pytest.raises(ParseError, match="'body' of document '7555' has no value.*missing_as_zero"):
+    with pytest.raises(
+        ParseError, match=r"'body' of document '7555' has no value.*missing_as_zero"
+    ):
         join_logged(log, judged)
     assert join_logged(log, judged, missing="zero").data.X.tolist() == [[9.5, 0.0]]
 
@@ -143,17 +146,15 @@ def test_nothing_matches(tmp_path, judged):
 
 
 @pytest.mark.parametrize("out", ["train.parquet", "train.txt"])
-def test_the_command(tmp_path, judged, capsys, monkeypatch, out):
-    from rankine.cli.main import run
+def test_the_command(tmp_path, judged, out):
+    from rankine.cli.main import app, find_commands
 
+    find_commands()
     log, target = jsonl(tmp_path / "log.jsonl", ANSWERS), tmp_path / out
     words = ["convert", "--features", log, "--judgments", judged, target, "--json"]
-    monkeypatch.setattr("sys.argv", ["rankine", *map(str, words)])
-    try:
-        run()
-    except SystemExit as stop:
-        assert not stop.code
-    told = json.loads(capsys.readouterr().out)
+    result = CliRunner().invoke(app, list(map(str, words)))
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
     assert (told["rows"], told["judged_without_log"]) == (3, 1)
     assert told["unlogged"] == [["rocky", "60375"]]
     data = rankine.load(target, qid_type="str")

@@ -1,9 +1,10 @@
-"""Fusion of retrievers: joining, learning, and the same arithmetic as each engine's documentation."""
+"""Fusion of retrievers: joining, learning, and each engine's documented arithmetic."""
 
 import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import rankine
 from rankine import LinearModel, Scorer
@@ -281,8 +282,8 @@ def test_what_cannot_be_fused_is_refused(tmp_path):
         RunScores("l2", "vespa")
 
 
-def test_the_command(tmp_path, capsys, monkeypatch):
-    from rankine.cli.main import find_commands, run
+def test_the_command(tmp_path):
+    from rankine.cli.main import app, find_commands
 
     runs, qrels = made(20)
     for name, found in runs.items():
@@ -292,12 +293,9 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     files = [str(tmp_path / f"{name}.run") for name in runs]
 
     def call(*words):
-        monkeypatch.setattr("sys.argv", ["rankine", *map(str, words)])
-        try:
-            run()
-        except SystemExit as stop:
-            assert not stop.code, capsys.readouterr().err
-        return capsys.readouterr().out
+        result = CliRunner().invoke(app, list(map(str, words)))
+        assert result.exit_code == 0, result.output
+        return result.stdout
 
     model, joined = tmp_path / "f.rankine", tmp_path / "joined.parquet"
     options = ("--qrels", tmp_path / "qrels", "--out", model, "--data-out", joined, "--json")

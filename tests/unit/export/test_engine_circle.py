@@ -43,7 +43,7 @@ class Engine(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    do_PUT = do_POST = handle_body
+    do_PUT = do_POST = handle_body  # noqa: N815 - names of the standard library
 
     def answer(self, path, body):
         if path[:2] == ["_ltr", "_featureset"] and len(path) == 3:

@@ -198,7 +198,7 @@ def _weighted_and_repeated(make: Callable[[float], Any], l2: float) -> tuple[Any
             for norm in ("sum", "query")
         ),
     ],
-    ids=str,
+    ids=lambda make: " ".join([make.args[0].__name__, *map(str, make.keywords.values())]),
 )
 def test_weight_2_is_the_row_twice(make: Callable[[float], Any]) -> None:
     weighted, repeated = _weighted_and_repeated(make, 1.0)
