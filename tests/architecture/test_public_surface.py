@@ -68,3 +68,13 @@ def test_functions_stay_small():
                 doc = len((ast.get_docstring(node) or "").splitlines())
                 body = node.end_lineno - node.body[0].lineno + 1 - doc
                 assert body <= 80, f"{path}:{node.lineno} {node.name}"
+
+
+def test_no_two_classes_share_a_name():
+    names = [
+        node.name
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

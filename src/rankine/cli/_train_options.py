@@ -9,7 +9,7 @@ import typer
 
 from rankine.cli._options import split_list
 
-__all__ = ["Checkpoints", "Clicks", "LogColumns"]
+__all__ = ["Checkpoints", "ClickOptions", "LogOptions"]
 
 
 def _run(*names: str, **settings: Any) -> Any:
@@ -25,7 +25,7 @@ def _clicks(*names: str, **settings: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Clicks:
+class ClickOptions:
     """How clicks are corrected for the positions they were made at."""
 
     position: Annotated[
@@ -131,7 +131,7 @@ class Checkpoints:
 
 
 @dataclass(frozen=True)
-class LogColumns:
+class LogOptions:
     """Columns of a raw log by their use."""
 
     categorical: Annotated[

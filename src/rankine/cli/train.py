@@ -12,7 +12,7 @@ import typer
 from rankine.cli import _console
 from rankine.cli._console import require_folder, training_progress
 from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings, spread
-from rankine.cli._train_options import Checkpoints, Clicks, LogColumns
+from rankine.cli._train_options import Checkpoints, ClickOptions, LogOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -73,8 +73,8 @@ def train(
     *,
     kept: Checkpoints,
     cluster: Cluster,
-    clicks: Clicks,
-    log: LogColumns,
+    clicks: ClickOptions,
+    log: LogOptions,
     reading: Reading,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
@@ -163,7 +163,7 @@ class _Run:
         result = _result(estimator, model, self.out)
         return {**result, **_measured(estimator.metric, model, data, held)}
 
-    def on_log(self, log: LogColumns) -> dict[str, Any]:
+    def on_log(self, log: LogOptions) -> dict[str, Any]:
         """Fit on a raw log; the model scores raw rows of the same columns."""
         from rankine.logs.training import train_from_log
 

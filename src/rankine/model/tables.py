@@ -22,11 +22,11 @@ from rankine.core.specs import Bins, GridAxis, Grids
 if TYPE_CHECKING:
     from rankine.model.linear import LinearModel
 
-__all__ = ["Tables", "Term", "Test", "tables_of"]
+__all__ = ["TableTerm", "Tables", "Test", "tables_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class TableTerm:
     """One table: the curve of a column (one axis), or the grid of a pair (two).
 
     Attributes
@@ -65,20 +65,20 @@ class Tables:
     base: int
 
     @property
-    def terms(self) -> list[Term]:
+    def terms(self) -> list[TableTerm]:
         """All tables, curves first, in the order of the weights."""
         terms, start = [], 0
         for j, size in enumerate(self.bins.n_cells):
             if size:
                 labels = tuple(self.cell_label(j, c) for c in range(size))
-                terms.append(Term((j,), (labels,), self.weights[start : start + size], start))
+                terms.append(TableTerm((j,), (labels,), self.weights[start : start + size], start))
             start += size
         grids = self.grids or Grids((), ())
         for first, second in ((grids.axes[a], grids.axes[b]) for a, b in grids.pairs):
             shape = first.size, second.size
             values = self.weights[start : start + shape[0] * shape[1]].reshape(shape)
             sides = self.axis_labels(first), self.axis_labels(second)
-            terms.append(Term((first.column, second.column), sides, values, start))
+            terms.append(TableTerm((first.column, second.column), sides, values, start))
             start += values.size
         return terms
 
@@ -99,7 +99,7 @@ class Tables:
         """Name of a column; its number in text files where columns have no names."""
         return str(j + self.base) if self.bins.names is None else self.bins.names[j]
 
-    def name(self, term: Term) -> str:
+    def name(self, term: TableTerm) -> str:
         """A column's name, or two names joined by ``x``."""
         return " x ".join(self.column_name(j) for j in term.columns)
 
@@ -157,7 +157,7 @@ class Tables:
             found.append(self.weights[self.linear_start + k] * column(j))
         return names, np.column_stack(found)
 
-    def places(self, term: Term, row: NDArray[np.float64]) -> tuple[int, ...]:
+    def places(self, term: TableTerm, row: NDArray[np.float64]) -> tuple[int, ...]:
         """Where a row falls in a table."""
         cells = [self.cell(j, float(row[j])) for j in term.columns]
         if len(cells) == 1:

@@ -15,7 +15,7 @@ from rankine.report.svg import Bar, Line, bars, figure, heat_map, line_chart
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
-    from rankine.model.tables import Tables, Term
+    from rankine.model.tables import Tables, TableTerm
     from rankine.report.weights import Weights
 
 __all__ = ["Picture", "pictures", "tables_section"]
@@ -62,7 +62,7 @@ def pictures(
     return [_picture(tables, known[name], data) for name in chosen if name in known]
 
 
-def _picture(tables: Tables, term: Term, data: Dataset | None) -> Picture:
+def _picture(tables: Tables, term: TableTerm, data: Dataset | None) -> Picture:
     j = term.columns[0]
     share = np.zeros(0)
     if data is not None and len(term.columns) == 1:

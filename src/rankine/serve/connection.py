@@ -94,7 +94,7 @@ class Reply(NamedTuple):
     fields: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class Service(Protocol):
+class Answering(Protocol):
     """What answers requests: at once, or (None) in a thread by the second function."""
 
     def answer(self, request: Request) -> Reply | None:
@@ -342,7 +342,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(
         self,
         pool: Pool,
-        service: Service,
+        service: Answering,
         config: Any,  # noqa: ARG002 - uvicorn's signature
         server_state: Any,
         app_state: dict[str, Any],  # noqa: ARG002

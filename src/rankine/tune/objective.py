@@ -28,14 +28,14 @@ from rankine.tune.thompson import SO_FAR
 if TYPE_CHECKING:
     from rankine.solvers.base import Progress
 
-__all__ = ["CostLimits", "Objective", "Watch"]
+__all__ = ["CostLimits", "Objective", "TrialWatch"]
 
 FIRST = 4
 #: Steps of an Optuna trial per fold: more than a run has judged reports.
 STEPS = 64
 
 
-class Watch:
+class TrialWatch:
     """A callback of ``fit`` that reports to an Optuna trial and heeds its pruner.
 
     Parameters
@@ -179,7 +179,7 @@ class Objective:
         self._note(trial, started, sizes, costs)
         return float(np.mean(means))
 
-    def _watch(self, trial: Any, fold: int, ranker: Any, means: list[float]) -> Watch | None:
+    def _watch(self, trial: Any, fold: int, ranker: Any, means: list[float]) -> TrialWatch | None:
         """A callback for training; None where nothing is ever given up."""
         if isinstance(trial.study.pruner, import_optuna().pruners.NopPruner):
             return None
@@ -187,7 +187,7 @@ class Objective:
         key = (fold, ranker.scale)
         if key not in self._scalings:
             self._scalings[key] = fit_scaling(ranker.scale, train)
-        return Watch(trial, self.metric, held, self._scalings[key], means)
+        return TrialWatch(trial, self.metric, held, self._scalings[key], means)
 
     @staticmethod
     def _forecast(trial: Any, means: list[float]) -> float:
