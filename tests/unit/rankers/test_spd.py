@@ -149,12 +149,12 @@ def test_streams_give_the_same_bits_for_any_block_size(shop, sampling, weights):
 def test_a_stream_learns_what_memory_learns(shop, sampling, weights, scale):
     data = weighted(shop) if weights else shop
     ranker = SPDRanker(
-        sampling=sampling, l2=1e-2, n_steps=40_000, n_passes=5, scale=scale, random_state=0
+        sampling=sampling, l2=1e-2, n_steps=400_000, n_passes=20, scale=scale, random_state=0
     )
     fitted = ranker.fit(data).coef_
     streamed = ranker.fit(Blocks(data)).coef_
     cosine = streamed @ fitted / np.linalg.norm(streamed) / np.linalg.norm(fitted)
-    assert cosine > 0.9
+    assert cosine > 0.97
 
 
 def test_unequal_weights_decide_in_a_stream_as_in_memory():
