@@ -44,7 +44,7 @@ def path(
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
-    scale: Annotated[str, typer.Option(help="none, standard, maxabs or query.")] = "none",
+    scale: Annotated[str, typer.Option(help="auto, none, standard, maxabs or query.")] = "auto",
     n_steps: Annotated[int, typer.Option(help="Number of values of l1.")] = 30,
     min_ratio: Annotated[
         float, typer.Option(help="Smallest l1, as a share of the smallest that gives no weights.")

@@ -56,10 +56,7 @@ def train(
     metric: Annotated[
         str, typer.Option(help="Metric, such as ndcg@10, map, recall@4.")
     ] = "ndcg@10",
-    scale: Annotated[
-        str | None,
-        typer.Option(help="none, standard, maxabs or query; default: none, raw logs query."),
-    ] = None,
+    scale: Annotated[str, typer.Option(help="auto, none, standard, maxabs or query.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     early_stopping: Annotated[
         int | None, typer.Option(help="Stop after so many reports without a better --valid metric.")
@@ -81,7 +78,7 @@ def train(
     """Train a ranker on labelled lists and save the model."""
     settings = {
         "metric": metric,
-        "scale": scale or ("query" if log.named else "none"),
+        "scale": scale,
         "random_state": seed,
         **({"early_stopping": early_stopping} if early_stopping is not None else {}),
         **({"n_passes": n_passes} if n_passes is not None else {}),
@@ -268,6 +265,7 @@ def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
         "n_features": model.n_features,
         "nnz": model.nnz,
         **{name: estimator.training_[name] for name in counts if name in estimator.training_},
+        "scaling": estimator.training_["scaling"],
         "n_iter": int(estimator.n_iter_),
         "stop_reason": estimator.solution_.stop_reason,
         "certificate": dict(estimator.solution_.certificate),
@@ -296,6 +294,8 @@ def _summary_table(result: dict[str, Any]) -> Any:
     """What happened, for people."""
     from rich.table import Table
 
+    from rankine.transforms.scaling import scaling_words
+
     table = Table(show_header=False, box=None, pad_edge=False)
     got = result
     skipped = got["queries"] - got["queries_used"]
@@ -307,6 +307,7 @@ def _summary_table(result: dict[str, Any]) -> Any:
         ("data", f"{got['rows']:,} rows, {used}"),
         *((("partitions", f"{got['partitions']:,}"),) if "partitions" in got else ()),
         *((("missing", f"{got['nulls']:,} values"),) if got.get("nulls") else ()),
+        ("scaling", scaling_words(got["scaling"])),
         ("training", f"{got['ranker']}: {run}"),
         *((name, f"{value:.6g}") for name, value in got["certificate"].items()),
         ("weights", f"{got['nnz']:,} of {got['n_features']:,} are not zero"),

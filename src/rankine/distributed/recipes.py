@@ -38,14 +38,7 @@ from rankine.solvers.pair_sgd import PairPlan, run_phase
 from rankine.solvers.pair_steps import S, average_of, new_vector
 from rankine.solvers.problem import RowsProblem, SummedProblem
 from rankine.transforms.clicks import weigh
-from rankine.transforms.scaling import (
-    Scaling,
-    check_scale,
-    column_max_abs,
-    column_moments,
-    divisors,
-    scaling_from,
-)
+from rankine.transforms.scaling import SAMPLE_LISTS, ColumnSizes, RowColumns, Scaling
 from rankine.updates import make_update
 
 if TYPE_CHECKING:
@@ -63,6 +56,7 @@ __all__ = [
     "ListPassRecipe",
     "Measured",
     "PairPassRecipe",
+    "PartColumns",
     "ProblemRecipe",
     "RawRecipe",
     "WeighedRecipe",
@@ -70,7 +64,6 @@ __all__ = [
     "average_pairs",
     "domination_problem",
     "measure",
-    "measure_scaling",
     "pair_problem",
     "square_problem",
 ]
@@ -103,14 +96,17 @@ class Measured:
     queries: int
     queries_used: int
     pairs: int
+    #: Lists of each partition among the first ``SAMPLE_LISTS``.
+    sample: tuple[int, ...]
 
 
 class RawPart:
     """The rows as they are."""
 
-    def __init__(self, data: Dataset, threads: int | None) -> None:
+    def __init__(self, data: Dataset, threads: int | None, number: int) -> None:
         self.data = data
         self.threads = threads
+        self.number = number
 
     def contents(self) -> Contents:
         """Counts, and the smallest and largest query id."""
@@ -138,15 +134,19 @@ class RawPart:
         y = self.data.y
         return float(y.min()), float(y.max()), bool((y == np.floor(y)).all())
 
-    def max_abs(self) -> NDArray[np.float64]:
-        """Largest magnitude of every column."""
-        return column_max_abs(self.data.rows, self.data.n_features)
+    def sizes(self, lists: Sequence[int] | None) -> ColumnSizes:
+        """Sizes of all columns, of the partition's first lists where so many are to be taken."""
+        return self._columns(lists).sizes()
 
-    def moments(
-        self, factors: NDArray[np.float64], means: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sums of x f and of (x f - mean)^2, implicit zeros included."""
-        return column_moments(self.data.rows, self.data.n_rows, factors, means)
+    def moments(self, lists: Sequence[int] | None, *asked: Any) -> tuple[Any, Any]:
+        """Moments of some columns, see ``RowColumns``."""
+        return self._columns(lists).moments(*asked)
+
+    def _columns(self, lists: Sequence[int] | None) -> RowColumns:
+        data = self.data
+        if lists is not None:
+            data = data.take_queries(np.arange(lists[self.number]))
+        return RowColumns(lambda: [data], data.n_features)
 
 
 class RawRecipe(NamedTuple):
@@ -154,9 +154,9 @@ class RawRecipe(NamedTuple):
 
     token: str = RAW
 
-    def build(self, data: Dataset, threads: int | None, number: int) -> RawPart:  # noqa: ARG002
+    def build(self, data: Dataset, threads: int | None, number: int) -> RawPart:
         """The rows."""
-        return RawPart(data, threads)
+        return RawPart(data, threads, number)
 
 
 class WeighedRecipe(NamedTuple):
@@ -185,7 +185,8 @@ def measure(team: Team, pieces: Sequence[Piece]) -> Measured:
             "no query of any partition holds two different labels",
             fix="Check labels and query ids; a query needs a better and a worse row",
         )
-    return Measured(*(int(total) for total in totals))
+    ends = np.minimum(np.cumsum([one.queries for one in found]), SAMPLE_LISTS)
+    return Measured(*map(int, totals), tuple(np.diff(ends, prepend=0).tolist()))
 
 
 def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]) -> None:
@@ -218,18 +219,34 @@ def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]
     )
 
 
-def measure_scaling(kind: str, team: Team, n_features: int, n_rows: int) -> Scaling:
-    """The scaling that ``fit_scaling`` would find on all rows, from the sums of partitions."""
-    if check_scale(kind) in ("none", "query"):
-        return Scaling(kind)
-    largest = np.maximum.reduce(team.each("max_abs"))
-    if kind == "maxabs":
-        return scaling_from(largest)
-    factors, means = 1.0 / divisors(largest), np.zeros(n_features)
-    for _ in range(2):
-        sums, squares = team.total("moments", factors, means)
-        means = sums / n_rows
-    return scaling_from(largest, np.sqrt(squares / n_rows))
+class PartColumns:
+    """Columns of partitions, asked as ``RowColumns`` is.
+
+    Attributes
+    ----------
+    team
+        Partitions of raw rows.
+    lists
+        How many of the first lists of each to look at; None for all.
+    """
+
+    def __init__(self, team: Team, lists: Sequence[int] | None) -> None:
+        self.team, self.lists = team, lists
+
+    def sizes(self) -> ColumnSizes:
+        """Sizes of the values of all columns."""
+        found: list[ColumnSizes] = self.team.each("sizes", self.lists)
+        return ColumnSizes(
+            sum(one.n_rows for one in found),
+            sum(one.n_lists for one in found),
+            np.maximum.reduce([one.largest for one in found]),
+            np.add.reduce([one.counts for one in found]),
+        )
+
+    def moments(self, *asked: Any) -> tuple[Any, Any]:
+        """Sums of x f and of (x f - mean)^2 over the non-zero values of some columns."""
+        sums, squares = self.team.total("moments", self.lists, *asked)
+        return sums, squares
 
 
 def scaling_token(scaling: Scaling) -> str:

@@ -39,7 +39,7 @@ from rankine.transforms.bins import (
     layout_of,
     score_tables,
 )
-from rankine.transforms.scaling import Scaling, fit_scaling
+from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
 
 if TYPE_CHECKING:
     from rankine.core.specs import Bins
@@ -101,7 +101,7 @@ class AdditiveRanker(BaseRanker):
         See ``BaseRanker``. A warm start keeps cuts, pairs and strengths of the last fit and
         starts from its tables.
     scale
-        ``"none"``: quantiles make scaling void.
+        ``"auto"`` and ``"none"`` alike leave columns as they are: quantiles make scaling void.
     early_stopping
         Strengths of a path without a better metric before the path ends; None: 2.
     n_threads
@@ -144,6 +144,7 @@ class AdditiveRanker(BaseRanker):
     system: ClassVar[str] = "additive"
     can = Capabilities(fit=("memory", "stream"), query_weight=("memory", "stream"))
     takes_missing: ClassVar[bool] = True
+    scales: ClassVar[bool] = False
     #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"smooth": [0.1, 1.0, 10.0, 100.0, 1000.0]}
     #: What tuning searches.
@@ -170,7 +171,7 @@ class AdditiveRanker(BaseRanker):
         tol: float = 1e-3,
         max_iter: int = 100,
         metric: str = "ndcg@10",
-        scale: str = "none",
+        scale: str | None = "auto",
         early_stopping: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
@@ -418,10 +419,10 @@ class AdditiveRanker(BaseRanker):
             check_positive("smooth", self.smooth)
         if self.pair_smooth is not None:
             check_positive("pair_smooth", self.pair_smooth)
-        if self.scale != "none":
+        if check_scale(self.scale) not in ("auto", "none"):
             raise ParameterError(
                 f"scale={self.scale!r}: cuts are quantiles of the columns as they stand",
-                fix="Leave scale='none'; scale lists before training if they need it",
+                fix="Leave scale='auto'; scale lists before training if they need it",
             )
         signs = set((self.monotone or {}).values())
         if not signs <= {-1, 1}:

@@ -58,6 +58,7 @@ from rankine.rankers.sources import (
     source_kind,
 )
 from rankine.transforms.clicks import check_offset, inverse_propensity
+from rankine.transforms.scaling import check_scale, scaling_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,6 +87,11 @@ class BaseRanker(BaseEstimator, ABC):
     ``early_stopping=k`` stops after k reports without a better ``metric`` and keeps the best
     weights; ``evals_`` holds what was measured.
 
+    ``scale`` is ``"auto"`` (columns that are often non-zero are divided by their standard
+    deviation, sparse ones by their largest magnitude where it exceeds 1), ``"none"`` or None,
+    ``"standard"``, ``"maxabs"`` or ``"query"`` (by the range within each list). All but the last
+    fold into the weights. Streams and partitions measure ``"auto"`` on their first 10,000 lists.
+
     All of them learn from clicks. ``propensity`` is the probability that a user looks at position
     1, 2, ... (the last holds for all beyond it), such as ``estimate_propensity`` gives: a row with
     a positive label weighs 1 / propensity of the ``position`` it was shown at, at most
@@ -101,9 +107,11 @@ class BaseRanker(BaseEstimator, ABC):
     can: ClassVar[Capabilities] = Capabilities()
     #: Whether missing values (NaN) may stand in rows.
     takes_missing: ClassVar[bool] = False
+    #: Whether the size of a column's values matters, so that ``scale`` does.
+    scales: ClassVar[bool] = True
 
     metric: str
-    scale: str
+    scale: str | None
     early_stopping: int | None
     warm_start: bool
     random_state: Any
@@ -219,7 +227,7 @@ class BaseRanker(BaseEstimator, ABC):
             query_weight,
             self._clicks(),
         )
-        scaling = source.measure(self.scale) if first else source.scale(self.scaling_)
+        scaling = source.measure(self._scale()) if first else source.scale(self.scaling_)
         task = Task(source, scaling, seed=resolve_seed(self.random_state))
         self._keep(task, self._learn_more(task), time.perf_counter() - started)
         return self
@@ -290,7 +298,7 @@ class BaseRanker(BaseEstimator, ABC):
         valid = self._eval_data(eval_set, eval_qid, eval_group, many)
         facts = self._recorded(source) if checkpoint is not None else {}
         seed = source.record(checkpoint, every, facts, resolve_seed(self.random_state), resume)
-        scaling = source.measure(self.scale)
+        scaling = source.measure(self._scale())
         start, steps_seen = self._start(coef_init, scaling)
         return Task(
             source,
@@ -317,7 +325,12 @@ class BaseRanker(BaseEstimator, ABC):
         self.solution_ = solution
         self.scaling_ = scaling
         self.evals_ = outcome.evals[outcome.position]
-        self.training_ = {**task.source.facts(), **outcome.notes, "seconds": round(seconds, 3)}
+        self.training_ = {
+            **task.source.facts(),
+            **outcome.notes,
+            "scaling": scaling.facts,
+            "seconds": round(seconds, 3),
+        }
         self.encoding_ = task.source.encoding
         if outcome.values:
             self.path_ = outcome.solutions
@@ -474,6 +487,7 @@ class BaseRanker(BaseEstimator, ABC):
         rows: list[tuple[Any, Any]] = [
             ("trained on", f"{training['rows']:,} rows of {training['queries']:,} queries"),
             ("took", f"{self.n_iter_:,} steps, {training['seconds']:,} s, {solution.stop_reason}"),
+            ("scaling", scaling_words(training["scaling"])),
             ("weights", f"{np.count_nonzero(self.coef_):,} of {len(self.coef_):,}"),
         ]
         certificate = ", ".join(f"{key} {value:.4g}" for key, value in solution.certificate.items())
@@ -509,6 +523,10 @@ class BaseRanker(BaseEstimator, ABC):
         self.n_features_in_ = source.n_features
         self._set_names(source.feature_names)
         return source
+
+    def _scale(self) -> str | None:
+        """How columns are scaled; None where their size does not matter."""
+        return check_scale(self.scale) if self.scales else None
 
     def _clicks(self) -> Clicks:
         """How rows are corrected for their positions."""

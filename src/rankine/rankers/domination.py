@@ -166,7 +166,7 @@ class DominationRanker(BaseRanker):
         max_weight: float = 10.0,
         position_offset: int | None = None,
         metric: str = "ndcg@10",
-        scale: str = "none",
+        scale: str | None = "auto",
         early_stopping: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
@@ -391,7 +391,7 @@ class DominationRanker(BaseRanker):
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, *, reset: bool
     ) -> Dataset:
         """As in every ranker, but a CSC matrix is used as it stands where nothing needs rows."""
-        if not (reset and self.scale == "none" and is_column_storage(X)):
+        if not (reset and self.scale in ("none", None) and is_column_storage(X)):
             return super()._dataset(X, y, qid, group, sample_weight, reset=reset)
         shape_alone = sparse.csr_array(X.shape, dtype=X.dtype)
         data = super()._dataset(shape_alone, y, qid, group, sample_weight, reset=True)

@@ -99,7 +99,7 @@ class ElasticRanker(BaseRanker):
         Learning from clicks, as for every ranker.
     metric, scale, early_stopping, warm_start, random_state
         As for every ranker. Each list is scored with ``metric`` before it is learned from
-        (``progressive_``). The scales "standard" and "maxabs" read a stream beforehand.
+        (``progressive_``). The scales "standard" and "maxabs" read a whole stream beforehand.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class ElasticRanker(BaseRanker):
         max_weight: float = 10.0,
         position_offset: int | None = None,
         metric: str = "ndcg@10",
-        scale: str = "none",
+        scale: str | None = "auto",
         early_stopping: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,

@@ -141,7 +141,7 @@ class RankSVM(BaseRanker):
         max_weight: float = 10.0,
         position_offset: int | None = None,
         metric: str = "ndcg@10",
-        scale: str = "none",
+        scale: str | None = "auto",
         early_stopping: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,

@@ -6,7 +6,7 @@ A *source* is rows in memory, a stream or partitions. It has ``kind``, ``n_featu
 ``record(folder, every, facts, seed, resume) -> seed``
     opens the checkpoints of a fit; the seed is that of the run that is resumed;
 ``measure(scale) -> Scaling``
-    finds what a scaling needs to know of all rows, and gives scaled rows from then on;
+    finds what a scaling needs to know of the rows (None: nothing), and scales from then on;
 ``identity()``, ``facts()``
     what a resumed run must find again, and what a model remembers of its training data;
 ``close()``
@@ -18,8 +18,10 @@ or ``team(recipe)``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +33,7 @@ from rankine.data.dataset import Dataset, check_weight
 from rankine.samplers.pair_index import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
 from rankine.transforms.clicks import unweighed, weigh
-from rankine.transforms.scaling import Scaling, fit_scaling, measure_scaling
+from rankine.transforms.scaling import SAMPLE_LISTS, RowColumns, Scaling, measure_scaling
 
 if TYPE_CHECKING:
     from rankine.distributed.journal import Journal
@@ -202,9 +204,15 @@ class MemorySource(_KeepsFolder):
         self._unscaled = data
         self._seen: dict[str, Any] | None = None
 
-    def measure(self, scale: str) -> Scaling:
+    def measure(self, scale: str | None) -> Scaling:
         """Measure; ``data`` is scaled from then on."""
-        scaling = fit_scaling(scale, self._unscaled)
+        data, scaling = self._unscaled, Scaling("none")
+        by_column = getattr(data.X, "format", "csr") == "csc"
+        if scale is not None and not (scale == "none" and by_column):
+            # Whether columns differ wildly shows in a sample.
+            read = list(first_lists([data])) if scale == "none" else [data]
+            scaling = measure_scaling(scale, RowColumns(lambda: read, data.n_features))
+            warn_uneven(scaling, self.feature_names)
         return self.scale(replace(scaling, positions=self._clicks.positions))
 
     def scale(self, scaling: Scaling) -> Scaling:
@@ -262,15 +270,27 @@ class StreamSource(_KeepsFolder):
         self._clicks = clicks
         self._scaling = Scaling("none")
         self._seen: dict[str, Any] = {}
+        #: Blocks that were taken from a stream that can be read only once.
+        self._taken: list[Dataset] = []
 
-    def measure(self, scale: str) -> Scaling:
-        """Measure, by reading the stream as often as the scaling needs."""
-        if scale not in ("none", "query"):
+    def measure(self, scale: str | None) -> Scaling:
+        """Measure: "standard" and "maxabs" on all rows, else on the first lists alone."""
+        once, scaling = isinstance(self.scan, Iterator), Scaling("none")
+        if scale in ("standard", "maxabs"):
             self.require_again(f"scale={scale!r} must see all rows first")
-        scaling = measure_scaling(scale, lambda: self.scan, self.n_features)
+        elif once and scale == "auto":
+            self._taken = list(first_lists(self.scan, whole=True))
+        if scale is not None and not (scale == "none" and once):
+            scaling = measure_scaling(scale, RowColumns(lambda: self._rows(scale), self.n_features))
+            warn_uneven(scaling, self.feature_names)
         self._scaling = replace(scaling, positions=self._clicks.positions)
         self.n_features += self._clicks.n_columns
         return self._scaling
+
+    def _rows(self, scale: str) -> Iterable[Dataset]:
+        if scale in ("standard", "maxabs"):
+            return self.scan
+        return first_lists(self._taken or self.scan)
 
     def require_again(self, why: str) -> None:
         """Refuse a stream that can be read only once."""
@@ -281,7 +301,7 @@ class StreamSource(_KeepsFolder):
 
     def blocks(self) -> Iterator[Dataset]:
         """One reading, scaled."""
-        for block in self.scan:
+        for block in chain(self._taken, self.scan):
             yield self._scaling.prepare(weigh(block, self._clicks.inverse))
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
@@ -333,13 +353,15 @@ class PartitionSource:
         self.measured = parts.measure()
         self.scaling = Scaling("none")
 
-    def measure(self, scale: str) -> Scaling:
-        """Measure on all partitions; recipes take ``scaling`` with them."""
-        from rankine.distributed.recipes import RawRecipe
-        from rankine.distributed.recipes import measure_scaling as measure_parts
+    def measure(self, scale: str | None) -> Scaling:
+        """Measure, as streams do; recipes take ``scaling`` with them."""
+        from rankine.distributed.recipes import PartColumns, RawRecipe
 
-        team = self.team(RawRecipe())
-        scaling = measure_parts(scale, team, self.n_features, self.measured.rows)
+        scaling = Scaling("none")
+        if scale is not None:
+            lists = None if scale in ("standard", "maxabs") else self.measured.sample
+            scaling = measure_scaling(scale, PartColumns(self.team(RawRecipe()), lists))
+            warn_uneven(scaling, self.feature_names)
         self.scaling = replace(scaling, positions=self._clicks.positions)
         self.n_features += self._clicks.n_columns
         return self.scaling
@@ -388,6 +410,35 @@ class PartitionSource:
         """What was answered is on disk at the end, however it ends."""
         if self.journal is not None:
             self.journal.flush()
+
+
+def first_lists(blocks: Iterable[Dataset], *, whole: bool = False) -> Iterator[Dataset]:
+    """The first ``SAMPLE_LISTS`` lists, however they are cut; as ``whole`` blocks where asked."""
+    left = SAMPLE_LISTS
+    for block in blocks:
+        yield block if whole or block.n_queries <= left else block.take_queries(np.arange(left))
+        left -= block.n_queries
+        if left <= 0:
+            return
+
+
+def warn_uneven(scaling: Scaling, names: Sequence[str] | None) -> None:
+    """Warn of columns that differ wildly and are left as they are."""
+    if not scaling.uneven:
+        return
+    *large, (least, smallest) = scaling.uneven
+
+    def name(j: int) -> str:
+        return f"column {j}" if names is None else repr(str(names[j]))
+
+    shown = ", ".join(f"{name(j)} {size:.3g}" for j, size in large)
+    warnings.warn(
+        f"scale='none' with columns of very different sizes (standard deviations: {shown}; "
+        f"{name(least)} {smallest:.3g}): the small ones can hardly be learned from. "
+        "Use scale='auto'",
+        UserWarning,
+        stacklevel=5,
+    )
 
 
 def resolve_query_weight(

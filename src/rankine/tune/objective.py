@@ -186,7 +186,7 @@ class Objective:
         train, held = self.folds.pairs[fold]
         key = (fold, ranker.scale)
         if key not in self._scalings:
-            self._scalings[key] = fit_scaling(ranker.scale, train)
+            self._scalings[key] = fit_scaling(ranker.scale if ranker.scales else None, train)
         return TrialWatch(trial, self.metric, held, self._scalings[key], means)
 
     @staticmethod
