@@ -288,9 +288,10 @@ class StreamSource(_KeepsFolder):
         return self._scaling
 
     def _rows(self, scale: str) -> Iterable[Dataset]:
-        if scale in ("standard", "maxabs"):
-            return self.scan
-        return first_lists(self._taken or self.scan)
+        blocks = self._taken or self.scan
+        if scale not in ("standard", "maxabs"):
+            blocks = first_lists(blocks)
+        return (weigh(block, self._clicks.inverse) for block in blocks)
 
     def require_again(self, why: str) -> None:
         """Refuse a stream that can be read only once."""

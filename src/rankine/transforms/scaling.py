@@ -127,12 +127,15 @@ class Scaling:
 
 
 class ColumnSizes(NamedTuple):
-    """Rows and lists that were looked at; largest magnitude and non-zero values of each column."""
+    """What was looked at, and the largest magnitude and non-zero values of each column.
 
-    n_rows: int
+    A row counts as often as it weighs: weight 2 is the row twice.
+    """
+
+    n_rows: float
     n_lists: int
     largest: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.float64]
 
 
 class RowColumns:
@@ -148,11 +151,12 @@ class RowColumns:
 
     def sizes(self) -> ColumnSizes:
         """Sizes of the values of all columns."""
-        largest, counts = np.zeros(self.n_features), np.zeros(self.n_features, dtype=np.int64)
-        n_rows = n_lists = 0
+        largest, counts = np.zeros(self.n_features), np.zeros(self.n_features)
+        n_rows, n_lists = 0.0, 0
         for block in self._read():
-            _sizes(block.rows, largest, counts)
-            n_rows += block.n_rows
+            weight = _weights(block)
+            _sizes(block.rows, weight, largest, counts)
+            n_rows = float(np.cumsum(np.r_[n_rows, weight])[-1])
             n_lists += block.n_queries
         return ColumnSizes(n_rows, n_lists, largest, counts)
 
@@ -167,8 +171,12 @@ class RowColumns:
         place[columns] = np.arange(len(columns))
         sums, squares = np.zeros(len(columns)), np.zeros(len(columns))
         for block in self._read():
-            _sums(block.rows, place, factors, means, sums, squares)
+            _sums(block.rows, _weights(block), place, factors, means, sums, squares)
         return sums, squares
+
+
+def _weights(block: Dataset) -> NDArray[np.float64]:
+    return np.ones(block.n_rows) if block.weight is None else block.weight
 
 
 def fit_scaling(kind: str | None, data: Dataset) -> Scaling:
@@ -217,7 +225,7 @@ def _deviations(asked: Any, sizes: ColumnSizes, columns: NDArray[np.int64]) -> N
         sums, squares = asked.moments(columns, factors, means)
         squares = squares + zeros * means**2
         means = sums / sizes.n_rows
-    return np.asarray(largest * np.sqrt(squares / max(sizes.n_rows, 1)))
+    return np.asarray(largest * np.sqrt(squares / sizes.n_rows))
 
 
 def _uneven(
@@ -301,63 +309,73 @@ def _multiply_columns(X: Any, factors: NDArray[np.float64]) -> Any:
 
 
 @question
-def column_sizes_into(rows: Rows, largest: NDArray[np.float64], counts: NDArray[np.int64]) -> None:
-    """Largest magnitude and number of non-zero values of every column."""
+def column_sizes_into(rows: Rows, weight: Any, largest: Any, counts: Any) -> None:
+    """Largest magnitude of every column, and what its non-zero values weigh."""
 
 
 @question
 def column_sums_into(
-    rows: Rows, place: Any, factors: Any, means: Any, sums: Any, squares: Any
+    rows: Rows, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
 ) -> None:
-    """Sums of x f and of (x f - mean)^2 over the non-zero values of columns with a place."""
+    """Weighted sums of x f and of (x f - mean)^2 over non-zero values of columns with a place."""
 
 
 @column_sizes_into.answer(DenseRows)
-def _dense_sizes(rows: Any, largest: Any, counts: Any) -> Any:
+def _dense_sizes(rows: Any, weight: Any, largest: Any, counts: Any) -> Any:
     for i in range(rows.values.shape[0]):
-        for j in range(rows.values.shape[1]):
-            size = abs(rows.values[i, j])
-            if size > 0.0:
-                counts[j] += 1
-                largest[j] = max(largest[j], size)
+        if weight[i] > 0.0:
+            for j in range(rows.values.shape[1]):
+                size = abs(rows.values[i, j])
+                if size > 0.0:
+                    counts[j] += weight[i]
+                    largest[j] = max(largest[j], size)
 
 
 @column_sizes_into.answer(CsrRows)
-def _csr_sizes(rows: Any, largest: Any, counts: Any) -> Any:
-    for k in range(rows.values.shape[0]):
-        size = abs(rows.values[k])
-        if size > 0.0:
-            j = rows.indices[k]
-            counts[j] += 1
-            largest[j] = max(largest[j], size)
+def _csr_sizes(rows: Any, weight: Any, largest: Any, counts: Any) -> Any:
+    for i in range(weight.shape[0]):
+        if weight[i] > 0.0:
+            for k in range(rows.indptr[i], rows.indptr[i + 1]):
+                size = abs(rows.values[k])
+                if size > 0.0:
+                    j = rows.indices[k]
+                    counts[j] += weight[i]
+                    largest[j] = max(largest[j], size)
 
 
 @column_sums_into.answer(DenseRows)
-def _dense_sums(rows: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any) -> Any:
+def _dense_sums(
+    rows: Any, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
+) -> Any:
     for i in range(rows.values.shape[0]):
         for j in range(rows.values.shape[1]):
             p = place[j]
             if p >= 0 and rows.values[i, j] != 0.0:
                 x = rows.values[i, j] * factors[p]
-                sums[p] += x
-                squares[p] += (x - means[p]) ** 2
+                sums[p] += weight[i] * x
+                squares[p] += weight[i] * (x - means[p]) ** 2
 
 
 @column_sums_into.answer(CsrRows)
-def _csr_sums(rows: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any) -> Any:
-    for k in range(rows.values.shape[0]):
-        p = place[rows.indices[k]]
-        if p >= 0 and rows.values[k] != 0.0:
-            x = rows.values[k] * factors[p]
-            sums[p] += x
-            squares[p] += (x - means[p]) ** 2
+def _csr_sums(
+    rows: Any, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
+) -> Any:
+    for i in range(weight.shape[0]):
+        for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            p = place[rows.indices[k]]
+            if p >= 0 and rows.values[k] != 0.0:
+                x = rows.values[k] * factors[p]
+                sums[p] += weight[i] * x
+                squares[p] += weight[i] * (x - means[p]) ** 2
 
 
 @jit
-def _sizes(rows: Rows, largest: Any, counts: Any) -> None:
-    column_sizes_into(rows, largest, counts)
+def _sizes(rows: Rows, weight: Any, largest: Any, counts: Any) -> None:
+    column_sizes_into(rows, weight, largest, counts)
 
 
 @jit
-def _sums(rows: Rows, place: Any, factors: Any, means: Any, sums: Any, squares: Any) -> None:
-    column_sums_into(rows, place, factors, means, sums, squares)
+def _sums(
+    rows: Rows, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
+) -> None:
+    column_sums_into(rows, weight, place, factors, means, sums, squares)
