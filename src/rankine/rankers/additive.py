@@ -44,8 +44,6 @@ from rankine.transforms.scaling import Scaling, fit_scaling
 if TYPE_CHECKING:
     from rankine.core.specs import Bins
 
-__all__ = ["AdditiveRanker"]
-
 
 class AdditiveRanker(BaseRanker):
     r"""Sum of tables: one curve a column, one grid for each of a few pairs of columns.

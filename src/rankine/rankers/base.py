@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from rankine.solvers.base import Callback
     from rankine.transforms.scaling import Scaling
 
-__all__ = ["BaseRanker"]
 
 #: Parameters that do not decide what a resumed run computes; the seed is recorded by itself.
 _NOT_RECORDED = ("random_state", "warm_start", "n_threads")

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from rankine.model import ModelBundle
     from rankine.solvers.base import Callback
 
-__all__ = ["DominationRanker", "domination_path"]
-
 SOLVERS = ("cd",)
 CURVATURES = ("newton", "paper")
 ORDERS = ("cyclic", "random")

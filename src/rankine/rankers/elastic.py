@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.solvers.base import Callback
 
-__all__ = ["ElasticRanker"]
 
 #: FOBOS and TGD compare l1 with a step and not with the mean gradient: more of it is needed.
 STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}

@@ -30,8 +30,6 @@ from rankine.solvers.heavy_ball import (
 from rankine.solvers.problem import NormalEquations, Problem, RowsProblem
 from rankine.solvers.query_sgd import solve_query_sgd
 
-__all__ = ["LeastSquaresRanker"]
-
 SOLVERS = ("cg", "egdm", "gdm", "sgd")
 CURVATURES = ("lanczos", "power", "online")
 

@@ -26,8 +26,6 @@ from rankine.solvers.problem import Problem, RowsProblem, coarsen
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["RankSVM"]
-
 SOLVERS = ("auto", "bundle", "newton")
 ORACLES = ("tree", "levels", "pairs")
 #: Gap, relative to J(0), to which the sample that gives the start is solved.

@@ -43,8 +43,6 @@ from rankine.solvers.pair_steps import (
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["SPDRanker"]
-
 SOLVERS = (
     "pegasos",
     "sgd_svm",
