@@ -12,8 +12,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, cast
 
-__all__ = ["ANNOUNCED", "Announcement", "deprecated"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -12,18 +12,6 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = [
-    "Html",
-    "facts_table",
-    "join",
-    "listed",
-    "name_of",
-    "printable",
-    "small_bar",
-    "tag",
-    "text",
-]
-
 
 def printable(text: str, limit: int = 120) -> str:
     r"""Text with every control, format and unassigned character written as an escape.

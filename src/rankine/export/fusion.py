@@ -21,7 +21,6 @@ from rankine.export.registry import Export, ExportOptions, register
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__: list[str] = []
 
 _WINDOW = 100
 #: A rank feature of Vespa, or a function of its schema.

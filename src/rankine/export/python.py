@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rankine.export.registry import Export, ExportOptions, register, require_features
-from rankine.model.tables import tables_of
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-    from rankine.model.tables import Tables
-
-__all__: list[str] = []
+from rankine.model import LinearModel
+from rankine.model.tables import Tables, tables_of
 
 _SCORE = '''
 

@@ -19,18 +19,6 @@ if TYPE_CHECKING:
 
     from rankine.model import LinearModel
 
-__all__ = [
-    "Export",
-    "ExportOptions",
-    "WeightTerm",
-    "export",
-    "float32_terms",
-    "named_terms",
-    "register",
-    "require_features",
-    "require_plain",
-    "targets",
-]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
 

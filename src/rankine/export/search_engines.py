@@ -15,8 +15,6 @@ from rankine.export.registry import Export, ExportOptions, float32_terms, regist
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__ = ["create_model_body"]
-
 
 @register("elasticsearch")
 def elasticsearch(model: LinearModel, options: ExportOptions) -> Export:

@@ -27,17 +27,6 @@ from rankine.core.specs import Bins, Grids
 from rankine.model.linear import LinearModel
 from rankine.model.tables import Tables, tables_of
 
-__all__ = [
-    "Contribution",
-    "Explanation",
-    "contributions_at",
-    "explain",
-    "explain_pair",
-    "name_positions",
-    "row_values",
-    "unknown_feature",
-]
-
 
 def name_positions(model: LinearModel) -> dict[str, int]:
     """Name of a feature -> its position among the model's weights, -1 where the weight is zero.

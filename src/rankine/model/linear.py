@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from rankine.model.explain import Explanation
 
-__all__ = ["LinearModel"]
-
 
 @dataclass(frozen=True, eq=False)
 class LinearModel(Stored):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,22 +15,10 @@ from rankine.core.atomic import atomic_file
 from rankine.core.errors import ModelError, ModelFormatError
 from rankine.core.specs import decode_transforms, encode_transforms
 from rankine.core.strict_json import canonical
+from rankine.model.bundle import ModelBundle
 from rankine.model.container import Content, check_start, pack, unpack
 from rankine.model.linear import LinearModel
 from rankine.model.weights import MAX_PROBES, PackedNames, Probes, Stored
-
-if TYPE_CHECKING:
-    from rankine.model.bundle import ModelBundle
-
-__all__ = [
-    "START_BYTES",
-    "decode",
-    "decode_any",
-    "encode",
-    "load",
-    "load_any",
-    "save",
-]
 
 #: As many bytes tell a model file from any other.
 START_BYTES = 64

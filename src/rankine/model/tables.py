@@ -22,8 +22,6 @@ from rankine.core.specs import Bins, GridAxis, Grids
 if TYPE_CHECKING:
     from rankine.model.linear import LinearModel
 
-__all__ = ["TableTerm", "Tables", "Test", "tables_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class TableTerm:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,7 @@ from rankine.kernels.rows import CsrRows, DenseRows
 from rankine.model.explain import Explanation, contributions_at, explain_tables
 from rankine.model.tables import tables_of
 from rankine.scoring.rows import Notes, Parts
-
-if TYPE_CHECKING:
-    from rankine.scoring.scorer import Scorer
-
-__all__ = ["ListExplainer"]
+from rankine.scoring.scorer import Scorer
 
 
 class ListExplainer:

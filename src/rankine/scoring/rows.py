@@ -10,31 +10,17 @@ from functools import cached_property
 from itertools import chain
 from math import fsum, inf, isfinite
 from operator import itemgetter, mul
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import FeatureMismatchError, SchemaError
 from rankine.core.safe_text import printable
+from rankine.model import LinearModel
 from rankine.model.explain import name_positions, unknown_feature
 from rankine.scoring.kernels import exact_scores
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-    from rankine.transforms.log_columns import LogEncoder
-
-__all__ = [
-    "NamedRows",
-    "Notes",
-    "Parts",
-    "check_group",
-    "columns_of",
-    "csr_parts",
-    "no_dictionary",
-    "own",
-    "refuse_scores",
-]
+from rankine.transforms.log_columns import LogEncoder
 
 
 class Parts(NamedTuple):

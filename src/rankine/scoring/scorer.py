@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from rankine.scoring.explain import ListExplainer
     from rankine.transforms.log_columns import LogEncoder
 
-__all__ = ["LinearScores", "Ranking", "Scorer", "compile_kernels"]
 
 #: Relative to the largest stored score: sums may be added in another order, nothing more.
 _SELF_TEST_TOLERANCE = 1e-9

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,10 @@ from numpy.typing import NDArray
 from rankine.core.errors import FeatureMismatchError, SchemaError
 from rankine.core.safe_text import printable
 from rankine.kernels.compile import jit
+from rankine.model import LinearModel
+from rankine.model.tables import Tables
 from rankine.scoring.rows import Notes, Parts, columns_of, no_dictionary, refuse_scores
 from rankine.transforms.bins import cut_search, guided_cell, halved_cell, layout_of
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-    from rankine.model.tables import Tables
-
-__all__ = ["TableRows", "TableScores"]
 
 
 @jit

@@ -6,17 +6,20 @@ import base64
 import hashlib
 import re
 import time
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
 from rankine import __version__
 from rankine.serve.answers import Worker, refusal_answer
-from rankine.serve.connection import Reply, Request
+from rankine.serve.connection import Pool, Reply, Request
 from rankine.serve.metrics import CONTENT_TYPE
+from rankine.serve.registry import Registry
+from rankine.serve.security import Access
 from rankine.serve.wire import (
     ErrorReply,
     ModelEntry,
@@ -28,15 +31,6 @@ from rankine.serve.wire import (
     ScoreRequest,
     encode_error,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankine.serve.connection import Pool
-    from rankine.serve.registry import Registry
-    from rankine.serve.security import Access
-
-__all__ = ["Service", "openapi_document", "policy"]
 
 _CHARSETS = (b"", b"charset=utf-8", b'charset="utf-8"')
 

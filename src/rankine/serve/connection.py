@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from rankine.serve.metrics import Metrics
 
-__all__ = ["BadRequest", "Connection", "Pool", "Reply", "Request", "RequestReader"]
 
 _LOG = logging.getLogger("rankine.serve")
 _NEVER = float("inf")

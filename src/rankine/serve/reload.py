@@ -29,7 +29,6 @@ from rankine.serve.registry import Registry, Served
 if TYPE_CHECKING:
     from rankine.serve.metrics import Metrics
 
-__all__ = ["NAME", "Reloader", "model_name"]
 
 _LOG = logging.getLogger("rankine.serve")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

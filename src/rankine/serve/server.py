@@ -11,10 +11,11 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -28,11 +29,6 @@ from rankine.serve.metrics import Metrics
 from rankine.serve.registry import Registry
 from rankine.serve.reload import Reloader
 from rankine.serve.security import Access, check_bind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["Settings", "serve"]
 
 _LOG = logging.getLogger("rankine.serve")
 _SPARE_DESCRIPTORS = 64

@@ -15,26 +15,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from rankine.core.errors import RankineError
 
-__all__ = [
-    "ErrorReply",
-    "Item",
-    "ListRequest",
-    "ListScores",
-    "ModelEntry",
-    "ModelsReply",
-    "RankReply",
-    "RankRequest",
-    "RankedItem",
-    "RankedList",
-    "Raw",
-    "Refusal",
-    "ScoreReply",
-    "ScoreRequest",
-    "Term",
-    "Terms",
-    "encode_error",
-]
-
 #: One column of a log.
 Raw = str | int | float | bool | None
 
