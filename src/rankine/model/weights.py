@@ -100,15 +100,7 @@ _CHECK_BLOCK = 4096
 
 
 class PackedNames:
-    """Distinct names in order.
-
-    Parameters
-    ----------
-    text
-        Bytes of all names, one after the other (uint8).
-    ends
-        Where each name ends in ``text`` (int64).
-    """
+    """Distinct names in order: their bytes one after the other, and where each ends."""
 
     def __init__(self, text: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
         self.text = text

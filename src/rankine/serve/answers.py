@@ -75,14 +75,8 @@ class Worker:
     """Answers scoring requests.
 
     ``hurried`` is set on the event loop: what may take long then returns None, and is asked again
-    in the thread.
-
-    Parameters
-    ----------
-    registry, limits
-        Models, and what a request may hold.
-    strict
-        Refuse raw items with unknown or missing columns; otherwise they are counted in the reply.
+    in the thread. ``strict`` refuses raw items with unknown or missing columns; otherwise they are
+    counted in the reply.
     """
 
     def __init__(self, registry: Registry, limits: Limits, *, strict: bool = False) -> None:

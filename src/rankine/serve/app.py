@@ -36,19 +36,7 @@ _CHARSETS = (b"", b"charset=utf-8", b'charset="utf-8"')
 
 
 class Service:
-    """Answers requests.
-
-    Parameters
-    ----------
-    registry
-        The models.
-    pool
-        Limits, metrics, and whether a stop is under way.
-    access
-        Who may ask.
-    strict
-        Refuse raw items with unknown or missing columns.
-    """
+    """Answers requests; ``strict`` refuses raw items with unknown or missing columns."""
 
     def __init__(
         self, registry: Registry, pool: Pool, access: Access, *, strict: bool = False
@@ -69,17 +57,8 @@ class Service:
             "/v1/models": self._models,
         }
 
-    def answer(self, request: Request) -> Reply | None:
-        """The reply, or None for what would hold up the event loop."""
-        return self._answer(request, hurried=True)
-
-    def work(self, request: Request) -> Reply:
-        """The reply, however long it takes."""
-        reply = self._answer(request, hurried=False)
-        assert reply is not None  # noqa: S101 - in the thread nothing is put off
-        return reply
-
-    def _answer(self, request: Request, *, hurried: bool) -> Reply | None:
+    def answer(self, request: Request, hurried: bool) -> Reply | None:
+        """The reply; hurried, None for what would hold up the event loop."""
         raw_path = request.target.partition(b"?")[0].decode("ascii")
         path = unquote(raw_path) if "%" in raw_path else raw_path
         fields = request.fields

@@ -110,12 +110,7 @@ def bind(host: str, port: int) -> socket.socket:
 def serve(settings: Settings, started: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    Parameters
-    ----------
-    settings
-        What to serve, where, and to whom.
-    started
-        Called with the address, the models and the limits once requests are answered.
+    ``started`` is called with the address, the models and the limits once requests are answered.
     """
     check_bind(settings.host, settings.token, allow_unauthenticated=settings.allow_unauthenticated)
     _raise_descriptor_limit(settings.limits.connections + _SPARE_DESCRIPTORS)
@@ -131,7 +126,7 @@ def serve(settings: Settings, started: Callable[[dict[str, Any]], None] = lambda
     service = Service(reloader.registry, pool, access, strict=settings.strict)
     config = uvicorn.Config(
         _no_application,
-        http=partial(Connection, pool, service),
+        http=partial(Connection, pool, service.answer),
         ws="none",
         loop="asyncio",
         lifespan="off",

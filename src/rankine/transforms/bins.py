@@ -261,15 +261,7 @@ def _code_csr(
 
 
 class BinCoder:
-    """Turns rows into codes.
-
-    Parameters
-    ----------
-    bins
-        Cuts of every column.
-    threads
-        Worker threads; codes do not depend on them.
-    """
+    """Turns rows into codes, which do not depend on the number of threads."""
 
     def __init__(self, bins: Bins, threads: int | None = None) -> None:
         self.bins = bins
@@ -317,12 +309,7 @@ class BinCoder:
 class CodeStore:
     """Codes of rows that come in parts; a store is the same whatever the parts are.
 
-    Parameters
-    ----------
-    coder
-        Turns rows into codes.
-    expected
-        Rows to make room for; more may come.
+    There is room for ``expected`` rows; more may come.
     """
 
     def __init__(self, coder: BinCoder, expected: int = 0) -> None:
