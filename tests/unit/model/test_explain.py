@@ -10,7 +10,6 @@ from scipy import sparse
 from rankine.core.errors import FeatureMismatchError, ModelError, SchemaError
 from rankine.core.specs import ListRange
 from rankine.model import LinearModel
-from rankine.model.explain import explain
 
 WEIGHTS = [0.5, 0.0, -2.0, 1e-3]
 NAMES = ["bm25", "age", "spam", "clicks"]
