@@ -143,7 +143,7 @@ def decode_any(data: bytes) -> LinearModel | ModelBundle:
     return model
 
 
-def _trained(document: Document) -> tuple[Any, ...]:
+def _trained(document: Document) -> tuple[Any, str | None, Any, Any, int]:
     """What models and bundles remember in the same order: transforms to base."""
     transforms = decode_transforms(document.transforms)
     told = document.parameters, document.provenance
