@@ -36,18 +36,6 @@ if TYPE_CHECKING:
 
     from rankine.data.dataset import Dataset
 
-__all__ = [
-    "SAMPLE_LISTS",
-    "SCALES",
-    "ColumnSizes",
-    "RowColumns",
-    "Scaling",
-    "fit_scaling",
-    "measure_scaling",
-    "normalised_runs",
-    "scale_lists",
-    "scaling_words",
-]
 
 SCALES = ("auto", "none", "standard", "maxabs", "query")
 """Values of the rankers' parameter ``scale``."""
