@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from rankine.rankers.registry import RANKERS, ranker_class
+
 sys.path.insert(0, str(Path(__file__).parent / "reference"))
+
+
+@pytest.fixture
+def raw_units(monkeypatch):
+    """Rankers that leave columns as they are unless told otherwise, for objectives by hand."""
+    for name in RANKERS:
+        monkeypatch.setitem(ranker_class(name).__init__.__kwdefaults__, "scale", "none")
 
 
 @pytest.fixture(scope="session")

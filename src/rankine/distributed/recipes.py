@@ -169,7 +169,8 @@ def measure(team: Team, pieces: Sequence[Piece]) -> Measured:
             fix="Check labels and query ids; a query needs a better and a worse row",
         )
     ends = np.minimum(np.cumsum([one.queries for one in found]), SAMPLE_LISTS)
-    return Measured(*map(int, totals), tuple(np.diff(ends, prepend=0).tolist()))
+    sample = tuple(np.diff(ends, prepend=0).tolist())
+    return Measured(*(int(total) for total in totals), sample=sample)
 
 
 def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]) -> None:

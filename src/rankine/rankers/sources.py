@@ -200,8 +200,9 @@ class MemorySource(_KeepsFolder):
         data, scaling = self._unscaled, Scaling("none")
         by_column = getattr(data.X, "format", "csr") == "csc"
         if scale is not None and not (scale == "none" and by_column):
+            counted = weigh_queries(data, self.query_weight)
             # Whether columns differ wildly shows in a sample.
-            read = list(first_lists([data])) if scale == "none" else [data]
+            read = list(first_lists([counted])) if scale == "none" else [counted]
             scaling = measure_scaling(scale, RowColumns(lambda: read, data.n_features))
             warn_uneven(scaling, self.feature_names)
         return self.scale(replace(scaling, positions=self._clicks.positions))
@@ -278,11 +279,16 @@ class StreamSource(_KeepsFolder):
         self.n_features += self._clicks.n_columns
         return self._scaling
 
-    def _rows(self, scale: str) -> Iterable[Dataset]:
+    def _rows(self, scale: str) -> Iterator[Dataset]:
+        """Rows to measure on, with what each counts."""
         blocks = self._taken or self.scan
         if scale not in ("standard", "maxabs"):
             blocks = first_lists(blocks)
-        return (weigh(block, self._clicks.inverse) for block in blocks)
+        first = 0
+        for block in blocks:
+            weighed = weigh(block, self._clicks.inverse)
+            yield weigh_queries(weighed, self.weights(weighed, first))
+            first += block.n_queries
 
     def require_again(self, why: str) -> None:
         """Refuse a stream that can be read only once."""
@@ -412,6 +418,14 @@ def first_lists(blocks: Iterable[Dataset], *, whole: bool = False) -> Iterator[D
         left -= block.n_queries
         if left <= 0:
             return
+
+
+def weigh_queries(data: Dataset, query_weight: NDArray[np.float64]) -> Dataset:
+    """Rows that weigh what they and their queries do."""
+    weight = query_weight[data.queries.codes]
+    if data.weight is not None:
+        weight = weight * data.weight
+    return replace(data, weight=weight, query_index=data.queries)
 
 
 def warn_uneven(scaling: Scaling, names: Sequence[str] | None) -> None:

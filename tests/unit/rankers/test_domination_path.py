@@ -11,6 +11,8 @@ import rankine
 from rankine import DominationRanker, LinearModel, domination_path
 from rankine.core.errors import ParameterError
 
+pytestmark = pytest.mark.usefixtures("raw_units")
+
 
 @pytest.fixture(scope="module")
 def data():

@@ -10,6 +10,8 @@ from rankine import Dataset, ElasticRanker
 from rankine.core.errors import ParameterError
 from rankine.scoring.latency import parse_latency, scoring_latency
 
+pytestmark = pytest.mark.usefixtures("raw_units")
+
 
 def lists(seed, count=150, d=20):
     rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ from scipy import sparse
 
 import rankine
 from rankine import Dataset, LeastSquaresRanker, SPDRanker
+from rankine.data.writers import write_letor
 from rankine.rankers import sources
 from rankine.transforms.scaling import RowColumns, fit_scaling, measure_scaling, scaling_words
 
@@ -80,10 +81,12 @@ def test_hashed_logs_stay_as_they_are():
 def test_a_stream_looks_at_its_first_lists_whatever_the_blocks(monkeypatch, tmp_path):
     monkeypatch.setattr(sources, "SAMPLE_LISTS", 12)
     data = _lists(np.random.default_rng(2))
-    rankine.save(data, tmp_path / "rows.txt")
+    write_letor([data], tmp_path / "rows.txt")
     expected = fit_scaling("auto", data.take_queries(np.arange(12))).factors
     for block_rows in (25, 1000):
-        scan = rankine.scan(tmp_path / "rows.txt", n_features=data.n_features, block_rows=block_rows)
+        scan = rankine.scan(
+            tmp_path / "rows.txt", n_features=data.n_features, block_rows=block_rows
+        )
         ranker = SPDRanker(n_steps=100, random_state=0).fit(scan)
         np.testing.assert_allclose(ranker.scaling_.factors, expected, rtol=1e-12)
         assert ranker.training_["scaling"]["lists"] == 12
