@@ -17,8 +17,6 @@ from rankine.samplers.pairs import pair_rows
 if TYPE_CHECKING:
     from rankine.report.judged import Judged
 
-__all__ = ["Bin", "Calibration", "calibration", "calibration_section"]
-
 MAX_PAIRS, BINS = 200_000, 10
 _Z = 1.959964
 

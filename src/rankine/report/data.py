@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.report.judged import Judged
 
-__all__ = [
-    "DataSummary",
-    "Histogram",
-    "column_ranges",
-    "data_section",
-    "data_summary",
-    "lengths",
-    "levels",
-]
-
 #: Distinct labels shown one by one.
 MAX_LEVELS = 12
 BINS = 20

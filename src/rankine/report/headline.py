@@ -34,16 +34,6 @@ if TYPE_CHECKING:
     from rankine.report.judged import Judged
     from rankine.report.origin import Origin
 
-__all__ = [
-    "VERDICTS",
-    "Headline",
-    "headline",
-    "headline_section",
-    "headline_tiles",
-    "resamples_for",
-    "summary_words",
-]
-
 CONFIDENCE, MARGIN = 0.95, 0.01
 #: Draws of queries that a report affords for one metric.
 BUDGET = 50_000_000

@@ -30,8 +30,6 @@ from rankine.model.tables import tables_of
 from rankine.transforms.apply import fit_columns, score_dataset
 from rankine.transforms.scaling import scale_lists
 
-__all__ = ["Judged", "Opponent", "best_feature", "judge", "shown_order"]
-
 #: Metrics shown besides the model's own, and the one for labels that do not suit it.
 FURTHER, FALLBACK = ("ndcg@10", "map", "mrr"), "pairwise-error"
 

@@ -16,8 +16,6 @@ from rankine.report.page import MINUS, count, number, signed
 if TYPE_CHECKING:
     from rankine.report.judged import Judged, Opponent
 
-__all__ = ["ListItem", "Ranked", "lists_part", "ranked_query"]
-
 #: Features shown of an item, and good items that are shown although they stand too deep.
 TOP, MISSED = 3, 3
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.model import LinearModel
 
-__all__ = ["Origin", "command_section", "origin", "origin_section", "training_command"]
-
 #: Parameters that have an option of their own on the command line.
 _OPTIONS = {"metric": "--metric", "scale": "--scale", "random_state": "--seed"}
 

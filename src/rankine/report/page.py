@@ -19,27 +19,6 @@ from rankine.core.safe_text import Html, join, name_of, tag, text
 if TYPE_CHECKING:
     from rankine.evaluation.tables import Table
 
-__all__ = [
-    "MINUS",
-    "NONE",
-    "Report",
-    "Section",
-    "card",
-    "count",
-    "facts",
-    "figures",
-    "from_table",
-    "note",
-    "number",
-    "percent",
-    "plural",
-    "render",
-    "shown",
-    "signed",
-    "table",
-    "tile",
-]
-
 #: Columns of a table up to which its rows become small lists on a phone.
 STACKED = 6
 MINUS, NONE = "\N{MINUS SIGN}", "\N{EN DASH}"

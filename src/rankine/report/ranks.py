@@ -22,20 +22,6 @@ if TYPE_CHECKING:
 
     from rankine.report.judged import Judged, Opponent
 
-__all__ = [
-    "Curve",
-    "Curves",
-    "Differences",
-    "Spread",
-    "curve_metrics",
-    "curves",
-    "curves_section",
-    "differences",
-    "extremes",
-    "queries_section",
-    "spread",
-]
-
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)
 
 

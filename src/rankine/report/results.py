@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from rankine.evaluation.letor import MethodResult, TaskResult
     from rankine.tune.result import TrialRecord, TuningResult
 
-__all__ = ["path_curves", "result_report"]
-
 #: Colours of several things side by side.
 KINDS = ("model", "against", "feature", "shown", "random")
 #: Trials in the table.

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.report.judged import Judged
 
-__all__ = ["as_model", "judge_subject", "model_report", "report"]
-
 #: Opponents that a query's list stands beside, the most telling first.
 _BESIDE = ("against", "shown", "feature", "random")
 

@@ -14,21 +14,6 @@ from typing import Any, NamedTuple
 
 from rankine.core.safe_text import Html, join, tag, text
 
-__all__ = [
-    "Bar",
-    "Line",
-    "Scale",
-    "bars",
-    "figure",
-    "heat_map",
-    "histogram",
-    "interval",
-    "line_chart",
-    "linear",
-    "logarithmic",
-    "swatch",
-]
-
 
 @dataclass(frozen=True)
 class Scale:

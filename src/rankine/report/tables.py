@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rankine.model.tables import Tables, TableTerm
     from rankine.report.weights import Weights
 
-__all__ = ["Picture", "pictures", "tables_section"]
-
 CURVES, GRIDS = 6, 4
 
 

@@ -14,8 +14,6 @@ from rankine.report.svg import Line, figure, line_chart
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__ = ["Training", "training", "training_section"]
-
 #: Names of the column that counts steps, in order of preference.
 STEPS = ("iteration", "sweep", "lists", "step")
 #: Recorded counts that are work, not quality.

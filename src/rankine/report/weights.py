@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.report.judged import Judged
 
-__all__ = [
-    "Group",
-    "SizeCurve",
-    "Weight",
-    "Weights",
-    "size_curve",
-    "size_section",
-    "source_of",
-    "weights",
-    "weights_section",
-]
-
 TOP, TOP_GROUPS, POINTS = 12, 15, 40
 
 
