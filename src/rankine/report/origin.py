@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,10 +42,6 @@ class Origin:
     versions: Mapping[str, str]
     command: str | None
     seen: Sequence[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def origin(model: LinearModel, data: Dataset | None = None) -> Origin:

@@ -13,6 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from rankine._version import __version__
 from rankine.core.safe_text import Html, join, name_of, tag, text
 
@@ -97,6 +99,9 @@ class Report:
     title: str
     html: str
     figures: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "figures", msgspec.to_builtins(self.figures))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page, atomically."""
