@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-<<<<<<< HEAD
 
 def import_on_use(package: str, public: Mapping[str, str]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package: public name -> module that holds it, or that it is."""
@@ -28,8 +27,6 @@ def import_on_use(package: str, public: Mapping[str, str]) -> Callable[[str], An
 
     return attribute
 
-=======
->>>>>>> main
 
 def make_callable(package: str, function: str, public: Mapping[str, str]) -> Callable[[str], Any]:
     """Let a package be called: ``function`` is the ``"module:name"`` that a call runs.
