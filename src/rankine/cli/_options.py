@@ -74,6 +74,13 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     )
 
 
+Missing = Annotated[
+    str,
+    typer.Option(
+        "--missing", help="Missing values: auto, error, zero, mean, query_min or indicator."
+    ),
+]
+
 _PANEL = "Reading"
 
 
@@ -86,7 +93,6 @@ _Format = Annotated[
 ]
 _QidType = Annotated[str, _option("--qid-type", help="int or str: how text query ids are read.")]
 _Base = Annotated[int, _option("--base", help="First feature index of text files: 1 or 0.")]
-_Missing = Annotated[str, _option("--missing", help="error, or zero: NULL and NaN become 0.")]
 _OnBadRow = Annotated[str, _option("--on-bad-row", help="error, or skip (skips are counted).")]
 _Label = Annotated[str, _option("--label", help="Label column of Parquet and Arrow files.")]
 _Query = Annotated[str, _option("--query", help="Query column of such files.")]
@@ -122,7 +128,6 @@ class ModelReading(_Group):
         _option("--base", help="First feature index of text files; default: the model's."),
     ] = None
     qid_type: _QidType = "int"
-    missing: _Missing = "error"
     feature_names: Annotated[
         str | None, _option("--feature-names", help="File with one feature name a line.")
     ] = None
@@ -158,7 +163,6 @@ class SortReading(_Group):
 
     qid_type: _QidType = "int"
     base: _Base = 1
-    missing: _Missing = "error"
     on_bad_row: _OnBadRow = "error"
     label: _Label = "label"
     query: _Query = "qid"

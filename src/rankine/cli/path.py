@@ -11,6 +11,7 @@ from rankine.cli._console import require_folder, save_report, training_progress
 from rankine.cli._options import (
     AsJson,
     Files,
+    Missing,
     Reading,
     ReportFile,
     Seed,
@@ -45,6 +46,7 @@ def path(
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
     scale: Annotated[str, typer.Option(help="auto, none, standard, maxabs or query.")] = "auto",
+    missing: Missing = "auto",
     n_steps: Annotated[int, typer.Option(help="Number of values of l1.")] = 30,
     min_ratio: Annotated[
         float, typer.Option(help="Smallest l1, as a share of the smallest that gives no weights.")
@@ -69,7 +71,7 @@ def path(
     json: AsJson = False,
 ) -> None:
     """Train models of every size along an l1 path; show, draw and keep the best."""
-    settings = {"metric": metric, "scale": scale, "random_state": seed}
+    settings = {"metric": metric, "scale": scale, "missing": missing, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
     options: dict[str, Any] = reading.options()
     result = walk_files(

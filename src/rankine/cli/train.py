@@ -11,7 +11,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folder, training_progress
-from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings, spread
+from rankine.cli._options import Cluster, Missing, Reading, make_ranker, parse_settings, spread
 from rankine.cli._train_options import Checkpoints, ClickOptions, LogOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -57,6 +57,7 @@ def train(
         str, typer.Option(help="Metric, such as ndcg@10, map, recall@4.")
     ] = "ndcg@10",
     scale: Annotated[str, typer.Option(help="auto, none, standard, maxabs or query.")] = "auto",
+    missing: Missing = "auto",
     seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     early_stopping: Annotated[
         int | None, typer.Option(help="Stop after so many reports without a better --valid metric.")
@@ -79,6 +80,7 @@ def train(
     settings = {
         "metric": metric,
         "scale": scale,
+        "missing": missing,
         "random_state": seed,
         **({"early_stopping": early_stopping} if early_stopping is not None else {}),
         **({"n_passes": n_passes} if n_passes is not None else {}),

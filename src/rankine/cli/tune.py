@@ -9,7 +9,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import progress_bar, require_folder, save_report
-from rankine.cli._options import AsJson, Reading, ReportFile, Seed, parse_settings, spread
+from rankine.cli._options import AsJson, Missing, Reading, ReportFile, Seed, parse_settings, spread
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -115,6 +115,7 @@ def tune(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Where to write the model.")
     ] = None,
+    missing: Missing = "auto",
     seed: Seed = 0,
     plot: Annotated[
         str | None, typer.Option(help="Draw the metric against the trial (png, svg, pdf).")
@@ -126,7 +127,14 @@ def tune(
     json: AsJson = False,
 ) -> None:
     """Find the parameters that rank held-out queries best, and train with them."""
+    from rankine.rankers.registry import RANKERS, ranker_class
+
     require_folder("--report", report)
+    options = search.options()
+    if missing != "auto":
+        linear = [name for name in RANKERS if not ranker_class(name).takes_missing]
+        names = [f"{name}.missing" for name in linear] if ranker == "auto" else ["missing"]
+        options["parameters"] |= dict.fromkeys(names, missing)
     found = tune_files(
         data,
         valid,
@@ -138,7 +146,7 @@ def tune(
         metric=metric,
         trials=trials,
         random_state=seed,
-        **search.options(),
+        **options,
     )
     save_report(report, found)
     if json:

@@ -91,7 +91,7 @@ class Converted:
     features
         Width of the matrix.
     skipped, missing
-        Bad rows left out and missing values read as zero, when that was asked for.
+        Bad rows left out, when that was asked for, and missing values.
     names
         Names of the features, or None.
     names_lost

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError, ParameterError, QueryOrderError
+from rankine.core.specs import MissingValues
 from rankine.distributed.team import RAW, token_of
 from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
 from rankine.losses.base import pair_loss_spec
@@ -117,19 +118,17 @@ class RawPart:
         y = self.data.y
         return float(y.min()), float(y.max()), bool((y == np.floor(y)).all())
 
-    def sizes(self, lists: Sequence[int] | None) -> ColumnSizes:
-        """Sizes of all columns, of the partition's first lists where so many are to be taken."""
-        return self._columns(lists).sizes()
-
-    def moments(self, lists: Sequence[int] | None, *asked: Any) -> tuple[Any, Any]:
-        """Moments of some columns, see ``RowColumns``."""
-        return self._columns(lists).moments(*asked)
-
-    def _columns(self, lists: Sequence[int] | None) -> RowColumns:
+    def columns(
+        self, lists: Sequence[int] | None, spec: MissingValues | None, question: str, *asked: Any
+    ) -> Any:
+        """What ``RowColumns`` answers of the partition's first lists (None: all), filled."""
         data = self.data
         if lists is not None:
             data = data.take_queries(np.arange(lists[self.number]))
-        return RowColumns(lambda: [data], data.n_features)
+        columns = RowColumns(lambda: [data], data.n_features)
+        if spec is not None:
+            columns = columns.filled(spec)
+        return getattr(columns, question)(*asked)
 
 
 class RawRecipe(NamedTuple):
@@ -212,14 +211,26 @@ class PartColumns:
         Partitions of raw rows.
     lists
         How many of the first lists of each to look at; None for all.
+    spec
+        What stands for missing values, once that is known.
     """
 
-    def __init__(self, team: Team, lists: Sequence[int] | None) -> None:
-        self.team, self.lists = team, lists
+    def __init__(
+        self, team: Team, lists: Sequence[int] | None, spec: MissingValues | None = None
+    ) -> None:
+        self.team, self.asked = team, (lists, spec)
+
+    def filled(self, spec: MissingValues) -> PartColumns:
+        """The columns without missing values."""
+        return PartColumns(self.team, self.asked[0], spec)
+
+    def absent(self) -> NDArray[np.float64]:
+        """What the missing values of every column weigh."""
+        return self.team.total("columns", *self.asked, "absent")
 
     def sizes(self) -> ColumnSizes:
         """Sizes of the values of all columns."""
-        found: list[ColumnSizes] = self.team.each("sizes", self.lists)
+        found: list[ColumnSizes] = self.team.each("columns", *self.asked, "sizes")
         return ColumnSizes(
             sum(one.n_rows for one in found),
             sum(one.n_lists for one in found),
@@ -229,13 +240,19 @@ class PartColumns:
 
     def moments(self, *asked: Any) -> tuple[Any, Any]:
         """Sums of x f and of (x f - mean)^2 over the non-zero values of some columns."""
-        sums, squares = self.team.total("moments", self.lists, *asked)
+        sums, squares = self.team.total("columns", *self.asked, "moments", *asked)
         return sums, squares
 
 
 def scaling_token(scaling: Scaling) -> str:
     """Digest of a scaling."""
-    return token_of(scaling.kind, scaling.factors, scaling.positions)
+    return token_of(
+        scaling.kind,
+        scaling.factors,
+        scaling.positions,
+        repr(scaling.missing),
+        scaling.keeps_missing,
+    )
 
 
 # ------------------------------------------------------------------------------ batch problems

@@ -31,7 +31,7 @@ def elasticsearch(model: LinearModel, options: ExportOptions) -> Export:
 
 def create_model_body(model: LinearModel, options: ExportOptions, target: str) -> Export:
     """The request that Elasticsearch's and OpenSearch's plugins share."""
-    require_plain(model, target)
+    require_plain(model, target, "zero")
     terms = float32_terms(model, target)
     pairs = ", ".join(f"{json.dumps(term.name)}: {term.weight}" for term in terms)
     body = {
@@ -77,7 +77,7 @@ def opensearch(model: LinearModel, options: ExportOptions) -> Export:
 @register("solr")
 def solr(model: LinearModel, options: ExportOptions) -> Export:
     """Write the body of ``PUT schema/model-store``; every listed feature must have a weight."""
-    require_plain(model, "Solr LTR")
+    require_plain(model, "Solr LTR", "zero")
     terms = float32_terms(model, "Solr LTR")
     body = {
         "store": options.feature_set or options.store,

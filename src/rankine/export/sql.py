@@ -10,7 +10,13 @@ from collections.abc import Sequence
 
 from rankine.core.errors import ExportError
 from rankine.core.safe_text import printable
-from rankine.export.registry import Export, ExportOptions, named_terms, register, require_plain
+from rankine.export.registry import (
+    Export,
+    ExportOptions,
+    named_terms,
+    register,
+    require_plain,
+)
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, Test, tables_of
 
@@ -25,10 +31,24 @@ def sql(model: LinearModel, options: ExportOptions) -> Export:
     if tables is not None:
         terms = _table_terms(tables)
     else:
-        require_plain(model, "SQL")
+        require_plain(model, "SQL", "zero", "mean", "indicator")
         weights = named_terms(model, "SQL")
-        _check_identifiers([name for name, _ in weights])
-        terms = [_product(name, weight) for name, weight in weights]
+        missing = model.missing
+        names = [name for name, _ in weights]
+        terms = []
+        if missing is None:
+            terms = [_product(name, weight) for name, weight in weights]
+        elif missing.rule != "indicator":
+            filled = dict(zip(missing.columns, missing.values, strict=True))
+            for (name, weight), j in zip(weights, model.indices.tolist(), strict=True):
+                terms.append(_product(name, weight, _number(filled.get(j, 0.0))))
+        else:
+            by_name = model.feature_names or ()
+            added = {by_name[j]: x for j, x in zip(missing.columns, missing.values, strict=True)}
+            known = dict(weights)
+            names += [name for name in added if name not in known]
+            terms = [_either(name, known.get(name, "0.0"), added.get(name, 0.0)) for name in names]
+        _check_identifiers(names)
     text = (
         f"-- {options.versioned(model)}: {len(terms)} terms; "
         "use as: SELECT ... ORDER BY <this expression> DESC\n"
@@ -37,10 +57,18 @@ def sql(model: LinearModel, options: ExportOptions) -> Export:
     return Export(text.encode())
 
 
-def _product(name: str, weight: str) -> str:
+def _product(name: str, weight: str, absent: str = "0") -> str:
     return (
         f"CAST({weight} AS DOUBLE PRECISION) * "
-        f"CAST(COALESCE({_quoted(name)}, 0) AS DOUBLE PRECISION)"
+        f"CAST(COALESCE({_quoted(name)}, {absent}) AS DOUBLE PRECISION)"
+    )
+
+
+def _either(name: str, weight: str, absent: float) -> str:
+    """The product, or what a missing value adds."""
+    return (
+        f"CASE WHEN {_quoted(name)} IS NULL THEN CAST({_number(absent)} AS DOUBLE PRECISION) "
+        f"ELSE {_product(name, weight)} END"
     )
 
 

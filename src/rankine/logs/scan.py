@@ -88,7 +88,7 @@ class LogScan:
         self.note = dict(note or {})
         self.options = raw.options
         self.sources = raw.sources
-        self.encoder = LogEncoder(spec)
+        self.encoder = LogEncoder(spec, keeps_missing=True)
         #: Missing values of all columns, once the log was read to its end.
         self.nulls: int | None = None
 
@@ -187,7 +187,6 @@ def scan_log(
     label: str | CoecLabel | None = None,
     position: str | None = None,
     columns: Sequence[str] = (),
-    missing: str = "zero",
     **options: Any,
 ) -> LogScan:
     """Stream a raw log.
@@ -207,8 +206,6 @@ def scan_log(
         Column of displayed positions, from 1.
     columns
         Further columns to keep (a cutoff, a time).
-    missing
-        ``"zero"``: nulls count as absent values; ``"error"`` refuses them.
     options
         Others of ``rankine.scan``.
     """
@@ -221,11 +218,10 @@ def scan_log(
         label=None,
         features=(),
         columns=tuple(dict.fromkeys(name for name in wanted if name != position)),
-        missing=missing,
         **chosen,
     )
     text = None if formula is None else formula.text
-    note = {"query": query, "label": text, "position": position, "missing": missing}
+    note = {"query": query, "label": text, "position": position}
     return LogScan(raw, spec, formula, note)
 
 
@@ -269,7 +265,7 @@ def _scan_log_of(log: Mapping[str, Any], spec: LogColumns, path: Any, **options:
         label=label,
         position=position if position in have else None,
         columns=extra,
-        **{"missing": log.get("missing", "zero"), **options},
+        **options,
     )
 
 
@@ -295,9 +291,7 @@ def fit_one_hot(
 ) -> tuple[OneHot, ...]:
     """Values of categorical columns in order of first appearance, by one reading of them."""
     found: dict[str, dict[str, None]] = {name: {} for name in names}
-    raw = scan(
-        path, query=query, label=None, features=(), columns=tuple(names), missing="zero", **options
-    )
+    raw = scan(path, query=query, label=None, features=(), columns=tuple(names), **options)
     for block in raw.blocks():
         for name, values in found.items():
             values.update(dict.fromkeys(category_texts(block.columns[name], name)))

@@ -90,7 +90,6 @@ def train_from_log(
     checkpoint: str | None = None,
     every: int = 100_000,
     resume: bool = False,
-    missing: str = "zero",
     **options: Any,
 ) -> LogTraining:
     """Train a ranker on a raw log.
@@ -125,7 +124,7 @@ def train_from_log(
         Model of an earlier log with the same columns.
     callbacks, checkpoint, every, resume
         As for ``fit``.
-    missing, options
+    options
         As for ``scan_log``.
     """
     used = [*categorical, *numeric, *one_hot, *(n for c in crosses for n in c.split("*"))]
@@ -168,7 +167,6 @@ def train_from_log(
             label=target,
             position=where,
             columns=[*columns, *extra],
-            missing=missing,
             **options,
         )
 

@@ -5,8 +5,9 @@ A *source* is rows in memory, a stream or partitions. It has ``kind``, ``n_featu
 
 ``record(folder, every, facts, seed, resume) -> seed``
     opens the checkpoints of a fit; the seed is that of the run that is resumed;
-``measure(scale) -> Scaling``
-    finds what a scaling needs to know of the rows (None: nothing), and scales from then on;
+``measure(scale, missing) -> Scaling``
+    finds what a scaling (None: none at all) and missing values need to know of the rows, and
+    prepares them from then on;
 ``identity()``, ``facts()``
     what a resumed run must find again, and what a model remembers of its training data;
 ``close()``
@@ -33,7 +34,7 @@ from rankine.data.dataset import Dataset, check_weight
 from rankine.samplers.pair_index import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
 from rankine.transforms.clicks import unweighed, weigh
-from rankine.transforms.scaling import SAMPLE_LISTS, RowColumns, Scaling, measure_scaling
+from rankine.transforms.scaling import SAMPLE_LISTS, RowColumns, Scaling, measure_rows
 
 if TYPE_CHECKING:
     from rankine.distributed.journal import Journal
@@ -195,16 +196,16 @@ class MemorySource(_KeepsFolder):
         self._unscaled = data
         self._seen: dict[str, Any] | None = None
 
-    def measure(self, scale: str | None) -> Scaling:
+    def measure(self, scale: str | None, missing: str) -> Scaling:
         """Measure; ``data`` is scaled from then on."""
-        data, scaling = self._unscaled, Scaling("none")
-        by_column = getattr(data.X, "format", "csr") == "csc"
-        if scale is not None and not (scale == "none" and by_column):
-            counted = weigh_queries(data, self.query_weight)
-            # Whether columns differ wildly shows in a sample.
-            read = list(first_lists([counted])) if scale == "none" else [counted]
-            scaling = measure_scaling(scale, RowColumns(lambda: read, data.n_features))
-            warn_uneven(scaling, self.feature_names)
+        data = self._unscaled
+        if scale == "none" and getattr(data.X, "format", "csr") == "csc":
+            scale = None  # columns are not looked at row by row
+        counted = [weigh_queries(data, self.query_weight)]
+        if scale == "none" and missing in ("error", "zero", "query_min"):
+            counted = list(first_lists(counted))  # columns that differ wildly show in a sample
+        scaling = measure_rows(scale, missing, RowColumns(lambda: counted, data.n_features))
+        warn_uneven(scaling, self.feature_names)
         return self.scale(replace(scaling, positions=self._clicks.positions))
 
     def scale(self, scaling: Scaling) -> Scaling:
@@ -265,21 +266,23 @@ class StreamSource(_KeepsFolder):
         #: Blocks that were taken from a stream that can be read only once.
         self._taken: list[Dataset] = []
 
-    def measure(self, scale: str | None) -> Scaling:
+    def measure(self, scale: str | None, missing: str) -> Scaling:
         """Measure: "standard" and "maxabs" on all rows, else on the first lists alone."""
-        once, scaling = isinstance(self.scan, Iterator), Scaling("none")
         if scale in ("standard", "maxabs"):
             self.require_again(f"scale={scale!r} must see all rows first")
-        elif once and scale == "auto":
-            self._taken = list(first_lists(self.scan, whole=True))
-        if scale is not None and not (scale == "none" and once):
-            scaling = measure_scaling(scale, RowColumns(lambda: self._rows(scale), self.n_features))
-            warn_uneven(scaling, self.feature_names)
+        elif isinstance(self.scan, Iterator):
+            if scale == "auto" or missing in ("mean", "indicator"):
+                self._taken = list(first_lists(self.scan, whole=True))
+            elif scale == "none":
+                scale = None  # a list that is looked at would be lost
+        asked = RowColumns(lambda: self._rows(scale), self.n_features)
+        scaling = measure_rows(scale, missing, asked)
+        warn_uneven(scaling, self.feature_names)
         self._scaling = replace(scaling, positions=self._clicks.positions)
-        self.n_features += self._clicks.n_columns
+        self.n_features += self._scaling.n_marks + self._clicks.n_columns
         return self._scaling
 
-    def _rows(self, scale: str) -> Iterator[Dataset]:
+    def _rows(self, scale: str | None) -> Iterator[Dataset]:
         """Rows to measure on, with what each counts."""
         blocks = self._taken or self.scan
         if scale not in ("standard", "maxabs"):
@@ -351,17 +354,15 @@ class PartitionSource:
         self.measured = parts.measure()
         self.scaling = Scaling("none")
 
-    def measure(self, scale: str | None) -> Scaling:
+    def measure(self, scale: str | None, missing: str) -> Scaling:
         """Measure, as streams do; recipes take ``scaling`` with them."""
         from rankine.distributed.recipes import PartColumns, RawRecipe
 
-        scaling = Scaling("none")
-        if scale is not None:
-            lists = None if scale in ("standard", "maxabs") else self.measured.sample
-            scaling = measure_scaling(scale, PartColumns(self.team(RawRecipe()), lists))
-            warn_uneven(scaling, self.feature_names)
+        lists = None if scale in ("standard", "maxabs") else self.measured.sample
+        scaling = measure_rows(scale, missing, PartColumns(self.team(RawRecipe()), lists))
+        warn_uneven(scaling, self.feature_names)
         self.scaling = replace(scaling, positions=self._clicks.positions)
-        self.n_features += self._clicks.n_columns
+        self.n_features += self.scaling.n_marks + self._clicks.n_columns
         return self.scaling
 
     def team(self, recipe: Any) -> Team:

@@ -28,7 +28,7 @@ from rankine.metrics import (
 from rankine.model import LinearModel
 from rankine.model.tables import tables_of
 from rankine.transforms.apply import fit_columns, score_dataset
-from rankine.transforms.scaling import scale_lists
+from rankine.transforms.scaling import Scaling, scale_lists
 
 #: Metrics shown besides the model's own, and the one for labels that do not suit it.
 FURTHER, FALLBACK = ("ndcg@10", "map", "mrr"), "pairwise-error"
@@ -149,8 +149,16 @@ def judge(
 ) -> Judged:
     """Score the data and gather opponents: another model, the shown order, one feature, chance."""
     data = fit_columns(model, data)
+    view, missing = model, model.missing
     scaled = [spec for spec in model.transforms if isinstance(spec, (ListRange, RunScores))]
-    features, view = scale_lists(data, scaled[0]) if scaled else data.X, model
+    if missing is None:
+        features = scale_lists(data, scaled[0]) if scaled else data.X
+    else:
+        features = Scaling("query" if scaled else "none", missing=missing).apply(data).X
+        marks = missing.values if missing.rule == "indicator" else ()
+        names = (*(model.feature_names or map(str, range(model.n_features))),
+                 *(f"{j} missing" for j in missing.columns[: len(marks)]))  # fmt: skip
+        view = LinearModel.from_weights(np.r_[model.to_dense(), marks], feature_names=names)
     tables = tables_of(model)
     if tables is not None:
         names, features = tables.parts(data.X)

@@ -17,22 +17,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
-from rankine.core.specs import ListRange, RunScores
+from rankine.core.specs import ListRange, MissingValues, RunScores
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 from rankine.kernels.run_scores import run_score_values
 from rankine.transforms.clicks import widen
+from rankine.transforms.missing import (
+    filled,
+    marked,
+    measure_missing,
+    places_of_missing,
+    refuse_missing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    import msgspec
 
     from rankine.data.dataset import Dataset
 
@@ -59,6 +65,9 @@ class Scaling:
         Column multipliers, None where all are 1.
     positions
         Positions with an offset of their own in training rows (see ``widen``); 0 for none.
+    missing, keeps_missing
+        What stands for missing values, before anything is scaled; whether they are left to the
+        ranker instead. With neither they are refused.
     chosen
         What ``auto`` found: columns ``by_deviation``, ``by_largest`` and ``as_they_are``, and the
         ``lists`` it looked at.
@@ -70,27 +79,52 @@ class Scaling:
     kind: str
     factors: NDArray[np.float64] | None = None
     positions: int = 0
+    missing: MissingValues | None = None
+    keeps_missing: bool = False
     chosen: Mapping[str, int] = field(default_factory=dict)
     uneven: tuple[tuple[int, float], ...] = ()
 
     def apply(self, data: Dataset) -> Dataset:
-        """Scaled copy of the data (the data itself where nothing changes)."""
+        """Rows for weights in scaled units: filled, scaled, then with marks of missing values.
+
+        The data itself where nothing changes.
+        """
+        before = data.X
+        if self.missing is not None:
+            data = filled(self.missing, data)
+        elif not self.keeps_missing:
+            refuse_missing(before, data.feature_names)
         if self.kind == "query":
-            scaled = scale_lists(data)
-        elif self.factors is None:
-            return data
-        else:
+            data = replace(data, X=scale_lists(data), query_index=data.queries)
+        elif self.factors is not None:
             scaled = _multiply_columns(data.X, self.factors)
-        return replace(data, X=scaled, query_index=data.queries)
+            data = replace(data, X=scaled, query_index=data.queries)
+        if self.missing is not None and self.n_marks:
+            data = marked(self.missing, before, data)
+        return data
 
     def prepare(self, data: Dataset) -> Dataset:
         """Training rows: scaled, then with their columns of positions."""
         return widen(self.apply(data), self.positions)
 
-    def split(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Weights of the features, and offsets of positions 2, 3, ... (scored without them)."""
-        kept = len(coef) - max(self.positions - 1, 0)
-        return coef[:kept], coef[kept:]
+    @property
+    def n_marks(self) -> int:
+        """Columns that mark missing values, after those of the data."""
+        missing = self.missing
+        return len(missing.columns) if missing is not None and missing.rule == "indicator" else 0
+
+    def split(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """Weights of features and of marks, and offsets of positions (scored without them)."""
+        marks = len(coef) - max(self.positions - 1, 0)
+        features = marks - self.n_marks
+        return coef[:features], coef[features:marks], coef[marks:]
+
+    def settled(self, coef: NDArray[np.float64]) -> Scaling:
+        """The same, with what missing values add to a score as it was learned."""
+        if self.missing is None or not self.n_marks:
+            return self
+        learned = tuple(self.split(coef)[1].tolist())
+        return replace(self, missing=msgspec.structs.replace(self.missing, values=learned))
 
     def fold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weights for unscaled rows: X diag(f) w = X (f w), without offsets."""
@@ -101,7 +135,8 @@ class Scaling:
         """Weights for training rows, to warm-start from folded ones; offsets start at 0."""
         if self.factors is not None:
             coef = np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
-        return np.r_[coef, np.zeros(self.positions - 1)] if self.positions else coef
+        marks = self.missing.values if self.missing is not None and self.n_marks else ()
+        return np.r_[coef, np.array(marks), np.zeros(max(self.positions - 1, 0))]
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -111,7 +146,8 @@ class Scaling:
     @property
     def transforms(self) -> tuple[msgspec.Struct, ...]:
         """What a model has to run at scoring time because it cannot be folded."""
-        return (ListRange(),) if self.kind == "query" else ()
+        lists = (ListRange(),) if self.kind == "query" else ()
+        return lists if self.missing is None else (self.missing, *lists)
 
 
 class ColumnSizes(NamedTuple):
@@ -136,6 +172,19 @@ class RowColumns:
     def __init__(self, read: Callable[[], Iterable[Dataset]], n_features: int) -> None:
         self._read = read
         self.n_features = n_features
+
+    def filled(self, spec: MissingValues) -> RowColumns:
+        """The columns without missing values."""
+        return RowColumns(lambda: (filled(spec, block) for block in self._read()), self.n_features)
+
+    def absent(self) -> NDArray[np.float64]:
+        """What the missing values of every column weigh."""
+        total = np.zeros(self.n_features)
+        for block in self._read():
+            found = places_of_missing(block.X)
+            if found is not None:
+                np.add.at(total, found.columns, _weights(block)[found.rows])
+        return total
 
     def sizes(self) -> ColumnSizes:
         """Sizes of the values of all columns."""
@@ -167,9 +216,18 @@ def _weights(block: Dataset) -> NDArray[np.float64]:
     return np.ones(block.n_rows) if block.weight is None else block.weight
 
 
-def fit_scaling(kind: str | None, data: Dataset) -> Scaling:
+def fit_scaling(kind: str | None, data: Dataset, missing: str = "error") -> Scaling:
     """Measure what a scaling needs on training data."""
-    return measure_scaling(kind, RowColumns(lambda: [data], data.n_features))
+    return measure_rows(kind, missing, RowColumns(lambda: [data], data.n_features))
+
+
+def measure_rows(kind: str | None, rule: str, asked: Any) -> Scaling:
+    """What stands for missing values, then the scaling of the rows without them."""
+    missing = measure_missing(rule, asked)
+    if missing is not None:
+        asked = asked.filled(missing)
+    scaling = Scaling("none") if kind is None else measure_scaling(kind, asked)
+    return replace(scaling, missing=missing, keeps_missing=rule == "bin")
 
 
 def measure_scaling(kind: str | None, asked: Any) -> Scaling:
