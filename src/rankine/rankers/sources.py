@@ -275,18 +275,21 @@ class StreamSource(_KeepsFolder):
                 self._taken = list(first_lists(self.scan, whole=True))
             elif scale == "none":
                 scale = None  # a list that is looked at would be lost
-        asked = RowColumns(lambda: self._rows(scale), self.n_features)
+        if scale in ("standard", "maxabs"):
+            asked = RowColumns(lambda: self._rows(self.scan), self.n_features)
+        elif scale in ("auto", "none") or missing in ("mean", "indicator"):
+            sample = list(self._rows(first_lists(self._taken or self.scan)))
+            asked = RowColumns(lambda: sample, self.n_features)
+        else:
+            asked = RowColumns(lambda: (), self.n_features)  # nothing will be asked
         scaling = measure_rows(scale, missing, asked)
         warn_uneven(scaling, self.feature_names)
         self._scaling = replace(scaling, positions=self._clicks.positions)
         self.n_features += self._scaling.n_marks + self._clicks.n_columns
         return self._scaling
 
-    def _rows(self, scale: str | None) -> Iterator[Dataset]:
+    def _rows(self, blocks: Iterable[Dataset]) -> Iterator[Dataset]:
         """Rows to measure on, with what each counts."""
-        blocks = self._taken or self.scan
-        if scale not in ("standard", "maxabs"):
-            blocks = first_lists(blocks)
         first = 0
         for block in blocks:
             weighed = weigh(block, self._clicks.inverse)

@@ -18,7 +18,7 @@ def _refused(X: object, **options: object) -> SchemaError:
     return caught.value
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
 @pytest.mark.parametrize("make", [np.array, sparse.csr_matrix])
 def test_what_is_not_finite(value, make):
     X = make([[1.0, 2.0], [0.0, value], [3.0, 0.0]])
