@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,6 +115,7 @@ def train(
         _console.print_json(result)
     else:
         _console.show(_summary_table(result))
+        _console.say(_next_commands(result["model"], valid or data[-1]))
 
 
 def _start(path: str | None) -> LinearModel | None:
@@ -260,7 +262,10 @@ def _grouped(paths: list[str], options: dict[str, Any], cluster: Cluster, *, res
 
 
 def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
-    counts = ("rows", "queries", "queries_used", "pairs", "partitions", "seconds")
+    counts = (
+        *("rows", "queries", "queries_used", "pairs", "partitions"),
+        *("seconds", "compile_seconds"),
+    )
     return {
         "model": out,
         "digest": model.digest,
@@ -292,6 +297,13 @@ def _measured(metric: str, model: LinearModel, data: Any, held: Any) -> dict[str
     return found
 
 
+def _next_commands(model: str, data: str) -> str:
+    """What one would type after a training."""
+    held = "DATA" if data == "-" else data
+    commands = [["rankine", "report", model, held], ["rankine", "serve", model]]
+    return "\nNext:\n" + "\n".join(f"  {shlex.join(words)}" for words in commands)
+
+
 def _summary_table(result: dict[str, Any]) -> Any:
     """What happened, for people."""
     from rich.table import Table
@@ -302,12 +314,14 @@ def _summary_table(result: dict[str, Any]) -> Any:
     pairs = f", {got['pairs']:,} pairs" if "pairs" in got else ""
     used = f"{got['queries']:,} queries ({skipped:,} without pairs){pairs}"
     run = f"{got['n_iter']:,} iterations in {got['seconds']:.2f} s ({got['stop_reason']})"
+    compiled = got["compile_seconds"]
     measured = [part for part in ("train", "valid", "test") if part in got]
     rows = [
         ("data", f"{got['rows']:,} rows, {used}"),
         *((("partitions", f"{got['partitions']:,}"),) if "partitions" in got else ()),
         *((("missing", f"{got['nulls']:,} values"),) if got.get("nulls") else ()),
         ("training", f"{got['ranker']}: {run}"),
+        *((("compiling", f"{compiled:.2f} s, once"),) if compiled else ()),
         *((name, f"{value:.6g}") for name, value in got["certificate"].items()),
         ("weights", f"{got['nnz']:,} of {got['n_features']:,} are not zero"),
         *((f"{got['metric']} ({part})", f"{got[part]:.4f}") for part in measured),
