@@ -10,7 +10,7 @@ import typer
 from rankine.cli import _console
 from rankine.cli._console import require_folder, show_tables
 from rankine.cli._options import AsJson, Seed, split_list
-from rankine.cli.main import app
+from rankine.cli.main import Commands, app
 
 if TYPE_CHECKING:
     from rankine.evaluation.tables import Table
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CounterfactualOptions"]
 
-clicks = typer.Typer(help="Position bias of a click log.", no_args_is_help=True)
+clicks = Commands(help="Position bias of a click log.", no_args_is_help=True)
 app.add_typer(clicks, name="clicks")
 
 _EPILOG = """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, ModelFile, ModelReading, spread
+from rankine.cli._options import AsJson, ModelFile, ModelReading
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def explain(
     model: ModelFile,
     data: Annotated[str, typer.Argument(help="Data file, or - for stdin.")],

@@ -12,7 +12,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folder, training_progress
-from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings, spread
+from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings
 from rankine.cli._train_options import Checkpoints, ClickOptions, LogOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -43,7 +43,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def train(
     data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Where to write the model.")],

@@ -27,6 +27,7 @@ from rankine.metrics.engine import (
     random_expectation,
 )
 from rankine.metrics.metric import DEFINITIONS, Definition, Metric, parse_metric, register
+from rankine.metrics.search_scorer import scorer
 
 #: The files that register the metrics of the package.
 _REGISTERED = (
@@ -57,4 +58,5 @@ __all__ = [
     "parse_metric",
     "random_expectation",
     "register",
+    "scorer",
 ]
