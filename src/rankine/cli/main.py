@@ -10,6 +10,7 @@ import importlib
 import os
 import pkgutil
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -19,13 +20,15 @@ from rankine.cli._options import Loudness, Quiet, Verbose, spread
 
 __all__ = ["Commands", "app", "find_commands", "run"]
 
+Command = Callable[..., None]
+
 
 class Commands(typer.Typer):
     """Commands whose groups of options are spread, and that all take ``-q`` and ``-v``."""
 
-    def command(self, *args: Any, **options: Any) -> Any:
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Command], Command]:  # type: ignore[override]
         """As typer's own."""
-        register = super().command(*args, **options)
+        register = super().command(name, **options)
         return lambda command: register(spread(command, beside=Loudness))
 
 

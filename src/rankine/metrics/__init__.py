@@ -3,6 +3,8 @@
 A new metric is one file that registers a ``Definition`` and answers the questions of its family.
 """
 
+from typing import Any
+
 from rankine.metrics import (
     average_precision,
     dcg,
@@ -27,7 +29,6 @@ from rankine.metrics.engine import (
     random_expectation,
 )
 from rankine.metrics.metric import DEFINITIONS, Definition, Metric, parse_metric, register
-from rankine.metrics.search_scorer import scorer
 
 #: The files that register the metrics of the package.
 _REGISTERED = (
@@ -60,3 +61,12 @@ __all__ = [
     "register",
     "scorer",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``scorer`` needs scikit-learn, which judging files does not."""
+    if name == "scorer":
+        from rankine.metrics.search_scorer import scorer
+
+        return scorer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

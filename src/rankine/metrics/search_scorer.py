@@ -12,7 +12,7 @@ from rankine.metrics.metric import parse_metric
 __all__ = ["SearchScorer", "scorer"]
 
 
-class SearchScorer(BaseEstimator):  # type: ignore[misc]
+class SearchScorer(BaseEstimator):
     """``scorer(ranker, X, y, qid=...)``: the mean over lists, larger is better.
 
     It asks scikit-learn for ``qid``, ``group``, ``sample_weight`` and ``query_weight`` by itself,
