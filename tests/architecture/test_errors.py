@@ -49,6 +49,7 @@ PLAIN = {
     "data/readers/parquet_guard.py",
     "kernels/dispatch.py",
     "logs/__init__.py",
+    "metrics/__init__.py",
     "model/container.py",
     "scoring/scorer.py",
 }
