@@ -18,8 +18,6 @@ import typer
 from rankine.cli import _console
 from rankine.cli._options import Loudness, Quiet, Verbose, spread
 
-__all__ = ["Commands", "app", "find_commands", "run"]
-
 Command = Callable[..., None]
 
 

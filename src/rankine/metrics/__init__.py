@@ -3,8 +3,7 @@
 A new metric is one file that registers a ``Definition`` and answers the questions of its family.
 """
 
-from typing import Any
-
+from rankine.core.callable_package import import_on_use
 from rankine.metrics import (
     average_precision,
     dcg,
@@ -62,11 +61,5 @@ __all__ = [
     "scorer",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """``scorer`` needs scikit-learn, which judging files does not."""
-    if name == "scorer":
-        from rankine.metrics.search_scorer import scorer
-
-        return scorer
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+#: It needs scikit-learn, which judging files does not.
+__getattr__ = import_on_use(__name__, {"scorer": "rankine.rankers.search_scorer"})

@@ -9,8 +9,6 @@ from sklearn.base import BaseEstimator
 
 from rankine.metrics.metric import parse_metric
 
-__all__ = ["SearchScorer", "scorer"]
-
 
 class SearchScorer(BaseEstimator):
     """``scorer(ranker, X, y, qid=...)``: the mean over lists, larger is better.
