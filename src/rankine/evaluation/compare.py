@@ -466,7 +466,7 @@ def _changed(
         Changed(
             one.name,
             other.name,
-            one.queries.ids[query].item(),
+            one.queries.ids[[query]].tolist()[0],
             float(values[query, a]),
             float(values[query, b]),
             one.ranking(query, depth),

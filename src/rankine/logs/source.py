@@ -418,8 +418,8 @@ def read_for(
     A model of a raw log reads its own columns, encoded as in training. ``schema`` and the fields of
     a ``LogSchema`` may say how this log is judged (``label``, ``query``, ``position``, ``time``);
     where they name features these must be the model's. A log without the columns of the label has
-    the label 0 everywhere, and models that learned from coec are judged by clicks. Other models read files as ``rankine.load`` and ``rankine.scan`` do,
-    with the width and index base of the model.
+    the label 0 everywhere, and models that learned from coec are judged by clicks. Other models
+    read files as ``rankine.load`` and ``rankine.scan`` do, with their width and index base.
     """
     own = schema_of(model)
     if own is None:

@@ -274,7 +274,7 @@ class BaseRanker(BaseEstimator, ABC):
             raise ParameterError(
                 "a path of models has no position_offset", fix="Fit a model per strength instead"
             )
-        X = self._loaded(X, act, checkpoint)
+        X = self._loaded(X, act)
         kind, name = source_kind(X), type(self).__name__
         self.can.require(act, kind, name)
         asked = {"checkpoint": checkpoint, "query_weight": query_weight}
@@ -308,9 +308,9 @@ class BaseRanker(BaseEstimator, ABC):
             facts,
         )
 
-    def _loaded(self, X: Any, act: str, checkpoint: Any) -> Any:
+    def _loaded(self, X: Any, act: str) -> Any:
         """A raw log in memory where this ranker needs all rows at once; others as they are."""
-        able = getattr(self.can, act if checkpoint is None else "checkpoint")
+        able = getattr(self.can, act)
         log = getattr(X, "encoding", None) is not None and hasattr(X, "load")
         return X.load() if log and "stream" not in able and "memory" in able else X
 

@@ -226,10 +226,10 @@ def test_a_schema_is_said_once(log, trained, tmp_path):
     assert (proposed.numeric, proposed.one_hot) == (("price",), ("brand", "category"))
     assert (proposed.position, proposed.time) == ("position", "ts")
     assert why["brand"] == f"5 values in {pq.read_metadata(log).num_rows:,} rows"
-    for schema in (proposed, logs.schema_of(trained)):
+    for said in (proposed, logs.schema_of(trained)):
         file = tmp_path / "schema.toml"
-        file.write_text(schema.to_toml())
-        assert logs.read_schema(file) == schema
+        file.write_text(said.to_toml())
+        assert logs.read_schema(file) == said
     for text, reason in (
         ("query = 3", "schema"), ("numeric = ['a']", "query"), ("query = 'q'\nx = 1", "fields"),
         ("query = 'q'", "no column"), ("query = 'q'\nnumeric = ['a', 'a']", "once"), ("[", "TOML"),
