@@ -118,7 +118,7 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         if "query" not in start and "query" not in fields:
             raise ParameterError(
                 "the column that names the list of a row is not known",
-                fix="Name it: query='session_id' (--query session_id)",
+                fix="Name it: query='session_id'",
             )
         return _convert({**start, **fields}, "the schema of a log")
 

@@ -373,7 +373,7 @@ def _formula(
         return parse_expression(schema.label)
     if schema.item is None:
         raise ParameterError(
-            "coec counts the clicks of each item", fix="Name the item column (item=, --item)"
+            "coec counts the clicks of each item", fix="Name the item column: item='item'"
         )
     return CoecLabel(
         path,
