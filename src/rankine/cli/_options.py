@@ -24,27 +24,6 @@ if TYPE_CHECKING:
 
     from rankine.model import LinearModel
 
-__all__ = [
-    "AsJson",
-    "AsLatex",
-    "AsMarkdown",
-    "Cluster",
-    "Files",
-    "LogOptions",
-    "ModelFile",
-    "ModelReading",
-    "Reading",
-    "ReportFile",
-    "Seed",
-    "Settings",
-    "SortReading",
-    "make_ranker",
-    "parse_settings",
-    "split_list",
-    "spread",
-]
-
-
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on one line.")]
 AsLatex = Annotated[bool, typer.Option("--latex", help="LaTeX tables.")]
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Markdown tables.")]

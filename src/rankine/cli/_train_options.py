@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Checkpoints", "ClickOptions"]
-
 
 def _run(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="Long runs", **settings)

@@ -28,17 +28,6 @@ from rankine.metrics.gains import docid_key
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__ = [
-    "Contestant",
-    "gather_contestants",
-    "is_qrels",
-    "is_run",
-    "named",
-    "read_for_all",
-    "read_judged",
-    "reader_among",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Contestant:

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.model import LinearModel
 
-__all__ = ["LogSchema", "columns_of", "propose_schema", "read_schema", "schema_of"]
-
 #: Most values of a one-hot column.
 MAX_VALUES = 10_000
 #: Fields that say what a model computes; the others say how a file is read.

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.transforms.scaling import Scaling
 
-__all__ = ["LogEncoding", "LogScan", "read_for", "scan"]
-
 #: Made-up rows that a model of a log is tested by before it serves.
 PROBE_ROWS = 4
 #: Options of reading that a log has no use for: its columns and its schema say these things.

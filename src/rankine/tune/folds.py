@@ -13,8 +13,6 @@ from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.dataset import Dataset, concat
 from rankine.data.splits import named_parts, query_folds
 
-__all__ = ["Folds", "data_digest", "make_folds"]
-
 
 @dataclass(frozen=True, eq=False)
 class Folds:
