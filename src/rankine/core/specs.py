@@ -107,17 +107,19 @@ class LogColumns(
             raise ValueError("a cross needs two different columns")
         for field in self.binned:
             check_cuts(field.cuts)
-        fields = [field.column for field in (*self.one_hot, *self.binned)]
-        named = [*self.numeric, *fields, *self.hashed]
+        named = [*self.numeric, *self._fields, *self.hashed]
         if len(set(named)) != len(named) or len(set(self.crosses)) != len(self.crosses):
             raise ValueError("a column has two encodings, or a cross is given twice")
+
+    @property
+    def _fields(self) -> list[str]:
+        return [*(one.column for one in self.one_hot), *(one.column for one in self.binned)]
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that are read, each once."""
         crossed = [name for cross in self.crosses for name in cross]
-        fields = [field.column for field in (*self.one_hot, *self.binned)]
-        return tuple(dict.fromkeys([*self.numeric, *fields, *self.hashed, *crossed]))
+        return tuple(dict.fromkeys([*self.numeric, *self._fields, *self.hashed, *crossed]))
 
     @property
     def read_columns(self) -> LogColumns:
