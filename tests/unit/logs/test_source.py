@@ -215,8 +215,8 @@ def test_a_model_takes_no_other_features_than_its_own(log, trained):
     for other in ({"numeric": ["ts"]}, {"hash_bits": 8}, {"one_hot": ["brand"]}):
         with pytest.raises((FeatureMismatchError, ParameterError), match=r"column"):
             logs.read_for(trained, log, **other)
-    with pytest.raises(SchemaError, match="no column 'klicked'"):
-        logs.read_for(trained, log, label="klicked")
+    with pytest.raises(SchemaError, match="no column 'cliqued'"):
+        logs.read_for(trained, log, label="cliqued")
 
 
 def test_a_schema_is_said_once(log, trained, tmp_path):
