@@ -40,13 +40,11 @@ def explain(
 ) -> None:
     """Explain the best documents of a query, or why document A stands above B; exact."""
     import rankine
-    from rankine.logs.scan import read_for
     from rankine.transforms.apply import fit_columns
 
     fitted = rankine.LinearModel.load(model)
-    rows = fit_columns(
-        fitted, _rows_of(read_for(fitted, data, **reading.options(progress=False)), qid)
-    )
+    read = reading.open(data, model=fitted, progress=False)
+    rows = fit_columns(fitted, _rows_of(read, qid))
     scorer = rankine.Scorer(fitted)
     result = _pair(scorer, rows, docs) if docs else _best(scorer, rows, k)
     if json:
