@@ -169,7 +169,8 @@ def measure(team: Team, pieces: Sequence[Piece]) -> Measured:
         )
     ends = np.minimum(np.cumsum([one.queries for one in found]), SAMPLE_LISTS)
     sample = tuple(np.diff(ends, prepend=0).tolist())
-    return Measured(*(int(total) for total in totals), sample=sample)
+    rows, queries, used, pairs = (int(total) for total in totals)
+    return Measured(rows, queries, used, pairs, sample)
 
 
 def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]) -> None:
@@ -226,7 +227,7 @@ class PartColumns:
 
     def absent(self) -> NDArray[np.float64]:
         """What the missing values of every column weigh."""
-        return self.team.total("columns", *self.asked, "absent")
+        return np.asarray(self.team.total("columns", *self.asked, "absent"))
 
     def sizes(self) -> ColumnSizes:
         """Sizes of the values of all columns."""

@@ -156,8 +156,8 @@ def judge(
     else:
         features = Scaling("query" if scaled else "none", missing=missing).apply(data).X
         marks = missing.values if missing.rule == "indicator" else ()
-        names = (*(model.feature_names or map(str, range(model.n_features))),
-                 *(f"{j} missing" for j in missing.columns[: len(marks)]))  # fmt: skip
+        names = [*(model.feature_names or map(str, range(model.n_features))),
+                 *(f"{j} missing" for j in missing.columns[: len(marks)])]  # fmt: skip
         view = LinearModel.from_weights(np.r_[model.to_dense(), marks], feature_names=names)
     tables = tables_of(model)
     if tables is not None:

@@ -90,7 +90,8 @@ def _told(spec: MissingValues, rows: Parts | NDArray[Any]) -> dict[int, dict[int
     places = places_of_missing(rows) if spec.rule == "indicator" else None
     if places is None:
         return {}
-    known, found = dict(zip(spec.columns, spec.values, strict=True)), {}
+    known = dict(zip(spec.columns, spec.values, strict=True))
+    found: dict[int, dict[int, float]] = {}
     for i, j in zip(places.rows.tolist(), places.columns.tolist(), strict=True):
         found.setdefault(i, {})[j] = known.get(j, 0.0)
     return found

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import MissingValues
+
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 

@@ -11,7 +11,6 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 import rankine
-from rankine.core.errors import ParseError
 
 pytestmark = pytest.mark.data
 

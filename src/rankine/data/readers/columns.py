@@ -26,6 +26,7 @@ from rankine.data.readers.values import (
     Place,
     RowFaults,
     arrow_errors,
+    exact_floats,
     is_number,
     is_text,
     refuse_not_finite,
@@ -49,7 +50,7 @@ def batch_to_dataset(
     out: NDArray[Any] | None = None,
 ) -> Dataset:
     """Convert one validated batch; dense features go to ``out`` where it is given."""
-    with arrow_errors(place.file, place.part or "the table"):
+    with arrow_errors(place.part or "the table"):
         faults = RowFaults(place, batch.num_rows, skip=options.on_bad_row == "skip")
         if plan.sparse:
             X = sparse_rows(batch, plan, options, faults)
@@ -108,7 +109,6 @@ def _stored_as(X: Any, options: ReadOptions, place: Place) -> Any:
         raise LimitError(
             f"{X.shape[0]} dense rows of {X.shape[1]} features need {needed} bytes",
             fix="Leave dense out: sparse rows stay sparse",
-            file=place.file,
         )
     return X.toarray()
 
@@ -121,7 +121,6 @@ def validate(batch: pa.RecordBatch, place: Place) -> None:
         raise SchemaError(
             f"{place.part or 'the table'} holds invalid data: {error}",
             fix="The file is damaged; write it again",
-            file=place.file,
         ) from error
 
 
@@ -148,7 +147,6 @@ def to_ids(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
         raise SchemaError(
             f"id column {name!r} is of type {array.type}",
             fix="Cast ids to int64 or string",
-            file=faults.place.file,
             column=name,
         )
     return _discrete(array, name, faults)
@@ -179,7 +177,6 @@ def _refuse_expansion(texts: pa.Array, codes: NDArray[Any] | None, name: str, pl
         raise LimitError(
             f"column {name!r} expands to {total} bytes in {place.part or 'one block'}",
             fix="Shorten the texts, or read fewer rows at a time with block_rows",
-            file=place.file,
             column=name,
         )
 
@@ -219,7 +216,6 @@ def _to_positions(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.i
         raise SchemaError(
             f"position column {name!r} is of type {array.type}",
             fix="Cast positions to integers",
-            file=faults.place.file,
             column=name,
         )
     values = _discrete(array, name, faults)
@@ -236,20 +232,23 @@ def _to_positions(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.i
 def to_values(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
     """A further column: numbers, text, booleans or times.
 
-    A missing number is NaN, in a column of floats; missing text is empty.
+    Missing numbers are NaN, missing booleans None, missing text is empty.
     """
     kind = array.type.value_type if pt.is_dictionary(array.type) else array.type
+    if is_number(kind):
+        kept = _kept_numbers(array, name, faults)
+        if kept is not None:
+            return kept
     if pt.is_dictionary(array.type) and array.null_count:
         array = array.dictionary_decode()
     if array.null_count and is_text(array.type):
         faults.missing += array.null_count
         array = pc.fill_null(array, "")
-    if is_text(kind) or (pt.is_integer(kind) and not array.null_count):
+    if pt.is_integer(kind) or is_text(kind):
         return _discrete(array, name, faults, MISSING_FIX)
-    if is_number(kind) and (pt.is_floating(kind) or array.null_count):
-        wide = array.type.to_pandas_dtype() if pt.is_floating(kind) else np.float64
-        values = to_numbers(array, name, faults, np.dtype(wide), missing=True)
-        return writable(refuse_not_finite(values, name, faults, missing=True))
+    if pt.is_floating(kind):
+        values = to_numbers(array, name, faults, np.dtype(array.type.to_pandas_dtype()))
+        return writable(refuse_not_finite(values, name, faults))
     if pt.is_boolean(kind) or pt.is_timestamp(kind) or pt.is_date(kind):
         if array.null_count:
             nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
@@ -258,9 +257,24 @@ def to_values(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
     raise SchemaError(
         f"column {name!r} is of type {array.type}, which cannot be carried along",
         fix="Use numbers, strings, booleans, dates or timestamps",
-        file=faults.place.file,
         column=name,
     )
+
+
+def _kept_numbers(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any] | None:
+    """Numbers of which some are missing; None where none is."""
+    if pt.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    nulls = pc.is_null(array, nan_is_null=True).to_numpy(zero_copy_only=False)
+    if not nulls.any():
+        return None
+    faults.missing += int(nulls.sum())
+    if pt.is_boolean(array.type):
+        return np.array(array.to_pylist(), dtype=object)
+    values = exact_floats(pc.fill_null(array, 0).to_numpy(zero_copy_only=False),
+                          np.dtype(np.float64), name, faults)  # fmt: skip
+    values = refuse_not_finite(np.where(nulls, 0.0, values), name, faults)
+    return np.where(nulls, np.nan, values)
 
 
 class ItemFaults(RowFaults):
