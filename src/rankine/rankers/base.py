@@ -90,10 +90,10 @@ class BaseRanker(BaseEstimator, ABC):
     With an evaluation set, ``early_stopping=k`` stops after k reports without a better ``metric``
     and keeps the best weights; ``evals_`` holds what was measured.
 
-    ``scale`` is ``"auto"`` (columns that are often non-zero are divided by their standard
-    deviation, sparse ones by their largest magnitude where it exceeds 1), ``"none"`` or None,
-    ``"standard"``, ``"maxabs"`` or ``"query"`` (by the range within each list). All but the last
-    fold into the weights. Streams and partitions measure ``"auto"`` on their first 10,000 lists.
+    ``scale`` is ``"auto"`` (columns beyond [-1, 1] are divided by their standard deviation, sparse
+    ones by their largest magnitude), ``"none"`` or None, ``"standard"``, ``"maxabs"`` or
+    ``"query"`` (by the range within each list). All but the last fold into the weights. Streams and
+    partitions measure ``"auto"`` on their first 10,000 lists.
 
     ``missing`` says what stands for NaN and null: ``"auto"`` refuses them (``AdditiveRanker`` has a
     place for them in its tables), and so does ``"error"``; ``"zero"``, the ``"mean"`` of the

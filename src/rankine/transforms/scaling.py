@@ -4,11 +4,12 @@ A constant added to a feature changes no ranking, so nothing is ever subtracted 
 stays sparse: ``standard`` divides by the standard deviation, ``maxabs`` by the largest magnitude,
 ``query`` by the range within each list. ``auto`` decides column by column, by the values alone:
 
-    non-zero in at least a tenth of the rows    x / standard deviation
-    sparser                                     x / max(1, largest magnitude)
+    within [-1, 1]                              x, unless it is dense and hardly varies
+    else, non-zero in a tenth of the rows       x / standard deviation
+    else                                        x / largest magnitude
 
-so that numbers become comparable, and indicators, hashed categories and the words of normalised
-texts stay as they are.
+so that numbers become comparable, and what was scaled before, indicators, hashed categories and
+the words of normalised texts stay as they are.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ SCALES = ("auto", "none", "standard", "maxabs", "query")
 SAMPLE_LISTS = 10_000
 #: Columns whose non-zero values are rarer than this are sparse to ``auto``.
 DENSE_FROM = 0.1
+#: Dense columns within [-1, 1] that deviate by less are divided by their deviation all the same.
+SCALED_FROM = 0.01
 #: Deviations of columns that differ by more than this ruin most rankers.
 UNEVEN_FROM = 1000.0
 
@@ -247,11 +250,16 @@ def measure_scaling(kind: str | None, asked: Any) -> Scaling:
     if kind == "none":
         return Scaling(kind, uneven=_uneven(columns, deviation))
     spread = np.where(deviation > 1e-12 * largest[columns], deviation, largest[columns])
-    divisors = np.maximum(largest, 1.0) if kind == "auto" else np.ones(len(largest))
-    divisors[columns] = spread
     if kind == "standard":
+        divisors = np.ones(len(largest))
+        divisors[columns] = spread
         return Scaling(kind, 1.0 / divisors)
-    by_largest = int(np.count_nonzero(divisors > 1.0)) - int(np.count_nonzero(spread > 1.0))
+    measured = (largest[columns] > 1.0) | (spread < SCALED_FROM)
+    columns = columns[measured]
+    divisors = np.maximum(largest, 1.0)
+    divisors[columns] = 1.0
+    by_largest = int(np.count_nonzero(divisors > 1.0))
+    divisors[columns] = spread[measured]
     chosen = {
         "by_deviation": len(columns),
         "by_largest": by_largest,

@@ -27,7 +27,13 @@ def data():
 def path(data):
     X, y, qid = data
     return domination_path(
-        X[:300], y[:300], qid[:300], eval_set=(X[300:], y[300:]), eval_qid=qid[300:], n_steps=8
+        X[:300],
+        y[:300],
+        qid[:300],
+        eval_set=(X[300:], y[300:]),
+        eval_qid=qid[300:],
+        n_steps=8,
+        scale="none",
     )
 
 

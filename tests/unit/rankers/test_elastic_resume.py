@@ -14,8 +14,6 @@ from rankine import Dataset, ElasticRanker
 from rankine.core.errors import CheckpointError, DivergenceError
 from rankine.solvers.checkpoint import CheckpointFolder
 
-pytestmark = pytest.mark.usefixtures("raw_units")
-
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory):

@@ -16,7 +16,7 @@ from rankine.transforms.scaling import RowColumns, fit_scaling, measure_scaling,
 
 
 def _lists(rng, n_lists: int = 30, size: int = 10) -> Dataset:
-    """Wide numbers, a constant, a rare indicator, a rare amount and zeros."""
+    """Wide numbers, a constant, a rare indicator, a rare amount, zeros and shares."""
     n = n_lists * size
     rare = rng.random((n, 2)) < 0.05
     X = np.column_stack(
@@ -27,6 +27,7 @@ def _lists(rng, n_lists: int = 30, size: int = 10) -> Dataset:
             rare[:, 0],
             rare[:, 1] * rng.uniform(2, 50, n),
             np.zeros(n),
+            rng.uniform(0, 1, n),
         ]
     )
     y = (X[:, 1] + rng.normal(0, 1e-3, n) > 0).astype(float)
@@ -38,12 +39,13 @@ def _by_the_words(X, weight=None):
     total, factors = weight.sum(), np.ones(X.shape[1])
     for j, x in enumerate(X.T):
         largest = np.abs(x[weight > 0]).max()
-        if weight[x != 0].sum() >= total / 10:
-            mean = weight @ x / total
-            deviation = np.sqrt(weight @ (x - mean) ** 2 / total)
+        mean = weight @ x / total
+        deviation = np.sqrt(weight @ (x - mean) ** 2 / total)
+        dense = weight[x != 0].sum() >= total / 10
+        if dense and (largest > 1 or deviation < 0.01):
             factors[j] = 1 / (deviation if deviation > 1e-9 * largest else largest)
-        else:
-            factors[j] = 1 / max(1.0, largest)
+        elif largest > 1:
+            factors[j] = 1 / largest
     return factors
 
 
@@ -55,7 +57,7 @@ def test_auto_does_what_it_says(weighed):
     data = Dataset.from_arrays(data.X, data.y, data.qid, weight=weight)
     found = fit_scaling("auto", data)
     np.testing.assert_allclose(found.factors, _by_the_words(data.X, weight), rtol=1e-12)
-    assert found.chosen == {"by_deviation": 3, "by_largest": 1, "as_they_are": 2, "lists": 30}
+    assert found.chosen == {"by_deviation": 3, "by_largest": 1, "as_they_are": 3, "lists": 30}
     assert scaling_words(found.facts).startswith("auto: columns 3 divided by their standard")
 
 
