@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, SortReading, spread
+from rankine.cli._options import AsJson, SortReading
 from rankine.cli.main import app
 
 _HELP = """Group files by query, so that they can be streamed: text, Parquet, Arrow or npz.
@@ -29,7 +29,6 @@ Examples:
 
 
 @app.command(help=_HELP)
-@spread
 def sort(
     files: Annotated[
         list[str],
