@@ -27,6 +27,7 @@ __all__ = [
     "BinnedProducts",
     "BinnedRows",
     "TableLayout",
+    "copy_rows",
     "pair_histograms",
     "take_rows",
 ]
@@ -225,6 +226,17 @@ def pair_histograms(
             step[c] = np.uint16(places[a, c] * side)
         flat = out[p].reshape(side * side, 2)
         _pair_histogram(codes, n_rows, a, b, step, places[b], values, flat)
+
+
+@jit
+def copy_rows(codes: Any, n_rows: int, out: Any, offset: int) -> None:
+    """Copy n rows into another store from row ``offset`` on."""
+    block, length = codes.shape[2], out.shape[2]
+    for i in range(n_rows):
+        source, target = codes[i // block], out[(offset + i) // length]
+        a, b = i % block, (offset + i) % length
+        for j in range(codes.shape[1]):
+            target[j, b] = source[j, a]
 
 
 @jit
