@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-__all__ = ["make_callable"]
-
 
 def make_callable(package: str, function: str, public: Mapping[str, str]) -> Callable[[str], Any]:
     """Let a package be called, and give it names that are imported on first use.
