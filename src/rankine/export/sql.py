@@ -10,7 +10,14 @@ from collections.abc import Sequence
 
 from rankine.core.errors import ExportError
 from rankine.core.safe_text import printable
-from rankine.export.registry import Export, ExportOptions, named_terms, register, require_plain
+from rankine.export.registry import (
+    Export,
+    ExportOptions,
+    column_names,
+    named_terms,
+    register,
+    require_plain,
+)
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, Test, tables_of
 
@@ -50,12 +57,7 @@ def _quoted(name: str) -> str:
 
 def _table_terms(tables: Tables) -> list[str]:
     """A CASE for every curve, a CASE of CASEs for every grid."""
-    names = tables.bins.names
-    if names is None:
-        raise ExportError(
-            "SQL knows columns by name and this model's have none",
-            fix="Train on data with names of columns",
-        )
+    names = column_names(tables, "SQL")
     _check_identifiers(names)
     axes = {axis.column: axis.cells for axis in tables.grids.axes} if tables.grids else {}
     terms = []

@@ -9,15 +9,31 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
-from rankine.export.registry import Export, ExportOptions, float32_terms, register, require_plain
+from rankine.export.registry import (
+    Export,
+    ExportOptions,
+    Node,
+    column_names,
+    float32_terms,
+    nested,
+    register,
+    require_plain,
+    trees_of,
+)
+from rankine.model.tables import tables_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rankine.export.registry import WeightTerm
     from rankine.model import LinearModel
+    from rankine.model.tables import Tables
 
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -31,6 +47,13 @@ _RANK_FEATURE = re.compile(
 @register("vespa")
 def vespa(model: LinearModel, options: ExportOptions) -> Export:
     """Write a rank profile, in the tensor form beside its constant."""
+    tables = tables_of(model)
+    if tables is not None:
+        if options.form not in (None, "expression"):
+            raise ParameterError(
+                f"form={options.form!r}: tables are an expression", fix="Leave out --form"
+            )
+        return Export(_profile(options.versioned(model), _table_terms(tables)))
     require_plain(model, "Vespa")
     terms = float32_terms(model, "Vespa")
     name = options.versioned(model)
@@ -45,20 +68,46 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
     )
 
 
-def _expression_profile(name: str, terms: list[WeightTerm]) -> bytes:
-    for term in terms:
-        if not _RANK_FEATURE.match(term.name):
+def _table_terms(tables: Tables) -> list[str]:
+    """A nest of ``if`` for every table, which asks first whether the value is missing."""
+    names = column_names(tables, "Vespa")
+    _check_names(names, "Name columns as Vespa names features (bm25(title), attribute(price))")
+
+    def write(node: Node, left: Any, right: Any) -> str:
+        if left is None:
+            return str(np.float32(node.value))
+        name = names[node.column]
+        asks = f"isNan({name})" if node.cut == -np.inf else f"{name} < {np.float32(node.cut)}"
+        return f"if ({asks}, {left}, {right})"
+
+    terms = [nested(tree, write) for tree in trees_of(tables, "Vespa", linear=True)]
+    weights = tables.weights[tables.linear_start :].astype(np.float32)
+    linear = zip(weights, tables.bins.linear, strict=True)
+    return [*terms, *(f"{weight} * {names[j]}" for weight, j in linear)]
+
+
+def _check_names(names: Sequence[str], fix: str) -> None:
+    for name in names:
+        if not _RANK_FEATURE.match(name):
             raise ExportError(
-                f"{printable(term.name)!r} is not the name of a Vespa rank feature or function",
-                fix="Name features as Vespa does (bm25(title), attribute(price)), or export with "
-                "--form tensor, where names are labels",
+                f"{printable(name)!r} is not the name of a Vespa rank feature or function", fix=fix
             )
-    lines = []
-    for k, term in enumerate(terms):
-        sign, size = ("-", term.weight[1:]) if term.weight[0] == "-" else ("+", term.weight)
-        opening = ("-" if sign == "-" else "") if k == 0 else f"{sign} "
-        lines.append(f"            {opening}{size} * {term.name}")
-    body = "\n".join(lines)
+
+
+def _expression_profile(name: str, terms: list[WeightTerm]) -> bytes:
+    _check_names(
+        [term.name for term in terms],
+        "Name features as Vespa does (bm25(title), attribute(price)), or export with "
+        "--form tensor, where names are labels",
+    )
+    return _profile(name, [f"{term.weight} * {term.name}" for term in terms])
+
+
+def _profile(name: str, terms: list[str]) -> bytes:
+    """A rank profile whose first phase adds up the terms, one a line."""
+    signed = [f"- {term[1:]}" if term[0] == "-" else f"+ {term}" for term in terms]
+    first = terms[0] if terms else "0"
+    body = "\n".join(f"            {line}" for line in [first, *signed[1:]])
     return (
         f"rank-profile {name} inherits default {{\n"
         "    first-phase {\n"

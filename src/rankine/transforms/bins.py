@@ -107,11 +107,15 @@ class RowSample:
         """The sample."""
         if len(self._parts) == 1:
             return self._parts[0]
-        if hasattr(self._parts[0], "indptr"):
-            from scipy import sparse
-
-            return sparse.csr_array(sparse.vstack(self._parts))
-        return np.concatenate(self._parts)
+        if not hasattr(self._parts[0], "indptr"):
+            return np.concatenate(self._parts)
+        # A matrix of its own kind: naming scipy would import it into a server.
+        parts = self._parts
+        counts = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
+        data = np.concatenate([part.data for part in parts])
+        indices = np.concatenate([part.indices for part in parts])
+        shape = (self._kept, parts[0].shape[1])
+        return type(parts[0])((data, indices, np.cumsum(counts)), shape=shape)
 
 
 def fit_bins(X: Any, bins: int, *, unordered: Sequence[int] = ()) -> Bins:
