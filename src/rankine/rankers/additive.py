@@ -407,6 +407,11 @@ class AdditiveRanker(BaseRanker):
     def _held_out(self, task: Task, bins: Bins) -> TableData:
         """The evaluation set; its rows have no positions."""
         assert task.judge is not None  # noqa: S101 - asked before
+        if task.judge.named:
+            raise ParameterError(
+                "AdditiveRanker chooses its strengths on one eval_set",
+                fix="Pass one, and score the others with the fitted ranker",
+            )
         if task.judge.query_weight is not None:
             raise ParameterError("AdditiveRanker cannot take eval_query_weight", fix="Leave it out")
         held = task.judge.data
@@ -421,8 +426,8 @@ class AdditiveRanker(BaseRanker):
         bare = replace(lists, X=np.zeros((lists.n_rows, 0)), query_index=lists.queries)
         return TableData(bare, np.ones(held.n_queries), rows, linear)
 
-    def _keep(self, task: Task, outcome: Outcome, seconds: float) -> None:
-        super()._keep(task, outcome, seconds)
+    def _keep(self, task: Task, outcome: Outcome, times: dict[str, float]) -> None:
+        super()._keep(task, outcome, times)
         plan = self._plan
         tables, weights = self._purified(plan, self.__dict__.pop("_data"), self._theta)
         own = len(self.linear)

@@ -8,7 +8,7 @@ Its defaults are those of the command.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -66,8 +66,8 @@ class RegularizationPath:
         Time of each step.
     metric, larger_is_better
         What ``values`` measures.
-    feature_names, transforms, parameters
-        What a model needs besides its weights.
+    feature_names, transforms, parameters, finish
+        What a model needs besides its weights; ``finish`` is that of a raw log, or None.
     """
 
     l1: NDArray[np.float64]
@@ -82,6 +82,7 @@ class RegularizationPath:
     feature_names: tuple[str, ...] | None = None
     transforms: Sequence[msgspec.Struct] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    finish: Callable[[LinearModel], LinearModel] | None = None
 
     @classmethod
     def collect(
@@ -99,6 +100,7 @@ class RegularizationPath:
 
         rows = [sparse.csr_array(task.scaling.fold(step.coef)[None, :]) for step in steps]
         empty = sparse.csr_array((0, task.source.n_features))
+        encoding = task.source.encoding
 
         def column(name: str) -> NDArray[np.float64]:
             return np.array([getattr(step, name) for step in steps], dtype=np.float64)
@@ -116,6 +118,7 @@ class RegularizationPath:
             None if names is None else tuple(str(name) for name in names),
             task.scaling.transforms,
             parameters,
+            None if encoding is None else lambda model: encoding.finish(model, task.scaling),
             **more,
         )
 
@@ -188,7 +191,7 @@ class RegularizationPath:
 
         chosen = self.best() if step is None else step
         record = self.records()[chosen]
-        return LinearModel.from_weights(
+        model = LinearModel.from_weights(
             self.coef(chosen),
             feature_names=self.feature_names,
             transforms=self.transforms_of(chosen),
@@ -196,6 +199,7 @@ class RegularizationPath:
             parameters={**self.parameters, self.strength: record[self.strength]},
             provenance={"rankine": __version__, "path_step": chosen, "path": record},
         )
+        return model if self.finish is None else self.finish(model)
 
 
 @dataclass(frozen=True, eq=False)

@@ -218,7 +218,6 @@ class MemorySource(_KeepsFolder):
     """Rows in memory, with one weight per query."""
 
     kind = "memory"
-    encoding = None
 
     def __init__(
         self, data: Dataset, query_weight: Any = None, clicks: Clicks = _AS_THEY_ARE
@@ -229,6 +228,7 @@ class MemorySource(_KeepsFolder):
         self.n_features = data.n_features
         self._clicks = clicks
         self.feature_names = data.feature_names
+        self.encoding = data.encoding
         self._unscaled = data
         self._seen: dict[str, Any] | None = None
 
@@ -347,10 +347,10 @@ class PartitionSource(_KeepsAnswers):
     """Partitions, asked where they are."""
 
     kind = "partitions"
-    encoding = None
 
     def __init__(self, parts: PartitionedDataset, clicks: Clicks = _AS_THEY_ARE) -> None:
         self.parts = parts
+        self.encoding = parts.encoding
         self._clicks = clicks
         self.n_features = parts.n_features
         self.feature_names = parts.feature_names
