@@ -19,9 +19,12 @@ from rankine.export.registry import (
     Export,
     ExportOptions,
     Node,
+    RawFeature,
+    WeightTerm,
     column_names,
     float32_terms,
     nested,
+    raw_features,
     register,
     require_plain,
     trees_of,
@@ -31,7 +34,6 @@ from rankine.model.tables import tables_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankine.export.registry import WeightTerm
     from rankine.model import LinearModel
     from rankine.model.tables import Tables
 
@@ -54,11 +56,15 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
                 f"form={options.form!r}: tables are an expression", fix="Leave out --form"
             )
         return Export(_profile(options.versioned(model), _table_terms(tables)))
-    require_plain(model, "Vespa")
+    raw = raw_features(model, "Vespa")
+    require_plain(model, "Vespa", raw=True)
     terms = float32_terms(model, "Vespa")
     name = options.versioned(model)
     if options.form in (None, "expression"):
-        return Export(_expression_profile(name, terms))
+        if raw is not None:
+            asked = {one.name: _expression(one) for one in raw}
+            terms = [WeightTerm(asked[term.name], term.weight) for term in terms]
+        return Export(_expression_profile(name, terms, checked=raw is None))
     if options.form == "tensor":
         cells = {term.name: float(term.weight) for term in terms}
         constant = json.dumps({"cells": cells}, indent=1).encode() + b"\n"
@@ -66,6 +72,25 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
     raise ParameterError(
         f"form={options.form!r} is not one of expression, tensor", fix="Choose one of them"
     )
+
+
+def _expression(one: RawFeature) -> str:
+    """A feature of a raw column, which is an attribute of the documents."""
+    if not re.fullmatch(_IDENTIFIER, one.column):
+        raise ExportError(
+            f"column {printable(one.column)!r} cannot be the name of a Vespa attribute",
+            fix="Rename it, or export with --form tensor, where names are labels",
+        )
+    column = f"attribute({one.column})"
+    if one.kind == "number":
+        return column
+    if one.kind == "value":
+        return f"if({column} == {json.dumps(one.value)}, 1, 0)"
+    if one.kind == "missing":
+        return f"isNan({column})"
+    low = [] if one.low is None else [f"if({column} >= {one.low!r}, 1, 0)"]
+    high = [] if one.high is None else [f"if({column} < {one.high!r}, 1, 0)"]
+    return " * ".join([*low, *high]) or f"(1 - isNan({column}))"
 
 
 def _table_terms(tables: Tables) -> list[str]:
@@ -94,9 +119,9 @@ def _check_names(names: Sequence[str], fix: str) -> None:
             )
 
 
-def _expression_profile(name: str, terms: list[WeightTerm]) -> bytes:
+def _expression_profile(name: str, terms: list[WeightTerm], *, checked: bool) -> bytes:
     _check_names(
-        [term.name for term in terms],
+        [term.name for term in terms if checked],
         "Name features as Vespa does (bm25(title), attribute(price)), or export with "
         "--form tensor, where names are labels",
     )
