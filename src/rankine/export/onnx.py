@@ -6,17 +6,14 @@ Written with the ``onnx`` package alone; feature names stand in the model's meta
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rankine._version import __version__
 from rankine.core.errors import ExportError, MissingExtraError, ParameterError
 from rankine.export.registry import Export, ExportOptions, register, require_plain
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-
+from rankine.model import LinearModel
 
 #: A protobuf message ends at 2 GiB.
 _MAX_BYTES = 2**31 - 2**20

@@ -8,7 +8,6 @@ way round. Only non-zero weights, no normalisers, no intercept; arithmetic is fl
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from rankine.export.registry import (
     Export,
@@ -18,9 +17,7 @@ from rankine.export.registry import (
     register,
     require_plain,
 )
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
+from rankine.model import LinearModel
 
 
 @register("elasticsearch")

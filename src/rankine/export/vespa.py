@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
 
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
-from rankine.export.registry import Export, ExportOptions, float32_terms, register, require_plain
-
-if TYPE_CHECKING:
-    from rankine.export.registry import WeightTerm
-    from rankine.model import LinearModel
-
+from rankine.export.registry import (
+    Export,
+    ExportOptions,
+    WeightTerm,
+    float32_terms,
+    register,
+    require_plain,
+)
+from rankine.model import LinearModel
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _ARGUMENT = r'(?:[A-Za-z0-9_@.$-]+|"[A-Za-z0-9_@.:/ -]*")'
 #: name, name(arguments), with an optional .output
 _RANK_FEATURE = re.compile(
-    rf"{_IDENTIFIER}(?:\({_ARGUMENT}(?:,{_ARGUMENT})*\))?(?:\.[A-Za-z0-9_]+)*\Z"
+    rf"{_IDENTIFIER}(?:\({_ARGUMENT}(?:, ?{_ARGUMENT})*\))?(?:\.[A-Za-z0-9_]+)*\Z"
 )
 
 
@@ -45,14 +47,18 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
     )
 
 
+def check_rank_feature(name: str, otherwise: str = "") -> None:
+    """Refuse what Vespa does not read as a rank feature or function."""
+    if not _RANK_FEATURE.match(name):
+        raise ExportError(
+            f"{printable(name)!r} is not the name of a Vespa rank feature or function",
+            fix=f"Name it as Vespa does (bm25(title), closeness(field,vector)){otherwise}",
+        )
+
+
 def _expression_profile(name: str, terms: list[WeightTerm]) -> bytes:
     for term in terms:
-        if not _RANK_FEATURE.match(term.name):
-            raise ExportError(
-                f"{printable(term.name)!r} is not the name of a Vespa rank feature or function",
-                fix="Name features as Vespa does (bm25(title), attribute(price)), or export with "
-                "--form tensor, where names are labels",
-            )
+        check_rank_feature(term.name, ", or export with --form tensor, where names are labels")
     lines = []
     for k, term in enumerate(terms):
         sign, size = ("-", term.weight[1:]) if term.weight[0] == "-" else ("+", term.weight)
