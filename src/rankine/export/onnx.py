@@ -6,7 +6,7 @@ Written with the ``onnx`` package alone; feature names stand in the model's meta
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,8 @@ from rankine.export.registry import (
     require_plain,
     trees_of,
 )
-from rankine.model.tables import tables_of
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-    from rankine.model.tables import Tables
-
+from rankine.model import LinearModel
+from rankine.model.tables import Tables, tables_of
 
 #: A protobuf message ends at 2 GiB.
 _MAX_BYTES = 2**31 - 2**20

@@ -6,22 +6,18 @@ import importlib
 import json
 import pkgutil
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
 from rankine.core.specs import ListRange, LogColumns, RunScores
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rankine.model import LinearModel
-    from rankine.model.tables import Tables
-
+from rankine.model import LinearModel
+from rankine.model.tables import Tables
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,11 +30,8 @@ from rankine.export.registry import (
     require_plain,
     trees_of,
 )
-from rankine.model.tables import tables_of
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-    from rankine.model.tables import Tables
+from rankine.model import LinearModel
+from rankine.model.tables import Tables, tables_of
 
 
 @register("elasticsearch")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,20 +29,14 @@ from rankine.export.registry import (
     require_plain,
     trees_of,
 )
-from rankine.model.tables import tables_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.model import LinearModel
-    from rankine.model.tables import Tables
-
+from rankine.model import LinearModel
+from rankine.model.tables import Tables, tables_of
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _ARGUMENT = r'(?:[A-Za-z0-9_@.$-]+|"[A-Za-z0-9_@.:/ -]*")'
 #: name, name(arguments), with an optional .output
 _RANK_FEATURE = re.compile(
-    rf"{_IDENTIFIER}(?:\({_ARGUMENT}(?:,{_ARGUMENT})*\))?(?:\.[A-Za-z0-9_]+)*\Z"
+    rf"{_IDENTIFIER}(?:\({_ARGUMENT}(?:, ?{_ARGUMENT})*\))?(?:\.[A-Za-z0-9_]+)*\Z"
 )
 
 
@@ -74,6 +68,15 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
     )
 
 
+def check_rank_feature(name: str, otherwise: str = "") -> None:
+    """Refuse what Vespa does not read as a rank feature or function."""
+    if not _RANK_FEATURE.match(name):
+        raise ExportError(
+            f"{printable(name)!r} is not the name of a Vespa rank feature or function",
+            fix=f"Name it as Vespa does (bm25(title), closeness(field,vector)){otherwise}",
+        )
+
+
 def _expression(one: RawFeature) -> str:
     """A feature of a raw column, which is an attribute of the documents."""
     if not re.fullmatch(_IDENTIFIER, one.column):
@@ -96,7 +99,8 @@ def _expression(one: RawFeature) -> str:
 def _table_terms(tables: Tables) -> list[str]:
     """A nest of ``if`` for every table, which asks first whether the value is missing."""
     names = column_names(tables, "Vespa")
-    _check_names(names, "Name columns as Vespa names features (bm25(title), attribute(price))")
+    for name in names:
+        check_rank_feature(name)
 
     def write(node: Node, left: Any, right: Any) -> str:
         if left is None:
@@ -111,20 +115,9 @@ def _table_terms(tables: Tables) -> list[str]:
     return [*terms, *(f"{weight} * {names[j]}" for weight, j in linear)]
 
 
-def _check_names(names: Sequence[str], fix: str) -> None:
-    for name in names:
-        if not _RANK_FEATURE.match(name):
-            raise ExportError(
-                f"{printable(name)!r} is not the name of a Vespa rank feature or function", fix=fix
-            )
-
-
 def _expression_profile(name: str, terms: list[WeightTerm], *, checked: bool) -> bytes:
-    _check_names(
-        [term.name for term in terms if checked],
-        "Name features as Vespa does (bm25(title), attribute(price)), or export with "
-        "--form tensor, where names are labels",
-    )
+    for term in terms if checked else ():
+        check_rank_feature(term.name, ", or export with --form tensor, where names are labels")
     return _profile(name, [f"{term.weight} * {term.name}" for term in terms])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,8 @@ from rankine.export.registry import (
     require_plain,
     trees_of,
 )
+from rankine.model import LinearModel
 from rankine.model.tables import tables_of
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
 
 
 @register("xgboost")
