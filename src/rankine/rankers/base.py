@@ -99,6 +99,13 @@ class BaseRanker(BaseEstimator, ABC):
     place for them in its tables), and so does ``"error"``; ``"zero"``, the ``"mean"`` of the
     training rows, the smallest value within the list (``"query_min"``), or 0 and a weight of its
     own for being missing (``"indicator"``). The model keeps the choice.
+
+    All of them learn from clicks. ``propensity`` is the probability that a user looks at position
+    1, 2, ... (the last holds for all beyond it), such as ``estimate_propensity`` gives: a row with
+    a positive label weighs 1 / propensity of the ``position`` it was shown at, at most
+    ``max_weight``. ``position_offset=k`` learns an offset for each of the first k positions beside
+    the weights (the first is 0, the last holds for all beyond it; penalised like the weights). It
+    stands in ``position_offset_`` and in no score, explanation or export.
     """
 
     metric: str = "ndcg@10"
@@ -107,6 +114,9 @@ class BaseRanker(BaseEstimator, ABC):
     early_stopping: int | None = None
     warm_start: bool = False
     random_state: Any = None
+    propensity: Sequence[float] | None = None
+    max_weight: float = 10.0
+    position_offset: int | None = None
 
     _estimator_type = "ranker"
     #: Name on the command line and in model files.
@@ -574,7 +584,14 @@ class BaseRanker(BaseEstimator, ABC):
 
     def _clicks(self) -> Clicks:
         """How rows are corrected for their positions."""
-        return Clicks()
+        inverse = (
+            () if self.propensity is None else inverse_propensity(self.propensity, self.max_weight)
+        )
+        return Clicks(inverse, check_offset(self.position_offset), self._divisor())
+
+    def _divisor(self) -> str:
+        """What each query's loss is divided by, see ``Clicks``."""
+        return ""
 
     def _recorded(self, source: Any) -> dict[str, Any]:
         """What a resumed run must share with the interrupted one."""
@@ -780,46 +797,6 @@ class BaseRanker(BaseEstimator, ABC):
         tags.input_tags.allow_nan = self.takes_missing or self.missing not in ("auto", "error")
         tags.target_tags.required = True
         return tags
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class LinearRanker(BaseRanker):
-    """A ranker with one weight per feature; all of them learn from clicks.
-
-    ``propensity`` is the probability that a user looks at position 1, 2, ... (the last holds for
-    all beyond it), such as ``estimate_propensity`` gives: a row with a positive label weighs
-    1 / propensity of the ``position`` it was shown at, at most ``max_weight``.
-    ``position_offset=k`` learns an offset for each of the first k positions beside the weights
-    (the first is 0, the last holds for all beyond it; penalised like the weights). It stands in
-    ``position_offset_`` and in no score, explanation or export.
-    """
-
-    propensity: Sequence[float] | None = None
-    max_weight: float = 10.0
-    position_offset: int | None = None
-
-    def _missing(self) -> str:
-        """What is done with missing values."""
-        rule = check_rule(self.missing)
-        if rule != "auto":
-            if self.takes_missing and rule != "error":
-                raise ParameterError(
-                    f"missing={rule!r}: {type(self).__name__} has a place of its own for missing "
-                    "values in every table",
-                    fix="Leave missing='auto', or refuse them (missing='error')",
-                )
-            return rule
-        return "bin" if self.takes_missing else "error"
-
-    def _clicks(self) -> Clicks:
-        inverse = (
-            () if self.propensity is None else inverse_propensity(self.propensity, self.max_weight)
-        )
-        return Clicks(inverse, check_offset(self.position_offset), self._divisor())
-
-    def _divisor(self) -> str:
-        """What each query's loss is divided by, see ``Clicks``."""
-        return ""
 
 
 def _one_each(name: str, given: Any, count: int) -> list[Any]:

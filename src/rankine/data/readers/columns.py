@@ -235,6 +235,9 @@ def to_values(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
     Missing numbers are NaN, missing booleans None, missing text is empty.
     """
     kind = array.type.value_type if pt.is_dictionary(array.type) else array.type
+    if pt.is_null(kind):
+        faults.missing += len(array)
+        return np.full(len(array), np.nan)
     if is_number(kind):
         kept = _kept_numbers(array, name, faults)
         if kept is not None:
