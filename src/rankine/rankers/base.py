@@ -62,7 +62,7 @@ from rankine.rankers.sources import (
 from rankine.transforms.apply import transformed_scores
 from rankine.transforms.clicks import check_offset, inverse_propensity
 from rankine.transforms.missing import check_rule, refuse_missing
-from rankine.transforms.scaling import check_scale, scaling_words
+from rankine.transforms.scaling import check_scale, fit_scaling, scaling_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -564,6 +564,10 @@ class BaseRanker(BaseEstimator, ABC):
         self.n_features_in_ = source.n_features
         self._set_names(source.feature_names)
         return source
+
+    def prepares(self, data: Dataset) -> Scaling:
+        """What a fit to these rows does with missing values and scales."""
+        return fit_scaling(self._scale(), data, self._missing())
 
     def _scale(self) -> str | None:
         """How columns are scaled; None where their size does not matter."""

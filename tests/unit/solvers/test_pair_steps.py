@@ -24,6 +24,8 @@ from rankine.solvers.pair_steps import (
     pair_step,
 )
 
+pytestmark = pytest.mark.usefixtures("raw_units")
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
 
 
