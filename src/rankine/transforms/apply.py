@@ -36,9 +36,11 @@ def transformed_scores(
 ) -> NDArray[np.float64]:
     """Scores in row order after transforms that cannot be folded into the weights."""
     index, added = data.queries, None
-    names = data.feature_names
-    if not any(isinstance(spec, (MissingValues, RunScores)) for spec in transforms):
-        refuse_missing(data.X, names)
+    kinds = {type(spec) for spec in transforms}
+    if LogColumns in kinds and MissingValues not in kinds:
+        transforms = (MissingValues("zero"), *transforms)  # as in rows of a scorer
+    elif not kinds & {MissingValues, RunScores}:
+        refuse_missing(data.X, data.feature_names)
     for spec in transforms:
         if isinstance(spec, LogColumns):
             continue  # the columns are encoded
