@@ -678,6 +678,7 @@ class BaseRanker(BaseEstimator, ABC):
             labels,
             qid,
             group=group,
+            feature_names=getattr(self, "feature_names_in_", None),
             weight=sample_weight,
             infinite=self.takes_missing,
         )
