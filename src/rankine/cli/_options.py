@@ -184,6 +184,10 @@ class LogOptions(_Group):
     time: Annotated[
         str | None, _log("--time", "--time-column", help="Column of times; default: file order.")
     ] = None
+    split: Annotated[
+        str | None,
+        _log("--split", help="time:9/11,1/11,1/11: train on the oldest lists, judge newer ones."),
+    ] = None
 
     @property
     def raw(self) -> bool:
@@ -243,7 +247,10 @@ class LogOptions(_Group):
                 )
             options = self._of_log(more) if raw else self.options(**more)
             kept = (*options.pop("columns", ()), *columns)
-            return read_for(model, paths, schema=schema, stream=stream, columns=kept, **options)
+            if not raw and self.time is not None:
+                kept = (*kept, self.time)
+            found = read_for(model, paths, schema=schema, stream=stream, columns=kept, **options)
+            return self.newest(found)
         if not self.raw and like is None:
             options = self.options(**more)
             kept = (*options.pop("columns", ()), *columns)
@@ -253,6 +260,20 @@ class LogOptions(_Group):
             return read(paths, columns=tuple(dict.fromkeys(kept)), **options)
         log = scan(paths, schema=schema, like=like, **self._of_log(more))
         return log if stream else log.load()
+
+    def parts(self, data: Any) -> dict[str, Any]:
+        """The parts of ``--split``, or all of the data as ``"train"``."""
+        from rankine.data.splits import named_parts
+
+        if self.split is None:
+            return {"train": data}
+        encoding = getattr(data, "encoding", None)
+        time = self.time or (None if encoding is None else encoding.schema.time)
+        return named_parts(data, self.split, time)
+
+    def newest(self, data: Any) -> Any:
+        """The last part of ``--split``, on which models are judged."""
+        return list(self.parts(data).values())[-1]
 
     def open_like(self, paths: Any, data: Any, **more: Any) -> Any:
         """Held-out data in memory, with the features of other data."""

@@ -22,6 +22,9 @@ _EPILOG = """
 
   rankine compare bm25.run model.rankine test.txt --metric map --metric ndcg@10 --report page.html
 
+  rankine compare live.rankine new.rankine today.parquet --split time:0.8,0.2 --fail-if-worse \\
+    && mv new.rankine live.rankine
+
   rankine compare a.run b.run c.run qrels.txt --metric ndcg@10:gain=linear --json
 """
 
@@ -51,6 +54,12 @@ def compare(
     per_query: Annotated[
         bool, typer.Option("--per-query", help="Per-query values in the JSON output.")
     ] = False,
+    fail_if_worse: Annotated[
+        bool,
+        typer.Option(
+            "--fail-if-worse", help="Exit code 3 if the last is proven worse than the first."
+        ),
+    ] = False,
     report: ReportFile = None,
     *,
     reading: ModelReading,
@@ -77,6 +86,18 @@ def compare(
         _console.print_json({"data": inputs[-1], "comparisons": plain})
     else:
         show(found, latex=latex, markdown=markdown)
+    if fail_if_worse and any(_last_is_worse(comparison) for comparison in found):
+        raise typer.Exit(WORSE)
+
+
+#: Exit code of ``--fail-if-worse``.
+WORSE = 3
+
+
+def _last_is_worse(found: Comparison) -> bool:
+    first, last = found.systems[0].name, found.systems[-1].name
+    pair = next(pair for pair in found.pairs if (pair.a, pair.b) == (first, last))
+    return pair.verdict == "worse"
 
 
 def compare_files(
@@ -105,7 +126,7 @@ def compare_files(
     if is_qrels(data):
         judged = read_qrels(data)
     else:
-        judged = reading.open_for(data, models) if models else reading.open(data)
+        judged = reading.open_for(data, models) if models else reading.newest(reading.open(data))
     contestants = gather_contestants(systems, judged)
     return [compare_contestants(contestants, metric, **settings) for metric in chosen]
 

@@ -46,10 +46,6 @@ def path(
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
-    split: Annotated[
-        str | None,
-        typer.Option(help="time:0.8,0.2: judge on the newest lists, without --valid."),
-    ] = None,
     scale: Annotated[
         str | None,
         typer.Option(help="none, standard, maxabs or query; default: none, raw logs query."),
@@ -89,7 +85,6 @@ def path(
         data,
         reading,
         valid=valid,
-        split=split,
         steps={
             **({} if n_steps is None else {"n_steps": n_steps}),
             **({} if min_ratio is None else {"min_ratio": min_ratio}),
@@ -112,7 +107,6 @@ def walk_files(
     reading: Reading,
     *,
     valid: str | None,
-    split: str | None = None,
     steps: dict[str, Any],
     out: str | None,
     plot: str | None,
@@ -120,7 +114,6 @@ def walk_files(
 ) -> dict[str, Any]:
     """Walk the path of a ranker on files; returns the steps and the best of them."""
     import rankine
-    from rankine.data.splits import named_parts
     from rankine.plot import check_plot_file, save_axes
 
     require_folder("--out", out)
@@ -133,11 +126,10 @@ def walk_files(
     known = reading.raw or reading.n_features is not None
     data = reading.open(paths, stream="stream" in estimator.can.path and known)
     held = None if valid is None else reading.open_like(valid, data)
-    if split is not None:
+    if reading.split is not None:
         if valid is not None:
             raise ParameterError("both --valid and --split", fix="Leave out one of them")
-        time = reading.time or (data.encoding and data.encoding.schema.time)
-        parts = named_parts(data, split, time)
+        parts = reading.parts(data)
         data, held = parts["train"], parts["valid"]
     with training_progress(f"path of {type(estimator).__name__}") as callbacks:
         path = estimator.path(data, eval_set=held, callbacks=callbacks, **steps)

@@ -26,9 +26,6 @@ class Search:
     """Where, how and within which limits to search."""
 
     folds: Annotated[int | None, _search("--folds", help="Folds by query (default 5).")] = None
-    split: Annotated[
-        str | None, _search("--split", help="time:0.8,0.2 or time:0.8,0.1,0.1 (test).")
-    ] = None
     space: Annotated[
         list[str] | None,
         _search("--space", help="Narrow the search: name=low..high[:log] or name=a,b,c."),
@@ -56,7 +53,6 @@ class Search:
 
         return {
             "folds": self.folds,
-            "split": self.split,
             "space": read_space(self.space or []),
             "parameters": parse_settings(self.set_ or []),
             "max_nonzero": self.max_nonzero,
@@ -174,7 +170,13 @@ def tune_files(
                 move(done, total, "trials" if best is None else f"trials, best {best:.4f}")
 
         found: TuningResult = rankine.tune(
-            data, valid=held, study=study, time_column=time, progress=tell, **search
+            data,
+            valid=held,
+            study=study,
+            split=reading.split,
+            time_column=time,
+            progress=tell,
+            **search,
         )
     model = found.model if schema is not None else replace(found.model, base=reading.base)
     found = replace(found, model=model)
