@@ -167,7 +167,7 @@ def main() -> None:
             print(f"model {model.digest[:12]} is live")
     finally:
         server.terminate()
-        server.wait(20)
+        server.communicate(timeout=20)
 
     # 4. A page about the model that is live.
     page = rankine.report(model, logs[-1], title="Film carousel")

@@ -120,7 +120,8 @@ def train(
         _console.print_json(result)
     else:
         _console.show(_summary_table(result))
-        _console.say(_next_commands(result["model"], valid or data[-1]))
+        for line in _next_commands(result["model"], valid or data[-1]).splitlines():
+            _console.say(line)
 
 
 def _start(path: str | None) -> LinearModel | None:

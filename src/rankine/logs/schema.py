@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +32,7 @@ from rankine.transforms.categories import category_texts
 from rankine.transforms.log_columns import numeric_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rankine.data.dataset import Dataset
     from rankine.model import LinearModel
@@ -232,12 +233,31 @@ def column_names(path: Any) -> list[str]:
 
 
 # ------------------------------------------------------------------------------ what is measured
+@contextmanager
+def placed(block: Dataset) -> Iterator[None]:
+    """Errors about a row of a block name its file and its row there."""
+    try:
+        yield
+    except SchemaError as error:
+        row, colon, rest = error.reason.removeprefix("row ").partition(": ")
+        if colon and row.isdigit() and block.lines is not None:
+            raise SchemaError(
+                f"{rest}; training and serving need one type in every log",
+                fix=error.fix,
+                file=block.sources[-1] if block.sources else None,
+                line=int(block.lines[int(row)]),
+                column=error.column,
+            ) from error
+        raise
+
+
 def vocabulary(data: Dataset, names: Sequence[str]) -> dict[str, list[str]]:
     """Values of categorical columns, in order of first appearance."""
-    return {
-        name: [v for v in dict.fromkeys(category_texts(data.columns[name], name)) if v]
-        for name in names
-    }
+    with placed(data):
+        return {
+            name: [v for v in dict.fromkeys(category_texts(data.columns[name], name)) if v]
+            for name in names
+        }
 
 
 def one_hot_values(parts: Iterable[Mapping[str, Sequence[str]]], names: Sequence[str]) -> Any:
@@ -266,8 +286,9 @@ def measure_cuts(blocks: Iterable[Dataset], names: Sequence[str], bins: int) -> 
     left = SAMPLE_LISTS
     for block in blocks:
         taken = block if block.n_queries <= left else block.take_queries(np.arange(left))
-        for name, values in parts.items():
-            values.append(numeric_values(taken.columns[name], name))
+        with placed(taken):
+            for name, values in parts.items():
+                values.append(numeric_values(taken.columns[name], name))
         left -= taken.n_queries
         if left == 0:
             break

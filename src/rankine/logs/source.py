@@ -27,6 +27,7 @@ from rankine.logs.schema import (
     columns_of,
     measure_cuts,
     one_hot_values,
+    placed,
     schema_of,
     vocabulary,
 )
@@ -97,7 +98,8 @@ class LogEncoding:
     def encode(self, block: Dataset) -> Dataset:
         """A raw block with features and labels."""
         columns: Any = block.columns
-        rows = self.encoder.encode(columns, block.n_rows)
+        with placed(block):
+            rows = self.encoder.encode(columns, block.n_rows)
         shape = (block.n_rows, self.spec.n_features)
         y = np.zeros(block.n_rows)
         if self.label is not None:
