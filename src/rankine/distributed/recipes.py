@@ -36,7 +36,7 @@ from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.solvers.pair_sgd import PairPlan, run_phase
 from rankine.solvers.pair_steps import S, average_of, new_vector
-from rankine.solvers.problem import RowsProblem, SummedProblem
+from rankine.solvers.problem import Problem, RowsProblem
 from rankine.transforms.clicks import weigh
 from rankine.transforms.scaling import (
     Scaling,
@@ -262,31 +262,31 @@ def pair_problem(
     loss: str,
     normalization: str,
     counting: str = "tree",
-) -> SummedProblem:
+) -> Problem:
     """The pairwise risk of all partitions."""
     totals = _totals(team_of, pair_totals)
     arguments = (None, loss, normalization, counting, totals)
     team = team_of(ProblemRecipe(pair_risk, arguments, scaling))
     at_zero = risk_at_zero(pair_loss_spec(loss), normalization, totals)
-    return SummedProblem(team.total, n_features, at_zero)
+    return Problem(team.total, n_features, at_zero)
 
 
 def square_problem(
     team_of: TeamOf, scaling: Scaling, n_features: int, *, normalization: str, pairs: str
-) -> SummedProblem:
+) -> Problem:
     """Pairwise least squares over all partitions."""
     totals = _totals(team_of, square_totals, pairs)
     recipe = ProblemRecipe(pair_squares, (None, normalization, pairs, totals), scaling)
-    return SummedProblem(team_of(recipe).total, n_features)
+    return Problem(team_of(recipe).total, n_features)
 
 
 def domination_problem(
     team_of: TeamOf, scaling: Scaling, n_features: int, options: TaskOptions
-) -> SummedProblem:
+) -> Problem:
     """The domination loss of all partitions."""
     _check_margins(team_of, options)
     recipe = ProblemRecipe(domination_risk, (options,), scaling)
-    return SummedProblem(team_of(recipe).total, n_features)
+    return Problem(team_of(recipe).total, n_features)
 
 
 def _check_margins(team_of: TeamOf, options: TaskOptions) -> None:

@@ -147,8 +147,7 @@ class DaskRunner:
 
     def each(self, placed: list[Any], question: str, arguments: tuple[Any, ...]) -> list[Any]:
         """All answers, in order."""
-        answers: list[Any] = self._gather(listed, placed, question, arguments)
-        return answers
+        return self._gather(listed, placed, question, arguments)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
         """``function`` of every item, in order."""

@@ -294,8 +294,7 @@ class Team:
 
     def each(self, question: str, *arguments: Any) -> list[Any]:
         """All answers, in the order of partitions."""
-        answers: list[Any] = self.runner.each(self._known(), question, arguments)
-        return answers
+        return self.runner.each(self._known(), question, arguments)
 
     def _ask(self, question: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         answer: Any = self.runner.total(self._known(), question, arguments)

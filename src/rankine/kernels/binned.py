@@ -182,8 +182,7 @@ class BinnedProducts:
             _histogram(codes, n_rows, first, last, self.layout, v, out)
             return out
 
-        total: NDArray[np.float64] = tree_sum(map_shards(shard, self.cuts, self.threads))
-        return total
+        return tree_sum(map_shards(shard, self.cuts, self.threads))
 
 
 @jit

@@ -97,5 +97,4 @@ class Products:
 
         if self.n_rows == 0:
             return np.zeros(self.n_features)
-        total: NDArray[np.float64] = tree_sum(map_shards(shard, self.sum_cuts, self.threads))
-        return total
+        return tree_sum(map_shards(shard, self.sum_cuts, self.threads))

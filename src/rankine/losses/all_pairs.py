@@ -199,7 +199,7 @@ class AllPairs:
         weight = np.zeros(0) if queries.weight is None else queries.weight
 
         def part(first: int, last: int) -> float:
-            found: float = _visit(
+            return _visit(
                 self.loss,
                 scores,
                 (queries.rows, queries.starts),
@@ -210,7 +210,6 @@ class AllPairs:
                 values,
                 out,
             )
-            return found
 
         totals = map_shards(part, self.cuts, self.threads)
         return float(sum(totals)), out

@@ -233,8 +233,7 @@ class PairSquares:
             cut_by_weight(starts, sums),
             self.threads,
         )
-        total: NDArray[np.float64] = tree_sum(shards)
-        return total
+        return tree_sum(shards)
 
     def range_product(
         self, products: Products, first: int, last: int, v: NDArray[np.float64]
@@ -278,5 +277,4 @@ def _query_sums(queries: PairQueries, power: int) -> NDArray[np.float64]:
     sizes = np.diff(queries.starts).astype(np.float64)
     if queries.weight is None or queries.n_queries == 0:
         return sizes
-    summed: NDArray[np.float64] = np.add.reduceat(queries.weight**power, queries.starts[:-1])
-    return summed
+    return np.add.reduceat(queries.weight**power, queries.starts[:-1])

@@ -138,10 +138,9 @@ def pair_masses(data: Dataset, *, ties: bool) -> NDArray[np.float64]:
         own = np.add.reduceat(squares[index.order], index.query_starts[:-1])
         return np.maximum(np.square(query_weight) - own, 0.0)
     owner = np.repeat(np.arange(data.n_queries), index.n_levels)
-    mass: NDArray[np.float64] = np.add.reduceat(
+    return np.add.reduceat(
         level_weight * (query_weight[owner] - level_weight), index.level_ptr[:-1]
     )
-    return mass
 
 
 def _weights(data: Dataset) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""Coordinate descent with a working set, for any loss that answers ``kernels.coordinates``.
+"""Coordinate descent with a working set, for any loss that answers ``kernels.columns``.
 
     minimise  L(w) + l1 |w|_1 + l2/2 |w|^2
 
@@ -80,7 +80,7 @@ class CoordinateDescent:
     Parameters
     ----------
     risk
-        The loss at w = 0: ``state`` answers ``kernels.coordinates``; ``value()``,
+        The loss at w = 0: ``state`` answers ``kernels.columns``; ``value()``,
         ``current_dual(kappa)``, ``move_to(columns, w)`` and ``scratch()`` besides, and ``at_zero``.
     columns
         The data.

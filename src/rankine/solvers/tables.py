@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import dot
-from rankine.solvers.problem import Problem, RowsProblem
+from rankine.solvers.problem import RowsProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -505,8 +505,8 @@ class TableProblem(RowsProblem):
         self.space = space
         self.products: Any = products
         self.risk = risk
-        at_zero = 1.0 if risk is None else risk.evaluate(np.zeros(products.rows.n_rows))[0]
-        Problem.__init__(self, space.size, at_zero)
+        self.n_features = space.size
+        self.at_zero = 1.0 if risk is None else risk.evaluate(np.zeros(products.rows.n_rows))[0]
         self.linear = linear
 
     def scores(self, theta: Vector) -> Vector:

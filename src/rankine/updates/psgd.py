@@ -12,12 +12,9 @@ from rankine.updates.lazy import (
     STEP,
     UpdateOptions,
     close_step,
-    importance,
     open_step,
-    place,
     push,
     register_update,
-    state_width,
     weight,
 )
 
@@ -40,10 +37,7 @@ class Psgd(NamedTuple):
     theta: float
     every: int
 
-
-@state_width.answer(Psgd)
-def _width(_optimizer: Any) -> Any:
-    return 2
+    width = 2
 
 
 @open_step.answer(Psgd)
@@ -59,11 +53,6 @@ def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     if state[j, 1] < now[3] and abs(kept) * now[4] < optimizer.theta:
         return 0.0
     return kept * now[0]
-
-
-@importance.answer(Psgd)
-def _importance(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    return abs(weight(optimizer, now, state, j))
 
 
 @push.answer(Psgd)
@@ -91,11 +80,6 @@ def _close(optimizer: Any, clock: Any, state: Any) -> Any:
             state[j, 0] = kept * clock[SHRINK]
             state[j, 1] = clock[EPOCH]
         clock[SHRINK] = clock[SHRINK_AT_EPOCH] = 1.0
-
-
-@place.answer(Psgd)
-def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
-    state[j, 0] = value
 
 
 def _make(options: UpdateOptions) -> Psgd:

@@ -16,7 +16,6 @@ from rankine.updates.lazy import (
     place,
     push,
     register_update,
-    state_width,
     weight,
 )
 
@@ -33,6 +32,8 @@ class Rda(NamedTuple):
     l1: float
     l2: float
 
+    width = 1
+
 
 class RdaFrom(NamedTuple):
     """Dual averaging around given weights w0 instead of the origin.
@@ -47,6 +48,8 @@ class RdaFrom(NamedTuple):
     l1: float
     l2: float
 
+    width = 2
+
 
 class AdaptiveRda(NamedTuple):
     """Dual averaging with a step size per weight: beta_t becomes (1 + sqrt(S_j)) / eta0.
@@ -60,6 +63,8 @@ class AdaptiveRda(NamedTuple):
     l1: float
     l2: float
 
+    width = 2
+
 
 class AdaptiveRdaFrom(NamedTuple):
     """``AdaptiveRda`` around given weights w0, as ``RdaFrom``; the state is (G, S, w0)."""
@@ -68,21 +73,7 @@ class AdaptiveRdaFrom(NamedTuple):
     l1: float
     l2: float
 
-
-@state_width.answer(Rda)
-def _width(_optimizer: Any) -> Any:
-    return 1
-
-
-@state_width.answer(RdaFrom)
-@state_width.answer(AdaptiveRda)
-def _width_from(_optimizer: Any) -> Any:
-    return 2
-
-
-@state_width.answer(AdaptiveRdaFrom)
-def _width_adaptive_from(_optimizer: Any) -> Any:
-    return 3
+    width = 3
 
 
 @open_step.answer(Rda)

@@ -362,7 +362,7 @@ def row_slopes(state: Domination, out: Any) -> None:
 class DominationRisk:
     """The domination loss of one task, asked by columns or by rows.
 
-    Coordinate descent moves ``state`` through the questions of ``kernels.coordinates``;
+    Coordinate descent moves ``state`` through the questions of ``kernels.columns``;
     ``evaluate`` and ``dual`` take scores, as ``solvers.problem`` asks. A task without a single
     pair (a partition may be one) has the loss 0.
     """
