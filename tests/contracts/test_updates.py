@@ -15,6 +15,7 @@ from rankine.updates.lazy import (
     push,
     read_all,
     start_from,
+    state_width,
 )
 
 pytestmark = pytest.mark.kernels
@@ -28,7 +29,7 @@ class Weights:
 
     def __init__(self, name, options, start=None, offset=0, n=4):
         self.update = make_update(name, **options, started=start is not None)
-        self.state = np.zeros((n, self.update.width))
+        self.state = np.zeros((n, int(state_width(self.update))))
         self.clock = new_clock(offset)
         if start is not None:
             start_from(self.update, self.state, np.asarray(start, dtype=float))

@@ -29,6 +29,7 @@ from rankine.updates.lazy import (
     push,
     read_all,
     start_from,
+    state_width,
     weight,
 )
 
@@ -254,7 +255,7 @@ class OnePassLearner:
 
     def __post_init__(self) -> None:
         # One weight more than features: the constant term of the pointwise objectives.
-        self.state = np.zeros((self.n_features + 1, self.optimizer.width))
+        self.state = np.zeros((self.n_features + 1, int(state_width(self.optimizer))))
         self.clock = new_clock(self.offset)
         self.tally = np.zeros(2)
         if self.start is not None:

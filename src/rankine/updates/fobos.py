@@ -40,8 +40,6 @@ class Fobos(NamedTuple):
     l1: float
     l2: float
 
-    width = 1
-
 
 @open_step.answer(Fobos)
 def _open(optimizer: Any, clock: Any) -> Any:

@@ -3,8 +3,7 @@
 Per weight an optimiser keeps a few numbers (a row of ``state``); for all weights together a short
 ``clock``. A step is ``open_step`` (scalars of this step), any number of ``weight`` (read) and
 ``push`` (add a gradient), then ``close_step`` (the penalty of this step becomes pending for every
-weight, touched or not). Reading brings a weight through all pending penalties in O(1). The spec's
-attribute ``width`` says how many numbers it keeps per weight.
+weight, touched or not). Reading brings a weight through all pending penalties in O(1).
 
 Notation: t counts steps from 1, eta_t = eta0 / t^power, g is the gradient of step t, and
 soft(v, a) = sign(v) max(|v| - a, 0).
@@ -28,6 +27,16 @@ from rankine.kernels.dispatch import question
 #: Places of the clock: steps done, steps done before this run, then what an optimiser needs.
 STEP, OFFSET, SHRINK, PENALTY, EPOCH, SHRINK_AT_EPOCH = range(6)
 CLOCK_SIZE = 6
+
+
+@question
+def state_width(optimizer: Any) -> Any:
+    """Numbers kept per weight; one unless an update says otherwise."""
+
+
+@state_width.answer(object)
+def _one(_optimizer: Any) -> Any:
+    return 1
 
 
 @question

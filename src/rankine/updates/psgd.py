@@ -15,6 +15,7 @@ from rankine.updates.lazy import (
     open_step,
     push,
     register_update,
+    state_width,
     weight,
 )
 
@@ -37,7 +38,10 @@ class Psgd(NamedTuple):
     theta: float
     every: int
 
-    width = 2
+
+@state_width.answer(Psgd)
+def _width(_optimizer: Any) -> Any:
+    return 2
 
 
 @open_step.answer(Psgd)

@@ -16,6 +16,7 @@ from rankine.updates.lazy import (
     place,
     push,
     register_update,
+    state_width,
     weight,
 )
 
@@ -32,8 +33,6 @@ class Rda(NamedTuple):
     l1: float
     l2: float
 
-    width = 1
-
 
 class RdaFrom(NamedTuple):
     """Dual averaging around given weights w0 instead of the origin.
@@ -48,8 +47,6 @@ class RdaFrom(NamedTuple):
     l1: float
     l2: float
 
-    width = 2
-
 
 class AdaptiveRda(NamedTuple):
     """Dual averaging with a step size per weight: beta_t becomes (1 + sqrt(S_j)) / eta0.
@@ -63,8 +60,6 @@ class AdaptiveRda(NamedTuple):
     l1: float
     l2: float
 
-    width = 2
-
 
 class AdaptiveRdaFrom(NamedTuple):
     """``AdaptiveRda`` around given weights w0, as ``RdaFrom``; the state is (G, S, w0)."""
@@ -73,7 +68,16 @@ class AdaptiveRdaFrom(NamedTuple):
     l1: float
     l2: float
 
-    width = 3
+
+@state_width.answer(RdaFrom)
+@state_width.answer(AdaptiveRda)
+def _two(_optimizer: Any) -> Any:
+    return 2
+
+
+@state_width.answer(AdaptiveRdaFrom)
+def _three(_optimizer: Any) -> Any:
+    return 3
 
 
 @open_step.answer(Rda)

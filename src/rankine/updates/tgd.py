@@ -15,6 +15,7 @@ from rankine.updates.lazy import (
     open_step,
     push,
     register_update,
+    state_width,
     weight,
 )
 
@@ -34,7 +35,10 @@ class Tgd(NamedTuple):
     theta: float
     every: int
 
-    width = 2
+
+@state_width.answer(Tgd)
+def _width(_optimizer: Any) -> Any:
+    return 2
 
 
 @open_step.answer(Tgd)

@@ -23,6 +23,7 @@ from rankine.updates.lazy import (
     push,
     read_all,
     start_from,
+    state_width,
     weight,
 )
 from reference.elastic_rank import Eager
@@ -80,7 +81,7 @@ def compare(kind, seed, steps, start=None):
     options = draw(rng, kind)
     optimizer = make(kind, options, started=start is not None)
     slow = Eager(kind, N, **options)
-    state, clock = np.zeros((N, optimizer.width)), new_clock()
+    state, clock = np.zeros((N, int(state_width(optimizer)))), new_clock()
     if start is not None:
         slow.begin_at(start)
         start_from(optimizer, state, start)
@@ -120,7 +121,7 @@ def test_lazy_equals_eager_from_given_weights(kind):
 def test_long_shrinking_is_rebased(kind):
     options = {"eta0": 3.0, "power": 0.0, "l1": 1e-3, "l2": 2.0, "theta": 1e-3, "every": 7}
     optimizer, slow = make(kind, options), Eager(kind, N, **options)
-    state, clock = np.zeros((N, optimizer.width)), new_clock()
+    state, clock = np.zeros((N, int(state_width(optimizer)))), new_clock()
     rng = np.random.default_rng(0)
     rebased = 0
     for t in range(400):  # the product of shrinkings would be 7^-400
