@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -192,30 +192,6 @@ def _over_shards(work: Any, starts: NDArray[np.int64]) -> None:
         map_shards(work, cut_by_weight(starts))
 
 
-@overload
-def evaluate(
-    metric: str | Metric,
-    y: ArrayLike,
-    score: ArrayLike,
-    qid: ArrayLike | QueryIndex | None = None,
-    *,
-    per_query: Literal[False] = False,
-    sample_weight: ArrayLike | None = None,
-    query_weight: Any = None,
-    columns: Mapping[str, Any] | None = None,
-) -> float: ...
-@overload
-def evaluate(
-    metric: str | Metric,
-    y: ArrayLike,
-    score: ArrayLike,
-    qid: ArrayLike | QueryIndex | None = None,
-    *,
-    per_query: bool,
-    sample_weight: ArrayLike | None = None,
-    query_weight: Any = None,
-    columns: Mapping[str, Any] | None = None,
-) -> Any: ...
 def evaluate(
     metric: str | Metric,
     y: ArrayLike,
@@ -261,30 +237,6 @@ def evaluate(
     return mean_value(rule, values.value, values.mass, weight)
 
 
-@overload
-def evaluate_on(
-    data: Dataset,
-    *,
-    metric: str | Metric,
-    coef: NDArray[np.float64] | None = None,
-    scores: ArrayLike | None = None,
-    model: Any = None,
-    per_query: Literal[False] = False,
-    sample_weight: ArrayLike | None = None,
-    query_weight: Any = None,
-) -> float: ...
-@overload
-def evaluate_on(
-    data: Dataset,
-    *,
-    metric: str | Metric,
-    coef: NDArray[np.float64] | None = None,
-    scores: ArrayLike | None = None,
-    model: Any = None,
-    per_query: bool,
-    sample_weight: ArrayLike | None = None,
-    query_weight: Any = None,
-) -> Any: ...
 def evaluate_on(
     data: Dataset,
     *,
@@ -346,24 +298,6 @@ def data_columns(data: Dataset) -> Mapping[str, Any]:
     return dict(data.columns) if data.docid is None else {**data.columns, "docid": data.docid}
 
 
-@overload
-def random_expectation(
-    metric: str | Metric,
-    y: ArrayLike,
-    qid: ArrayLike | QueryIndex | None = None,
-    *,
-    per_query: Literal[False] = False,
-    columns: Mapping[str, Any] | None = None,
-) -> float: ...
-@overload
-def random_expectation(
-    metric: str | Metric,
-    y: ArrayLike,
-    qid: ArrayLike | QueryIndex | None = None,
-    *,
-    per_query: bool,
-    columns: Mapping[str, Any] | None = None,
-) -> Any: ...
 def random_expectation(
     metric: str | Metric,
     y: ArrayLike,

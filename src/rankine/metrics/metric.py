@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -125,21 +125,6 @@ def mode_defaults(mode: str | None, name: str) -> dict[str, Any]:
         )
     return MODES[mode][name]
 
-
-#: Fields that a text form may set with ``:name=value``, in the order they are written.
-OPTIONS = (
-    "gain",
-    "discount",
-    "threshold",
-    "max_label",
-    "persistence",
-    "ties",
-    "no_relevant",
-    "short",
-    "mean",
-    "displayed",
-    "retrieved",
-)
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "discount": ("std", "paper", "letor"),
@@ -295,6 +280,9 @@ class Metric:
                 text += f":{option}={shown}"
         return text
 
+
+#: Fields that a text form may set with ``:name=value``, in the order they are written.
+OPTIONS = tuple(one.name for one in fields(Metric) if one.name not in ("name", "cutoff", "mode"))
 
 _HEAD = re.compile(r"(?P<name>[A-Za-z][\w-]*)(?:@(?P<cutoff>[^\s@:=]+))?")
 _NUMBERS: dict[str, Any] = {"threshold": float, "max_label": int, "persistence": float}
