@@ -213,9 +213,7 @@ class DominationRanker(LinearRanker):
                 "max_nonzero walks down a path of models and needs the rows in memory",
                 fix="Choose l1, or train on a sample that fits",
             )
-        problem = domination_problem(
-            source.team, task.scaling, source.n_features, self.task_options()
-        )
+        problem = domination_problem(source, self.task_options())
         zero = np.zeros(source.n_features)
         at_zero, slopes = problem.value_and_gradient(zero)
         self.l1_max_ = float(np.abs(slopes).max(initial=0.0))

@@ -215,25 +215,22 @@ class ElasticRanker(LinearRanker):
         self, task: Task, start: NDArray[np.float64] | None, watch: Watch
     ) -> Solution:
         """A pass over every partition, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import PASSES, average_lists
+        from rankine.distributed.recipes import PASSES, ListPassRecipe, average_lists
 
-        source = task.source
         self.__dict__.pop("_run", None)
-        solution = average_lists(
-            source.team,
+        recipe = ListPassRecipe(
+            self.solver,
+            self._update_options(),
+            self._objective(),
+            int(self.batch_lists),
+            self.metric,
+            task.seed,
+            task.source.measured.queries,
             task.scaling,
-            source.n_features,
-            update=self.solver,
-            options=self._update_options(),
-            objective=self._objective(),
-            batch_lists=int(self.batch_lists),
-            metric=self.metric,
-            n_lists=source.measured.queries,
-            n_passes=count_passes(self.n_passes, PASSES),
-            seed=task.seed,
-            start=start,
-            max_nonzero=self.max_nonzero,
-            callbacks=watch.callbacks,
+        )
+        passes = count_passes(self.n_passes, PASSES)
+        solution = average_lists(
+            task.source, recipe, passes, start, self.max_nonzero, watch.callbacks
         )
         self.progressive_ = float(solution.extra["progressive"])
         return solution

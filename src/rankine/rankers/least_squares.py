@@ -201,13 +201,7 @@ class LeastSquaresRanker(LinearRanker):
                     f"{name}={value!r} draws queries one by one and cannot use partitions",
                     fix="Use solver='cg', or 'egdm' with curvature='lanczos'",
                 )
-        return square_problem(
-            source.team,
-            task.scaling,
-            source.n_features,
-            normalization=self.normalization,
-            pairs=self.pairs,
-        )
+        return square_problem(source, self.normalization, self.pairs)
 
     def _solve_one(
         self,

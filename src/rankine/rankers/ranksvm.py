@@ -164,14 +164,7 @@ class RankSVM(LinearRanker):
         if task.kind == "partitions":
             from rankine.distributed.recipes import pair_problem
 
-            problem: Problem = pair_problem(
-                source.team,
-                task.scaling,
-                source.n_features,
-                loss=self.loss,
-                normalization=self.normalization,
-                counting=self.oracle,
-            )
+            problem = pair_problem(source, self.loss, self.normalization, self.oracle)
         else:
             problem = self._problem(source.data, source.query_weight)
             if task.start is None:

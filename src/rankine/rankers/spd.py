@@ -247,24 +247,20 @@ class SPDRanker(LinearRanker):
         self, task: Task, start: NDArray[np.float64] | None, watch: Watch
     ) -> Solution:
         """Steps on every partition by its share, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import PASSES, average_pairs
+        from rankine.distributed.recipes import PASSES, PairPassRecipe, average_pairs
 
         self.record_ = []
-        source = task.source
-        return average_pairs(
-            source.team,
-            task.scaling,
-            source.n_features,
+        recipe = PairPassRecipe(
             self.plan(),
-            n_steps=int(self.n_steps),
-            sampling=self.sampling,
-            ties=self.ties == "zero",
-            max_trials=int(self.max_trials),
-            n_passes=count_passes(self.n_passes, PASSES),
-            seed=task.seed,
-            start=start,
-            callbacks=watch.callbacks,
+            int(self.n_steps),
+            count_passes(self.n_passes, PASSES),
+            self.sampling,
+            self.ties == "zero",
+            int(self.max_trials),
+            task.seed,
+            task.scaling,
         )
+        return average_pairs(task.source, recipe, start, watch.callbacks)
 
     def _learn_more(self, task: Task) -> Outcome:
         """Take ``n_steps`` more steps on these rows; averaging goes on from the first call's."""
