@@ -245,8 +245,7 @@ class DominationRanker(LinearRanker):
             walked = points_within(descent, self.l1_max_, l2, settings, limit)
         for count, point in enumerate(walked, start=1):
             stop = notify(watch.callbacks, _told(point, count, None))
-            monitor = watch.monitor
-            better = point.loss < least if monitor is None else monitor.since_best == 0
+            better = point.loss < least if watch.judge is None else watch.since_best == 0
             if better:
                 best, least = point, point.loss
             if stop:

@@ -311,18 +311,11 @@ def minimise_along(
     max_trials: int = 6,
     max_step: float = float("inf"),
 ) -> Trial:
-    """Best trial, the start included.
+    """Best trial, the start (step 0) included.
 
-    Parameters
-    ----------
-    ask
-        Risk, its slope along the line and its subgradient at a step.
-    start
-        The trial at step 0.
-    line
-        A0 = l2 <w, d> and A1 = l2 |d|^2, so that J(k) = J(0) - R(0) + A0 k + A1 k^2 / 2 + R(k).
-    rtol
-        Stop when the slope of J has shrunk to this fraction of the one at 0.
+    ``ask`` gives risk, its slope along the line and its subgradient at a step. ``line`` holds
+    A0 = l2 <w, d> and A1 = l2 |d|^2, so that J(k) = J(0) - R(0) + A0 k + A1 k^2 / 2 + R(k). The
+    search ends when the slope of J has shrunk to ``rtol`` of the one at 0.
     """
     linear, bend = line
     rest = start.objective - start.risk

@@ -48,27 +48,14 @@ FIRST_VIOLATORS = 100
 
 @dataclass(frozen=True)
 class DescentSettings:
-    """How to descend.
+    """How to descend; the result does not depend on ``threads``."""
 
-    Attributes
-    ----------
-    tol
-        Stop when gap <= tol * J(0).
-    max_iter
-        Most sweeps over the working set.
-    paper
-        Use the loss's crude curvature bound (the paper's) instead of Newton's.
-    shuffle
-        Visit columns in a random order, new in every sweep.
-    seed
-        Of that order.
-    threads
-        For the gradient of all columns; the result does not depend on it.
-    """
-
+    #: Stop when gap <= tol * J(0), or after so many sweeps over the working set.
     tol: float = 1e-4
     max_iter: int = 1000
+    #: Use the loss's crude curvature bound (the paper's) instead of Newton's.
     paper: bool = False
+    #: Visit columns in a random order, new in every sweep, drawn from the seed.
     shuffle: bool = False
     seed: int = 0
     threads: int | None = None
@@ -77,13 +64,8 @@ class DescentSettings:
 class CoordinateDescent:
     """A loss, its columns and the current weights; ``solve`` may be called again and again.
 
-    Parameters
-    ----------
-    risk
-        The loss at w = 0: ``state`` answers ``kernels.columns``; ``value()``,
-        ``current_dual(kappa)``, ``move_to(columns, w)`` and ``scratch()`` besides, and ``at_zero``.
-    columns
-        The data.
+    ``risk`` is the loss at w = 0: its ``state`` answers ``kernels.columns``; it has ``value()``,
+    ``current_dual(kappa)``, ``move_to(columns, w)``, ``scratch()`` and ``at_zero`` besides.
     """
 
     def __init__(self, risk: Any, columns: Columns) -> None:

@@ -53,14 +53,9 @@ NARROWEST = 0.1
 
 
 class QuadraticPenalty(Protocol):
-    """w'Kw/2, and which weights must not be negative.
+    """w'Kw/2 with w >= 0 where ``bounded``.
 
-    Attributes
-    ----------
-    bounded
-        Which weights must not be negative.
-    forcing
-        Share of the residual that may be left of the Newton equations.
+    ``forcing`` is the share of the residual that may be left of the Newton equations.
     """
 
     bounded: NDArray[np.bool_]

@@ -51,25 +51,17 @@ class Phase:
 
 
 class PairPlan(NamedTuple):
-    """What a run of any length consists of.
+    """What a run of any length consists of."""
 
-    Attributes
-    ----------
-    first
-        Step that is taken, or taken first.
-    second, switch
-        Step that takes over after ``switch`` steps (None: a tenth of the run); None: none does.
-    matched
-        Steps after which eta = 1 / (l2 i) has fallen to the size that the first step may have.
-        Weights that come from elsewhere would be erased by larger ones: their counter starts here.
-    average
-        Count the iterates of the second half in the mean.
-    """
-
+    #: The step that is taken, or taken first; then one that takes over after ``switch`` steps
+    #: (None: a tenth of the run), if there is one.
     first: Any
     second: Any = None
     switch: int | None = None
+    #: Steps after which eta = 1 / (l2 i) has fallen to the size that the first step may have.
+    #: Weights that come from elsewhere would be erased by larger ones: their counter starts here.
     matched: int = 0
+    #: Count the iterates of the second half in the mean.
     average: bool = True
 
     def phases(self, n_steps: int, taken: int = 0, *, warm: bool = False) -> list[Phase]:

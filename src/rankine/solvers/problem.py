@@ -162,15 +162,9 @@ class Problem:
 class RowsProblem(Problem):
     """Rows in memory, or of one partition.
 
-    Parameters
-    ----------
-    rows, n_features
-        The matrix X.
-    risk
-        R as a function of scores: ``evaluate(scores)`` gives value and slopes by row; further
-        answers (``curved``, ``dual`` ...) as its solvers need.
-    threads
-        Of the kernels; None takes what the machine offers. Results do not depend on it.
+    ``risk`` is R as a function of scores: ``evaluate(scores)`` gives value and slopes by row;
+    further answers (``curved``, ``dual`` ...) as its solvers need. Results do not depend on the
+    number of threads; None takes what the machine offers.
     """
 
     def __init__(self, rows: Rows, n_features: int, risk: Any, threads: int | None = None) -> None:
