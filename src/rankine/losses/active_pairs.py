@@ -16,6 +16,7 @@ differences matter, and accurate, because no large offset cancels.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,17 +193,7 @@ class ActivePairs:
 
 
 class CountedRisk:
-    """A risk whose active pairs are counted rather than listed; margin 1.
-
-    Parameters
-    ----------
-    loss
-        The spec that is lifted; its margin is 1.
-    queries, omega
-        The rows that form pairs, and om_q.
-    counting
-        One of ``COUNTINGS``.
-    """
+    """A risk whose active pairs are counted rather than listed; the loss has margin 1."""
 
     #: The risk of all the data at w = 0; see ``pair_risk``.
     at_zero: float = 1.0
@@ -215,11 +206,6 @@ class CountedRisk:
         counting: str = "tree",
         threads: int | None = None,
     ) -> None:
-        if counting not in COUNTINGS:
-            raise ParameterError(
-                f"oracle={counting!r} is not one of {', '.join(COUNTINGS)}",
-                fix="Choose one of them",
-            )
         if loss.margin != 1.0:
             raise ParameterError(f"margin={loss.margin!r} is not 1", fix="Scale the features")
         self.loss = loss
@@ -240,10 +226,8 @@ class HingeRisk(CountedRisk):
         """R and its subgradient u = dR/dp, in row order."""
         active = self.active(scores)
         above, below = active.sums()
-        slope = np.empty(len(above))
-        risk = _hinge_finish(
-            active.centred, active.weight, above, below, self.queries.starts, self.omega, slope
-        )
+        p, starts, slope = active.centred, self.queries.starts, np.empty(len(above))
+        risk = _hinge_finish(p, active.weight, above, below, starts, self.omega, slope)
         return float(risk), active.unsort(slope)
 
     def smoothed(self, width: float) -> SmoothedHingeRisk:
@@ -257,31 +241,21 @@ class HingeRisk(CountedRisk):
         return risk
 
 
+@dataclass(frozen=True, eq=False)
 class SquaredHingeCurvature:
     """v -> d2R/dp2 v with the active pairs of one vector of scores."""
 
-    def __init__(
-        self, active: ActivePairs, degree: NDArray[np.float64], omega: NDArray[np.float64]
-    ) -> None:
-        self.active = active
-        self.degree = degree
-        self.omega = omega
+    active: ActivePairs
+    degree: NDArray[np.float64]
+    omega: NDArray[np.float64]
 
     def degrees(self) -> NDArray[np.float64]:
         """Diagonal of the second derivative, in row order: 2 om w (c + d)."""
         active = self.active
+        starts, out = active.queries.starts, np.zeros(len(self.degree))
         ones = np.ones(len(self.degree))
-        nothing = np.zeros(len(self.degree))
-        _curvature_finish(
-            ones,
-            active.weight,
-            self.degree,
-            nothing,
-            active.queries.starts,
-            self.omega,
-            nothing,
-        )
-        return active.unsort(nothing)
+        _curvature_finish(ones, active.weight, self.degree, out, starts, self.omega, out)
+        return active.unsort(out)
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Product with a row-ordered vector."""
@@ -303,18 +277,9 @@ class SquaredHingeRisk(CountedRisk):
         """R, its gradient u in row order, and its curvature."""
         active = self.active(scores)
         above, below = active.sums()
-        near = active.near(active.centred)
-        slope = np.empty(len(above))
-        risk = _squared_finish(
-            active.centred,
-            active.weight,
-            above,
-            below,
-            near,
-            self.queries.starts,
-            self.omega,
-            slope,
-        )
+        p, starts, slope = active.centred, self.queries.starts, np.empty(len(above))
+        near = active.near(p)
+        risk = _squared_finish(p, active.weight, above, below, near, starts, self.omega, slope)
         above += below
         return float(risk), active.unsort(slope), SquaredHingeCurvature(active, above, self.omega)
 
@@ -324,15 +289,13 @@ class SquaredHingeRisk(CountedRisk):
         return risk, slope
 
 
+@dataclass(frozen=True, eq=False)
 class SmoothedHingeCurvature:
     """The difference of two curvatures of the squared hinge, or half of one."""
 
-    def __init__(
-        self, outer: SquaredHingeCurvature, inner: SquaredHingeCurvature | None, factor: float
-    ) -> None:
-        self.outer = outer
-        self.inner = inner
-        self.factor = factor
+    outer: SquaredHingeCurvature
+    inner: SquaredHingeCurvature | None
+    factor: float
 
     def degrees(self) -> NDArray[np.float64]:
         """Diagonal of the second derivative, in row order."""

@@ -5,6 +5,7 @@ For losses and pair weights that have no O(m log m) form.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,20 +78,13 @@ def _span_sums(
 class MeanPairLoss:
     """Weighted mean of ``pair_loss(loss, s_a - s_b)`` over the pairs of rows that come in blocks.
 
-    Queries are added one by one, so that how the rows are cut changes no bit.
-
-    Parameters
-    ----------
-    loss
-        A spec that answers ``pair_loss``.
-    mean
-        ``BY_PAIRS``, ``BY_QUERIES`` or ``BY_LABELS``; ``MEANS`` has that of every sampling.
+    Queries are added one by one, so that how the rows are cut changes no bit. ``mean`` is
+    ``BY_PAIRS``, ``BY_QUERIES`` or ``BY_LABELS``; ``MEANS`` has that of every sampling.
     """
 
-    def __init__(self, loss: Any, mean: int, threads: int | None = None) -> None:
+    def __init__(self, loss: Any, mean: int) -> None:
         self.loss = loss
         self.mean = mean
-        self.threads = threads
         self.sums = np.zeros(2)
 
     def add(
@@ -109,7 +103,7 @@ class MeanPairLoss:
             span = (first, last)
             _span_sums(self.loss, ordered, weights, starts, ptr, by_labels, span, sums)
 
-        map_shards(visit, cuts, self.threads)
+        map_shards(visit, cuts)
         used = sums[:, 1] > 0
         share, sums = query_weight[used, None], sums[used]
         if self.mean != BY_PAIRS:
@@ -199,16 +193,9 @@ class AllPairs:
         weight = np.zeros(0) if queries.weight is None else queries.weight
 
         def part(first: int, last: int) -> float:
+            at, span = (queries.rows, queries.starts), (first, last)
             return _visit(
-                self.loss,
-                scores,
-                (queries.rows, queries.starts),
-                queries.ranks,
-                weight,
-                self.omega,
-                (first, last),
-                values,
-                out,
+                self.loss, scores, at, queries.ranks, weight, self.omega, span, values, out
             )
 
         totals = map_shards(part, self.cuts, self.threads)
@@ -226,12 +213,12 @@ class AllPairs:
         return value, slopes, AllPairsCurvature(self, scores)
 
 
+@dataclass(frozen=True, eq=False)
 class AllPairsCurvature:
     """d2R/dp2 at some scores."""
 
-    def __init__(self, risk: AllPairs, scores: NDArray[np.float64]) -> None:
-        self.risk = risk
-        self.scores = scores
+    risk: AllPairs
+    scores: NDArray[np.float64]
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Product with a row-ordered vector."""

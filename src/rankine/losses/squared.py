@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.rows import row_add, row_dot
 from rankine.kernels.shards import cut_by_weight, dot, map_shards, tree_sum
@@ -140,12 +139,7 @@ LONGEST_SHARE = 4
 class PairSquares:
     """(p - y)^T L (p - y) over the usable queries of a dataset or partition.
 
-    Parameters
-    ----------
-    queries, y
-        The rows that form pairs, and all labels.
-    pairs
-        "all", or "untied": pairs of different labels alone.
+    ``y`` are all labels; ``pairs`` is "all", or "untied": pairs of different labels alone.
     """
 
     def __init__(
@@ -155,10 +149,6 @@ class PairSquares:
         pairs: str = "all",
         threads: int | None = None,
     ) -> None:
-        if pairs not in PAIRS:
-            raise ParameterError(
-                f"pairs={pairs!r} is not one of {', '.join(PAIRS)}", fix="Choose one of them"
-            )
         self.queries = queries
         self.y = y
         self.pairs = pairs
