@@ -30,16 +30,9 @@ _KEEP_ALL = 2**31
 class Journal:
     """Answers in a folder, a file of them at a time.
 
-    Parameters
-    ----------
-    folder
-        Where to keep them.
-    facts
-        What a resumed run must share: data, ranker, parameters.
-    resume
-        Go on from what the folder holds; else it must hold nothing.
-    seconds
-        Answers are written when the last writing is so long ago, and at the end.
+    ``facts`` is what a resumed run must share: data, ranker, parameters; without ``resume`` the
+    folder must hold nothing. Answers are written when the last writing is ``seconds`` ago, and at
+    the end.
     """
 
     def __init__(

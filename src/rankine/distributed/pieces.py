@@ -39,30 +39,16 @@ ITEM_BYTES = 6
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a file, described well enough for any machine that sees the file.
+    """Rows of a file, described well enough for any machine that sees the file."""
 
-    Attributes
-    ----------
-    number
-        Place among all partitions; sums are taken in this order.
-    file
-        Path of the file.
-    rows
-        First row and the row after the last; None for the whole file.
-    state
-        Size and time of last change of the file when it was cut.
-    nbytes
-        About the memory it takes.
-    options
-        How to read.
-    feature_names
-        Names of the features.
-    """
-
+    #: Place among all partitions; sums are taken in this order.
     number: int
     file: str
+    #: First row and the row after the last; None for the whole file.
     rows: tuple[int, int] | None
+    #: Size and time of last change of the file when it was cut.
     state: tuple[int, int]
+    #: About the memory it takes.
     nbytes: int
     options: ReadOptions
     feature_names: tuple[str, ...] | None
@@ -112,26 +98,15 @@ def file_state(file: str) -> tuple[int, int]:
 
 
 class FileCuts(NamedTuple):
-    """How a file is cut.
+    """How a file is cut."""
 
-    Attributes
-    ----------
-    ranges
-        First row and the row after the last of each part; None for the whole file.
-    nbytes
-        About the memory that each part takes.
-    n_features
-        Width of the matrix.
-    feature_names
-        Names of the features, or None.
-    peeked
-        Row groups whose query ids had to be read.
-    """
-
+    #: First row and the row after the last of each part; None for the whole file.
     ranges: list[tuple[int, int] | None]
+    #: About the memory that each part takes.
     nbytes: list[int]
     n_features: int
     feature_names: tuple[str, ...] | None
+    #: Row groups whose query ids had to be read.
     peeked: int
 
 

@@ -85,12 +85,11 @@ class Measured:
     pairs: int
 
 
+@dataclass(frozen=True, eq=False)
 class RawPart:
     """The rows as they are."""
 
-    def __init__(self, data: Dataset, threads: int | None) -> None:
-        self.data = data
-        self.threads = threads
+    data: Dataset
 
     def contents(self) -> Contents:
         """Counts, and the smallest and largest query id."""
@@ -136,7 +135,7 @@ class RawRecipe(NamedTuple):
 
     def build(self, data: Dataset, threads: int | None, number: int) -> RawPart:  # noqa: ARG002
         """The rows."""
-        return RawPart(data, threads)
+        return RawPart(data)
 
 
 class WeighedRecipe(NamedTuple):
@@ -223,20 +222,13 @@ def scaling_token(scaling: Scaling) -> str:
 
 
 class ProblemRecipe(NamedTuple):
-    """A risk of the rows of a partition.
+    """A risk of the rows of a partition."""
 
-    Attributes
-    ----------
-    risk
-        ``risk(data, *arguments, threads=...)``, a function that every worker can import.
-    arguments
-        Plain values; sums over all the data among them.
-    scaling
-        Measured on all the data.
-    """
-
+    #: ``risk(data, *arguments, threads=...)``, a function that every worker can import, and plain
+    #: values; sums over all the data among them.
     risk: Callable[..., Any]
     arguments: tuple[Any, ...]
+    #: Measured on all the data.
     scaling: Scaling
 
     @property

@@ -118,14 +118,7 @@ class DaskRunner:
     Every task is a pure function of its description, so a task that is lost with its worker is
     run again elsewhere with the same result. A partition's description is the result of a tiny
     task; Dask prefers to run what needs it where it lies, which is where its rows were read
-    before.
-
-    Parameters
-    ----------
-    client
-        A ``distributed.Client``, with whatever security it was made.
-    timeout
-        Seconds without a finished task after which the round is an error.
+    before. A round in which no task finishes for ``timeout`` seconds is an error.
     """
 
     def __init__(self, client: Any, timeout: float = 600.0) -> None:

@@ -132,12 +132,8 @@ class Assignment:
 class PartitionCache:
     """Partitions that were used last, as many as fit.
 
-    Parameters
-    ----------
-    limit
-        Gives the bytes that may be held.
-    pressed
-        Whether so many bytes more would bring the process near its limit, whoever holds the rest.
+    ``limit`` gives the bytes that may be held; ``pressed`` says whether so many bytes more would
+    bring the process near its limit, whoever holds the rest.
     """
 
     def __init__(
@@ -257,18 +253,9 @@ def bytes_of(data: Dataset) -> int:
 
 
 class Team:
-    """Partitions that were all prepared by one recipe.
+    """Partitions that were all prepared by one recipe, and who asks them.
 
-    Parameters
-    ----------
-    runner
-        Who asks them.
-    pieces
-        The partitions.
-    recipe
-        What they become.
-    journal
-        Remembers sums, or gives those of an interrupted run.
+    A journal remembers sums, or gives those of an interrupted run.
     """
 
     def __init__(

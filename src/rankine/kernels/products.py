@@ -53,17 +53,7 @@ def _add_rows(rows: Rows, start: int, stop: int, v: Any, out: Any) -> None:
 
 
 class Products:
-    """The two products of a matrix with fixed cuts.
-
-    Parameters
-    ----------
-    rows
-        Storage of the matrix, m rows.
-    n_features
-        Number of columns.
-    threads
-        Worker threads; None takes what the machine offers. The result does not depend on it.
-    """
+    """The two products of a matrix with fixed cuts; any number of threads gives the same bits."""
 
     def __init__(self, rows: Rows, n_features: int, threads: int | None = None) -> None:
         self.rows = rows

@@ -26,14 +26,8 @@ def run_score_values(
 ) -> NDArray[np.float64]:
     """Normalised scores, one column per retriever.
 
-    Parameters
-    ----------
-    spec
-        The normalisation and the engine whose rules it follows.
-    scores
-        One row per document, list by list; NaN where the retriever did not return it.
-    starts
-        List q holds rows starts[q] to starts[q + 1].
+    ``scores`` has one row per document, list by list (list q holds rows starts[q] to
+    starts[q + 1]); NaN where the retriever did not return it.
     """
     rules = FUSION_RULES[spec.engine]
     sizes = np.diff(starts)

@@ -421,14 +421,14 @@ class ElasticRanker(LinearRanker):
         return ElasticRanker._learner(other, task.source.n_features, task.seed)
 
 
+@dataclass(eq=False)
 class _Member:
     """One learner of a path."""
 
-    def __init__(self, solver: str, strength: float, learner: OnePassLearner) -> None:
-        self.solver = solver
-        self.strength = strength
-        self.learner = learner
-        self.seconds = 0.0
+    solver: str
+    strength: float
+    learner: OnePassLearner
+    seconds: float = 0.0
 
     def learn(self, block: Dataset) -> None:
         started = time.perf_counter()

@@ -38,16 +38,7 @@ class PairIndex(NamedTuple):
 def build_pair_index(
     data: Dataset, query_weight: NDArray[np.float64], *, sampling: str = "query", ties: bool = False
 ) -> PairIndex:
-    """Index a dataset for sampling.
-
-    Parameters
-    ----------
-    query_weight
-        One weight per query.
-    sampling
-        Draw a query in proportion to its pairs (``"uniform"``) rather than uniformly.
-    ties
-        Pairs of equal labels count as pairs too.
+    """Index a dataset for sampling; with ``ties`` pairs of equal labels count as pairs too.
 
     Weights are probabilities: with row weights w and query weights v a pair is drawn with
     probability proportional to w_i w_j v_q (times 1 / its query's total for ``query``).

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -198,25 +198,23 @@ def solve_pairs(
     return Solution(average_of(run.w), float("nan"), {}, run.done, tuple(run.trace), reason)
 
 
+@dataclass(eq=False)
 class _PairRun:
     """The state of a run, at some step."""
 
-    def __init__(
-        self,
-        w: ScaledVector,
-        phases: Sequence[Phase],
-        seed: int,
-        report_at: Sequence[int],
-        record: Callable[[int, NDArray[np.float64]], dict[str, float]] | None,
-        callbacks: Sequence[Callback],
-        keeper: Keeper | None,
-    ) -> None:
-        self.w, self.phases, self.seed = w, phases, seed
-        self.record, self.callbacks, self.keeper = record, callbacks, keeper
-        self.done, self.total = phases[0].start, phases[-1].stop
-        asked = {step for step in report_at if self.done < step <= self.total}
+    w: ScaledVector
+    phases: Sequence[Phase]
+    seed: int
+    report_at: Sequence[int]
+    record: Callable[[int, NDArray[np.float64]], dict[str, float]] | None
+    callbacks: Sequence[Callback]
+    keeper: Keeper | None
+    trace: list[dict[str, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.done, self.total = self.phases[0].start, self.phases[-1].stop
+        asked = {step for step in self.report_at if self.done < step <= self.total}
         self.reports = sorted(asked | {self.total})
-        self.trace: list[dict[str, float]] = []
 
     def through(self, span: Span) -> bool:
         """Take the steps up to the end of a span; True when a callback asks to stop."""
