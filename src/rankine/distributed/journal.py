@@ -44,7 +44,6 @@ class Journal:
         self._fresh: list[tuple[str, tuple[Any, ...]]] = []
         self._written = time.monotonic()
         self.step = 0
-        self.replayed = 0
         self._records: Iterator[tuple[str, tuple[Any, ...]]] = iter(())
         if resume:
             self._folder.latest().require(_SOLVER, self._facts, self._folder.latest_path())
@@ -70,7 +69,6 @@ class Journal:
                     file=str(self._folder.folder),
                     fix="Resume with the same data, parameters and version, or start afresh",
                 )
-            self.replayed += 1
             return record[1]
         try:
             parts = ask()

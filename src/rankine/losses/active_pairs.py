@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
-from rankine.kernels.counting import Each, Ones, active_sums, levels_sums, pairs_sums
+from rankine.kernels.counting import Each, Ones, SortedRows, active_sums, levels_sums, pairs_sums
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.kernels.sorting import sort_queries
 
@@ -121,23 +121,15 @@ class ActivePairs:
         self.items = np.empty(size, dtype=queries.rows.dtype)
         sorted_scores, spare = np.empty(size), np.empty(size)
         spare_items = np.empty_like(self.items)
-        map_shards(
-            lambda first, last: sort_queries(
-                scores,
-                queries.rows,
-                queries.starts,
-                first,
-                last,
-                sorted_scores,
-                self.items,
-                spare,
-                spare_items,
-            ),
-            self.cuts,
-            threads,
-        )
-        self.sorted_scores = sorted_scores
-        self.ranks = queries.ranks[self.items]
+        rows, starts, items = queries.rows, queries.starts, self.items
+
+        def sort(first: int, last: int) -> None:
+            sort_queries(
+                scores, rows, starts, first, last, sorted_scores, items, spare, spare_items
+            )
+
+        map_shards(sort, self.cuts, threads)
+        self.rows = SortedRows(sorted_scores, queries.ranks[items], queries.n_levels, starts)
         self.weight = np.zeros(0) if queries.weight is None else queries.weight[self.items]
         # Centred scores are what products need; the spare array has done its work.
         _centre(sorted_scores, queries.starts, spare)
@@ -156,18 +148,7 @@ class ActivePairs:
             first, last = int(spans[span][0]), int(spans[span][1])
             levels = self.queries.n_levels[first:last]
             tree = np.zeros(int(levels.max()) + 1 if len(levels) else 1, dtype=kind)
-            self._sum(
-                self.sorted_scores,
-                self.ranks,
-                self.queries.n_levels,
-                self.queries.starts,
-                first,
-                last,
-                asked,
-                tree,
-                upward == 0,
-                out[upward],
-            )
+            self._sum(self.rows, (first, last), asked, tree, upward == 0, out[upward])
 
         map_shards(task, range(2 * len(spans) + 1), self.threads)
         return out

@@ -123,9 +123,7 @@ register(
         lambda metric, longest: Ndcg(_discount(metric, longest)),
         items="gain",
         defaults={"gain": "exp", "discount": "std", "short": "fill"},
-    )
-)
-register(
+    ),
     Definition(
         "dcg",
         "DCG",
@@ -133,9 +131,7 @@ register(
         lambda metric, longest: Dcg(_discount(metric, longest)),
         items="gain",
         defaults={"gain": "exp", "discount": "std", "short": "fill"},
-    )
-)
-register(
+    ),
     Definition(
         "mean-ndcg",
         "MeanNDCG",
@@ -145,14 +141,12 @@ register(
         items="gain",
         cutoff="none",
         defaults={"gain": "exp", "discount": "std"},
-    )
-)
-register(
+    ),
     Definition(
         "rbp",
         "RBP",
         "ranks",
         lambda metric, longest: Dcg(_patience(metric, longest)),
         defaults={"threshold": 1.0, "persistence": 0.8},
-    )
+    ),
 )

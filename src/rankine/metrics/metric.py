@@ -63,25 +63,22 @@ _BY_NAME: dict[str, Definition] = {}
 RANK_TIES = ("file", "docid", "expected", "worst")
 
 
-def register(known: Definition) -> Definition:
-    """Add a metric; its name and aliases must be new."""
-    for name in (known.name, *known.aliases):
-        if name in _BY_NAME:
-            raise ParameterError(f"a metric called {name!r} exists", fix="Choose another name")
-    if known.family == "ranks":
-        known = _with_rank_ties(known)
-    DEFINITIONS[known.name] = known
-    for name in (known.name, *known.aliases):
-        _BY_NAME[name] = known
-    return known
-
-
-def _with_rank_ties(known: Definition) -> Definition:
-    return replace(
-        known,
-        defaults={**known.defaults, "ties": "file", "no_relevant": "0"},
-        choices={**known.choices, "ties": RANK_TIES},
-    )
+def register(*metrics: Definition) -> None:
+    """Add metrics; their names and aliases must be new."""
+    for known in metrics:
+        for name in (known.name, *known.aliases):
+            if name in _BY_NAME:
+                raise ParameterError(f"a metric called {name!r} exists", fix="Choose another name")
+        whole = known
+        if known.family == "ranks":
+            whole = replace(
+                known,
+                defaults={**known.defaults, "ties": "file", "no_relevant": "0"},
+                choices={**known.choices, "ties": RANK_TIES},
+            )
+        DEFINITIONS[known.name] = whole
+        for name in (known.name, *known.aliases):
+            _BY_NAME[name] = whole
 
 
 def definition(name: str) -> Definition:

@@ -85,9 +85,7 @@ register(
         defaults={"threshold": 1.0, "ties": "half", "no_relevant": "skip", "mean": "queries"},
         choices={"ties": PAIR_TIES, "mean": ("queries", "pairs")},
         tie_aliases=TIE_ALIASES,
-    )
-)
-register(
+    ),
     Definition(
         "pairwise-error",
         "Pairwise error",
@@ -99,9 +97,7 @@ register(
         defaults={"ties": "half", "no_relevant": "skip", "mean": "queries"},
         choices={"ties": PAIR_TIES, "mean": ("queries", "pairs")},
         tie_aliases=TIE_ALIASES,
-    )
-)
-register(
+    ),
     Definition(
         "kendall",
         "Kendall's tau",
@@ -112,5 +108,5 @@ register(
         defaults={"ties": "corrected", "no_relevant": "skip"},
         choices={"ties": ("corrected", "expected", "errors")},
         tie_aliases={"worst": "errors"},
-    )
+    ),
 )

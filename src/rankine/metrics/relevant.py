@@ -180,9 +180,7 @@ register(
         aliases=("precision", "pre", "prec"),
         cutoff="required",
         defaults={"threshold": 1.0, "short": "fill"},
-    )
-)
-register(
+    ),
     Definition(
         "recall",
         "R",
@@ -191,9 +189,7 @@ register(
         aliases=("r",),
         cutoff="required",
         defaults={"threshold": 1.0},
-    )
-)
-register(
+    ),
     Definition(
         "hit",
         "Hit",
@@ -202,9 +198,7 @@ register(
         aliases=("hit-rate", "success"),
         cutoff="required",
         defaults={"threshold": 1.0},
-    )
-)
-register(
+    ),
     Definition(
         "mrr",
         "MRR",
@@ -212,9 +206,7 @@ register(
         lambda _metric, _longest: ReciprocalRank(),
         aliases=("rr",),
         defaults={"threshold": 1.0},
-    )
-)
-register(
+    ),
     Definition(
         "map",
         "MAP",
@@ -222,5 +214,5 @@ register(
         lambda _metric, _longest: AveragePrecision(),
         aliases=("ap",),
         defaults={"threshold": 1.0},
-    )
+    ),
 )

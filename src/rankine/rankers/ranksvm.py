@@ -18,7 +18,7 @@ from rankine.rankers.base import LinearRanker
 from rankine.rankers.fitting import Outcome, Task
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
-from rankine.solvers.base import Callback, Solution
+from rankine.solvers.base import Solution
 from rankine.solvers.bundle import Bundle, solve_bundle
 from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_rounded
 from rankine.solvers.problem import Problem, RowsProblem, coarsen
@@ -30,9 +30,6 @@ SOLVERS = ("auto", "bundle", "newton")
 ORACLES = ("tree", "levels", "pairs")
 #: Gap, relative to J(0), to which the sample that gives the start is solved.
 COARSE_TOL = 2e-3
-
-#: A function of l2, the start, the tolerance and callbacks.
-_Solver = Callable[[float, "NDArray[np.float64] | None", float, Sequence[Callback]], Solution]
 
 
 @dataclass(eq=False, repr=False)
@@ -172,7 +169,10 @@ class RankSVM(LinearRanker):
                 task = replace(task, start=start)
         solve = self._solver(problem)
         outcome = task.along(
-            l2s, lambda l2, start, watch: solve(l2, start, self.tol, watch.callbacks)
+            l2s,
+            lambda l2, start, watch: solve(
+                l2, start=start, tol=self.tol, callbacks=watch.callbacks
+            ),
         )
         self.l2_ = outcome.value
         self.C_ = 1.0 / self.l2_
@@ -190,35 +190,18 @@ class RankSVM(LinearRanker):
         )
         return RowsProblem.of(data, risk, self.n_threads)
 
-    def _solver(self, problem: Problem) -> _Solver:
+    def _solver(self, problem: Problem) -> Callable[..., Solution]:
         """How this problem is solved; cuts of the bundle method serve every l2."""
         known = pair_loss_named(self.loss, lifted=True)
-        solve: Callable[..., Solution] = partial(solve_newton, problem)
-        if self.solver == "bundle" or not (known.smooth or known.rounds):
-            bundle = Bundle(problem.n_features, positive=self.positive)
-            solve = partial(solve_bundle, problem, bundle=bundle)
-        elif not known.smooth and self.solver == "newton":
-            solve = partial(solve_rounded, problem)
-        elif not known.smooth:
-            bundle = Bundle(problem.n_features, positive=self.positive)
-            solve = partial(solve_nonsmooth, problem, bundle=bundle)
-
-        def solver(
-            l2: float,
-            start: NDArray[np.float64] | None,
-            tol: float,
-            callbacks: Sequence[Callback] = (),
-        ) -> Solution:
-            return solve(
-                l2,
-                start=start,
-                tol=tol,
-                max_iter=self.max_iter,
-                positive=self.positive,
-                callbacks=callbacks,
-            )
-
-        return solver
+        shared: dict[str, Any] = {"max_iter": self.max_iter, "positive": self.positive}
+        if known.smooth and self.solver != "bundle":
+            return partial(solve_newton, problem, **shared)
+        if known.rounds and self.solver == "newton":
+            return partial(solve_rounded, problem, **shared)
+        shared["bundle"] = Bundle(problem.n_features, positive=self.positive)
+        if known.rounds and self.solver == "auto":
+            return partial(solve_nonsmooth, problem, **shared)
+        return partial(solve_bundle, problem, **shared)
 
     def _coarse_start(
         self, data: Dataset, query_weight: NDArray[np.float64], l2: float
@@ -237,4 +220,4 @@ class RankSVM(LinearRanker):
             l2 *= part_totals.pair_weight / totals.pair_weight
         start = self._coarse_start(part, part_weight, l2)
         solve = self._solver(self._problem(part, part_weight))
-        return solve(l2, start, max(self.tol, COARSE_TOL), ()).coef
+        return solve(l2, start=start, tol=max(self.tol, COARSE_TOL)).coef

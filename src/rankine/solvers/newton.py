@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.shards import dot, norm
-from rankine.solvers.base import Callback, Solution, report, require_finite
+from rankine.solvers.base import Callback, Solution, certified, report, require_finite
 from rankine.solvers.bundle import Bundle, solve_bundle
 
 if TYPE_CHECKING:
@@ -172,13 +172,7 @@ def solve_newton(
             reason = "precision"
             break
         point = moved
-    certificate = {
-        "objective": point.objective,
-        "lower_bound": low,
-        "gap": point.objective - low,
-        "relative_gap": (point.objective - low) / problem.at_zero,
-        "products": float(products),
-    }
+    certificate = certified(point.objective, low, problem.at_zero, products=float(products))
     return Solution(point.w, point.objective, certificate, iteration, trace, reason)
 
 
@@ -187,34 +181,16 @@ def solve_nonsmooth(
     l2: float,
     *,
     start: NDArray[np.float64] | None = None,
-    tol: float = 1e-3,
     max_iter: int = 1000,
-    positive: bool = False,
     bundle: Bundle | None = None,
-    callbacks: Sequence[Callback] = (),
+    **options: Any,
 ) -> Solution:
     """Minimise l2/2 |w|^2 + R(w): by cuts, and by Newton steps where cuts are slow."""
-    cuts = solve_bundle(
-        problem,
-        l2,
-        start=start,
-        tol=tol,
-        max_iter=min(max_iter, CUTS),
-        positive=positive,
-        bundle=bundle,
-        callbacks=callbacks,
-    )
+    few = min(max_iter, CUTS)
+    cuts = solve_bundle(problem, l2, start=start, max_iter=few, bundle=bundle, **options)
     if not cuts.unfinished or max_iter <= CUTS:
         return cuts
-    return solve_rounded(
-        problem,
-        l2,
-        before=cuts,
-        tol=tol,
-        max_iter=max_iter - cuts.n_iter,
-        positive=positive,
-        callbacks=callbacks,
-    )
+    return solve_rounded(problem, l2, before=cuts, max_iter=max_iter - cuts.n_iter, **options)
 
 
 def solve_rounded(
@@ -273,13 +249,7 @@ def solve_rounded(
             reason = "precision"
             break
         width = FIRST_WIDTH if width >= 1.0 else NARROWER * width
-    certificate = {
-        "objective": value,
-        "lower_bound": low,
-        "gap": value - low,
-        "relative_gap": (value - low) / problem.at_zero,
-        "products": products,
-    }
+    certificate = certified(value, low, problem.at_zero, products=products)
     return Solution(best, value, certificate, done, trace, reason)
 
 
