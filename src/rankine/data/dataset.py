@@ -155,9 +155,7 @@ class Dataset:
         """
         from rankine.data.comparisons import pairs_dataset
 
-        return pairs_dataset(
-            winner, loser, weight=weight, tie=tie, features=features, feature_names=feature_names
-        )
+        return pairs_dataset(winner, loser, weight, tie, features, feature_names)
 
     @cached_property
     def queries(self) -> QueryIndex:
