@@ -20,7 +20,6 @@ from rankine.distributed.team import Team, token_of
 if TYPE_CHECKING:
     from rankine.data.options import ReadKeywords
     from rankine.distributed.journal import Journal
-    from rankine.distributed.runners import Runner
     from rankine.distributed.team import Recipe
 
 __all__ = ["PARTITION_BYTES", "PartitionedDataset", "repartition", "scan"]
@@ -151,7 +150,7 @@ def _cut(file: str, options: ReadOptions, partition_bytes: int) -> FileCuts:
     return cut_file(Source(file, Path(file)), options, partition_bytes)
 
 
-def _runner(client: Any, timeout: float) -> Runner:
+def _runner(client: Any, timeout: float) -> LocalRunner:
     if client is None:
         return LocalRunner()
     distributed = require_dask()

@@ -6,7 +6,7 @@ import time
 import uuid
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -74,45 +74,30 @@ SHARED_BYTES = 2**18
 TICK = 1.0
 
 
-class Runner(Protocol):
-    """Asks partitions and adds their answers in order."""
+class LocalRunner:
+    """Asks partitions and adds their answers in order: here one after the other, in this process.
+
+    The kernels use all threads.
+    """
 
     def place(self, assignments: Sequence[Assignment]) -> Any:
-        """Make partitions known; the result is passed back to ``total``."""
-
-    def total(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> Any:
-        """Sum of all answers."""
-
-    def each(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> list[Any]:
-        """All answers, in order of partitions."""
-
-    def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
-        """``function`` of every item, in order."""
-
-
-class LocalRunner:
-    """Partitions one after the other in this process; the kernels use all threads."""
-
-    def place(self, assignments: Sequence[Assignment]) -> list[Assignment]:
-        """The assignments themselves."""
+        """Make partitions known; the result is passed back to ``total`` and ``each``."""
         return [replace(one, threads=None) for one in assignments]
 
-    def total(self, placed: list[Assignment], question: str, arguments: tuple[Any, ...]) -> Any:
+    def total(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> Any:
         """Sum of all answers; at most log2 of them are held at a time."""
         return sum_in_order(ask(one, question, arguments) for one in placed)
 
-    def each(
-        self, placed: list[Assignment], question: str, arguments: tuple[Any, ...]
-    ) -> list[Any]:
-        """All answers, in order."""
+    def each(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> list[Any]:
+        """All answers, in order of partitions."""
         return [ask(one, question, arguments) for one in placed]
 
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
-        """``function`` of every item."""
+        """``function`` of every item, in order."""
         return [function(item) for item in items]
 
 
-class DaskRunner:
+class DaskRunner(LocalRunner):
     """One task per partition on a Dask cluster; nothing is scattered, nothing is pinned.
 
     Every task is a pure function of its description, so a task that is lost with its worker is

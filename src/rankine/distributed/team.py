@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rankine.distributed.journal import Journal
-    from rankine.distributed.runners import Runner
+    from rankine.distributed.runners import LocalRunner
 
 
 def token_of(*values: Any) -> str:
@@ -260,7 +260,7 @@ class Team:
 
     def __init__(
         self,
-        runner: Runner,
+        runner: LocalRunner,
         pieces: Sequence[Piece],
         recipe: Recipe,
         journal: Journal | None = None,

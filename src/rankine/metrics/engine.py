@@ -44,17 +44,6 @@ class QueryValues(NamedTuple):
     mass: NDArray[np.float64]
 
 
-def query_values(
-    metric: Metric,
-    labels: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    queries: QueryIndex,
-    columns: Mapping[str, Any],
-) -> QueryValues:
-    """Values of labels and scores in grouped order; ``columns`` are in row order."""
-    return value_function(metric, labels, queries, columns)(scores, None)
-
-
 def value_function(
     metric: Metric,
     labels: NDArray[np.float64],
@@ -63,6 +52,7 @@ def value_function(
 ) -> Callable[[NDArray[np.float64], NDArray[np.float64] | None], QueryValues]:
     """The function from scores to values, for many scores of the same rows, in grouped order.
 
+    ``columns`` are in row order.
     Beside weights (one row a candidate) it takes features instead of scores, and gives values of
     shape candidates x queries.
     """
@@ -230,7 +220,7 @@ def evaluate(
     """
     rule = parse_metric(metric)
     queries, labels, scores = _inputs(y, score, qid)
-    values = query_values(rule, labels, scores, queries, columns or {})
+    values = value_function(rule, labels, queries, columns or {})(scores, None)
     if per_query:
         return values.value
     weight = query_weights(queries, sample_weight, query_weight)

@@ -365,7 +365,9 @@ class ElasticRanker(LinearRanker):
         )
         members: list[_Member] = []
         sample: Dataset | None = None
-        for block in read_ahead(_in_blocks(task)):
+        source = task.source
+        blocks = source.data.blocks() if task.kind == "memory" else source.blocks()
+        for block in read_ahead(blocks):
             if sample is None:
                 sample = block.take_queries(np.arange(min(block.n_queries, LOOK_AHEAD)))
                 members = self._members(task, sample, solvers, n_steps, min_ratio)
@@ -446,8 +448,3 @@ class _Member:
     @property
     def nonzeros(self) -> int:
         return int(np.count_nonzero(self.coef))
-
-
-def _in_blocks(task: Task) -> Any:
-    """Blocks of a stream, or of rows in memory."""
-    return task.source.data.blocks() if task.kind == "memory" else task.source.blocks()

@@ -238,14 +238,8 @@ _DISTANCES = ("relative_gap", "residual", "gap")
 def warn_unfinished(name: str, tol: float | None, solutions: Mapping[Any, Solution]) -> None:
     """Warn, as scikit-learn does, where a run ended further from the optimum than ``tol``.
 
-    Parameters
-    ----------
-    name
-        Whose runs they are.
-    tol
-        What they should have reached; None for runs that are not solved to a tolerance.
-    solutions
-        By strength, topic or position: the worst is named where there are several.
+    Runs that are not solved to a tolerance have none. Of several solutions, by strength, topic or
+    position, the worst is named.
     """
     if tol is None:
         return

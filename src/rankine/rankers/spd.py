@@ -26,7 +26,7 @@ from rankine.rankers.base import LinearRanker
 from rankine.rankers.fitting import Judge, Outcome, Task, Watch
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
-from rankine.samplers.draw import SAMPLINGS, pair_sampler, stream_sampler
+from rankine.samplers.draw import SAMPLINGS, pair_sampler, stream_spans
 from rankine.samplers.pair_index import query_shares
 from rankine.solvers.base import Solution, require_finite
 from rankine.solvers.pair_sgd import PairPlan, Span, run_phase, solve_pairs
@@ -324,14 +324,23 @@ class SPDRanker(LinearRanker):
     def _spans_of_stream(self, source: Any, taken: int) -> Iterator[Span]:
         """Every query's range of steps, from its share of the objective."""
         source.require_again("its queries must be counted first")
-        total = self._count(source)
-        return self._shared(source, taken, total, count_passes(self.n_passes))
+        drawn = stream_spans(
+            lambda: _weighed(source),
+            self._count(source),
+            self.n_steps,
+            sampling=self.sampling,
+            ties=self.ties == "zero",
+            taken=taken,
+            n_passes=count_passes(self.n_passes),
+        )
+        return (Span(block.rows, sampler, end) for block, sampler, end in drawn)
 
     def _count(self, source: Any) -> float:
         """First reading: the sum of shares; what was seen is noted."""
-        total = 0.0
+        total, ties = 0.0, self.ties == "zero"
         seen = dict.fromkeys(("rows", "queries", "queries_used", "pairs"), 0)
-        for block, shares, _ in self._weighed(source):
+        for block, weight in _weighed(source):
+            shares = query_shares(block, weight, sampling=self.sampling, ties=ties)
             total = float(np.cumsum(np.concatenate([[total], shares]))[-1])
             seen["rows"] += block.n_rows
             seen["queries"] += block.n_queries
@@ -344,35 +353,6 @@ class SPDRanker(LinearRanker):
             )
         source.note(**seen)
         return total
-
-    def _shared(self, source: Any, taken: int, total: float, n_passes: int) -> Iterator[Span]:
-        for number in range(n_passes):
-            passed = 0.0
-            for block, shares, weight in self._weighed(source):
-                # One by one, so that how the stream is cut changes no sum.
-                reached = np.cumsum(np.concatenate([[passed], shares]))[1:]
-                passed = float(reached[-1])
-                reached = reached[shares > 0]
-                if len(reached) == 0:
-                    continue
-                done = (number * total + reached) / (n_passes * total)
-                done[reached == total] = (number + 1) / n_passes
-                ends = taken + np.floor(self.n_steps * done).astype(np.int64)
-                sampler = stream_sampler(
-                    block, weight, ends, sampling=self.sampling, ties=self.ties == "zero"
-                )
-                yield Span(block.rows, sampler, int(ends[-1]))
-
-    def _weighed(
-        self, source: Any
-    ) -> Iterator[tuple[Dataset, NDArray[np.float64], NDArray[np.float64]]]:
-        """Blocks with the shares and the weights of their queries."""
-        first = 0
-        for block in read_ahead(source.blocks()):
-            weight = source.weights(block, first)
-            first += block.n_queries
-            ties = self.ties == "zero"
-            yield block, query_shares(block, weight, sampling=self.sampling, ties=ties), weight
 
     # ------------------------------------------------------------------ the objective on the way
     def _recorder(
@@ -397,3 +377,11 @@ class SPDRanker(LinearRanker):
             return values
 
         return record
+
+
+def _weighed(source: Any) -> Iterator[tuple[Dataset, NDArray[np.float64]]]:
+    """Blocks with the weights of their queries."""
+    first = 0
+    for block in read_ahead(source.blocks()):
+        yield block, source.weights(block, first)
+        first += block.n_queries

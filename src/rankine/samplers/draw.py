@@ -7,6 +7,7 @@ seed of a step determines its draw completely.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import inlined_question
 from rankine.kernels.random import random_below, random_unit
-from rankine.samplers.pair_index import PairIndex, build_pair_index
+from rankine.samplers.pair_index import PairIndex, build_pair_index, query_shares
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
@@ -280,6 +281,37 @@ def pair_sampler(
     if sampling == "indexed":
         return LabelPairs(index)
     return TiedPairs(index) if ties else ExactPairs(index)
+
+
+def stream_spans(
+    read: Callable[[], Iterable[tuple[Dataset, NDArray[np.float64]]]],
+    total: float,
+    n_steps: int,
+    *,
+    sampling: str,
+    ties: bool = False,
+    taken: int = 0,
+    n_passes: int = 1,
+) -> Iterator[tuple[Dataset, StreamPairs, int]]:
+    """Blocks with their samplers and last steps: every query owns steps by its share of ``total``.
+
+    ``read()`` gives blocks with the weights of their queries, once a pass.
+    """
+    for number in range(n_passes):
+        passed = 0.0
+        for block, weight in read():
+            shares = query_shares(block, weight, sampling=sampling, ties=ties)
+            # One by one, so that how the stream is cut changes no sum.
+            reached = np.cumsum(np.concatenate([[passed], shares]))[1:]
+            passed = float(reached[-1])
+            reached = reached[shares > 0]
+            if len(reached) == 0:
+                continue
+            done = (number * total + reached) / (n_passes * total)
+            done[reached == total] = (number + 1) / n_passes
+            ends = taken + np.floor(n_steps * done).astype(np.int64)
+            sampler = stream_sampler(block, weight, ends, sampling=sampling, ties=ties)
+            yield block, sampler, int(ends[-1])
 
 
 def stream_sampler(

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,16 +99,6 @@ class CheckpointFolder:
         return read_checkpoint(path)
 
 
-class HasState(Protocol):
-    """Something beside a solver that a resumed run needs, such as what watches it."""
-
-    def state(self) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
-        """Arrays and facts of a checkpoint."""
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Go on from them."""
-
-
 @dataclass(frozen=True)
 class Keeper:
     """Keeps one run: the solver's state, and that of what accompanies it."""
@@ -118,7 +108,8 @@ class Keeper:
     facts: Mapping[str, Any]
     #: Whether ``restore`` gives the newest checkpoint.
     resume: bool
-    beside: HasState
+    #: What watches the run: ``state()`` gives arrays and facts, ``restore(arrays, facts)`` goes on.
+    beside: Any
 
     def next_due(self, step: int) -> int:
         """The first step after ``step`` at which a checkpoint is due."""

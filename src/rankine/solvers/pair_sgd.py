@@ -176,20 +176,11 @@ def solve_pairs(
     callbacks: Sequence[Callback] = (),
     keeper: Keeper | None = None,
 ) -> Solution:
-    """Run the phases one after another.
+    """Run the phases one after another, from the weights ``coef``.
 
-    Parameters
-    ----------
-    spans
-        Rows and samplers by steps: one for rows in memory, one a block for a stream.
-    coef
-        Weights to start from.
-    report_at
-        Steps after which callbacks are called and ``record`` is asked for a row of the trace.
-    record
-        Measures weights; its numbers go to the trace and to the callbacks.
-    keeper
-        Checkpoints.
+    There is one span for rows in memory, one a block for a stream. After the steps ``report_at``
+    callbacks are called and ``record`` measures the weights; its numbers go to the trace and to
+    the callbacks.
     """
     run = _PairRun(new_vector(coef), phases, seed, report_at, record, callbacks, keeper)
     run.resume()

@@ -34,42 +34,28 @@ class Levels(NamedTuple):
     """One task: who dominates whom, with which weight and margin.
 
     Few arrays with named columns, because the time to compile a kernel grows with their number.
-
-    Attributes
-    ----------
-    code
-        Kind of each row, see the module.
-    order
-        Rows by query.
-    query
-        [q, ``ROWS``]: where the rows of query q start in ``order``; [q, ``LEVELS``]: its first
-        dominating level. Levels follow from low to high; one more row closes the last query.
-    level
-        [k, ``SLOTS``]: first slot of dominating level k; [k, ``QUERY``]: its query. One more row
-        closes the last level.
-    place
-        [d, ``ROW``] and [d, ``LEVEL``] of slot d.
-    slot
-        [d, ``WEIGHT``], [d, ``TERM``], [d, ``MARGIN``]: a_i, v_q a_i and s_i.
-    offset
-        log a_i - s_i of each row, or empty when all are zero.
-    term
-        Sum of v_q a_i over the slots of each query.
-    label
-        Row of ``table`` of each query's bottom, then of each dominating level; or empty.
-    table
-        e^M[k, l], the exponentials of required gaps between labels, or empty.
     """
 
+    #: Kind of each row, see the module, and the rows by query.
     code: NDArray[np.uint32]
     order: NDArray[np.uint32]
+    #: [q, ``ROWS``]: where the rows of query q start in ``order``; [q, ``LEVELS``]: its first
+    #: dominating level. Levels follow from low to high; one more row closes the last query.
     query: NDArray[np.int64]
+    #: [k, ``SLOTS``]: first slot of dominating level k; [k, ``QUERY``]: its query. One more row
+    #: closes the last level.
     level: NDArray[np.int64]
+    #: [d, ``ROW``] and [d, ``LEVEL``] of slot d.
     place: NDArray[np.uint32]
+    #: [d, ``WEIGHT``], [d, ``TERM``], [d, ``MARGIN``]: a_i, v_q a_i and s_i.
     slot: NDArray[np.float64]
+    #: log a_i - s_i of each row, or empty when all are zero.
     offset: NDArray[np.float64]
+    #: Sum of v_q a_i over the slots of each query.
     term: NDArray[np.float64]
+    #: Row of ``table`` of each query's bottom, then of each dominating level; or empty.
     label: NDArray[np.uint32]
+    #: e^M[k, l], the exponentials of required gaps between labels, or empty.
     table: NDArray[np.float64]
 
 
