@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankine.core.errors import ClusterError, ParameterError
 from rankine.distributed.runners import require_dask
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 #: Seconds to wait for a scheduler, and for its first worker, which may have to be started.
 PATIENCE = 10.0

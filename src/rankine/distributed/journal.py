@@ -10,17 +10,15 @@ is an error, so a run can never continue as another.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rankine.core.errors import CheckpointError
 from rankine.distributed.team import token_of
 from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, read_checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 _SOLVER = "partitions"
 #: Every file is part of the record.

@@ -11,23 +11,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ChangedDataError, DataError, EmptyDataError
+from rankine.data.dataset import Dataset
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import check_names, read_source
-from rankine.data.readers.tables import open_parquet
+from rankine.data.options import ReadOptions
+from rankine.data.readers.parquet_guard import Chunk, RowGroup
+from rankine.data.readers.tables import ParquetRows, open_parquet
 from rankine.data.sources import Source
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.data.options import ReadOptions
-    from rankine.data.readers.parquet_guard import Chunk, RowGroup
-    from rankine.data.readers.tables import ParquetRows
-
 
 #: A row group is cut inside only when it is this many times larger than a partition.
 INSIDE = 2

@@ -15,23 +15,25 @@ The result depends on the partitions, on the number of passes and on the seed, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError, ParameterError, QueryOrderError
-from rankine.distributed.team import RAW, token_of
+from rankine.data.dataset import Dataset
+from rankine.distributed.pieces import Piece
+from rankine.distributed.team import RAW, Team, token_of
 from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
 from rankine.losses.base import pair_loss_spec
-from rankine.losses.domination import domination_risk
+from rankine.losses.domination import TaskOptions, domination_risk
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals, risk_at_zero
 from rankine.losses.squared import pair_squares, square_totals
 from rankine.samplers.draw import pair_sampler
 from rankine.samplers.pair_index import query_shares
-from rankine.solvers.base import Solution, report, require_finite
+from rankine.solvers.base import Callback, Solution, report, require_finite
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.solvers.pair_sgd import PairPlan, run_phase
@@ -47,16 +49,6 @@ from rankine.transforms.scaling import (
     scaling_from,
 )
 from rankine.updates import make_update
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from rankine.data.dataset import Dataset
-    from rankine.distributed.pieces import Piece
-    from rankine.distributed.team import Team
-    from rankine.losses.domination import TaskOptions
-    from rankine.solvers.base import Callback
-
 
 #: Passes where none are asked for: the mean of weights that saw a part of the data each needs more
 #: than one to come near a pass over all of it.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rankine.core.errors import ClusterError, MissingExtraError, RankineError
 from rankine.distributed.team import Assignment, add_answers, ask, describe, listed, sum_in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 
 def require_dask() -> Any:

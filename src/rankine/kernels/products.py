@@ -6,7 +6,8 @@ query is shared by all threads as well as many short ones.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,6 @@ from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.rows import CsrRows, DenseRows, Rows, scores_into
 from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards, tree_sum
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 #: A shard of X^T v keeps one dense sum; this many stored values must stand behind each of its
 #: entries, or sums would outweigh the data on wide, short problems.

@@ -10,15 +10,10 @@ that are all equal, its ``FusionRules`` say. The result of an absent score is 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.specs import FUSION_RULES
-
-if TYPE_CHECKING:
-    from rankine.core.specs import FusionRules, RunScores
+from rankine.core.specs import FUSION_RULES, FusionRules, RunScores
 
 
 def run_score_values(

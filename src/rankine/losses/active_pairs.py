@@ -17,7 +17,7 @@ differences matter, and accurate, because no large offset cancels.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,7 @@ from rankine.kernels.compile import jit
 from rankine.kernels.counting import Each, Ones, SortedRows, active_sums, levels_sums, pairs_sums
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.kernels.sorting import sort_queries
-
-if TYPE_CHECKING:
-    from rankine.losses.pair_queries import PairQueries
-
+from rankine.losses.pair_queries import PairQueries
 
 #: How active partners are summed: O(m log m), O(levels m), O(m^2).
 COUNTINGS = {"tree": active_sums, "levels": levels_sums, "pairs": pairs_sums}

@@ -6,19 +6,16 @@ For losses and pair weights that have no O(m log m) form.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.data.dataset import Dataset
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.losses.base import pair_loss
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.losses.pair_queries import PairQueries
-
+from rankine.losses.pair_queries import PairQueries
 
 #: The mean over all pairs; over queries of their mean; over queries of the mean over label pairs.
 BY_PAIRS, BY_QUERIES, BY_LABELS = 0, 1, 2

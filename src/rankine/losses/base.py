@@ -18,14 +18,12 @@ take the losses that have one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rankine.core.errors import ParameterError
 from rankine.kernels.dispatch import question
-
-if TYPE_CHECKING:
-    from rankine.kernels.lists import ListWork
-    from rankine.kernels.rows import Rows
+from rankine.kernels.lists import ListWork
+from rankine.kernels.rows import Rows
 
 
 @question

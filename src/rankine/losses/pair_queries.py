@@ -13,17 +13,15 @@ Integer weights therefore equal repeated rows and repeated queries.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.checks import check_choice
 from rankine.core.errors import NoPairsError
+from rankine.data.dataset import Dataset
 from rankine.losses.base import pair_loss, pair_loss_named
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
 
 NORMALIZATIONS = ("query", "pair", "sum")
 

@@ -19,23 +19,20 @@ queries: the same optimum at an l2 that is smaller by it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.data.dataset import Dataset
 from rankine.kernels.compile import jit
+from rankine.kernels.products import Products
 from rankine.kernels.rows import row_add, row_dot
 from rankine.kernels.shards import cut_by_weight, dot, map_shards, tree_sum
 from rankine.losses.base import normal_times, pair_loss, register_pair_loss
 from rankine.losses.pair_queries import PairQueries, PairTotals, check_normalization
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankine.data.dataset import Dataset
-    from rankine.kernels.products import Products
 
 
 class Squared(NamedTuple):

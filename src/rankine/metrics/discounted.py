@@ -11,7 +11,7 @@ the persistence.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,7 @@ from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.sorting import top_values
 from rankine.metrics.families import block_means, list_expected, list_value
 from rankine.metrics.gains import discounts
-from rankine.metrics.metric import Definition, register
-
-if TYPE_CHECKING:
-    from rankine.metrics.metric import Metric
+from rankine.metrics.metric import Definition, Metric, register
 
 
 class Dcg(NamedTuple):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import EmptyDataError, NoPairsError, ParameterError, SchemaError
-from rankine.data.dataset import check_finite, check_labels, check_weight, row_scores
+from rankine.data.dataset import Dataset, check_finite, check_labels, check_weight, row_scores
 from rankine.data.query_index import QueryIndex
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics.families import (
@@ -23,10 +23,6 @@ from rankine.metrics.families import (
 from rankine.metrics.gains import cutoffs, docid_key, gain_values, marks, relevance
 from rankine.metrics.metric import Metric, definition, parse_metric
 from rankine.transforms.apply import score_dataset
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-
 
 #: Scores, or features and weights, to the values of the queries and how much each pools.
 _Measure = Callable[

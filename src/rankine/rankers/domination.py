@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,15 +18,16 @@ from rankine.core.checks import (
     check_positive,
 )
 from rankine.core.errors import ParameterError
-from rankine.data.dataset import column_storage, is_column_storage
+from rankine.data.dataset import Dataset, column_storage, is_column_storage
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
+from rankine.model import ModelBundle
 from rankine.rankers.base import LinearRanker
 from rankine.rankers.fitting import Outcome, Task, Watch, warn_unfinished
 from rankine.rankers.path import RegularizationPath, Step, check_steps
 from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
-from rankine.solvers.base import Progress, Solution, notify
+from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,
     DescentSettings,
@@ -36,11 +37,6 @@ from rankine.solvers.coordinate_descent import (
     walk,
 )
 from rankine.solvers.problem import Penalty
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.model import ModelBundle
-    from rankine.solvers.base import Callback
 
 SOLVERS = ("cd",)
 CURVATURES = ("newton", "paper")

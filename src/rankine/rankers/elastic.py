@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from rankine.core.checks import check_choice, check_count, check_positive, count_passes
 from rankine.core.errors import NoPairsError, ParameterError
+from rankine.data.dataset import Dataset
 from rankine.data.progress import read_ahead
 from rankine.losses import pair_losses
 from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
@@ -24,15 +25,10 @@ from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
 from rankine.scoring.latency import scoring_latency
-from rankine.solvers.base import Progress, Solution, notify, require_finite
+from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.updates import UPDATES, make_update
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.solvers.base import Callback
-
 
 #: FOBOS and TGD compare l1 with a step and not with the mean gradient: more of it is needed.
 STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}

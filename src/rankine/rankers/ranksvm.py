@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.core.errors import ParameterError
+from rankine.data.dataset import Dataset
 from rankine.losses.base import pair_loss_named, pair_losses
 from rankine.losses.pair_queries import NORMALIZATIONS, PairQueries, pair_risk
 from rankine.rankers.base import LinearRanker
@@ -22,9 +23,6 @@ from rankine.solvers.base import Solution
 from rankine.solvers.bundle import Bundle, solve_bundle
 from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_rounded
 from rankine.solvers.problem import Problem, RowsProblem, coarsen
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
 
 SOLVERS = ("auto", "bundle", "newton")
 ORACLES = ("tree", "levels", "pairs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from rankine.core.checks import (
     count_passes,
 )
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.data.dataset import row_scores
+from rankine.data.dataset import Dataset, row_scores
 from rankine.data.progress import read_ahead
 from rankine.losses import pair_loss_spec, pair_losses
 from rankine.losses.all_pairs import MEANS, MeanPairLoss
@@ -39,9 +39,6 @@ from rankine.solvers.pair_steps import (
     gradient_step,
     new_vector,
 )
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
 
 SOLVERS = (
     "pegasos",

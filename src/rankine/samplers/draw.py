@@ -8,19 +8,16 @@ seed of a step determines its draw completely.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.data.dataset import Dataset
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import inlined_question
 from rankine.kernels.random import random_below, random_unit
 from rankine.samplers.pair_index import PairIndex, build_pair_index, query_shares
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-
 
 #: The ways to draw a pair, by the words that users write.
 SAMPLINGS = ("query", "uniform", "indexed", "rejection")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError
+from rankine.data.dataset import Dataset
 from rankine.kernels.compile import jit
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
 
 _NONE = np.zeros(0)
 

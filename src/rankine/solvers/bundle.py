@@ -19,8 +19,9 @@ bound of the objective, so an inaccurate inner solution can never cause a false 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +29,7 @@ from numpy.typing import NDArray
 from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.shards import add_rows, dot, norm, rows_dot
 from rankine.solvers.base import Callback, Solution, certified, report, require_finite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from rankine.solvers.problem import Problem
-
+from rankine.solvers.problem import Problem
 
 Vector = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ may be overestimated at the price of speed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,7 @@ from rankine.kernels.compile import jit
 from rankine.kernels.random import random_unit, stream_seed
 from rankine.kernels.shards import add_rows, dot, norm, rows_dot
 from rankine.solvers.base import Callback, Solution, report, require_finite
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.solvers.problem import NormalEquations
+from rankine.solvers.problem import NormalEquations
 
 Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 

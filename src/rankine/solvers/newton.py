@@ -19,8 +19,9 @@ Newton's steps blind to the scale of columns, which the bundle method is not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +29,7 @@ from numpy.typing import NDArray
 from rankine.kernels.shards import dot, norm
 from rankine.solvers.base import Callback, Solution, certified, report, require_finite
 from rankine.solvers.bundle import Bundle, solve_bundle
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.solvers.problem import Problem
+from rankine.solvers.problem import Problem
 
 MAX_INNER = 200
 #: Armijo: accept a step that gains this fraction of what the slope promises.

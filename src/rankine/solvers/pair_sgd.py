@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,8 @@ from rankine.kernels.rows import Rows, row_prefetch
 from rankine.kernels.shards import norm
 from rankine.samplers.draw import draw_pair
 from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
+from rankine.solvers.checkpoint import Keeper
 from rankine.solvers.pair_steps import AL, COUNT, S, ScaledVector, average_of, new_vector, pair_step
-
-if TYPE_CHECKING:
-    from rankine.solvers.checkpoint import Keeper
-
 
 #: Beyond this a feature cannot be squared.
 LARGEST_SQUARED = float(np.sqrt(np.finfo(np.float64).max))

@@ -19,18 +19,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.data.dataset import Dataset
 from rankine.kernels.columns import column_variances
 from rankine.kernels.products import Products
+from rankine.kernels.rows import Rows
 from rankine.kernels.shards import cut_by_weight, dot
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.kernels.rows import Rows
 
 Vector = NDArray[np.float64]
 

@@ -11,7 +11,8 @@ result is the mean of the iterates of the second half. Useful for a few passes o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,7 @@ from rankine.kernels.random import QUERY_ORDER, STEP_START, permutation, random_
 from rankine.kernels.shards import norm
 from rankine.losses.base import normal_times
 from rankine.solvers.base import Callback, Solution, report, require_finite
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.solvers.problem import NormalEquations, RowsProblem
+from rankine.solvers.problem import NormalEquations, RowsProblem
 
 MOMENTUM = 0.9
 POWER_STEPS = 8

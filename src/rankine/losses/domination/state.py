@@ -28,12 +28,13 @@ so that X^T dL/dp is the gradient. One pass over rows and levels.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError
+from rankine.data.dataset import Dataset
 from rankine.kernels.columns import Columns, add_column_products
 from rankine.kernels.compile import jit
 from rankine.losses.domination.task import (
@@ -50,10 +51,6 @@ from rankine.losses.domination.task import (
     TaskOptions,
     task_levels,
 )
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-
 
 #: Largest relative error of a sum that drift may cause before it is computed afresh.
 DRIFT = 1e-10
