@@ -31,8 +31,7 @@ from rankine.losses.base import pair_loss_spec
 from rankine.losses.domination import TaskOptions, domination_risk
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals, risk_at_zero
 from rankine.losses.squared import pair_squares, square_totals
-from rankine.samplers.draw import pair_sampler
-from rankine.samplers.pair_index import query_shares
+from rankine.samplers.draw import pair_sampler, query_shares
 from rankine.solvers.base import Callback, Solution, report, require_finite
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun, Progressive

@@ -27,9 +27,9 @@ from rankine.solvers.heavy_ball import (
     power,
     solve_egdm,
     solve_gdm,
+    solve_query_sgd,
 )
 from rankine.solvers.problem import NormalEquations, Problem, RowsProblem
-from rankine.solvers.query_sgd import solve_query_sgd
 
 SOLVERS = ("cg", "egdm", "gdm", "sgd")
 CURVATURES = ("lanczos", "power", "online")

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight
-from rankine.samplers.pair_index import pair_masses
+from rankine.samplers.draw import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
 from rankine.transforms.clicks import unweighed, weigh
 from rankine.transforms.scaling import Scaling, fit_scaling, measure_scaling

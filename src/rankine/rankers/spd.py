@@ -26,8 +26,7 @@ from rankine.rankers.base import LinearRanker
 from rankine.rankers.fitting import Judge, Outcome, Task, Watch
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
-from rankine.samplers.draw import SAMPLINGS, pair_sampler, stream_spans
-from rankine.samplers.pair_index import query_shares
+from rankine.samplers.draw import SAMPLINGS, pair_sampler, query_shares, stream_spans
 from rankine.solvers.base import Solution, require_finite
 from rankine.solvers.pair_sgd import PairPlan, Span, run_phase, solve_pairs
 from rankine.solvers.pair_steps import (

@@ -14,8 +14,7 @@ from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.compile import jit
 from rankine.kernels.random import PAIR_SIGNS, random_bits, resolve_seed, stream_seed
-from rankine.samplers.draw import SAMPLINGS, draw_pair, pair_sampler, stream_spans
-from rankine.samplers.pair_index import query_shares
+from rankine.samplers.draw import SAMPLINGS, draw_pair, pair_sampler, query_shares, stream_spans
 
 
 class PairBlock(NamedTuple):
