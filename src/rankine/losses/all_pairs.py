@@ -39,24 +39,6 @@ def _block_sums(loss: Any, scores: Any, weights: Any, upper: Any, lower: Any) ->
 
 @jit
 def _query_sums(
-    loss: Any, scores: Any, weights: Any, level_starts: Any, first: int, last: int, by_labels: bool
-) -> Any:
-    """Loss and mass of the levels first..last of one query; each label pair weighs 1 if asked."""
-    total, mass = 0.0, 0.0
-    for high in range(first + 1, last):
-        for low in range(first, high):
-            upper = (level_starts[high], level_starts[high + 1])
-            lower = (level_starts[low], level_starts[low + 1])
-            part, part_mass = _block_sums(loss, scores, weights, upper, lower)
-            if by_labels and part_mass > 0.0:
-                part, part_mass = part / part_mass, 1.0
-            total += part
-            mass += part_mass
-    return total, mass
-
-
-@jit
-def _span_sums(
     loss: Any,
     scores: Any,
     weights: Any,
@@ -66,8 +48,17 @@ def _span_sums(
     span: Any,
     out: Any,
 ) -> None:
+    """Loss and mass of some queries; each pair of labels weighs 1 if asked."""
     for q in range(span[0], span[1]):
-        total, mass = _query_sums(loss, scores, weights, starts, ptr[q], ptr[q + 1], by_labels)
+        total, mass = 0.0, 0.0
+        for high in range(ptr[q] + 1, ptr[q + 1]):
+            for low in range(ptr[q], high):
+                upper, lower = (starts[high], starts[high + 1]), (starts[low], starts[low + 1])
+                part, part_mass = _block_sums(loss, scores, weights, upper, lower)
+                if by_labels and part_mass > 0.0:
+                    part, part_mass = part / part_mass, 1.0
+                total += part
+                mass += part_mass
         out[q, 0] = total
         out[q, 1] = mass
 
@@ -98,7 +89,7 @@ class MeanPairLoss:
 
         def visit(first: int, last: int) -> None:
             span = (first, last)
-            _span_sums(self.loss, ordered, weights, starts, ptr, by_labels, span, sums)
+            _query_sums(self.loss, ordered, weights, starts, ptr, by_labels, span, sums)
 
         map_shards(visit, cuts)
         used = sums[:, 1] > 0

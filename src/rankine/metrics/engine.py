@@ -330,17 +330,22 @@ def query_weights(
         rows = queries.gather(check_weight(sample_weight, queries.n_rows))
         weight = np.add.reduceat(rows, queries.starts[:-1]) / queries.sizes
     if query_weight is not None:
-        if isinstance(query_weight, Mapping):
-            missing = [q for q in queries.ids.tolist() if q not in query_weight]
-            if missing:
-                raise SchemaError(
-                    f"query_weight lacks query {missing[0]!r} (and {len(missing) - 1} more)",
-                    fix="Give every query a weight",
-                )
-            query_weight = [query_weight[q] for q in queries.ids.tolist()]
-        per_query = check_weight(query_weight, queries.n_queries)
+        per_query = check_weight(weights_in_order(query_weight, queries), queries.n_queries)
         weight = per_query if weight is None else weight * per_query
     return weight
+
+
+def weights_in_order(query_weight: Any, queries: QueryIndex) -> Any:
+    """Weights of queries in the order of ``queries.ids``, also from a mapping."""
+    if not isinstance(query_weight, Mapping):
+        return query_weight
+    missing = [q for q in queries.ids.tolist() if q not in query_weight]
+    if missing:
+        raise SchemaError(
+            f"query_weight lacks query {missing[0]!r} (and {len(missing) - 1} more)",
+            fix="Give every query a weight",
+        )
+    return [query_weight[q] for q in queries.ids.tolist()]
 
 
 def mean_value(

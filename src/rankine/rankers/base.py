@@ -97,6 +97,8 @@ class BaseRanker(BaseEstimator, ABC):
     system: ClassVar[str] = ""
     #: What this ranker can do, and with which sources.
     can: ClassVar[Capabilities] = Capabilities()
+    # Sub-classes also have ``letor_grid``, the values that the LETOR protocol tries on validation
+    # data, and ``search_space``, what tuning searches.
     #: Whether missing values (NaN) may stand in rows.
     takes_missing: ClassVar[bool] = False
 

@@ -144,12 +144,10 @@ class DominationRanker(LinearRanker):
 
     system: ClassVar[str] = "domination"
     can = Capabilities(fit=("memory", "partitions"), path=("memory",), checkpoint=("partitions",))
-    #: Values that the LETOR runner tries on the validation part of each fold.
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "l1": [0.1, 0.3, 1.0, 3.0, 10.0],
         "l2": [0.0, 1.0],
     }
-    #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l1": Number(1e-3, 1e3, log=True),
         "l2": Number(1e-4, 10.0, log=True),

@@ -28,7 +28,7 @@ from rankine.scoring.latency import scoring_latency
 from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun, Progressive
-from rankine.updates import UPDATES, make_update
+from rankine.updates import UPDATES, UpdateOptions, make_update
 
 #: FOBOS and TGD compare l1 with a step and not with the mean gradient: more of it is needed.
 STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
@@ -254,15 +254,8 @@ class ElasticRanker(LinearRanker):
 
     def _update_options(self) -> dict[str, Any]:
         """What the update of the solver is made from."""
-        return {
-            "eta0": self.eta0,
-            "power": self.power,
-            "l1": self.l1,
-            "l2": self.l2,
-            "theta": self.theta,
-            "prune_every": self.prune_every,
-            "adaptive": self.adaptive,
-        }
+        names = (name for name in UpdateOptions._fields if name != "started")
+        return {name: getattr(self, name) for name in names}
 
     def _learner(
         self,

@@ -127,9 +127,7 @@ class LeastSquaresRanker(LinearRanker):
 
     system: ClassVar[str] = "least-squares"
     can = Capabilities(fit=("memory", "partitions"), checkpoint=("partitions",))
-    #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 2)]}
-    #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l2": Number(2e-7, 200.0, log=True),
         "pairs": Choice(PAIRS),

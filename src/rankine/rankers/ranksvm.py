@@ -122,9 +122,7 @@ class RankSVM(LinearRanker):
 
     system: ClassVar[str] = "ranksvm"
     can = Capabilities(fit=("memory", "partitions"), checkpoint=("partitions",))
-    #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 1)]}
-    #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l2": Number(2e-7, 20.0, log=True),
         "loss": Choice(lambda: pair_losses(lifted=True)),

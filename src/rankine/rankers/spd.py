@@ -161,7 +161,6 @@ class SPDRanker(LinearRanker):
         record_at=("memory", "stream"),
         partial=True,
     )
-    #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "solver": Choice(("pegasos", "logistic", "passive_aggressive")),
         "sampling": Choice(("query", "uniform")),

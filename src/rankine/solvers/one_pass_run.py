@@ -282,11 +282,8 @@ class Progressive:
         """The mean along the stream and at its end; nothing where labels do not suit the metric."""
         if self.unfit is not None or self.sums[1] == 0:
             return []
-        ends = [] if self._told_all() else [(int(self.sums[1]), self.value)]
-        return [{"lists": lists, self.name: mean} for lists, mean in [*self.milestones, *ends]]
-
-    def _told_all(self) -> bool:
-        return bool(self.milestones) and self.milestones[-1][0] == int(self.sums[1])
+        told = dict([*self.milestones, (int(self.sums[1]), self.value)])
+        return [{"lists": lists, self.name: mean} for lists, mean in told.items()]
 
 
 def _milestones(before: int, now: int) -> list[int]:
