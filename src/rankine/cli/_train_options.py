@@ -5,55 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
+from rankine.cli._options import panel, split_list
+from rankine.core.errors import ParameterError
 
-from rankine.cli._options import split_list
-
-
-def _run(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Long runs", **settings)
-
-
-def _log(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Raw logs (Parquet, Arrow)", **settings)
-
-
-def _clicks(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Clicks", **settings)
+_run = panel("Long runs")
+_log = panel("Raw logs (Parquet, Arrow)")
+_clicks = panel("Clicks")
 
 
 @dataclass(frozen=True)
 class ClickOptions:
     """How clicks are corrected for the positions they were made at."""
 
-    position: Annotated[
-        str | None, _clicks("--position", help="Column of displayed positions, from 1.")
-    ] = None
+    position: Annotated[str | None, _clicks(help="Column of displayed positions, from 1.")] = None
     propensity: Annotated[
         str | None,
         _clicks(
-            "--propensity",
             help="Weigh clicks by how often their position is looked at: a file of rankine clicks "
-            "propensity, or auto to estimate it from the training data (--item, --search).",
+            "propensity, or auto to estimate it from the training data (--item, --search)."
         ),
     ] = None
-    max_weight: Annotated[
-        float | None, _clicks("--max-weight", help="Largest weight of a click; default 10.")
-    ] = None
+    max_weight: Annotated[float | None, _clicks(help="Largest weight of a click; default 10.")] = (
+        None
+    )
     position_offset: Annotated[
-        int | None,
-        _clicks("--position-offset", help="Learn an offset for so many positions, for training."),
+        int | None, _clicks(help="Learn an offset for so many positions, for training.")
     ] = None
     item: Annotated[
-        str | None, _clicks("--item", help="Column of the item (propensity auto, label coec).")
+        str | None, _clicks(help="Column of the item (propensity auto, label coec).")
     ] = None
     search: Annotated[
-        str | None, _clicks("--search", help="Column of the search (propensity auto, label coec).")
+        str | None, _clicks(help="Column of the search (propensity auto, label coec).")
     ] = None
 
     def check(self, label: str, settings: dict[str, Any]) -> str | None:
         """Refuse what would be ignored; the formula of ``--label coec``, or None."""
-        from rankine.core.errors import ParameterError
         from rankine.logs.clicks import coec_formula
 
         formula = coec_formula(label)
@@ -106,10 +92,10 @@ class ClickOptions:
 class Checkpoints:
     """Where a long run keeps its state."""
 
-    checkpoint: Annotated[
-        str | None, _run("--checkpoint", help="Folder of checkpoints (streams and --dask).")
-    ] = None
-    every: Annotated[int, _run("--every", help="Lists or steps between checkpoints.")] = 100_000
+    checkpoint: Annotated[str | None, _run(help="Folder of checkpoints (streams and --dask).")] = (
+        None
+    )
+    every: Annotated[int, _run(help="Lists or steps between checkpoints.")] = 100_000
     resume: Annotated[bool, _run("--resume", help="Go on from the checkpoint.")] = False
 
     @property
@@ -119,8 +105,6 @@ class Checkpoints:
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of a fit."""
-        from rankine.core.errors import ParameterError
-
         if self.checkpoint is None:
             if self.resume:
                 raise ParameterError("--resume needs --checkpoint DIR", fix="Name the folder")
@@ -132,23 +116,17 @@ class Checkpoints:
 class LogOptions:
     """Columns of a raw log by their use."""
 
-    categorical: Annotated[
-        str | None, _log("--categorical", help="Columns to hash, comma-separated.")
-    ] = None
-    numeric: Annotated[str | None, _log("--numeric", help="Columns to use as numbers.")] = None
-    one_hot: Annotated[str | None, _log("--one-hot", help="Columns with a feature per value.")] = (
+    categorical: Annotated[str | None, _log(help="Columns to hash, comma-separated.")] = None
+    numeric: Annotated[str | None, _log(help="Columns to use as numbers.")] = None
+    one_hot: Annotated[str | None, _log(help="Columns with a feature per value.")] = None
+    cross: Annotated[list[str] | None, _log(help="Columns to hash together, a*b; repeatable.")] = (
         None
     )
-    cross: Annotated[
-        list[str] | None, _log("--cross", help="Columns to hash together, a*b; repeatable.")
-    ] = None
-    hash_bits: Annotated[int, _log("--hash-bits", help="The hashed space has 2^N features.")] = 20
-    split: Annotated[
-        str | None, _log("--split", help="time:9/11,1/11,1/11: train, valid, test by time.")
-    ] = None
-    time_column: Annotated[
-        str | None, _log("--time-column", help="Column of times; default: file order.")
-    ] = None
+    hash_bits: Annotated[int, _log(help="The hashed space has 2^N features.")] = 20
+    split: Annotated[str | None, _log(help="time:9/11,1/11,1/11: train, valid, test by time.")] = (
+        None
+    )
+    time_column: Annotated[str | None, _log(help="Column of times; default: file order.")] = None
 
     @property
     def named(self) -> bool:
@@ -158,20 +136,13 @@ class LogOptions:
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of ``train_from_log``."""
-        return {
-            "categorical": split_list(self.categorical),
-            "numeric": split_list(self.numeric),
-            "one_hot": split_list(self.one_hot),
-            "crosses": tuple(self.cross or ()),
-            "hash_bits": self.hash_bits,
-            "split": self.split,
-            "time_column": self.time_column,
-        }
+        found = {name: value for name, value in vars(self).items() if name != "cross"}
+        for name in ("categorical", "numeric", "one_hot"):
+            found[name] = split_list(found[name])
+        return {**found, "crosses": tuple(self.cross or ())}
 
     def refuse_split(self) -> None:
         """Fail when a split was asked of data that is no raw log."""
-        from rankine.core.errors import ParameterError
-
         if self.split is not None or self.time_column is not None:
             raise ParameterError(
                 "--split and --time-column cut raw logs",

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, save_report, show_tables
+from rankine.cli._console import require_folders, save_report, show_tables
 from rankine.cli._options import AsJson, AsLatex, AsMarkdown, Reading, ReportFile, Seed, spread
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
-
-if TYPE_CHECKING:
-    from rankine.evaluation.compare import Comparison
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -60,46 +57,42 @@ def compare(
     markdown: AsMarkdown = False,
 ) -> None:
     """Compare models and runs query by query: intervals, tests, wins, what changed."""
-    require_folder("--report", report)
-    options = reading.options()
-    found = compare_files(
-        inputs,
-        metric or ["ndcg@10"],
-        options,
-        confidence=confidence,
-        margin=margin,
-        n_resamples=n_resamples,
-        random_state=seed,
-        n_changed=n_changed,
-        depth=depth,
-    )
-    save_report(report, found)
-    if json:
-        plain = [comparison.to_dict(per_query=per_query) for comparison in found]
-        _console.print_json({"data": inputs[-1], "comparisons": plain})
-    else:
-        show(found, latex=latex, markdown=markdown)
-
-
-def compare_files(
-    inputs: list[str], metrics: list[str], options: dict[str, Any], **settings: Any
-) -> list[Comparison]:
-    """Compare all inputs but the last on the last, once per metric."""
     from rankine.evaluation.compare import compare_contestants
     from rankine.evaluation.contestants import gather_contestants, is_run, read_judged
     from rankine.metrics import parse_metric
 
+    require_folders(report=report)
+    options = reading.options()
     if len(inputs) < 3:
         raise ParameterError(
             "two models or runs and a data file are needed",
             fix="Write: rankine compare A.rankine B.rankine DATA",
         )
     *systems, data = inputs
-    chosen = [parse_metric(metric) for metric in metrics]
+    chosen = [parse_metric(name) for name in metric or ["ndcg@10"]]
     if "n_features" not in options:
-        options = {**options, **_model_width([s for s in systems if not is_run(s)])}
+        options |= _model_width([s for s in systems if not is_run(s)])
     contestants = gather_contestants(systems, read_judged(data, **options))
-    return [compare_contestants(contestants, metric, **settings) for metric in chosen]
+    found = [
+        compare_contestants(
+            contestants,
+            one,
+            confidence=confidence,
+            margin=margin,
+            n_resamples=n_resamples,
+            random_state=seed,
+            n_changed=n_changed,
+            depth=depth,
+        )
+        for one in chosen
+    ]
+    save_report(report, found)
+    if json:
+        plain = [comparison.to_dict(per_query=per_query) for comparison in found]
+        _console.print_json({"data": data, "comparisons": plain})
+    else:
+        tables = [table for comparison in found for table in comparison.tables()]
+        show_tables(tables, latex=latex, markdown=markdown)
 
 
 def _model_width(paths: list[str]) -> dict[str, int]:
@@ -111,9 +104,3 @@ def _model_width(paths: list[str]) -> dict[str, int]:
         if model.column_names is None:
             return {"n_features": model.n_columns}
     return {}
-
-
-def show(found: list[Comparison], *, latex: bool, markdown: bool) -> None:
-    """Tables in the chosen form."""
-    tables = [table for comparison in found for table in comparison.tables()]
-    show_tables(tables, latex=latex, markdown=markdown)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson
+from rankine.cli._options import AsJson, pick_model
 from rankine.cli.main import app
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel, ModelBundle
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -37,9 +34,12 @@ def inspect(
     json: AsJson = False,
 ) -> None:
     """Show a model: size, heaviest weights, metric, transforms, how it was trained, digest."""
-    found = _load(model)
+    from rankine.model.foreign import is_foreign, read_foreign
+    from rankine.model.store import load_any
+
+    found: Any = read_foreign(model) if is_foreign(model) else load_any(model)
     if topic is not None:
-        found = _topic(found, topic)
+        found = pick_model(found, topic)
     if save is not None:
         found.save(save)
         _console.say(f"wrote {save}")
@@ -50,24 +50,3 @@ def inspect(
         from rankine.model.show import summary_text
 
         typer.echo(summary_text(data))
-
-
-def _load(path: str) -> LinearModel | ModelBundle:
-    from rankine.model.foreign import is_foreign, read_foreign
-    from rankine.model.store import load_any
-
-    return read_foreign(path) if is_foreign(path) else load_any(path)
-
-
-def _topic(found: Any, topic: str) -> LinearModel:
-    from rankine.core.errors import ParameterError
-    from rankine.model import LinearModel
-
-    if isinstance(found, LinearModel):
-        raise ParameterError("this is a single model, not a bundle", fix="Leave --topic out")
-    if topic not in found:
-        raise ParameterError(
-            f"the bundle has no topic {topic!r}", fix="rankine inspect BUNDLE lists the topics"
-        )
-    model: LinearModel = found[topic]
-    return model

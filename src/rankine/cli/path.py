@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, save_report, training_progress
+from rankine.cli._console import require_folders, save_report, training_progress
 from rankine.cli._options import (
     AsJson,
     Files,
@@ -17,6 +17,7 @@ from rankine.cli._options import (
     Settings,
     make_ranker,
     parse_settings,
+    split_list,
     spread,
 )
 from rankine.cli.main import app
@@ -69,80 +70,46 @@ def path(
     json: AsJson = False,
 ) -> None:
     """Train models of every size along an l1 path; show, draw and keep the best."""
+    import rankine
+
     settings = {"metric": metric, "scale": scale, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
     options: dict[str, Any] = reading.options()
-    result = walk_files(
-        estimator,
-        data,
-        options,
-        valid=valid,
-        steps={
-            "n_steps": n_steps,
-            "min_ratio": min_ratio,
-            "max_nonzero": max_nonzero,
-            **path_options(estimator, solvers, max_latency),
-        },
-        out=out,
-        plot=plot,
-        report=report,
-    )
+    steps = {"n_steps": n_steps, "min_ratio": min_ratio, "max_nonzero": max_nonzero}
+    steps |= path_options(estimator, solvers, max_latency)
+    require_folders(out=out, plot=plot, report=report)
+    estimator.can.require("path", "memory", type(estimator).__name__)
+    # Known to be this wide, a stream is read once and never held in memory.
+    streams = "stream" in estimator.can.path and "n_features" in options
+    rows = rankine.scan(data, **options) if streams else rankine.load(data, **options)
+    held = None
+    if valid is not None:
+        held = rankine.load(valid, **{**options, "n_features": rows.n_features})
+    with training_progress(f"path of {type(estimator).__name__}") as callbacks:
+        found = estimator.path(rows, eval_set=held, callbacks=callbacks, **steps)
+    if len(found) == 0:
+        raise ParameterError("the path is empty", fix="Allow more weights with --max-nonzero")
+    best = found.best()
+    result: dict[str, Any] = {
+        "ranker": type(estimator).__name__,
+        "metric": found.metric,
+        "measured": found.measured,
+        "n_features": rows.n_features,
+        "best": best,
+        "steps": found.records(),
+    }
+    if plot is not None:
+        rankine.plot.save_axes(rankine.plot.path(found), plot)
+        result["plot"] = plot
+    save_report(report, found)
+    if out is not None:
+        model = found.to_model(best)
+        model.save(out)
+        result |= {"model": out, "digest": model.digest}
     if json:
         _console.print_json(result)
     else:
         _console.show(path_table(result))
-
-
-def walk_files(
-    estimator: Any,
-    paths: list[str],
-    options: dict[str, Any],
-    *,
-    valid: str | None,
-    steps: dict[str, Any],
-    out: str | None,
-    plot: str | None,
-    report: str | None = None,
-) -> dict[str, Any]:
-    """Walk the path of a ranker on files; returns the steps and the best of them."""
-    import rankine
-    from rankine.plot import check_plot_file, save_axes
-
-    require_folder("--out", out)
-    require_folder("--plot", plot)
-    require_folder("--report", report)
-    if plot is not None:
-        check_plot_file(plot)
-    estimator.can.require("path", "memory", type(estimator).__name__)
-    # Known to be this wide, a stream is read once and never held in memory.
-    streams = "stream" in estimator.can.path and "n_features" in options
-    data = rankine.scan(paths, **options) if streams else rankine.load(paths, **options)
-    held = None
-    if valid is not None:
-        held = rankine.load(valid, **{**options, "n_features": data.n_features})
-    with training_progress(f"path of {type(estimator).__name__}") as callbacks:
-        path = estimator.path(data, eval_set=held, callbacks=callbacks, **steps)
-    if len(path) == 0:
-        raise ParameterError("the path is empty", fix="Allow more weights with --max-nonzero")
-    best = path.best()
-    result: dict[str, Any] = {
-        "ranker": type(estimator).__name__,
-        "metric": path.metric,
-        "measured": path.measured,
-        "n_features": data.n_features,
-        "best": best,
-        "steps": path.records(),
-    }
-    if plot is not None:
-        save_axes(rankine.plot.path(path), plot)
-        result["plot"] = plot
-    save_report(report, path)
-    if out is not None:
-        model = path.to_model(best)
-        model.save(out)
-        result["model"] = out
-        result["digest"] = model.digest
-    return result
 
 
 def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -> dict[str, Any]:
@@ -151,7 +118,7 @@ def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -
 
     found: dict[str, Any] = {}
     if solvers is not None:
-        found["solvers"] = tuple(part.strip() for part in solvers.split(","))
+        found["solvers"] = split_list(solvers)
     if max_latency is not None:
         found["max_latency"] = parse_latency(max_latency)
     for name in found:

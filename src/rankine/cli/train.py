@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, training_progress
+from rankine.cli._console import require_folders, training_progress
 from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings, spread
 from rankine.cli._train_options import Checkpoints, ClickOptions, LogOptions
 from rankine.cli.main import app
@@ -100,7 +100,7 @@ def train(
         raise ParameterError(
             "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
         )
-    require_folder("--out", out)
+    require_folders(out=out)
     options = reading.options(position=clicks.position)
     run = _Run(estimator, data, options, out, valid, _start(warm_start), kept.options())
     if counted is not None:

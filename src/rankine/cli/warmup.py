@@ -31,7 +31,7 @@ The folder may be read-only afterwards, and serves every machine of the same kin
 @app.command(epilog=_EPILOG)
 def warmup(
     ranker: Annotated[
-        list[str] | None, typer.Option("--ranker", help="Only these rankers, repeatable.")
+        list[str] | None, typer.Option(help="Only these rankers, repeatable.")
     ] = None,
     into: Annotated[
         str | None,

@@ -105,22 +105,13 @@ class Propensity(Sequence[float]):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as ``--json`` prints it and ``save`` writes it."""
-        plain: dict[str, Any] = {
-            "propensity": self.values.tolist(),
-            "low": self.low.tolist(),
-            "high": self.high.tolist(),
-            "method": self.method,
-            "pairs": self.pairs,
-            "rows": self.rows.tolist(),
-            "clicks": self.clicks.tolist(),
-            "unit": self.unit,
-            "n_units": self.n_units,
-            "confidence": self.confidence,
-            "n_resamples": self.n_resamples,
-        }
+        plain = {"propensity": self.values, **vars(self)}
+        del plain["values"]
         if self.contexts:
             plain["contexts"] = {name: part.to_dict() for name, part in self.contexts.items()}
-        return plain
+        else:
+            del plain["contexts"]
+        return msgspec.to_builtins(plain, enc_hook=lambda array: array.tolist())
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file that ``Propensity.load`` and ``rankine train --propensity`` read."""
@@ -606,21 +597,15 @@ def _lifted(matrix: Floats) -> Floats:
     return matrix + np.diag(np.full(len(matrix), 1e-10 * float(np.trace(matrix)) / len(matrix)))
 
 
-def _from_plain(plain: Any) -> Propensity:
+def _from_plain(plain: _Plain) -> Propensity:
     values = np.asarray(plain.propensity, dtype=np.float64)
     if len(values) == 0 or not ((values > 0) & np.isfinite(values)).all():
         raise SchemaError("propensities are positive numbers", fix="Estimate them again")
-    return Propensity(
-        values,
-        np.asarray(plain.low or values, dtype=np.float64),
-        np.asarray(plain.high or values, dtype=np.float64),
-        plain.method,
-        plain.pairs,
-        np.asarray(plain.rows, dtype=np.int64),
-        np.asarray(plain.clicks, dtype=np.int64),
-        plain.unit,
-        plain.n_units,
-        plain.confidence,
-        plain.n_resamples,
-        {name: _from_plain(part) for name, part in plain.contexts.items()},
-    )
+    given = msgspec.structs.asdict(plain)
+    del given["propensity"]
+    for name in ("low", "high"):
+        given[name] = np.asarray(given[name] or values, dtype=np.float64)
+    for name in ("rows", "clicks"):
+        given[name] = np.asarray(given[name], dtype=np.int64)
+    given["contexts"] = {name: _from_plain(part) for name, part in plain.contexts.items()}
+    return Propensity(values, **given)
