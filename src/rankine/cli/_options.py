@@ -251,7 +251,8 @@ def pick_model(found: Any, topic: str | None) -> Any:
     if topic is None or topic not in found:
         raise ParameterError(
             f"this is a bundle of {len(found)} models"
-            + ("" if topic is None else f" without topic {topic!r}"),
+            if topic is None
+            else f"the bundle has no topic {topic!r}",
             fix="Name one of its topics: --topic TOPIC; rankine inspect BUNDLE lists them",
         )
     return found[topic]

@@ -200,7 +200,15 @@ def estimate_propensity(
     >>> bool(abs(found.values - log.propensity).max() < 0.1)
     True
     """
-    method = _method(method, item)
+    if method is None and item is None:
+        raise ParameterError(
+            "no method was chosen, and the log's items are not named",
+            fix="Name the item column to harvest changes of rank, or say method='randomised' "
+            "when the lists were in random order",
+        )
+    method = method or "harvest"
+    if method not in _METHODS:
+        raise ParameterError(f"method={method!r} is unknown", fix=f"Use {', '.join(_METHODS)}")
     if max_position < 1 or min_rows < 1 or n_resamples < 0 or not 0 < confidence < 1:
         raise ParameterError(
             "max_position and min_rows are positive, n_resamples is not negative and confidence "
@@ -211,33 +219,22 @@ def estimate_propensity(
     clicks = read_clicks(
         log, query=query, label=label, position=position, item=item, search=search, columns=wanted
     )
-    options = (method, tuple(features), max_position, min_rows, falling, confidence, n_resamples)
-    whole = _estimate(clicks, *options, random_state)
+
+    def estimate(part: ClickLog) -> Propensity:
+        given = (method, tuple(features), max_position, min_rows, falling, confidence)
+        return _estimate(part, *given, n_resamples, random_state)
+
+    whole = estimate(clicks)
     if context is None:
         return whole
     codes, names = encode(clicks.columns[context], context)
     parts = {}
     for code, name in enumerate(names.tolist()):
         try:
-            part = clicks.take(np.flatnonzero(codes == code))
-            parts[str(name)] = _estimate(part, *options, random_state)
+            parts[str(name)] = estimate(clicks.take(np.flatnonzero(codes == code)))
         except (OverlapError, SchemaError) as error:
             raise type(error)(f"{context} = {name}: {error.reason}", fix=error.fix) from error
     return replace(whole, contexts=parts)
-
-
-def _method(method: str | None, item: str | None) -> str:
-    if method is None:
-        if item is None:
-            raise ParameterError(
-                "no method was chosen, and the log's items are not named",
-                fix="Name the item column to harvest changes of rank, or say method='randomised' "
-                "when the lists were in random order",
-            )
-        return "harvest"
-    if method not in _METHODS:
-        raise ParameterError(f"method={method!r} is unknown", fix=f"Use {', '.join(_METHODS)}")
-    return method
 
 
 @dataclass(frozen=True)
@@ -283,7 +280,9 @@ def _estimate(
             f"position 1 has {int((place == 0).sum())} rows, fewer than min_rows={min_rows}",
             fix="Give a longer log, or lower min_rows",
         )
-    log, place = _first_positions(log, place, count)
+    inside = place < count
+    if not inside.all():
+        log, place = log.take(np.flatnonzero(inside)), place[inside]
     group, table = _groups(log, method, features)
     cells = _count(log, group, place, count)
     cells, solve = _prepare(cells, method, table)
@@ -304,11 +303,6 @@ def _estimate(
         values, low, high, method, pairs, seen.astype(np.int64), clicks.astype(np.int64), unit,
         cells.n_units, confidence, n_resamples,
     )  # fmt: skip
-
-
-def _first_positions(log: ClickLog, place: Ints, count: int) -> tuple[ClickLog, Ints]:
-    inside = place < count
-    return (log, place) if inside.all() else (log.take(np.flatnonzero(inside)), place[inside])
 
 
 def _groups(log: ClickLog, method: str, features: tuple[str, ...]) -> tuple[Ints, Floats | None]:

@@ -91,18 +91,16 @@ class Judged:
 
     def values(self, opponent: Opponent, metric: Metric) -> NDArray[np.float64]:
         """The metric of each query (NaN where it is skipped)."""
-        key = (opponent.kind, str(metric))
-        if key not in self._known:
-            data = self.data
-            if opponent.scores is None:
-                found = random_expectation(
-                    metric, data.y, data.queries, per_query=True, columns=data_columns(data)
-                )
-            else:
-                found = evaluate_on(data, scores=opponent.scores, metric=metric, per_query=True)
-            self._known[key] = found
-        values: NDArray[np.float64] = self._known[key]
-        return values
+        key, data = (opponent.kind, str(metric)), self.data
+        if key not in self._known and opponent.scores is None:
+            self._known[key] = random_expectation(
+                metric, data.y, data.queries, per_query=True, columns=data_columns(data)
+            )
+        elif key not in self._known:
+            self._known[key] = evaluate_on(
+                data, scores=opponent.scores, metric=metric, per_query=True
+            )
+        return self._known[key]
 
     @cached_property
     def spread(self) -> NDArray[np.float64]:

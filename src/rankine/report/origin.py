@@ -55,7 +55,7 @@ def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
         model.digest,
         None if name is None else str(name),
         {k: v for k, v in model.parameters.items() if k not in {"ranker", "log"}},
-        _defaults(name),
+        ranker_class(name)().get_params(deep=False) if name in RANKERS else {},
         [str(spec.get("type", "")) for spec in encode_transforms(model.transforms)],
         story,
         str(model.provenance["rankine"]) if "rankine" in model.provenance else None,
@@ -67,13 +67,6 @@ def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
         training_command(model),
         [source for source in here if source in sources],
     )
-
-
-def _defaults(name: Any) -> dict[str, Any]:
-    if name not in RANKERS:
-        return {}
-    defaults: dict[str, Any] = ranker_class(name)().get_params(deep=False)
-    return defaults
 
 
 def training_command(model: LinearModel) -> str | None:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 optuna = import_optuna()
 _Pruner: Any = optuna.pruners.BasePruner
 
-PRUNERS = ("gain", "median", "halving", "none")
-
 
 class GainPruner(_Pruner):
     """Optuna pruner that forecasts a trial's end from the gains of the finished ones.
@@ -99,7 +97,7 @@ def make_pruner(name: str) -> Any:
     }
     if name not in made:
         raise ParameterError(
-            f"no pruner is called {name!r}", fix=f"Choose one of {', '.join(PRUNERS)}"
+            f"no pruner is called {name!r}", fix=f"Choose one of {', '.join(made)}"
         )
     return made[name]()
 

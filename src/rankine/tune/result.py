@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rankine.tune import import_optuna
@@ -79,6 +79,10 @@ class TuningResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
+        trials = [asdict(record) for record in self.trace]
+        for plain in trials:
+            if not plain["reason"]:
+                del plain["reason"]
         return {
             "metric": self.metric,
             "best_value": self.best_value,
@@ -87,20 +91,7 @@ class TuningResult:
             "weights": self.model.nnz,
             "test": self.test,
             "importances": dict(self.importances),
-            "trials": [
-                {
-                    "number": record.number,
-                    "state": record.state,
-                    "value": record.value,
-                    "best": record.best,
-                    "parameters": dict(record.parameters),
-                    "weights": record.weights,
-                    "seconds": record.seconds,
-                    "feasible": record.feasible,
-                    **({"reason": record.reason} if record.reason else {}),
-                }
-                for record in self.trace
-            ],
+            "trials": trials,
         }
 
 
