@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.evaluation.compare import Pair, System, compare_values
+from rankine.metrics import Metric
+from rankine.report.judged import Judged
+from rankine.report.origin import Origin
 from rankine.report.page import (
     MINUS,
     Section,
@@ -24,15 +29,6 @@ from rankine.report.page import (
     tile,
 )
 from rankine.report.svg import Scale, interval, linear
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from rankine.metrics import Metric
-    from rankine.report.judged import Judged
-    from rankine.report.origin import Origin
 
 CONFIDENCE, MARGIN = 0.95, 0.01
 #: Draws of queries that a report affords for one metric.

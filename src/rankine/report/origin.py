@@ -6,7 +6,7 @@ import platform
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +14,10 @@ from rankine._version import __version__
 from rankine.core.errors import ParameterError
 from rankine.core.safe_text import Html, join, name_of, tag, text
 from rankine.core.specs import LogColumns, encode_transforms
+from rankine.data.dataset import Dataset
+from rankine.model import LinearModel
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.report.page import Section, card, count, facts, shown
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.model import LinearModel
 
 #: Parameters that have an option of their own on the command line.
 _OPTIONS = {"metric": "--metric", "scale": "--scale", "random_state": "--seed"}

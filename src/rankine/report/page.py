@@ -11,15 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from rankine._version import __version__
 from rankine.core.safe_text import Html, join, name_of, tag, text
-
-if TYPE_CHECKING:
-    from rankine.evaluation.tables import Table
+from rankine.evaluation.tables import Table
 
 #: Columns of a table up to which its rows become small lists on a phone.
 STACKED = 6

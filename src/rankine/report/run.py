@@ -6,14 +6,16 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
+from rankine.model import LinearModel
 from rankine.model.tables import tables_of
 from rankine.report.calibration import calibration, calibration_section
 from rankine.report.data import data_section, data_summary
 from rankine.report.headline import headline, headline_section, headline_tiles, summary_words
+from rankine.report.judged import Judged
 from rankine.report.lists import Ranked, lists_part, ranked_query
 from rankine.report.origin import origin, origin_section
 from rankine.report.page import Report, Section, render
@@ -29,10 +31,6 @@ from rankine.report.ranks import (
 from rankine.report.tables import pictures, tables_section
 from rankine.report.training import training, training_section
 from rankine.report.weights import size_curve, size_section, weights, weights_section
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-    from rankine.report.judged import Judged
 
 #: Opponents that a query's list stands beside, the most telling first.
 _BESIDE = ("against", "shown", "feature", "random")

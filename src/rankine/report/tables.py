@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rankine.core.safe_text import Html, join, name_of
+from rankine.data.dataset import Dataset
+from rankine.model.tables import Tables, TableTerm
 from rankine.report.judged import column_of
 from rankine.report.page import Section, figures, number, plural
 from rankine.report.svg import Bar, Line, bars, heat_map, line_chart
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.model.tables import Tables, TableTerm
-    from rankine.report.weights import Weights
+from rankine.report.weights import Weights
 
 CURVES, GRIDS = 6, 4
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,13 @@ from rankine.core.checks import check_count, check_positive
 from rankine.data.dataset import Dataset, row_scores
 from rankine.metrics import Metric, evaluate_on
 from rankine.scoring.latency import scoring_latency
+from rankine.solvers.base import Progress
 from rankine.transforms.scaling import Scaling, fit_scaling
 from rankine.tune import import_optuna
 from rankine.tune.folds import Folds
 from rankine.tune.pruning import GainPruner
 from rankine.tune.spaces import Space
 from rankine.tune.thompson import SO_FAR
-
-if TYPE_CHECKING:
-    from rankine.solvers.base import Progress
 
 FIRST = 4
 #: Steps of an Optuna trial per fold: more than a run has judged reports.

@@ -15,18 +15,16 @@ that were given up show no gain, and a sampler does not propose at random.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from optuna.study import Study
+from optuna.trial import FrozenTrial
 
 from rankine.core.errors import ParameterError
 from rankine.tune import import_optuna
 from rankine.tune.result import is_feasible
-
-if TYPE_CHECKING:
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
 
 optuna = import_optuna()
 _Pruner: Any = optuna.pruners.BasePruner

@@ -5,13 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rankine.model import LinearModel
 from rankine.tune import import_optuna
 from rankine.tune.thompson import ABANDONED
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
 
 
 @dataclass(frozen=True)

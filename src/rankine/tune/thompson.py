@@ -11,21 +11,19 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution
+from optuna.study import Study
+from optuna.trial import FrozenTrial
 from threadpoolctl import ThreadpoolController
 
 from rankine.core.errors import ParameterError
 from rankine.tune import import_optuna
 from rankine.tune.gaussian_process import ACQUISITIONS, choose, fit_process
-
-if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
 
 Setting = Mapping[str, Any]
 #: Names of the parameters that a setting reads.
