@@ -1,15 +1,14 @@
-"""Options of training that belong together: long runs, columns of raw logs, clicks."""
+"""Options of training that belong together: long runs and clicks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from rankine.cli._options import panel, split_list
+from rankine.cli._options import panel
 from rankine.core.errors import ParameterError
 
 _run = panel("Long runs")
-_log = panel("Raw logs (Parquet, Arrow)")
 _clicks = panel("Clicks")
 
 
@@ -110,41 +109,3 @@ class Checkpoints:
                 raise ParameterError("--resume needs --checkpoint DIR", fix="Name the folder")
             return {}
         return {"checkpoint": self.checkpoint, "every": self.every, "resume": self.resume}
-
-
-@dataclass(frozen=True)
-class LogOptions:
-    """Columns of a raw log by their use."""
-
-    categorical: Annotated[str | None, _log(help="Columns to hash, comma-separated.")] = None
-    numeric: Annotated[str | None, _log(help="Columns to use as numbers.")] = None
-    one_hot: Annotated[str | None, _log(help="Columns with a feature per value.")] = None
-    cross: Annotated[list[str] | None, _log(help="Columns to hash together, a*b; repeatable.")] = (
-        None
-    )
-    hash_bits: Annotated[int, _log(help="The hashed space has 2^N features.")] = 20
-    split: Annotated[str | None, _log(help="time:9/11,1/11,1/11: train, valid, test by time.")] = (
-        None
-    )
-    time_column: Annotated[str | None, _log(help="Column of times; default: file order.")] = None
-
-    @property
-    def named(self) -> bool:
-        """Whether any column of a raw log was named."""
-        lists = (self.categorical, self.numeric, self.one_hot)
-        return bool(self.cross) or any(split_list(text) for text in lists)
-
-    def options(self) -> dict[str, Any]:
-        """Keyword arguments of ``train_from_log``."""
-        found = {name: value for name, value in vars(self).items() if name != "cross"}
-        for name in ("categorical", "numeric", "one_hot"):
-            found[name] = split_list(found[name])
-        return {**found, "crosses": tuple(self.cross or ())}
-
-    def refuse_split(self) -> None:
-        """Fail when a split was asked of data that is no raw log."""
-        if self.split is not None or self.time_column is not None:
-            raise ParameterError(
-                "--split and --time-column cut raw logs",
-                fix="Name the log's columns (--categorical, --numeric), or pass --valid",
-            )

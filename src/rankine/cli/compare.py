@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folders, save_report, show_tables
-from rankine.cli._options import AsJson, AsLatex, AsMarkdown, Reading, ReportFile, Seed, spread
+from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ModelReading, ReportFile, Seed
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -24,7 +24,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def compare(
     inputs: Annotated[
         list[str],
@@ -51,28 +50,37 @@ def compare(
     ] = False,
     report: ReportFile = None,
     *,
-    reading: Reading,
+    reading: ModelReading,
     json: AsJson = False,
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
 ) -> None:
     """Compare models and runs query by query: intervals, tests, wins, what changed."""
     from rankine.evaluation.compare import compare_contestants
-    from rankine.evaluation.contestants import gather_contestants, is_run, read_judged
+    from rankine.evaluation.contestants import gather_contestants, is_qrels, is_run, named
+    from rankine.evaluation.trec import read_qrels, read_run
     from rankine.metrics import parse_metric
+    from rankine.model import LinearModel
 
     require_folders(report=report)
-    options = reading.options()
     if len(inputs) < 3:
         raise ParameterError(
             "two models or runs and a data file are needed",
             fix="Write: rankine compare A.rankine B.rankine DATA",
         )
-    *systems, data = inputs
+    *paths, data = inputs
     chosen = [parse_metric(name) for name in metric or ["ndcg@10"]]
-    if "n_features" not in options:
-        options |= _model_width([s for s in systems if not is_run(s)])
-    contestants = gather_contestants(systems, read_judged(data, **options))
+    systems = {
+        name: read_run(path) if is_run(path) else LinearModel.load(path)
+        for name, path in named(paths).items()
+    }
+    models = [one for one in systems.values() if isinstance(one, LinearModel)]
+    judged: Any
+    if is_qrels(data):
+        judged = read_qrels(data)
+    else:
+        judged = reading.open_for(data, models) if models else reading.open(data)
+    contestants = gather_contestants(systems, judged)
     found = [
         compare_contestants(
             contestants,
@@ -93,14 +101,3 @@ def compare(
     else:
         tables = [table for comparison in found for table in comparison.tables()]
         show_tables(tables, latex=latex, markdown=markdown)
-
-
-def _model_width(paths: list[str]) -> dict[str, int]:
-    """Text files may lack the last features of the model: read as many as it has."""
-    from rankine.model import LinearModel
-
-    for path in paths:
-        model = LinearModel.load(path)
-        if model.column_names is None:
-            return {"n_features": model.n_columns}
-    return {}

@@ -18,7 +18,6 @@ from rankine.cli._options import (
     make_ranker,
     parse_settings,
     split_list,
-    spread,
 )
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -38,14 +37,19 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def path(
     data: Files,
     ranker: Annotated[str, typer.Option(help="A ranker with an l1 path.")] = "domination",
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
-    scale: Annotated[str, typer.Option(help="none, standard, maxabs or query.")] = "none",
+    split: Annotated[
+        str | None, typer.Option(help="time:0.8,0.2: judge on the newest lists, without --valid.")
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(help="none, standard, maxabs or query; default: none, raw logs query."),
+    ] = None,
     n_steps: Annotated[int, typer.Option(help="Number of values of l1.")] = 30,
     min_ratio: Annotated[
         float, typer.Option(help="Smallest l1, as a share of the smallest that gives no weights.")
@@ -71,20 +75,25 @@ def path(
 ) -> None:
     """Train models of every size along an l1 path; show, draw and keep the best."""
     import rankine
+    from rankine.data.splits import named_parts
 
+    scale = scale or ("query" if reading.raw else "none")
     settings = {"metric": metric, "scale": scale, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
-    options: dict[str, Any] = reading.options()
-    steps = {"n_steps": n_steps, "min_ratio": min_ratio, "max_nonzero": max_nonzero}
+    steps: dict[str, Any] = {"n_steps": n_steps, "min_ratio": min_ratio, "max_nonzero": max_nonzero}
     steps |= path_options(estimator, solvers, max_latency)
     require_folders(out=out, plot=plot, report=report)
     estimator.can.require("path", "memory", type(estimator).__name__)
     # Known to be this wide, a stream is read once and never held in memory.
-    streams = "stream" in estimator.can.path and "n_features" in options
-    rows = rankine.scan(data, **options) if streams else rankine.load(data, **options)
-    held = None
-    if valid is not None:
-        held = rankine.load(valid, **{**options, "n_features": rows.n_features})
+    known = reading.raw or reading.n_features is not None
+    rows = reading.open(data, stream="stream" in estimator.can.path and known)
+    held = None if valid is None else reading.open_like(valid, rows)
+    if split is not None:
+        if valid is not None:
+            raise ParameterError("both --valid and --split", fix="Leave out one of them")
+        time = reading.time or (rows.encoding and rows.encoding.schema.time)
+        parts = named_parts(rows, split, time)
+        rows, held = parts["train"], parts["valid"]
     with training_progress(f"path of {type(estimator).__name__}") as callbacks:
         found = estimator.path(rows, eval_set=held, callbacks=callbacks, **steps)
     if len(found) == 0:

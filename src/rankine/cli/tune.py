@@ -9,7 +9,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import progress_bar, require_folders, save_report
-from rankine.cli._options import AsJson, Reading, ReportFile, Seed, panel, parse_settings, spread
+from rankine.cli._options import AsJson, Reading, ReportFile, Seed, panel, parse_settings
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -26,7 +26,6 @@ class Search:
 
     folds: Annotated[int | None, _search(help="Folds by query (default 5).")] = None
     split: Annotated[str | None, _search(help="time:0.8,0.2 or time:0.8,0.1,0.1 (test).")] = None
-    time_column: Annotated[str | None, _search(help="Column of times; default: file order.")] = None
     space: Annotated[
         list[str] | None, _search(help="Narrow the search: name=low..high[:log] or name=a,b,c.")
     ] = None
@@ -80,7 +79,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def tune(
     data: Annotated[list[str], typer.Argument(help="Training files or patterns.")],
     ranker: Annotated[str, typer.Option(help="A ranker (see rankine train), or auto.")] = "spd",
@@ -109,11 +107,9 @@ def tune(
 
     import_optuna()
     require_folders(out=out, plot=plot, study=study, report=report)
-    options = reading.options()
-    rows = rankine.load(data, **options)
-    held = None
-    if valid is not None:
-        held = rankine.load(valid, **{**options, "n_features": rows.n_features})
+    rows = reading.open(data)
+    held = None if valid is None else reading.open_like(valid, rows)
+    schema = None if rows.encoding is None else rows.encoding.schema
     with progress_bar("tuning") as move:
 
         def tell(done: int, total: int, best: float | None) -> None:
@@ -127,11 +123,13 @@ def tune(
             metric=metric,
             trials=trials,
             study=study,
+            time_column=reading.time or (schema and schema.time),
             random_state=seed,
             progress=tell,
             **search.options(),
         )
-    found = replace(found, model=replace(found.model, base=options.get("base", 1)))
+    if schema is None:
+        found = replace(found, model=replace(found.model, base=reading.base))
     if out is not None:
         found.model.save(out)
     if plot is not None:

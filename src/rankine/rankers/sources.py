@@ -179,7 +179,6 @@ class MemorySource(_KeepsFolder):
     """Rows in memory, with one weight per query."""
 
     kind = "memory"
-    encoding = None
 
     def __init__(
         self, data: Dataset, query_weight: Any = None, clicks: Clicks = _AS_THEY_ARE
@@ -190,6 +189,7 @@ class MemorySource(_KeepsFolder):
         self.n_features = data.n_features
         self._clicks = clicks
         self.feature_names = data.feature_names
+        self.encoding = data.encoding
         self._unscaled = data
         self._seen: dict[str, Any] | None = None
 
@@ -308,7 +308,6 @@ class PartitionSource:
     """Partitions, asked where they are."""
 
     kind = "partitions"
-    encoding = None
 
     def __init__(self, parts: PartitionedDataset, clicks: Clicks = _AS_THEY_ARE) -> None:
         if clicks.inverse and clicks.divisor:
@@ -317,6 +316,7 @@ class PartitionSource:
                 fix="Use normalization='pair', for SPD sampling='uniform'",
             )
         self.parts = parts
+        self.encoding = parts.encoding
         self._clicks = clicks
         self.n_features = parts.n_features
         self.feature_names = parts.feature_names
