@@ -45,14 +45,11 @@ def warmup(
     """Compile the kernels of reading, training, evaluation and scoring, and keep them on disk."""
     from rankine.core.errors import ParameterError
     from rankine.kernels.compile import user_cache, write_baseline
-    from rankine.rankers.registry import RANKERS
+    from rankine.rankers.registry import RANKERS, ranker_class
 
     rankers = ranker or list(RANKERS)
-    unknown = [name for name in rankers if name not in RANKERS]
-    if unknown:
-        raise ParameterError(
-            f"--ranker {unknown[0]} is not known", fix=f"Choose from {', '.join(RANKERS)}"
-        )
+    for name in rankers:
+        ranker_class(name)  # or an error that lists those that exist
     if jobs is not None and jobs < 1:
         raise ParameterError(f"--jobs {jobs} is no number of processes", fix="Use 1 or more")
     folder = user_cache() if into is None else Path(into).absolute()

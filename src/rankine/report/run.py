@@ -18,7 +18,7 @@ from rankine.report.headline import headline, headline_section, headline_tiles, 
 from rankine.report.judged import Judged
 from rankine.report.lists import Ranked, lists_part, ranked_query
 from rankine.report.origin import origin, origin_section
-from rankine.report.page import Report, Section, render
+from rankine.report.page import Report, Section, make_report
 from rankine.report.ranks import (
     curve_metrics,
     curves,
@@ -50,7 +50,6 @@ def model_report(
     learned, summary = weights(judged.view, judged.effect), data_summary(judged)
     story = training(judged.model)
     numbers: dict[str, Any] = {
-        "title": title,
         "headline": heads,
         "refused": judged.refused,
         "weights": learned,
@@ -68,14 +67,8 @@ def model_report(
         numbers["tables"] = pictures(tables, judged.data)
     sections.insert(-2 if judged.metric is not None else 1, knows)
     sections += [training_section(story), data_section(summary), origin_section(made, command)]
-    page = render(
-        title,
-        "rankine report",
-        summary_words(judged, heads),
-        headline_tiles(judged, heads),
-        [section for section in sections if section is not None],
-    )
-    return Report(title, page, numbers)
+    words, tiles = summary_words(heads), headline_tiles(judged, heads)
+    return make_report(title, "rankine report", words, tiles, sections, numbers)
 
 
 def _measured(
