@@ -52,16 +52,9 @@ class LoggedDocument(NamedTuple):
 
 @dataclass(frozen=True)
 class Joined:
-    """Judged rows, and what did not match.
+    """A row per logged document with a judgement, and (query, document) that did not match.
 
-    Attributes
-    ----------
-    data
-        A row per logged document with a judgement.
-    unjudged
-        (query, document) that were logged and have no judgement; left out.
-    unlogged
-        (query, document) that were judged and not logged.
+    ``unjudged`` were logged and have no judgement; ``unlogged`` were judged and not logged.
     """
 
     data: Dataset

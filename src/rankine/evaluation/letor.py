@@ -163,18 +163,11 @@ TABLE = (
 
 @dataclass(frozen=True)
 class FoldResult:
-    """One method on one fold.
+    """One method on one fold: the setting that won, and what it reached.
 
-    Attributes
-    ----------
-    fold, chosen, validation
-        Its name, the setting that won, and that setting's value on the validation part.
-    values
-        Metric -> mean over the queries of the test part.
-    seconds
-        Training time of all settings and of the chosen one.
-    ids, per_query
-        The test queries, and metric -> their values; empty for published figures.
+    ``validation`` is its value on the validation part, ``values`` are metric -> mean over the
+    queries of the test part, ``per_query`` the values of the queries ``ids`` (none for published
+    figures); ``seconds`` is the training time of all settings.
     """
 
     fold: str

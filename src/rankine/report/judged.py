@@ -46,21 +46,12 @@ class Opponent:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A model, its data and its scores.
+    """A model, its data (with the model's columns, in its order) and its scores.
 
-    Attributes
-    ----------
-    model, data
-        The data has the model's columns, in its order.
-    view, features
-        Weights and the matrix that they meet: after per-list scaling, where the model scales. Of a
-        model of tables, what each table adds to a row is a feature, and its weight 1.
-    metrics
-        What can be measured on these labels, the most important first.
-    refused
-        Metric -> why it cannot be measured here.
-    opponents
-        The model first, then what it is compared with.
+    ``view`` and ``features`` are the weights and the matrix that they meet: after per-list scaling,
+    where the model scales. Of a model of tables, what each table adds to a row is a feature, and
+    its weight 1. ``metrics`` can be measured on these labels, the most important first; ``refused``
+    says why others cannot. Of the ``opponents`` the model is the first.
     """
 
     model: LinearModel

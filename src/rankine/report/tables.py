@@ -21,20 +21,11 @@ CURVES, GRIDS = 6, 4
 
 @dataclass(frozen=True)
 class Picture:
-    """A table to look at.
+    """A table to look at, and the columns it reads.
 
-    Attributes
-    ----------
-    name, columns
-        The table, and the columns it reads.
-    labels
-        What each place of each side holds; missing values stand last.
-    places
-        Of a curve, where its steps begin and end on the column's axis; empty for categories.
-    values
-        Entries, of a grid row by row.
-    share
-        Share of the data's rows in each place of the first side.
+    ``labels``: what each place of each side holds, missing values last; ``places``: of a curve,
+    where its steps begin and end on the column's axis (none for categories); ``values``: entries,
+    of a grid row by row; ``share``: of the data's rows in each place of the first side.
     """
 
     name: str

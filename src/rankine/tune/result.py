@@ -14,22 +14,11 @@ from rankine.tune.thompson import ABANDONED
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One trial.
+    """One trial; ``state`` is ``"complete"``, ``"pruned"`` or ``"failed"`` (for a ``reason``).
 
-    Attributes
-    ----------
-    number, state
-        ``"complete"``, ``"pruned"`` or ``"failed"``.
-    value
-        Of the metric; None for trials that did not finish.
-    best
-        Best value of the trials up to this one; None before there is one.
-    parameters, weights, seconds
-        What was tried, the non-zero weights it gave (most of all folds), the time it took.
-    feasible
-        Whether the limits were kept.
-    reason
-        Why it failed.
+    ``value`` of the metric is None for trials that did not finish, ``best`` the best value of the
+    trials up to this one; ``weights`` are the non-zero ones (most of all folds); ``feasible`` says
+    whether the limits were kept.
     """
 
     number: int
