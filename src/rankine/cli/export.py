@@ -32,7 +32,10 @@ _EPILOG = """
 def export(
     model: ModelFile,
     to: Annotated[
-        str, typer.Option(help="elasticsearch, opensearch, solr, vespa, onnx, sql, json or python.")
+        str,
+        typer.Option(
+            help="elasticsearch, opensearch, solr, vespa, onnx, xgboost, sql, json or python."
+        ),
     ],
     out: Annotated[str, typer.Option("--out", "-o", help="Output file, - for stdout.")],
     name: Annotated[
@@ -52,6 +55,10 @@ def export(
     feature_names: Annotated[
         str | None, typer.Option(help="File with one feature name a line, for a model without.")
     ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(help="SQL, scale query: column of the list; default: that of the log."),
+    ] = None,
     topic: Annotated[str | None, typer.Option(help="One model of a bundle.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Say what was written as JSON.")] = False,
 ) -> None:
@@ -63,7 +70,7 @@ def export(
     found = pick_model(load_any(model), topic)
     if feature_names is not None:
         found = found.renamed(Path(feature_names).read_text(encoding="utf-8").splitlines())
-    options = ExportOptions(name, store, form, dtype, feature_set)
+    options = ExportOptions(name, store, form, dtype, feature_set, query)
     result = export_model(found, to, options)
     files = {out: result.content}
     files.update({f"{out}{suffix}": content for suffix, content in result.beside.items()})
