@@ -228,7 +228,10 @@ class MemorySource(_KeepsFolder):
         self.n_features = data.n_features
         self._clicks = clicks
         self.feature_names = data.feature_names
-        self.encoding = data.encoding
+        self.encoding: Any = None
+        if data.encoding is not None:
+            self.encoding = data.encoding.begin()
+            self.encoding.see(data)
         self._unscaled = data
         self._seen: dict[str, Any] | None = None
 
@@ -285,7 +288,8 @@ class StreamSource(_KeepsFolder):
         self.scan = scan
         self.n_features = int(scan.n_features)
         self.feature_names = getattr(scan, "feature_names", None)
-        self.encoding = getattr(scan, "encoding", None)
+        encoding = getattr(scan, "encoding", None)
+        self.encoding = None if encoding is None else encoding.begin()
         self._weight = query_weight
         if query_weight is not None and not isinstance(query_weight, Mapping):
             self._weight = check_weight(query_weight, len(query_weight))
@@ -312,6 +316,8 @@ class StreamSource(_KeepsFolder):
     def blocks(self) -> Iterator[Dataset]:
         """One reading, scaled."""
         for block in self.scan:
+            if self.encoding is not None:
+                self.encoding.see(block)
             yield self._scaling.prepare(weigh(block, self._clicks.inverse))
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
@@ -350,11 +356,13 @@ class PartitionSource(_KeepsAnswers):
 
     def __init__(self, parts: PartitionedDataset, clicks: Clicks = _AS_THEY_ARE) -> None:
         self.parts = parts
-        self.encoding = parts.encoding
+        self.encoding = None if parts.encoding is None else parts.encoding.begin()
         self._clicks = clicks
         self.n_features = parts.n_features
         self.feature_names = parts.feature_names
         self.measured = parts.measure()
+        if self.encoding is not None:
+            self.encoding.see_parts(parts)
         self.scaling = Scaling("none")
 
     def measure(self, scale: str) -> Scaling:
