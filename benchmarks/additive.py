@@ -17,6 +17,7 @@ import io
 import lzma
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -143,7 +144,7 @@ def contest(parts, systems):
                 anchor=ranker.strengths_.anchor, pairs=len(ranker.pairs_), n_threads=1,
                 loss=ranker.loss,
             )  # fmt: skip
-            found[name]["single_seconds"] = cpu_seconds(lambda: again.fit(parts[0]))[0]
+            found[name]["single_seconds"] = cpu_seconds(partial(again.fit, parts[0]))[0]
             found[name]["pairs"] = len(ranker.pairs_)
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +22,7 @@ from rankine.core.errors import (
     ParameterError,
     SchemaError,
 )
-from rankine.core.specs import Binned, LogColumns, OneHot
+from rankine.core.specs import MAX_CUTS, Binned, LogColumns, OneHot
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import scan as scan_files
 from rankine.data.options import ReadOptions
@@ -31,7 +32,7 @@ from rankine.transforms.categories import category_texts
 from rankine.transforms.log_columns import numeric_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rankine.data.dataset import Dataset
     from rankine.model import LinearModel
@@ -258,19 +259,36 @@ def one_hot_values(parts: Iterable[Mapping[str, Sequence[str]]], names: Sequence
     return tuple(OneHot(name, tuple(values)) for name, values in found.items())
 
 
+def frequent_texts(blocks: Iterable[Dataset], names: Sequence[str]) -> tuple[OneHot, ...]:
+    """The most frequent texts of columns in the first lists, as many as a table has cells."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for block in first_lists(blocks) if names else ():
+        for name, found in counts.items():
+            found.update(category_texts(block.columns[name], name))
+    for found in counts.values():
+        del found[""]
+    most = {name: found.most_common(MAX_CUTS) for name, found in counts.items()}
+    return tuple(OneHot(name, tuple(sorted(t for t, _ in own))) for name, own in most.items())
+
+
+def first_lists(blocks: Iterable[Dataset]) -> Iterator[Dataset]:
+    """The first lists of a log, however its blocks are cut."""
+    left = SAMPLE_LISTS
+    for block in blocks:
+        yield block if block.n_queries <= left else block.take_queries(np.arange(left))
+        left -= block.n_queries
+        if left <= 0:
+            break
+
+
 def measure_cuts(blocks: Iterable[Dataset], names: Sequence[str], bins: int) -> tuple[Binned, ...]:
     """Cuts of columns on the rows of the first lists, however the blocks are cut."""
     if not names:
         return ()
     parts: dict[str, list[Any]] = {name: [] for name in names}
-    left = SAMPLE_LISTS
-    for block in blocks:
-        taken = block if block.n_queries <= left else block.take_queries(np.arange(left))
+    for block in first_lists(blocks):
         for name, values in parts.items():
-            values.append(numeric_values(taken.columns[name], name))
-        left -= taken.n_queries
-        if left == 0:
-            break
+            values.append(numeric_values(block.columns[name], name))
     cuts = []
     for name, values in parts.items():
         numbers = np.concatenate([np.zeros(0), *values])

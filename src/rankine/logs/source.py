@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -25,6 +25,7 @@ from rankine.logs.schema import (
     check_same_features,
     column_names,
     columns_of,
+    frequent_texts,
     measure_cuts,
     one_hot_values,
     schema_of,
@@ -97,19 +98,39 @@ class LogEncoding:
     def encode(self, block: Dataset) -> Dataset:
         """A raw block with features and labels."""
         columns: Any = block.columns
-        rows = self.encoder.encode(columns, block.n_rows)
-        shape = (block.n_rows, self.spec.n_features)
+        if self.spec.tables:
+            X: Any = self.encoder.matrix(columns, block.n_rows)
+        else:
+            rows = self.encoder.encode(columns, block.n_rows)
+            shape = (block.n_rows, self.spec.n_features)
+            X = make_csr(rows.values, rows.indices, rows.indptr, shape)
         y = np.zeros(block.n_rows)
         if self.label is not None:
             y = self.label({name: _filled(columns[name]) for name in self.label.columns})
         return replace(
             block,
-            X=make_csr(rows.values, rows.indices, rows.indptr, shape),
+            X=X,
             y=y,
             feature_names=self.feature_names,
             query_index=block.queries,
             encoding=self,
         )
+
+    def of_tables(self, blocks: Iterable[Dataset]) -> LogEncoding:
+        """The encoding of a ranker of tables; texts are those of the first lists."""
+        if self.spec.tables:
+            return self
+        schema, ignored = self.schema, self.spec.ignored
+        if schema.crosses:
+            raise ParameterError(
+                f"tables have no cross {schema.crosses[0]!r}",
+                fix="Leave crosses out; pairs=[(...)] names columns that share a table",
+            )
+        texts = (*schema.one_hot, *schema.categorical)
+        values = frequent_texts(blocks if self.raw is None else self.raw.blocks(), texts)
+        numeric = (*schema.numeric, *schema.binned)
+        spec = LogColumns(numeric, values, ignored=ignored, tables=True)
+        return LogEncoding(schema, spec, self.label, self.raw)
 
     def check_start(self, model: LinearModel) -> None:
         """Refuse to go on from a model that makes other features."""
@@ -133,6 +154,18 @@ class LogEncoding:
 
     def finish(self, model: LinearModel, scaling: Scaling) -> LinearModel:
         """The model with its columns, the names of its weights and rows to test it by."""
+        if self.spec.tables:
+            made = replace(
+                model,
+                transforms=(self.spec, *model.transforms),
+                parameters={**model.parameters, "log": msgspec.to_builtins(self.schema)},
+            )
+            rows = [_made_up(self.spec, (), i) for i in range(PROBE_ROWS)]
+            columns = {name: [row[name] for row in rows] for name in self.spec.columns}
+            X = self.encoder.matrix(columns, PROBE_ROWS)
+            scores = score_dataset(made, Dataset(X, np.zeros(PROBE_ROWS), np.zeros(PROBE_ROWS)))
+            probes = Probes(tuple(Probe(raw=row) for row in rows), tuple(scores.tolist()))
+            return replace(made, probes=probes)
         names = self.weight_names(model.indices.tolist())
         return replace(
             model,
@@ -242,7 +275,11 @@ class LogRecord:
         if not len(self._units):
             return made
         sample = self._sample()
-        scores = row_scores(scaling.apply(sample).X, model.to_dense())
+        scores = (
+            score_dataset(made, sample)
+            if self.encoding.spec.tables
+            else row_scores(scaling.apply(sample).X, model.to_dense())
+        )
         summary = summarise(
             self.encoding.spec,
             sample.columns,
@@ -263,7 +300,9 @@ def sample_lists(
     chosen = chosen[np.argsort(units[chosen], kind="stable")[:SAMPLE]]
     lists = replace(block, notes={}, lines=None, sources=()).take_queries(chosen)
     start = block.encoding.spec.hash_start
-    hashed = block.X.indices[block.X.indices >= start].astype(np.int64) - start
+    hashed = np.zeros(0, dtype=np.int64)
+    if hasattr(block.X, "indices"):
+        hashed = block.X.indices[block.X.indices >= start].astype(np.int64) - start
     return units[chosen], replace(lists, encoding=None), np.unique(hashed & (places - 1))
 
 
@@ -373,6 +412,17 @@ class LogScan:
         Lists are in order of the schema's ``time`` column, which is checked, or of the file.
         """
         return named_parts(self, text, self.schema.time)
+
+    def of_tables(self) -> LogScan:
+        """The same log for a ranker of tables."""
+        spec = self._spec
+        if spec is None or not spec.tables:
+            ignored = sorted(
+                set(column_names(list(self.sources))) - set(self.schema.spec().columns)
+            )
+            bare = LogEncoding(self.schema, self.schema.spec((), (), ignored), self.label, self.raw)
+            spec = bare.of_tables(()).spec
+        return LogScan(self.raw, self.schema, self.label, spec)
 
     def partitions(self, **options: Any) -> PartitionedDataset:
         """The log cut into partitions, see ``rankine.distributed.scan``."""
