@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,6 +29,7 @@ from rankine.logs.schema import (
     frequent_texts,
     measure_cuts,
     one_hot_values,
+    read_cuts,
     schema_of,
     vocabulary,
 )
@@ -346,6 +348,8 @@ class LogScan:
         Formula of the label; None gives all rows the label 0.
     spec
         How columns become features; None measures values and cuts on this log when they are needed.
+    cuts
+        Cuts of binned columns that are not measured.
     """
 
     def __init__(
@@ -354,10 +358,12 @@ class LogScan:
         schema: LogSchema,
         label: Expression | CoecLabel | None,
         spec: LogColumns | None = None,
+        cuts: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         self.raw = raw
         self.schema = schema
         self.label = label
+        self.cuts = cuts or {}
         self.options = raw.options
         self.sources = raw.sources
         self._spec = spec
@@ -378,7 +384,7 @@ class LogScan:
         used = set(schema.spec().columns)
         ignored = sorted(set(column_names(list(self.sources))) - used)
         values = one_hot_values(parts(schema.one_hot), schema.one_hot) if schema.one_hot else ()
-        cells = measure_cuts(self.raw.blocks(), schema.binned, schema.bins)
+        cells = measure_cuts(self.raw.blocks(), schema.binned, schema.bins, self.cuts)
         return schema.spec(values, cells, ignored)
 
     @property
@@ -464,6 +470,7 @@ def scan(
     columns: Sequence[str] = (),
     missing: str | None = None,
     propensity: Sequence[float] = (),
+    cuts: str | Path | Mapping[str, Sequence[float]] | None = None,
     **options: Any,
 ) -> LogScan:
     """Read a raw log as labelled lists.
@@ -483,6 +490,9 @@ def scan(
         Fields of ``LogSchema``.
     propensity
         For the label ``"coec"``: how often each position is looked at.
+    cuts
+        Cuts of binned columns, by column, or a JSON file of them; others are quantiles of the
+        first 10,000 lists.
     **options
         Of ``rankine.scan``: ``format``, ``on_bad_row``, ``block_rows``, ``progress`` ...
 
@@ -510,7 +520,8 @@ def scan(
         check_same_features(chosen, own)
         spec = like.encoding.spec if hasattr(like, "encoding") else columns_of(like)
     formula = _formula(path, chosen, propensity)
-    return LogScan(_raw(path, chosen, formula, options), chosen, formula, spec)
+    known = read_cuts(cuts, chosen.binned)
+    return LogScan(_raw(path, chosen, formula, options), chosen, formula, spec, known)
 
 
 def _schema_of(like: Any) -> LogSchema | None:

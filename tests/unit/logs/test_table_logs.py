@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import rankine
 from rankine import AdditiveRanker, LinearModel, Scorer, logs
-from rankine.cli.main import app
-from rankine.core.errors import ExportError, FeatureMismatchError, ParameterError
+from rankine.cli.train import app
+from rankine.core.errors import ExportError, FeatureMismatchError, ParameterError, SchemaError
 from rankine.export import export
 
 BRANDS = np.array(["acme", "it's", "zeta", None], dtype=object)
@@ -128,3 +128,34 @@ def test_the_command_trains_on_a_log(stored, tmp_path):
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     assert rankine.LinearModel.load(out).bins.names == ("price", "brand")
+
+
+def test_cuts_come_from_a_file_where_one_is_given(stored, tmp_path):
+    told = {"query": "session", "label": "clicked", "binned": ["price"], "one_hot": ["brand"]}
+    (tmp_path / "cuts.json").write_text('{"price": [-0.9, 0.9]}')
+    log = logs.scan(stored, **told, cuts=tmp_path / "cuts.json")
+    assert [(one.column, one.cuts) for one in log.encoding.spec.binned] == [("price", (-0.9, 0.9))]
+    model = rankine.ElasticRanker(random_state=0, n_passes=3).fit(log).to_model()
+    low, middle, high = Scorer(model).score([{"price": x} for x in (-2.0, 0.0, 2.0)])
+    assert low > middle < high
+    command = ["train", str(stored), "--ranker", "elastic", "--query", "session", "--label",
+               "clicked", "--binned", "price", "--cuts", str(tmp_path / "cuts.json"), "--out",
+               str(tmp_path / "e.rankine")]  # fmt: skip
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    binned = rankine.LinearModel.load(tmp_path / "e.rankine").transforms[0].binned
+    assert binned[0].cuts == (-0.9, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "told"),
+    [
+        ({"brand": [1.0]}, "not binned"),
+        ({"price": [2.0, 1.0]}, "increase"),
+        ({"price": ["a"]}, "cuts of columns"),
+        ("no such file.json", "file of cuts"),
+    ],
+)
+def test_cuts_that_are_none_are_refused(stored, cuts, told):
+    with pytest.raises((ParameterError, SchemaError), match=told):
+        logs.scan(stored, query="session", binned=["price"], cuts=cuts)
