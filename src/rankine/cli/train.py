@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, training_progress
+from rankine.cli._console import require_folders, training_progress
 from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings
 from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app
@@ -113,7 +113,7 @@ def train(
         raise ParameterError(
             "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
         )
-    require_folder("--out", out)
+    require_folders(out=out)
     more: dict[str, Any] = {"position": clicks.position}
     if raw:
         more |= {"item": clicks.item, "search": clicks.search}
