@@ -175,7 +175,7 @@ def shuffled(X, y, qid, seed):
 
 
 def california(cells, seed):
-    """House values as grades: lists of 40 random rows, or grid cells cut into 10 to 60."""
+    """House values as grades (missing bedrooms: the median): lists of 40 random rows, or grid cells cut into 10 to 60."""
     with lzma.open(data_folder() / "california_housing" / "housing.csv.xz") as file:
         text = io.TextIOWrapper(file, encoding="ascii")
         names = text.readline().strip().split(",")
@@ -184,6 +184,7 @@ def california(cells, seed):
     wanted = ("longitude", "latitude", "housing_median_age", "total_rooms", "total_bedrooms",
               "population", "households", "median_income")  # fmt: skip
     X = np.array([[float(x) if x else np.nan for x in columns[name]] for name in wanted]).T
+    X = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
     value = np.array(columns["median_house_value"], dtype=float)
     y = np.searchsorted(np.quantile(value, [0.4, 0.7, 0.9, 0.97]), value).astype(float)
     rng = np.random.default_rng(seed)
