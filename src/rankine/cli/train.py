@@ -259,7 +259,7 @@ def _client(address: str) -> Iterator[Any]:
     if address == "here":
         yield None
         return
-    from rankine.distributed.connect import connect
+    from rankine.distributed.runners import connect
 
     with connect(address) as client:
         yield client

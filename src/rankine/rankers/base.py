@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,15 +60,9 @@ from rankine.rankers.sources import (
     of_tables,
     source_kind,
 )
+from rankine.solvers.base import Callback
 from rankine.transforms.clicks import check_offset, inverse_propensity
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from rankine.solvers.base import Callback
-    from rankine.transforms.scaling import Scaling
-
+from rankine.transforms.scaling import Scaling
 
 #: Parameters that do not decide what a resumed run computes; the seed is recorded by itself.
 _NOT_RECORDED = ("random_state", "warm_start", "n_threads")
@@ -108,6 +103,8 @@ class BaseRanker(BaseEstimator, ABC):
     system: ClassVar[str] = ""
     #: What this ranker can do, and with which sources.
     can: ClassVar[Capabilities] = Capabilities()
+    # Sub-classes also have ``letor_grid``, the values that the LETOR protocol tries on validation
+    # data, and ``search_space``, what tuning searches.
     #: Whether missing values (NaN) may stand in rows.
     takes_missing: ClassVar[bool] = False
     #: Whether columns of raw logs become columns of tables, and not features.
