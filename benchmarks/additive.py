@@ -175,7 +175,10 @@ def shuffled(X, y, qid, seed):
 
 
 def california(cells, seed):
-    """House values as grades (missing bedrooms: the median): lists of 40 random rows, or grid cells cut into 10 to 60."""
+    """House values as grades: lists of 40 random rows, or grid cells cut into 10 to 60.
+
+    Missing numbers of bedrooms are the median: not all systems take them.
+    """
     with lzma.open(data_folder() / "california_housing" / "housing.csv.xz") as file:
         text = io.TextIOWrapper(file, encoding="ascii")
         names = text.readline().strip().split(",")
