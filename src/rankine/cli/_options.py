@@ -164,6 +164,9 @@ class LogOptions(_Group):
     )
     hash_bits: Annotated[int | None, _log(help="The hashed space has 2^N features (20).")] = None
     bins: Annotated[int | None, _log(help="Ranges of a binned column (32).")] = None
+    cuts: Annotated[
+        str | None, _log(help='JSON of cuts, {"price": [1, 2.5]}; default: measured on the log.')
+    ] = None
     time: Annotated[
         str | None, _log("--time", "--time-column", help="Column of times; default: file order.")
     ] = None
@@ -221,6 +224,11 @@ class LogOptions(_Group):
         from rankine.logs.source import read_for, scan
 
         schema = None if self.schema is None else read_schema(self.schema)
+        if self.cuts is not None and (model is not None or not self.raw):
+            raise ParameterError(
+                "--cuts are those of binned columns in training",
+                fix="Leave it out, or add --binned",
+            )
         if model is not None:
             raw = schema_of(model) is not None
             if not raw and self.raw:
@@ -241,7 +249,8 @@ class LogOptions(_Group):
                 kept = (*kept, self.time)
             read = rankine.scan if stream else rankine.load
             return read(paths, columns=tuple(dict.fromkeys(kept)), **options)
-        log = scan(paths, schema=schema, like=like, **self._of_log(more))
+        cuts = self.cuts if like is None else None
+        log = scan(paths, schema=schema, like=like, cuts=cuts, **self._of_log(more))
         return log if stream else log.load()
 
     def parts(self, data: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from rankine.cli._options import (
 )
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
+from rankine.rankers.registry import ranker_class
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -80,7 +81,7 @@ def path(
     """Train models of every size along a path of strengths; show, draw and keep the best."""
     import rankine
 
-    scale = scale or ("query" if reading.raw else "none")
+    scale = scale or ("query" if reading.raw and not ranker_class(ranker).takes_tables else "none")
     settings = {"metric": metric, "scale": scale, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
     steps: dict[str, Any] = {"max_nonzero": max_nonzero}

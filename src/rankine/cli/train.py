@@ -16,6 +16,7 @@ from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings
 from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
+from rankine.rankers.registry import ranker_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ def train(
     raw = reading.raw or (start is not None and _is_raw(start))
     settings = {
         "metric": metric,
-        "scale": scale or ("query" if raw else "none"),
+        "scale": scale or ("query" if raw and not ranker_class(ranker).takes_tables else "none"),
         "random_state": seed,
         **({"early_stopping": early_stopping} if early_stopping is not None else {}),
         **({"n_passes": n_passes} if n_passes is not None else {}),

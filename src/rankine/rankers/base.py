@@ -57,6 +57,7 @@ from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
     StreamSource,
+    of_tables,
     source_kind,
 )
 from rankine.solvers.base import Callback
@@ -106,6 +107,8 @@ class BaseRanker(BaseEstimator, ABC):
     # data, and ``search_space``, what tuning searches.
     #: Whether missing values (NaN) may stand in rows.
     takes_missing: ClassVar[bool] = False
+    #: Whether columns of raw logs become columns of tables, and not features.
+    takes_tables: ClassVar[bool] = False
 
     coef_: NDArray[np.float64] = field(init=False)
     n_iter_: int = field(init=False)
@@ -309,6 +312,8 @@ class BaseRanker(BaseEstimator, ABC):
     def _loaded(self, X: Any, act: str) -> Any:
         """A raw log in memory where this ranker needs all rows at once; others as they are."""
         able = getattr(self.can, act)
+        if getattr(X, "encoding", None) is not None and self.takes_tables:
+            return of_tables(X)
         log = getattr(X, "encoding", None) is not None and hasattr(X, "load")
         return X.load() if log and "stream" not in able and "memory" in able else X
 

@@ -154,6 +154,29 @@ _AT_ONCE = 16
 _AS_THEY_ARE = Clicks()
 
 
+def of_tables(log: Any) -> Any:
+    """A raw log whose rows are the columns of tables, wherever it is."""
+    if hasattr(log, "of_tables"):
+        return log.of_tables()
+    if isinstance(log, Dataset):
+        return log.encoding.of_tables([log]).encode(log)
+    encoding = log.encoding.of_tables(log)
+    return log.encoded(encoding) if hasattr(log, "pieces") else _Encoded(log, encoding)
+
+
+class _Encoded:
+    """A stream of a raw log, encoded in another way."""
+
+    def __init__(self, stream: Any, encoding: Any) -> None:
+        self.stream, self.encoding = stream, encoding
+        self.n_features = encoding.spec.n_features
+        self.feature_names = encoding.feature_names
+        self.sources = getattr(stream, "sources", ())
+
+    def __iter__(self) -> Iterator[Dataset]:
+        return map(self.encoding.encode, self.stream)
+
+
 class _KeepsAnswers:
     """Checkpoints that are answers: what a deterministic run was told before it ended."""
 
