@@ -195,3 +195,30 @@ def test_sparse_rows_have_zeros_where_nothing_is_stored() -> None:
     assert filled.toarray().tolist() == [[0.0, 5.0], [0.0, 5.0], [3.0, 7.0]]
     filled, _ = fill_missing(spec, X, np.array([0, 1, 3]))
     assert filled.toarray().tolist() == [[0.0, 5.0], [0.0, 7.0], [3.0, 7.0]]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("scale", ["auto", "query"])
+def test_models_of_raw_logs_keep_the_rule(rule: str, scale: str, tmp_path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    n = 60
+    price = [None if rng.random() < 0.3 else float(p) for p in rng.lognormal(2, 1, n)]
+    brand = rng.choice(["a", "b", "c"], n)
+    rows = {"session": np.repeat(np.arange(12), 5), "price": price, "brand": brand}
+    rows["clicked"] = [int(p is not None and p < 8) for p in price]
+    pq.write_table(pa.table(rows), tmp_path / "log.parquet")
+    columns = {"query": "session", "label": "clicked", "numeric": ["price"], "hash_bits": 6}
+    log = rankine.logs.scan(tmp_path / "log.parquet", categorical=["brand"], **columns)
+    ranker = LeastSquaresRanker(missing=rule, scale=scale).fit(log)
+    model = LinearModel.from_bytes(ranker.to_model().to_bytes())
+    scorer = Scorer(model)
+    scorer.self_test()
+    raw = [{"price": price[i], "brand": str(brand[i])} for i in range(n)]
+    expected = ranker.predict(log.load())
+    np.testing.assert_allclose(scorer.score(raw, group=[5] * 12), expected, rtol=1e-9)
+    np.testing.assert_allclose(score_dataset(model, log.load()), expected, rtol=1e-9)
+    with pytest.raises(SchemaError, match="is missing"):
+        LeastSquaresRanker().fit(log)
