@@ -51,7 +51,7 @@ SAMPLE_LISTS = 10_000
 #: Columns whose non-zero values are rarer than this are sparse to ``auto``.
 DENSE_FROM = 0.1
 #: Dense columns within [-1, 1] that deviate by less are divided by their deviation all the same.
-SCALED_FROM = 0.01
+SCALED_FROM = 0.001
 #: Deviations of columns that differ by more than this ruin most rankers.
 UNEVEN_FROM = 1000.0
 

@@ -22,7 +22,7 @@ def _lists(rng, n_lists: int = 30, size: int = 10) -> Dataset:
     X = np.column_stack(
         [
             rng.normal(1e4, 3e3, n),
-            rng.normal(0, 1e-3, n),
+            rng.normal(0, 1e-4, n),
             np.full(n, 7.0),
             rare[:, 0],
             rare[:, 1] * rng.uniform(2, 50, n),
@@ -30,7 +30,7 @@ def _lists(rng, n_lists: int = 30, size: int = 10) -> Dataset:
             rng.uniform(0, 1, n),
         ]
     )
-    y = (X[:, 1] + rng.normal(0, 1e-3, n) > 0).astype(float)
+    y = (X[:, 1] + rng.normal(0, 1e-4, n) > 0).astype(float)
     return Dataset.from_arrays(X, y, np.repeat(np.arange(n_lists), size))
 
 
@@ -42,7 +42,7 @@ def _by_the_words(X, weight=None):
         mean = weight @ x / total
         deviation = np.sqrt(weight @ (x - mean) ** 2 / total)
         dense = weight[x != 0].sum() >= total / 10
-        if dense and (largest > 1 or deviation < 0.01):
+        if dense and (largest > 1 or deviation < 0.001):
             factors[j] = 1 / (deviation if deviation > 1e-9 * largest else largest)
         elif largest > 1:
             factors[j] = 1 / largest
