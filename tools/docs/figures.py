@@ -159,8 +159,8 @@ def defaults_compared() -> str:
     ]
     lines = [
         (
-            f"Missed: a mean loss of {_BAR} to the tuned setting by {', '.join(above) or 'no ranker'}; "
-            f"0.01 and two standard errors on a single set by {'; '.join(missed) or 'none'}.\n"
+            f"Missed: a mean loss of {_BAR} to the tuned setting by "
+            f"{', '.join(above) or 'no ranker'}; 0.01 and two standard errors on a single set by {'; '.join(missed) or 'none'}.\n"
         ),
         f"| NDCG@10 on test, default / tuned | {' | '.join(losses)} | scikit-learn |",
         "|---" * (len(losses) + 2) + "|",
