@@ -160,7 +160,8 @@ def defaults_compared() -> str:
     lines = [
         (
             f"Missed: a mean loss of {_BAR} to the tuned setting by "
-            f"{', '.join(above) or 'no ranker'}; 0.01 and two standard errors on a single set by {'; '.join(missed) or 'none'}.\n"
+            f"{', '.join(above) or 'no ranker'}; 0.01 and two standard errors on a single set by "
+            f"{'; '.join(missed) or 'none'}.\n"
         ),
         f"| NDCG@10 on test, default / tuned | {' | '.join(losses)} | scikit-learn |",
         "|---" * (len(losses) + 2) + "|",
