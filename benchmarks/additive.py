@@ -4,9 +4,10 @@
 
 Parts: california_random, california_cells, letor (OHSUMED and MQ2008), mslr (rows of MSLR's shape),
 bench (those of another generator, ``FOLDER/mslr_train.npz``), three_way (a generator of effects of
-three columns, where trees must win), speed. Settings of all systems are chosen on validation queries: trees by early stopping and the best of their settings, ours along its
-path. Real data: five splits, means with paired standard errors. Every system runs on one thread.
-Rows are shuffled, so that equal scores follow no order of the file.
+three columns, where trees must win), speed. Settings of all systems are chosen on validation
+queries: trees by early stopping and the best of their settings, ours along its path. Real data:
+five splits, means with paired standard errors. Every system runs on one thread. Rows are shuffled,
+so that equal scores follow no order of the file.
 """
 
 from __future__ import annotations
