@@ -19,6 +19,7 @@ Problems are built from ``data`` and ``query_weight``; from ``blocks()`` (or
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -197,7 +198,7 @@ class _KeepsAnswers:
             self.journal.flush()
 
 
-class _KeepsFolder(_KeepsAnswers):
+class _KeepsFolder(_KeepsAnswers, ABC):
     """Checkpoints of rows that are learned from in this process."""
 
     folder: CheckpointFolder | None = None
@@ -228,9 +229,9 @@ class _KeepsFolder(_KeepsAnswers):
             )
         return int(self.folder.latest().facts["seed"]) if resume else seed
 
+    @abstractmethod
     def blocks(self) -> Iterator[Dataset]:
         """One reading, ready for training."""
-        raise NotImplementedError
 
     def map_blocks(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
         """What a function of each block gives, in order."""
