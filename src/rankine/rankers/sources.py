@@ -314,7 +314,10 @@ class StreamSource(_KeepsFolder):
         self.n_features = int(scan.n_features)
         self.feature_names = getattr(scan, "feature_names", None)
         encoding = getattr(scan, "encoding", None)
-        self.encoding = None if encoding is None else encoding.begin()
+        self.encoding: Any = None
+        if encoding is not None:
+            self.encoding = encoding.begin()
+            self.encoding.unread = scan
         self._weight = query_weight
         if query_weight is not None and not isinstance(query_weight, Mapping):
             self._weight = check_weight(query_weight, len(query_weight))
@@ -344,6 +347,8 @@ class StreamSource(_KeepsFolder):
             if self.encoding is not None:
                 self.encoding.see(block)
             yield self._scaling.prepare(weigh(block, self._clicks.inverse))
+        if self.encoding is not None:
+            self.encoding.unread = None
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
         """Query weights of a block whose first query is number ``first`` of the reading."""
