@@ -3,7 +3,7 @@
     python -m benchmarks.defaults
 
 The defaults were chosen by the validation queries of these sets (``GRID`` holds what was tried);
-the table of ``docs/defaults.md`` is made of the test queries, which were looked at once.
+its results are those of the test queries, which were looked at once.
 """
 
 from __future__ import annotations
