@@ -289,7 +289,7 @@ def _uneven(
     order = varied[np.argsort(-deviation[varied], kind="stable")]
     if len(order) < 2 or deviation[order[0]] <= UNEVEN_FROM * deviation[order[-1]]:
         return ()
-    return tuple((int(columns[k]), float(deviation[k])) for k in (*order[:3], order[-1]))
+    return tuple((int(columns[k]), float(deviation[k])) for k in (*order[:-1][:3], order[-1]))
 
 
 def check_scale(kind: str | None) -> str:
