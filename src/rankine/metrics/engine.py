@@ -198,8 +198,10 @@ def _pair_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) ->
 
 
 def _over_shards(work: Any, starts: NDArray[np.int64]) -> None:
-    threads = 1 if starts[-1] < _SMALL else None
-    map_shards(work, cut_by_weight(starts), threads)
+    if starts[-1] < _SMALL:
+        work(0, len(starts) - 1)
+    else:
+        map_shards(work, cut_by_weight(starts))
 
 
 @overload
