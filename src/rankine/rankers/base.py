@@ -651,7 +651,15 @@ class BaseRanker(BaseEstimator, ABC):
             raise ParameterError(
                 "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"
             )
-        X, y = eval_set[0] if isinstance(eval_set, list) else eval_set
+        if isinstance(eval_set, list):  # as other libraries have it: a list of one of each
+            if len(eval_set) != 1:
+                raise ParameterError(f"eval_set holds {len(eval_set)} sets", fix="Pass one")
+            eval_set = eval_set[0]
+            eval_qid, eval_group = (
+                given[0] if isinstance(given, list) and np.ndim(given[0]) == 1 else given
+                for given in (eval_qid, eval_group)
+            )
+        X, y = eval_set
         if many and eval_qid is eval_group is None and take_qid(X)[1] is None:
             raise SchemaError(
                 "the training rows have several queries, and those of eval_set no query ids",
