@@ -455,19 +455,9 @@ class _Judge:
         columns["retrieved"] = marks[rows]
         return rows, value_function(rule, self.y[rows], part, columns)
 
-    def best(self, grid: _Grid, queries: NDArray[np.int64]) -> int:
-        """The candidate with the best mean over some queries."""
-        return int(np.argmax(self.sign * grid.values[:, queries].mean(axis=1)))
-
     def search(self, grid: _Grid, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Mean of the candidates, each counted by how surely it falls short of the best one."""
-        best = self.best(grid, queries)
-        short = self.sign * (grid.values[best, queries] - grid.values[:, queries])
-        error = short.std(axis=1) / np.sqrt(len(queries))
-        ratio = short.mean(axis=1) / np.where(error > 0, error, 1.0)
-        share = np.exp(-0.5 * ratio**2)
-        found: NDArray[np.float64] = share @ grid.W / share.sum()
-        return found
+        """Weights by the metric itself."""
+        return blend(self.sign * grid.values[:, queries], grid.W)
 
     def ranksvm(self, grid: _Grid, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         """Certified optimum over the documents that some run has near the top."""
@@ -479,6 +469,19 @@ class _Judge:
         total = weights.sum()
         equal = np.full(len(weights), 1.0 / len(weights))
         return weights / total if total > 0 else equal
+
+
+def blend(values: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of the candidates, each counted by how surely it falls short of the best one.
+
+    ``values`` has one row a candidate and one column a query, larger is better.
+    """
+    short = values[np.argmax(values.mean(axis=1))] - values
+    error = short.std(axis=1) / np.sqrt(values.shape[1])
+    ratio = short.mean(axis=1) / np.where(error > 0, error, 1.0)
+    share = np.exp(-0.5 * ratio**2)
+    found: NDArray[np.float64] = share @ W / share.sum()
+    return found
 
 
 @jit

@@ -7,6 +7,7 @@ from scipy import sparse
 from rankine import Dataset, RankSVM
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.evaluation.preferences import item_strengths
+from rankine.kernels.random import BOOTSTRAP, resolve_seed, stream_seed
 
 
 def votes(n=400, n_items=5, seed=0):
@@ -62,6 +63,20 @@ def test_a_table_of_items():
     assert found.strength.sum() == pytest.approx(0, abs=1e-9)
     assert 0.3 < found.coef["a"] < 0.7
     assert "interval" in found.table().markdown()
+
+
+@pytest.mark.parametrize("n", [60, 1500])  # with few comparisons RankSVM takes over
+def test_rounds_are_optima_of_their_draws(n):
+    winner, loser, first, second = votes(n)
+    tie = np.arange(n) % 9 == 0
+    data = Dataset.from_pairs(winner, loser, features=(first, second), tie=tie)
+    found = item_strengths(data, n_rounds=3, l2=1e-4)
+    drawn = np.random.default_rng(stream_seed(resolve_seed(0), BOOTSTRAP))
+    for weights in found.rounds:
+        counts = np.bincount(drawn.integers(0, n, n), minlength=n)[data.columns["comparison"][::2]]
+        exact = RankSVM(1e-4, loss="logistic", normalization="pair", tol=1e-10)
+        exact.fit(data, query_weight=counts.astype(float))
+        np.testing.assert_allclose(weights, exact.coef_, atol=1e-2)
 
 
 def test_what_is_no_comparison_is_refused():
