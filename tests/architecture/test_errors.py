@@ -40,7 +40,6 @@ def test_codes_are_unique_and_the_drawing_is_complete():
 #: Parsers of bytes that raise plain errors, because whoever calls them gives those a file and a
 #: fix; and Python's own protocols (attributes, keys).
 PLAIN = {
-    "__init__.py",
     "core/callable_package.py",
     "core/specs.py",
     "core/strict_json.py",
@@ -48,7 +47,6 @@ PLAIN = {
     "data/readers/arrow_guard.py",
     "data/readers/parquet_guard.py",
     "kernels/dispatch.py",
-    "logs/__init__.py",
     "model/container.py",
     "scoring/scorer.py",
 }

@@ -11,15 +11,6 @@ import numpy as np
 
 from rankine.core.errors import ParameterError
 
-__all__ = [
-    "check_choice",
-    "check_count",
-    "check_not_negative",
-    "check_positive",
-    "check_strengths",
-    "count_passes",
-]
-
 
 def check_positive(name: str, value: Any) -> float:
     """A finite number above 0."""

@@ -18,8 +18,6 @@ from scipy import sparse
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.dataset import Dataset, check_weight
 
-__all__ = ["pairs_dataset"]
-
 
 def pairs_dataset(
     winner: Any,

@@ -13,29 +13,14 @@ import lzma
 import os
 import sys
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import CompressionError, FileKindError, LimitError
-from rankine.data.sources import HEAD_BYTES, read_some, unreadable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rankine.data.options import ReadOptions
-    from rankine.data.sources import Source
-
-__all__ = [
-    "ByteStream",
-    "compression_of",
-    "kind_of",
-    "open_stream",
-    "open_target",
-    "refuse_other_kinds",
-    "strip_compression",
-]
-
+from rankine.data.options import ReadOptions
+from rankine.data.sources import HEAD_BYTES, Source, read_some, unreadable
 
 #: Name -> (suffix, first bytes).
 _KINDS = {

@@ -20,15 +20,11 @@ from __future__ import annotations
 import importlib
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankine.core.errors import FileKindError, ParameterError
 from rankine.data.compression import strip_compression
-
-if TYPE_CHECKING:
-    from rankine.data.sources import Source
-
-__all__ = ["FORMATS", "Format", "choose_format", "format_for", "reader_of"]
+from rankine.data.sources import Source
 
 
 @dataclass(frozen=True)

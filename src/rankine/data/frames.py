@@ -7,18 +7,14 @@ or a text is an error that names the column and what to do about it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import SchemaError
 from rankine.data.dataset import finite
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["FrameParts", "is_frame", "split_frame", "take_qid"]
 
 _MISSING_FIX = "Fill or drop missing values before training"
 _QID_FIX = "Give every row a query id"

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.dataset import Dataset, concat
 from rankine.data.formats import choose_format, reader_of
-from rankine.data.options import ReadOptions
+from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.scan import Scan, apply_side_data
 from rankine.data.sources import Source, find_sources
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.data.options import ReadKeywords
-
-__all__ = ["load", "scan"]
 
 
 def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rankine.data.options import ReadOptions
     from rankine.data.sources import Source
 
-__all__ = ["Meter", "live_console", "read_ahead"]
-
 
 def live_console() -> Console | None:
     """A console on stderr, or None where it is neither a terminal nor a notebook.

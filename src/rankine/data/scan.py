@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,22 +27,14 @@ from rankine.core.errors import (
     QueryOrderError,
     SchemaError,
 )
-from rankine.data.dataset import concat
+from rankine.data.dataset import Dataset, concat
 from rankine.data.fingerprint import fingerprint
-from rankine.data.formats import choose_format, reader_of
+from rankine.data.formats import Format, choose_format, reader_of
+from rankine.data.options import ReadOptions
 from rankine.data.query_index import check_group
+from rankine.data.sources import Source
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_bits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.data.dataset import Dataset
-    from rankine.data.formats import Format
-    from rankine.data.options import ReadOptions
-    from rankine.data.sources import Source
-
-__all__ = ["QueryGuard", "Scan", "SideData", "align", "apply_side_data", "regroup"]
 
 
 class SideData:

@@ -7,17 +7,13 @@ import io
 import os
 import stat
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from rankine.core.errors import ChangedDataError, DataError, EmptyDataError, ParameterError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-__all__ = ["Source", "Stamp", "find_sources"]
 
 _GLOB = frozenset("*?[")
 

@@ -8,9 +8,10 @@ numbers. Parquet and Arrow are streamed; npz is joined in memory.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +22,10 @@ from scipy import sparse
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data.compression import open_target
-from rankine.data.dataset import concat
+from rankine.data.dataset import Dataset, concat
 from rankine.data.options import ReadOptions
 from rankine.data.readers.column_plan import SPARSE, FileNotes, write_notes
 from rankine.data.scan import align, run_ends
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from rankine.data.dataset import Dataset
-
-__all__ = ["write_arrow", "write_letor", "write_npz", "write_parquet"]
 
 LAYOUTS = ("columns", "sparse")
 #: Members of an npz archive that are no further columns.

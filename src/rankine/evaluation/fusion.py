@@ -45,8 +45,6 @@ from rankine.model import LinearModel
 from rankine.rankers.ranksvm import RankSVM
 from rankine.transforms.scaling import scale_lists
 
-__all__ = ["Fusion", "fuse", "join_frame", "join_runs"]
-
 #: Weights in steps of 1 / STEPS, as OpenSearch's optimiser tries them.
 STEPS = 10
 #: Candidates at most; with more runs weights are drawn instead of a full grid.

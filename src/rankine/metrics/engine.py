@@ -27,18 +27,6 @@ from rankine.transforms.apply import score_dataset
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = [
-    "QueryValues",
-    "count_without_value",
-    "data_columns",
-    "evaluate",
-    "evaluate_on",
-    "mean_value",
-    "query_values",
-    "query_weights",
-    "random_expectation",
-    "value_function",
-]
 
 #: Scores, or features and weights, to the values of the queries and how much each pools.
 _Measure = Callable[

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankine.core.safe_text import (
     Html,
@@ -18,25 +19,10 @@ from rankine.core.safe_text import (
     tag,
 )
 from rankine.core.specs import encode_transforms
+from rankine.model.bundle import ModelBundle
+from rankine.model.explain import Explanation
+from rankine.model.linear import LinearModel
 from rankine.model.tables import tables_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from rankine.model.bundle import ModelBundle
-    from rankine.model.explain import Explanation
-    from rankine.model.linear import LinearModel
-
-__all__ = [
-    "bundle_html",
-    "bundle_summary",
-    "explanation_table",
-    "explanation_text",
-    "model_html",
-    "summary",
-    "summary_text",
-    "weights_html",
-]
 
 
 def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:

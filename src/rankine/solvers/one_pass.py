@@ -36,8 +36,6 @@ from rankine.updates.lazy import (
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["LearnsLists", "ListBlock", "OnePassLearner", "learn_lists"]
-
 
 class ListBlock(NamedTuple):
     """Lists to learn from.

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rankine.solvers.checkpoint import Keeper
     from rankine.solvers.one_pass import ListBlock, OnePassLearner
 
-__all__ = ["OnePassRun", "Progressive"]
 
 #: Lists of a block when batches must not be cut.
 BATCHED_LISTS = 4096

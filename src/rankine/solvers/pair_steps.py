@@ -21,25 +21,6 @@ from rankine.kernels.dispatch import inlined_question
 from rankine.kernels.rows import Rows, row_add_diff, row_add_tracked, row_diff_norm2, row_dot_diff
 from rankine.losses.base import pair_loss
 
-__all__ = [
-    "AL",
-    "COUNT",
-    "NORM2",
-    "GradientStep",
-    "PassiveAggressiveStep",
-    "PerceptronStep",
-    "RommaStep",
-    "S",
-    "ScaledVector",
-    "add",
-    "average_of",
-    "dot",
-    "gradient_step",
-    "new_vector",
-    "pair_step",
-    "scale",
-]
-
 #: Slots of ``ScaledVector.c``.
 S, NORM2, AL, COUNT, ADDS = 0, 1, 2, 3, 4
 

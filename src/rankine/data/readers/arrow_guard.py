@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
+from rankine.data.options import ReadOptions
 from rankine.data.readers.values import arrow_errors
 from rankine.data.sources import read_fully
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankine.data.options import ReadOptions
-
-__all__ = ["FlatTable", "GuardedStream", "check_file"]
 
 
 class FlatTable:

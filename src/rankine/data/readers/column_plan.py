@@ -7,7 +7,7 @@ Two layouts hold features: one numeric column per feature, or two list columns `
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,20 +15,8 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from rankine.core.errors import LimitError, ParameterError, SchemaError
+from rankine.data.options import ReadOptions
 from rankine.data.readers.values import arrow_errors, is_list, is_number, is_text
-
-if TYPE_CHECKING:
-    from rankine.data.options import ReadOptions
-
-__all__ = [
-    "SPARSE",
-    "ColumnPlan",
-    "FileNotes",
-    "check_width",
-    "plan_columns",
-    "read_notes",
-    "write_notes",
-]
 
 #: Names of the two list columns of the sparse layout.
 SPARSE = ("indices", "values")

@@ -7,7 +7,8 @@ a float cannot hold, and unusable types are errors that name file, row and colum
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from scipy import sparse
 
 from rankine.core.errors import DataError, LimitError, SchemaError
 from rankine.data.dataset import Dataset, finite, make_csr
+from rankine.data.options import ReadOptions
 from rankine.data.readers.column_plan import ColumnPlan
 from rankine.data.readers.values import (
     MISSING_FIX,
@@ -31,21 +33,6 @@ from rankine.data.readers.values import (
     to_numbers,
     writable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankine.data.options import ReadOptions
-
-__all__ = [
-    "TEXT",
-    "batch_to_dataset",
-    "csr_rows",
-    "highest_index",
-    "rows_to_dataset",
-    "sparse_rows",
-    "validate",
-]
 
 _NULL_FIX = "Fill or remove nulls before training"
 #: Bytes of text that one column of one block may hold.

@@ -6,38 +6,23 @@ rows to growing arrays.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import LimitError, ParseError
 from rankine.core.safe_text import printable
-from rankine.data.compression import open_stream, refuse_other_kinds
+from rankine.data.compression import ByteStream, open_stream, refuse_other_kinds
 from rankine.data.dataset import Dataset, make_csr
+from rankine.data.options import ReadOptions
 from rankine.data.progress import Meter
 from rankine.data.readers.letor_errors import explain
 from rankine.data.readers.letor_tokens import Arrays, Fault, Rules, State, nearest, parse_lines
+from rankine.data.sources import Source
 from rankine.kernels.compile import jit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rankine.data.compression import ByteStream
-    from rankine.data.options import ReadOptions
-    from rankine.data.sources import Source
-
-__all__ = [
-    "Columns",
-    "Window",
-    "line_windows",
-    "long_line",
-    "measure",
-    "read",
-    "read_blocks",
-    "texts",
-]
 
 #: Fixed-width strings up to this length; longer ones get numpy's variable-width type, so that one
 #: long text does not make every row as wide.

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rankine.core.errors import DataError, LimitError, ParseError, QueryOrderError
 from rankine.core.safe_text import printable
+from rankine.data.options import ReadOptions
 from rankine.data.readers.letor_tokens import Fault
-
-if TYPE_CHECKING:
-    from rankine.data.options import ReadOptions
-
-__all__ = ["explain"]
 
 _SHOWN = 40
 _NUMBER = "Write a decimal number such as 0.5, -3 or 1e-7"

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import CompressionError, FileKindError, LimitError, SchemaError
 from rankine.data.dataset import Dataset, finite
+from rankine.data.options import ReadOptions
 from rankine.data.progress import Meter
 from rankine.data.readers.column_plan import ColumnPlan, check_width
 from rankine.data.readers.columns import ItemFaults, csr_rows, rows_to_dataset
@@ -32,14 +34,7 @@ from rankine.data.readers.values import (
     first_line,
     refuse_not_finite,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rankine.data.options import ReadOptions
-    from rankine.data.sources import Source
-
-__all__ = ["read"]
+from rankine.data.sources import Source
 
 _CSR = {"data": "fiub", "indices": "iu", "indptr": "iu", "shape": "iu"}
 _SCIPY = "Save scipy's CSR arrays"

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from rankine.data.options import ReadOptions
 
-__all__ = ["BYTES", "INT", "TEXT", "RowGroup", "check_row_group", "read_footer", "read_struct"]
 
 INT = "int"
 TEXT = "text"

@@ -5,10 +5,11 @@ Both give record batches of a schema with bounded memory; from there on they are
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,21 +19,14 @@ from numpy.typing import NDArray
 from rankine.core.errors import FileKindError, LimitError, SchemaError
 from rankine.data.dataset import Dataset, concat
 from rankine.data.formats import choose_format
+from rankine.data.options import ReadOptions
 from rankine.data.progress import Meter
 from rankine.data.readers.arrow_guard import GuardedStream, check_file
 from rankine.data.readers.column_plan import ColumnPlan, plan_columns
 from rankine.data.readers.columns import batch_to_dataset, highest_index, validate
 from rankine.data.readers.parquet_guard import RowGroup, check_row_group, read_footer
 from rankine.data.readers.values import Place, arrow_errors, is_text, open_seekable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    from rankine.data.options import ReadOptions
-    from rankine.data.sources import Source
-
-__all__ = ["column_names", "feature_names", "measure", "open_parquet", "read", "read_blocks"]
+from rankine.data.sources import Source
 
 #: First bytes of an IPC file.
 FILE_MAGIC = b"ARROW1"

@@ -5,8 +5,9 @@ Of the bad rows of a batch the first is an error with its place, or all are skip
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,28 +17,7 @@ from pyarrow import types as pt
 
 from rankine.core.errors import DataError, FileKindError, LimitError, RankineError, SchemaError
 from rankine.data.dataset import finite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from rankine.data.sources import Source
-
-__all__ = [
-    "MISSING_FIX",
-    "Place",
-    "RowFaults",
-    "arrow_errors",
-    "exact_floats",
-    "first_line",
-    "is_list",
-    "is_number",
-    "is_text",
-    "open_seekable",
-    "refuse_not_finite",
-    "to_floats",
-    "to_numbers",
-    "writable",
-]
+from rankine.data.sources import Source
 
 
 def is_list(kind: pa.DataType) -> bool:
