@@ -146,6 +146,15 @@ def clicks_power() -> str:
     return "\n".join(lines)
 
 
+def comparisons() -> str:
+    """What each ranker makes of comparisons of two."""
+    import rankine
+
+    found = {getattr(rankine, name) for name in rankine.__all__ if name.endswith(("Ranker", "SVM"))}
+    lines = [f"| `{each.__name__}` | {each.can.comparisons} |" for each in sorted(found, key=str)]
+    return "\n".join(["| ranker | comparisons |", "|---|---|", *lines])
+
+
 #: Name of a table -> what makes it.
 TABLES: dict[str, Callable[[], str]] = {
     "rankers-compared": rankers_compared,
@@ -153,6 +162,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "clicks-propensity": clicks_propensity,
     "clicks-power": clicks_power,
     "clicks-learning": clicks_learning,
+    "comparisons": comparisons,
 }
 
 

@@ -268,6 +268,13 @@ class BaseRanker(BaseEstimator, ABC):
         if resume and checkpoint is None:
             raise CheckpointError("nothing to resume from", fix="Pass the folder as checkpoint=")
         source = self._source(kind, X, y, qid, group, sample_weight, query_weight)
+        compared = kind == "memory" and "comparison" in source.data.columns
+        if compared and source.data.weight is not None and not self._weighs_lists():
+            raise ParameterError(
+                "the weights and ties of these comparisons would be lost: "
+                f"{name} {self.can.comparisons}",
+                fix="Choose so, or leave weights and ties out",
+            )
         if eval_set is None and not (eval_qid is eval_group is eval_query_weight is None):
             raise ParameterError(
                 "eval_qid, eval_group and eval_query_weight belong to an eval_set", fix="Pass it"
@@ -614,6 +621,10 @@ class BaseRanker(BaseEstimator, ABC):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    def _weighs_lists(self) -> bool:
+        """Whether a list of two counts as much as its weight."""
+        return False
 
     def _eval_data(
         self, eval_set: Any, eval_qid: Any, eval_group: Any, many: bool

@@ -126,7 +126,12 @@ class RankSVM(LinearRanker):
     n_threads: int | None = None
 
     system: ClassVar[str] = "ranksvm"
-    can = Capabilities(fit=("memory", "partitions"), checkpoint=("partitions",))
+    can = Capabilities(
+        fit=("memory", "partitions"),
+        checkpoint=("partitions",),
+        comparisons="fits the loss of every comparison exactly (loss='logistic': Bradley and "
+        "Terry's model); weights and ties need normalization='pair' or 'sum'",
+    )
     #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 1)]}
     #: What tuning searches.
@@ -155,6 +160,9 @@ class RankSVM(LinearRanker):
         if self.C is not None:
             return [1.0 / check_positive("C", self.C)]
         return check_strengths("l2", self.l2)
+
+    def _weighs_lists(self) -> bool:
+        return self.normalization != "query"
 
     def _divisor(self) -> str:
         return "pairs" if self.normalization == "query" else ""

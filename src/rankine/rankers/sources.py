@@ -68,6 +68,8 @@ class Capabilities:
         Whether ``partial_fit`` learns from one block after another.
     path_options
         Options of ``path`` beyond those of every path.
+    comparisons
+        What it makes of ``Dataset.from_pairs``, as the end of "it ...".
     """
 
     fit: tuple[str, ...] = ("memory",)
@@ -77,6 +79,7 @@ class Capabilities:
     record_at: tuple[str, ...] = ()
     partial: bool = False
     path_options: tuple[str, ...] = ()
+    comparisons: str = "learns from comparisons as lists of two, and refuses weights and ties"
 
     def require(self, act: str, kind: str, ranker: str) -> None:
         """Refuse in one sentence what the ranker cannot do with a source of this kind."""

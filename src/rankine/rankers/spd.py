@@ -164,6 +164,7 @@ class SPDRanker(LinearRanker):
         query_weight=("memory", "stream"),
         record_at=("memory", "stream"),
         partial=True,
+        comparisons="draws comparisons as it draws pairs; weights and ties need sampling='uniform'",
     )
     #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
@@ -212,8 +213,11 @@ class SPDRanker(LinearRanker):
                 fix="Use ties='skip', or a solver with a loss",
             )
 
+    def _weighs_lists(self) -> bool:
+        return self.sampling in ("uniform", "rejection")
+
     def _divisor(self) -> str:
-        if self.sampling in ("uniform", "rejection"):
+        if self._weighs_lists():
             return ""
         return "ties" if self.ties == "zero" else "pairs"
 

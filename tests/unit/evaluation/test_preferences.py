@@ -1,11 +1,21 @@
 """Comparisons of two: the same likelihood as logistic regression on differences."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
-from rankine import Dataset, RankSVM
-from rankine.core.errors import EmptyDataError, SchemaError
+from rankine import (
+    AdditiveRanker,
+    Dataset,
+    DominationRanker,
+    LeastSquaresRanker,
+    RankSVM,
+    SPDRanker,
+)
+from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.evaluation.preferences import item_strengths
 from rankine.kernels.random import BOOTSTRAP, resolve_seed, stream_seed
 
@@ -77,6 +87,39 @@ def test_rounds_are_optima_of_their_draws(n):
         exact = RankSVM(1e-4, loss="logistic", normalization="pair", tol=1e-10)
         exact.fit(data, query_weight=counts.astype(float))
         np.testing.assert_allclose(weights, exact.coef_, atol=1e-2)
+
+
+EXACT = [
+    RankSVM(normalization="pair", tol=1e-9),
+    RankSVM(normalization="sum", tol=1e-9),
+    LeastSquaresRanker(normalization="pair"),
+    SPDRanker(sampling="uniform", random_state=0, n_steps=20_000),
+]
+REFUSE = [
+    RankSVM(),
+    LeastSquaresRanker(normalization="sum"),
+    SPDRanker(random_state=0),
+    DominationRanker(),
+    AdditiveRanker(),
+]
+
+
+@pytest.mark.parametrize("ranker", EXACT, ids=str)
+def test_a_comparison_of_weight_two_counts_twice(ranker):
+    *_, first, second = votes(40)
+    times = np.arange(40) % 3 + 1
+    found = clone(ranker).fit(Dataset.from_pairs(first, second, weight=times)).coef_
+    again = np.repeat(np.arange(40), times)
+    repeated = clone(ranker).fit(Dataset.from_pairs(first[again], second[again])).coef_
+    np.testing.assert_allclose(found, repeated, rtol=1e-5)
+
+
+@pytest.mark.parametrize("ranker", REFUSE, ids=str)
+def test_a_ranker_that_would_lose_weights_refuses_them(ranker):
+    *_, first, second = votes(40)
+    with pytest.raises(ParameterError, match=re.escape(ranker.can.comparisons)):
+        ranker.fit(Dataset.from_pairs(first, second, tie=np.arange(40) % 3 == 0))
+    ranker.fit(Dataset.from_pairs(first, second))
 
 
 def test_what_is_no_comparison_is_refused():
