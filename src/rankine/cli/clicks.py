@@ -13,6 +13,7 @@ from rankine.cli._options import AsJson, Seed, split_list
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
+    from rankine.cli._options import ModelReading
     from rankine.evaluation.tables import Table
     from rankine.logs.propensity import Propensity
 
@@ -152,22 +153,20 @@ class CounterfactualOptions:
     ] = 100.0
     min_overlap: Annotated[float, _option("--min-overlap", help="Refuse less overlap.")] = 0.5
 
-    def judge(self, path: str, files: list[str], reading: dict[str, Any], *, json: bool) -> None:
+    def judge(self, path: str, files: list[str], reading: ModelReading, *, json: bool) -> None:
         """Score the log with a model, estimate its value and show it."""
         import rankine
         from rankine.evaluation.counterfactual import counterfactual
         from rankine.logs.propensity import Propensity
-        from rankine.logs.scan import read_for
         from rankine.transforms.apply import score_dataset
 
         model = rankine.LinearModel.load(path)
         names = (self.item, self.search, self.logged)
-        wanted = [*reading.pop("columns", ()), *(name for name in names if name is not None)]
+        wanted = list(dict.fromkeys(name for name in names if name is not None))
+        more: dict[str, Any] = {"position": self.position}
         if model.feature_names is not None:
-            reading["features"] = model.feature_names
-        data = read_for(
-            model, files, columns=tuple(dict.fromkeys(wanted)), position=self.position, **reading
-        )
+            more["features"] = model.feature_names
+        data = reading.open(files, model=model, columns=wanted, **more)
         columns: dict[str, Any] = {"qid": data.qid, "y": data.y, "position": data.position}
         found = counterfactual(
             {**columns, **{name: data.columns[name] for name in wanted}},

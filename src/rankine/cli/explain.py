@@ -29,13 +29,9 @@ class QueryReading(ModelReading):
     """Here ``--query`` names one query, so that the column has another name."""
 
     query: Annotated[
-        str,
-        typer.Option(
-            "--query-column",
-            help="Query column of Parquet and Arrow files.",
-            rich_help_panel="Reading",
-        ),
-    ] = "qid"
+        str | None,
+        typer.Option("--query-column", help="Query column (qid).", rich_help_panel="Reading"),
+    ] = None
 
 
 @app.command(epilog=_EPILOG)
@@ -56,13 +52,11 @@ def explain(
 ) -> None:
     """Explain the best documents of a query, or why document A stands above B; exact."""
     import rankine
-    from rankine.logs.scan import read_for
     from rankine.transforms.apply import fit_columns
 
     fitted = rankine.LinearModel.load(model)
-    rows = fit_columns(
-        fitted, _rows_of(read_for(fitted, data, **reading.options(progress=False)), query_id)
-    )
+    read = reading.open(data, model=fitted, progress=False)
+    rows = fit_columns(fitted, _rows_of(read, query_id))
     scorer = rankine.Scorer(fitted)
     result = _pair(scorer, rows, docs) if docs else _best(scorer, rows, k)
     if json:

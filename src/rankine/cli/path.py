@@ -44,7 +44,14 @@ def path(
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
-    scale: Annotated[str, typer.Option(help="none, standard, maxabs or query.")] = "none",
+    split: Annotated[
+        str | None,
+        typer.Option(help="time:0.8,0.2: judge on the newest lists, without --valid."),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(help="none, standard, maxabs or query; default: none, raw logs query."),
+    ] = None,
     n_steps: Annotated[int, typer.Option(help="Number of values of l1.")] = 30,
     min_ratio: Annotated[
         float, typer.Option(help="Smallest l1, as a share of the smallest that gives no weights.")
@@ -69,14 +76,15 @@ def path(
     json: AsJson = False,
 ) -> None:
     """Train models of every size along an l1 path; show, draw and keep the best."""
+    scale = scale or ("query" if reading.raw else "none")
     settings = {"metric": metric, "scale": scale, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
-    options: dict[str, Any] = reading.options()
     result = walk_files(
         estimator,
         data,
-        options,
+        reading,
         valid=valid,
+        split=split,
         steps={
             "n_steps": n_steps,
             "min_ratio": min_ratio,
@@ -96,9 +104,10 @@ def path(
 def walk_files(
     estimator: Any,
     paths: list[str],
-    options: dict[str, Any],
+    reading: Reading,
     *,
     valid: str | None,
+    split: str | None = None,
     steps: dict[str, Any],
     out: str | None,
     plot: str | None,
@@ -106,6 +115,7 @@ def walk_files(
 ) -> dict[str, Any]:
     """Walk the path of a ranker on files; returns the steps and the best of them."""
     import rankine
+    from rankine.data.splits import named_parts
     from rankine.plot import check_plot_file, save_axes
 
     require_folder("--out", out)
@@ -115,11 +125,15 @@ def walk_files(
         check_plot_file(plot)
     estimator.can.require("path", "memory", type(estimator).__name__)
     # Known to be this wide, a stream is read once and never held in memory.
-    streams = "stream" in estimator.can.path and "n_features" in options
-    data = rankine.scan(paths, **options) if streams else rankine.load(paths, **options)
-    held = None
-    if valid is not None:
-        held = rankine.load(valid, **{**options, "n_features": data.n_features})
+    known = reading.raw or reading.n_features is not None
+    data = reading.open(paths, stream="stream" in estimator.can.path and known)
+    held = None if valid is None else reading.open_like(valid, data)
+    if split is not None:
+        if valid is not None:
+            raise ParameterError("both --valid and --split", fix="Leave out one of them")
+        time = reading.time or (data.encoding and data.encoding.schema.time)
+        parts = named_parts(data, split, time)
+        data, held = parts["train"], parts["valid"]
     with training_progress(f"path of {type(estimator).__name__}") as callbacks:
         path = estimator.path(data, eval_set=held, callbacks=callbacks, **steps)
     if len(path) == 0:

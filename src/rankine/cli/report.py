@@ -54,7 +54,7 @@ def report(
     require_folder("--out", out)
     made = make_report(
         model,
-        data,
+        lambda models: reading.open_for(data, models),
         against=against,
         metric=metric,
         title=title,
@@ -62,7 +62,6 @@ def report(
         n_queries=n_queries,
         random_state=seed,
         command=command_line(),
-        **reading.options(),
     )
     made.save(out)
     if json:

@@ -94,11 +94,8 @@ def scan(path: Any, **options: Unpack[ReadKeywords]) -> Scan:
 def read_source(source: Source, options: ReadOptions) -> Dataset | None:
     """All rows of one source, or None when it holds none."""
     reader = reader_of(choose_format(source, options.format, source.head()))
-    if hasattr(reader, "read"):
-        data: Dataset = reader.read(source, options)
-        return data if data.n_rows else None
-    blocks = [block for block in reader.read_blocks(source, options) if block.n_rows]
-    return concat(blocks) if blocks else None
+    data: Dataset = reader.read(source, options)
+    return data if data.n_rows else None
 
 
 def read_names(names: Any) -> tuple[str, ...] | None:

@@ -188,11 +188,6 @@ class Explanation:
     def __str__(self) -> str:
         return self.text()
 
-    def __rich__(self) -> Any:
-        from rankine.model.show import explanation_table
-
-        return explanation_table(self)
-
 
 def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
     """Contributions to the score of row a, or, given b, to the difference of two scores.

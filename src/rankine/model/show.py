@@ -42,20 +42,26 @@ def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
         heaviest = {"n_tables": len(ranges), "top_weights": shown}
     return {
         "kind": "linear" if tables is None else "additive",
-        "digest": model.digest,
-        "n_features": model.n_features,
-        "nnz": model.nnz,
+        **_facts(model),
         "zero_percent": round(100 * (1 - model.nnz / max(model.n_features, 1)), 3),
         "l1_norm": float(np.abs(model.values).sum()),
         "l2_norm": float(np.sqrt(np.square(model.values).sum())),
+        "probes": 0 if model.probes is None else len(model.probes.rows),
+        **heaviest,
+    }
+
+
+def _facts(model: LinearModel | ModelBundle) -> dict[str, Any]:
+    return {
+        "digest": model.digest,
+        "n_features": model.n_features,
+        "nnz": model.nnz,
         "named": model.names is not None,
         "base": model.base,
         "metric": model.metric,
         "transforms": encode_transforms(model.transforms),
-        "probes": 0 if model.probes is None else len(model.probes.rows),
         "parameters": dict(model.parameters),
         "provenance": dict(model.provenance),
-        **heaviest,
     }
 
 
@@ -64,16 +70,8 @@ def bundle_summary(bundle: ModelBundle, top: int = 20) -> dict[str, Any]:
     sizes = np.diff(bundle.starts).tolist()
     return {
         "kind": "bundle",
-        "digest": bundle.digest,
-        "n_features": bundle.n_features,
+        **_facts(bundle),
         "n_topics": len(bundle),
-        "nnz": bundle.nnz,
-        "named": bundle.names is not None,
-        "base": bundle.base,
-        "metric": bundle.metric,
-        "transforms": encode_transforms(bundle.transforms),
-        "parameters": dict(bundle.parameters),
-        "provenance": dict(bundle.provenance),
         "topics": [
             {"topic": topic, "nnz": nnz}
             for topic, nnz in zip(bundle.topics.strings[:top], sizes[:top], strict=True)
@@ -145,20 +143,6 @@ def explanation_text(explanation: Explanation, limit: int | None = 10) -> str:
         for row in [head, *body]
     ]
     return "\n".join(lines)
-
-
-def explanation_table(explanation: Explanation, limit: int | None = 10) -> Any:
-    """Rich table of the largest terms; cells are plain text, never markup."""
-    from rich.table import Table
-    from rich.text import Text
-
-    head, body = _cells(explanation, limit)
-    table = Table(box=None, pad_edge=False)
-    for c, title in enumerate(head):
-        table.add_column(title, justify="left" if c == 0 else "right")
-    for row in body:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
 
 
 def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list[list[str]]]:

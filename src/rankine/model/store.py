@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.atomic import atomic_file
-from rankine.core.errors import ModelError, ModelFormatError
+from rankine.core.errors import ModelError, ModelFormatError, about_file
 from rankine.core.specs import decode_transforms, encode_transforms
 from rankine.core.strict_json import canonical
 from rankine.model.bundle import ModelBundle
@@ -81,12 +81,9 @@ def save(model: LinearModel | ModelBundle, path: str | os.PathLike[str]) -> None
 
 def load(path: str | os.PathLike[str], kind: type[M]) -> M:
     """Read a file that holds a model of this kind (``Stored``: a model or a bundle)."""
-    try:
-        with Path(path).open("rb", buffering=0) as file:  # a buffered one would copy the whole
-            return decode(read_checked(file), kind)
-    except ModelError as error:
-        error.file = error.file or os.fspath(path)
-        raise
+    # Unbuffered: a buffered file would copy the whole.
+    with about_file(os.fspath(path)), Path(path).open("rb", buffering=0) as file:
+        return decode(read_checked(file), kind)
 
 
 def load_any(path: str | os.PathLike[str]) -> LinearModel | ModelBundle:

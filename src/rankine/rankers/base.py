@@ -129,7 +129,8 @@ class BaseRanker(BaseEstimator, ABC):
             Rows x features: array, sparse matrix, data frame (a ``qid`` column is taken out and
             used); or a source that brings labels, query ids and weights with it: a ``Dataset``, a
             stream ``rankine.scan(...)``, partitions ``rankine.distributed.scan(...)``, a raw log
-            ``rankine.logs.scan_log(...)``. ``can`` says which of them a ranker takes.
+            ``rankine.logs.scan(...)``, which a ranker that needs all rows at once loads. ``can``
+            says which of them a ranker takes.
         y
             Labels, larger is better.
         qid
@@ -259,6 +260,7 @@ class BaseRanker(BaseEstimator, ABC):
             raise ParameterError(
                 "a path of models has no position_offset", fix="Fit a model per strength instead"
             )
+        X = self._loaded(X, act)
         kind, name = source_kind(X), type(self).__name__
         self.can.require(act, kind, name)
         asked = {"checkpoint": checkpoint, "query_weight": query_weight}
@@ -284,6 +286,8 @@ class BaseRanker(BaseEstimator, ABC):
         facts = self._recorded(source) if checkpoint is not None else {}
         seed = source.record(checkpoint, every, facts, resolve_seed(self.random_state), resume)
         scaling = source.measure(self.scale)
+        if source.encoding is not None and isinstance(coef_init, LinearModel):
+            source.encoding.check_start(coef_init)
         start, steps_seen = self._start(coef_init, scaling)
         return Task(
             source,
@@ -296,6 +300,12 @@ class BaseRanker(BaseEstimator, ABC):
             seed,
             facts,
         )
+
+    def _loaded(self, X: Any, act: str) -> Any:
+        """A raw log in memory where this ranker needs all rows at once; others as they are."""
+        able = getattr(self.can, act)
+        log = getattr(X, "encoding", None) is not None and hasattr(X, "load")
+        return X.load() if log and "stream" not in able and "memory" in able else X
 
     def _keep(self, task: Task, outcome: Outcome, seconds: float) -> None:
         """Remember what a task came to."""
@@ -373,6 +383,8 @@ class BaseRanker(BaseEstimator, ABC):
         from rankine.metrics import evaluate, evaluate_on
 
         weights = {"sample_weight": sample_weight, "query_weight": query_weight}
+        if source_kind(X) == "stream":
+            X = concat(list(X))
         if isinstance(X, Dataset):
             self._lists("score", X, qid, group, X.n_rows)
             return float(evaluate_on(X, metric=self.metric, model=self, **weights))

@@ -7,7 +7,7 @@ eval_set=..., n_steps=..., min_ratio=..., max_nonzero=..., callbacks=...) -> Reg
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -65,8 +65,8 @@ class RegularizationPath:
         Time of each step.
     metric, larger_is_better
         What ``values`` measures.
-    feature_names, transforms, parameters
-        What a model needs besides its weights.
+    feature_names, transforms, parameters, finish
+        What a model needs besides its weights; ``finish`` is that of a raw log, or None.
     """
 
     l1: NDArray[np.float64]
@@ -81,6 +81,7 @@ class RegularizationPath:
     feature_names: tuple[str, ...] | None = None
     transforms: Sequence[msgspec.Struct] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    finish: Callable[[LinearModel], LinearModel] | None = None
 
     @classmethod
     def collect(
@@ -98,6 +99,7 @@ class RegularizationPath:
 
         rows = [sparse.csr_array(task.scaling.fold(step.coef)[None, :]) for step in steps]
         empty = sparse.csr_array((0, task.source.n_features))
+        encoding = task.source.encoding
 
         def column(name: str) -> NDArray[np.float64]:
             return np.array([getattr(step, name) for step in steps], dtype=np.float64)
@@ -115,6 +117,7 @@ class RegularizationPath:
             None if names is None else tuple(str(name) for name in names),
             task.scaling.transforms,
             parameters,
+            None if encoding is None else lambda model: encoding.finish(model, task.scaling),
             **more,
         )
 
@@ -175,7 +178,7 @@ class RegularizationPath:
 
         chosen = self.best() if step is None else step
         record = self.records()[chosen]
-        return LinearModel.from_weights(
+        model = LinearModel.from_weights(
             self.coef(chosen),
             feature_names=self.feature_names,
             transforms=tuple(self.transforms),
@@ -183,6 +186,7 @@ class RegularizationPath:
             parameters={**self.parameters, "l1": record["l1"]},
             provenance={"rankine": __version__, "path_step": chosen, "path": record},
         )
+        return model if self.finish is None else self.finish(model)
 
 
 @dataclass(frozen=True, eq=False)

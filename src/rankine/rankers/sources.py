@@ -182,7 +182,6 @@ class MemorySource(_KeepsFolder):
     """Rows in memory, with one weight per query."""
 
     kind = "memory"
-    encoding = None
 
     def __init__(
         self, data: Dataset, query_weight: Any = None, clicks: Clicks = _AS_THEY_ARE
@@ -193,6 +192,7 @@ class MemorySource(_KeepsFolder):
         self.n_features = data.n_features
         self._clicks = clicks
         self.feature_names = data.feature_names
+        self.encoding = data.encoding
         self._unscaled = data
         self._seen: dict[str, Any] | None = None
 
@@ -311,7 +311,6 @@ class PartitionSource:
     """Partitions, asked where they are."""
 
     kind = "partitions"
-    encoding = None
 
     def __init__(self, parts: PartitionedDataset, clicks: Clicks = _AS_THEY_ARE) -> None:
         if clicks.inverse and clicks.divisor:
@@ -320,6 +319,7 @@ class PartitionSource:
                 fix="Use normalization='pair', for SPD sampling='uniform'",
             )
         self.parts = parts
+        self.encoding = parts.encoding
         self._clicks = clicks
         self.n_features = parts.n_features
         self.feature_names = parts.feature_names

@@ -174,7 +174,8 @@ def report(
         ``TuningResult``, ``Comparison`` (or several of them), ``LetorResult`` or
         ``RegularizationPath``.
     data
-        Labelled data that the model has not seen: a ``Dataset`` or what ``rankine.load`` reads.
+        Labelled data that the model has not seen: a ``Dataset``, a raw log, what ``rankine.load``
+        reads, or a function that reads it for the given models.
     against
         Another model, file or fitted ranker to stand beside it.
     metric
@@ -240,7 +241,7 @@ def judge_subject(
     **options: Any,
 ) -> Judged:
     """Whatever stands for a model, on whatever stands for labelled data."""
-    from rankine.logs.scan import read_for
+    from rankine.evaluation.contestants import read_for_all
     from rankine.report.judged import judge
 
     model, name = as_model(subject, topic)
@@ -249,7 +250,8 @@ def judge_subject(
             "a model is judged on data", fix="Pass labelled data that it has not seen"
         )
     other, other_name = (None, "") if against is None else as_model(against, topic)
-    found = data if isinstance(data, Dataset) else read_for(model, data, **options)
+    models = [one for one in (model, other) if one is not None]
+    found = data(models) if callable(data) else read_for_all(models, data, **options)
     return judge(
         model,
         found,

@@ -375,8 +375,7 @@ def _unknown_columns(unknown: Iterable[str], required: Sequence[str]) -> Feature
 def no_dictionary(i: int, row: object) -> SchemaError:
     """The error for a row that is no dictionary among dictionaries."""
     return SchemaError(
-        f"row {i} is no dictionary but {type(row).__name__}",
-        fix="Pass all rows as dictionaries",
+        f"row {i} is no dictionary but {type(row).__name__}", fix="Pass all rows as dictionaries"
     )
 
 

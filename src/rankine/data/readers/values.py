@@ -36,15 +36,14 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 @contextmanager
-def arrow_errors(file: str, what: str, kind: type[DataError] = DataError) -> Iterator[None]:
-    """Turn whatever Arrow raises about ``what`` into an error about ``file``."""
+def arrow_errors(what: str, kind: type[DataError] = DataError) -> Iterator[None]:
+    """Turn whatever Arrow raises about ``what`` into an error about the file."""
     try:
         yield
     except (pa.ArrowMemoryError, MemoryError) as error:
         raise LimitError(
             f"{what} needs more memory than there is: {first_line(error)}",
             fix="The file is damaged or hostile, or needs smaller row groups",
-            file=file,
         ) from error
     except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
         if isinstance(error, RankineError):
@@ -52,7 +51,6 @@ def arrow_errors(file: str, what: str, kind: type[DataError] = DataError) -> Ite
         raise kind(
             f"{what} cannot be read: {first_line(error)}",
             fix="The file is damaged, or not of this kind; write it again",
-            file=file,
         ) from error
 
 
@@ -68,7 +66,6 @@ def open_seekable(source: Source, kind: str) -> pa.NativeFile:
         raise FileKindError(
             f"{kind} cannot be read from a pipe, since its index stands at the end",
             fix="Save it to a file first",
-            file=source.name,
         )
     source.open().close()  # notes what the file looks like, or notices that it changed
     return pa.OSFile(str(source.path), "rb")
@@ -149,7 +146,6 @@ def to_floats(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.float
         raise SchemaError(
             f"column {name!r} is of type {array.type}, not a number",
             fix="Cast it to float, or name another column",
-            file=faults.place.file,
             column=name,
         )
     values = to_numbers(array, name, faults, np.dtype(np.float64))
