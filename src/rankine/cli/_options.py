@@ -38,8 +38,29 @@ Settings = Annotated[
 ]
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of its groups in place of the groups."""
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only results and errors.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Say more; show tracebacks of errors.")
+]
+
+
+@dataclass(frozen=True)
+class Loudness:
+    """How much is said; every command takes it, before its name and after."""
+
+    quiet: Quiet = False
+    verbose: Verbose = False
+
+    def __post_init__(self) -> None:
+        if self.quiet or self.verbose:
+            _console.set_verbosity(1 if self.verbose else -1)
+
+
+def spread(command: Callable[..., None], beside: type | None = None) -> Callable[..., None]:
+    """The command with the options of its groups in place of the groups.
+
+    ``beside`` is a group of options that act by themselves: the command does not get it.
+    """
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, type] = {}
@@ -50,9 +71,13 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             parameters += _options_of(kind)
         else:
             parameters.append(_keyword(parameter.name, kind, parameter.default))
+    if beside is not None:
+        parameters += _options_of(beside)
 
     @wraps(command)
     def run(**given: Any) -> None:
+        if beside is not None:
+            beside(**{field.name: given.pop(field.name) for field in fields(beside)})
         for name, kind in groups.items():
             own = {field.name: given.pop(field.name) for field in fields(kind)}
             given[name] = kind(**own)

@@ -10,14 +10,14 @@ import typer
 from rankine.cli import _console
 from rankine.cli._console import require_folder, show_tables
 from rankine.cli._options import AsJson, Seed, split_list
-from rankine.cli.main import app
+from rankine.cli.main import Commands, app
 
 if TYPE_CHECKING:
     from rankine.cli._options import ModelReading
     from rankine.evaluation.tables import Table
     from rankine.logs.propensity import Propensity
 
-clicks = typer.Typer(help="Position bias of a click log.", no_args_is_help=True)
+clicks = Commands(help="Position bias of a click log.", no_args_is_help=True)
 app.add_typer(clicks, name="clicks")
 
 _EPILOG = """

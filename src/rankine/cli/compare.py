@@ -8,7 +8,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folder, save_report, show_tables
-from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ModelReading, ReportFile, Seed, spread
+from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ModelReading, ReportFile, Seed
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -27,7 +27,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def compare(
     inputs: Annotated[
         list[str],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, Reading, split_list, spread
+from rankine.cli._options import AsJson, Reading, split_list
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
@@ -94,7 +94,6 @@ class ConvertReading(Reading):
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def convert(
     files: Annotated[
         list[str],

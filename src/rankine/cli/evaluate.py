@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, ModelReading, spread
+from rankine.cli._options import AsJson, ModelReading
 from rankine.cli.clicks import CounterfactualOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -27,7 +27,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def evaluate(
     model: Annotated[str | None, typer.Argument(help="Model file.")] = None,
     data: Annotated[list[str] | None, typer.Argument(help="Files or patterns.")] = None,

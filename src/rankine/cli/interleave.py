@@ -15,11 +15,10 @@ from rankine.cli._options import (
     ModelReading,
     ReportFile,
     Seed,
-    spread,
 )
-from rankine.cli.main import app
+from rankine.cli.main import Commands, app
 
-interleave = typer.Typer(help="Test models against each other in shared lists.")
+interleave = Commands(help="Test models against each other in shared lists.")
 app.add_typer(interleave, name="interleave", no_args_is_help=True)
 
 _PLAN = """
@@ -39,7 +38,6 @@ _ANALYSE = """
 
 
 @interleave.command(epilog=_PLAN)
-@spread
 def plan(
     inputs: Annotated[
         list[str] | None,

@@ -17,7 +17,6 @@ from rankine.cli._options import (
     Settings,
     make_ranker,
     parse_settings,
-    spread,
 )
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -37,7 +36,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def path(
     data: Files,
     ranker: Annotated[str, typer.Option(help="A ranker with an l1 path.")] = "domination",

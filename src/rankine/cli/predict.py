@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankine.cli._options import Files, ModelFile, ModelReading, spread
+from rankine.cli._options import Files, ModelFile, ModelReading
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -19,7 +19,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def predict(
     model: ModelFile,
     data: Files,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, SortReading, spread
+from rankine.cli._options import AsJson, SortReading
 from rankine.cli.main import app
 
 _HELP = """Group files by query, so that they can be streamed: text, Parquet, Arrow or npz.
@@ -28,7 +28,6 @@ Examples:
 
 
 @app.command(help=_HELP)
-@spread
 def sort(
     source: Annotated[str, typer.Argument(metavar="IN", help="File, pattern, or - for stdin.")],
     target: Annotated[str, typer.Argument(metavar="OUT", help="File, or - for stdout.")],

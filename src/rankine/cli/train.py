@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folder, training_progress
-from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings, spread
+from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings
 from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -42,7 +43,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def train(
     data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Where to write the model.")],
@@ -124,6 +124,7 @@ def train(
         _console.print_json(result)
     else:
         _console.show(_summary_table(result))
+        _console.say(_next_commands(result["model"], valid or data[-1]))
 
 
 def _start(path: str | None) -> LinearModel | None:
@@ -283,7 +284,10 @@ def _grouped(paths: list[str], stream: Any, cluster: Cluster, *, resume: bool) -
 
 
 def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
-    counts = ("rows", "queries", "queries_used", "pairs", "partitions", "seconds")
+    counts = (
+        *("rows", "queries", "queries_used", "pairs", "partitions"),
+        *("seconds", "compile_seconds"),
+    )
     return {
         "model": out,
         "digest": model.digest,
@@ -326,6 +330,13 @@ def _measured(metric: str, model: LinearModel, parts: dict[str, Any]) -> dict[st
     return found
 
 
+def _next_commands(model: str, data: str) -> str:
+    """What one would type after a training."""
+    held = "DATA" if data == "-" else data
+    commands = [["rankine", "report", model, held], ["rankine", "serve", model]]
+    return "\nNext:\n" + "\n".join(f"  {shlex.join(words)}" for words in commands)
+
+
 def _summary_table(result: dict[str, Any]) -> Any:
     """What happened, for people."""
     from rich.table import Table
@@ -336,12 +347,14 @@ def _summary_table(result: dict[str, Any]) -> Any:
     pairs = f", {got['pairs']:,} pairs" if "pairs" in got else ""
     used = f"{got['queries']:,} queries ({skipped:,} without pairs){pairs}"
     run = f"{got['n_iter']:,} iterations in {got['seconds']:.2f} s ({got['stop_reason']})"
+    compiled = got["compile_seconds"]
     measured = [part for part in ("train", "valid", "test") if part in got]
     rows = [
         ("data", f"{got['rows']:,} rows, {used}"),
         *((("partitions", f"{got['partitions']:,}"),) if "partitions" in got else ()),
         *((("missing", f"{got['nulls']:,} values"),) if got.get("nulls") else ()),
         ("training", f"{got['ranker']}: {run}"),
+        *((("compiling", f"{compiled:.2f} s, once"),) if compiled else ()),
         *((name, f"{value:.6g}") for name, value in got["certificate"].items()),
         ("weights", f"{got['nnz']:,} of {got['n_features']:,} are not zero"),
         *((f"{got['metric']} ({part})", f"{got[part]:.4f}") for part in measured),

@@ -9,7 +9,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import progress_bar, require_folder, save_report
-from rankine.cli._options import AsJson, Reading, ReportFile, Seed, parse_settings, spread
+from rankine.cli._options import AsJson, Reading, ReportFile, Seed, parse_settings
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -95,7 +95,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def tune(
     data: Annotated[list[str], typer.Argument(help="Training files or patterns.")],
     ranker: Annotated[

@@ -198,6 +198,11 @@ class AdditiveRanker(BaseRanker):
         pairs = self._named_pairs(plan.bins)
         train = valid = data
         if task.judge is not None:
+            if task.judge.named:
+                raise ParameterError(
+                    "AdditiveRanker chooses its strengths on one eval_set",
+                    fix="Pass one, and score the others with the fitted ranker",
+                )
             held = task.judge.data
             if task.judge.query_weight is not None:
                 raise ParameterError(
@@ -294,8 +299,8 @@ class AdditiveRanker(BaseRanker):
             linear = self._linear_scaling.apply(_columns(data, bins.linear)).X
         return TableData(lists, query_weight, coder.code(data.X), linear)
 
-    def _keep(self, task: Task, outcome: Outcome, seconds: float) -> None:
-        super()._keep(task, outcome, seconds)
+    def _keep(self, task: Task, outcome: Outcome, times: dict[str, float]) -> None:
+        super()._keep(task, outcome, times)
         plan = self._plan
         self.coef_ = self._purified(plan, self.__dict__.pop("_data"))
         self.bins_, self.grids_ = plan.bins, plan.grids

@@ -13,9 +13,9 @@ Everything around a solver stands in ``rankine.rankers.fitting``, where lists co
 
 from __future__ import annotations
 
-import time
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -45,10 +45,11 @@ from rankine.data.dataset import (
 )
 from rankine.data.frames import is_frame, split_frame, take_qid
 from rankine.data.query_index import QueryIndex
+from rankine.kernels.compile import CLOCK
 from rankine.kernels.random import resolve_seed
 from rankine.model import LinearModel
 from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
-from rankine.rankers.provenance import packed_trace, plain, plain_parameters
+from rankine.rankers.provenance import TIMES, packed_trace, plain, plain_parameters
 from rankine.rankers.sources import (
     Capabilities,
     Clicks,
@@ -60,7 +61,7 @@ from rankine.rankers.sources import (
 from rankine.transforms.clicks import check_offset, inverse_propensity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from rankine.solvers.base import Callback
@@ -112,8 +113,9 @@ class BaseRanker(BaseEstimator, ABC):
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
         eval_set: Any = None,
-        eval_qid: ArrayLike | None = None,
-        eval_group: ArrayLike | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_qid: Any = None,
+        eval_group: Any = None,
         eval_query_weight: Any = None,
         coef_init: Any = None,
         callbacks: Sequence[Callback] = (),
@@ -143,7 +145,11 @@ class BaseRanker(BaseEstimator, ABC):
             Mapping from query id to weight, or one number per query in order of first appearance.
         eval_set, eval_qid, eval_group
             ``(X, y)`` and its query ids or rows per query, a ``Dataset`` or a stream: held in
-            memory and evaluated during training.
+            memory and evaluated during training. A list of several, or a mapping from names to
+            them, is evaluated whole, with one entry of ``eval_qid`` or ``eval_group`` each; the
+            last one is watched by ``early_stopping`` and chooses between strengths.
+        eval_names
+            Names of a list's entries in ``evals_``; ``valid_0``, ``valid_1`` ... by default.
         eval_query_weight
             What each held-out query weighs in the mean of ``metric``, as ``query_weight``; 1 by
             default. Weights of the training are never used for judging.
@@ -159,7 +165,7 @@ class BaseRanker(BaseEstimator, ABC):
             Go on from what the folder holds. The finished model has the same bits as that of a
             run that was never interrupted.
         """
-        started = time.perf_counter()
+        mark = CLOCK.mark()
         task = self._task(
             X,
             y,
@@ -168,6 +174,7 @@ class BaseRanker(BaseEstimator, ABC):
             sample_weight=sample_weight,
             query_weight=query_weight,
             eval_set=eval_set,
+            eval_names=eval_names,
             eval_qid=eval_qid,
             eval_group=eval_group,
             eval_query_weight=eval_query_weight,
@@ -181,7 +188,7 @@ class BaseRanker(BaseEstimator, ABC):
             outcome = self._solve(task)
         finally:
             task.source.close()
-        self._keep(task, outcome, time.perf_counter() - started)
+        self._keep(task, outcome, CLOCK.since(mark))
         return self
 
     @available_if(_learns_in_instalments)  # type: ignore[untyped-decorator]
@@ -199,7 +206,7 @@ class BaseRanker(BaseEstimator, ABC):
 
         Feature scales are those of the first call.
         """
-        started = time.perf_counter()
+        mark = CLOCK.mark()
         self._check()
         first = not hasattr(self, "coef_")
         source = MemorySource(
@@ -209,7 +216,7 @@ class BaseRanker(BaseEstimator, ABC):
         )
         scaling = source.measure(self.scale) if first else source.scale(self.scaling_)
         task = Task(source, scaling, seed=resolve_seed(self.random_state))
-        self._keep(task, self._learn_more(task), time.perf_counter() - started)
+        self._keep(task, self._learn_more(task), CLOCK.since(mark))
         return self
 
     @abstractmethod
@@ -235,6 +242,7 @@ class BaseRanker(BaseEstimator, ABC):
         sample_weight: Any = None,
         query_weight: Any = None,
         eval_set: Any = None,
+        eval_names: Any = None,
         eval_qid: Any = None,
         eval_group: Any = None,
         eval_query_weight: Any = None,
@@ -277,12 +285,9 @@ class BaseRanker(BaseEstimator, ABC):
                 f"{name} {self.can.comparisons}",
                 fix="Choose so, or leave weights and ties out",
             )
-        if eval_set is None and not (eval_qid is eval_group is eval_query_weight is None):
-            raise ParameterError(
-                "eval_qid, eval_group and eval_query_weight belong to an eval_set", fix="Pass it"
-            )
+        asked = {"qid": eval_qid, "group": eval_group, "query_weight": eval_query_weight}
         many = kind == "memory" and source.data.n_queries > 1
-        valid = self._eval_data(eval_set, eval_qid, eval_group, many)
+        held = self._eval_sets(eval_set, eval_names, asked, many)
         facts = self._recorded(source) if checkpoint is not None else {}
         seed = source.record(checkpoint, every, facts, resolve_seed(self.random_state), resume)
         scaling = source.measure(self.scale)
@@ -294,7 +299,7 @@ class BaseRanker(BaseEstimator, ABC):
             scaling,
             start,
             steps_seen,
-            None if valid is None else Judge.of(metric, scaling.apply(valid), eval_query_weight),
+            Judge.over(metric, {name: (scaling.apply(data), w) for name, data, w in held}),
             self.early_stopping,
             tuple(callbacks),
             seed,
@@ -307,7 +312,7 @@ class BaseRanker(BaseEstimator, ABC):
         log = getattr(X, "encoding", None) is not None and hasattr(X, "load")
         return X.load() if log and "stream" not in able and "memory" in able else X
 
-    def _keep(self, task: Task, outcome: Outcome, seconds: float) -> None:
+    def _keep(self, task: Task, outcome: Outcome, times: dict[str, float]) -> None:
         """Remember what a task came to."""
         keys = outcome.values or range(len(outcome.solutions))
         solutions = dict(zip(keys, outcome.solutions, strict=True))
@@ -320,7 +325,7 @@ class BaseRanker(BaseEstimator, ABC):
         self.solution_ = solution
         self.scaling_ = scaling
         self.evals_ = outcome.evals[outcome.position]
-        self.training_ = {**task.source.facts(), **outcome.notes, "seconds": round(seconds, 3)}
+        self.training_ = {**task.source.facts(), **outcome.notes, **times}
         self.encoding_ = task.source.encoding
         if outcome.values:
             self.path_ = outcome.solutions
@@ -374,8 +379,9 @@ class BaseRanker(BaseEstimator, ABC):
         *,
         group: ArrayLike | None = None,
         query_weight: Any = None,
+        metric: str | None = None,
     ) -> float:
-        """Mean of ``metric`` over queries.
+        """Mean of ``metric``, the ranker's own unless given, over queries.
 
         A query weighs the mean ``sample_weight`` of its rows times its ``query_weight``, 1 without
         them; weights that a ``Dataset`` holds are weights of the training and are not used.
@@ -383,16 +389,17 @@ class BaseRanker(BaseEstimator, ABC):
         from rankine.metrics import evaluate, evaluate_on
 
         weights = {"sample_weight": sample_weight, "query_weight": query_weight}
+        metric = metric or self.metric
         if source_kind(X) == "stream":
             X = concat(list(X))
         if isinstance(X, Dataset):
             self._lists("score", X, qid, group, X.n_rows)
-            return float(evaluate_on(X, metric=self.metric, model=self, **weights))
+            return float(evaluate_on(X, metric=metric, model=self, **weights))
         if y is None:
             raise SchemaError("score needs labels", fix="Pass y")
         scores = self.predict(X, qid, group=group)
         index = self._lists("score", X, qid, group, len(scores))
-        return float(evaluate(self.metric, y, scores, index, **weights))
+        return float(evaluate(metric, y, scores, index, **weights))
 
     def _lists(self, act: str, X: Any, qid: Any, group: Any, n_rows: int) -> QueryIndex:
         """Queries of the rows of X; refuse to ``act`` on many lists as if they were one."""
@@ -459,7 +466,7 @@ class BaseRanker(BaseEstimator, ABC):
             stories = {"trace": solution.trace, "validation": checks}
         return {
             "rankine": __version__,
-            "training": plain({k: v for k, v in self.training_.items() if k != "seconds"}),
+            "training": plain({k: v for k, v in self.training_.items() if k not in TIMES}),
             "n_iter": int(self.n_iter_),
             "stop_reason": solution.stop_reason,
             "certificate": plain(dict(solution.certificate)),
@@ -638,36 +645,51 @@ class BaseRanker(BaseEstimator, ABC):
         """Whether a list of two counts as much as its weight."""
         return False
 
-    def _eval_data(
-        self, eval_set: Any, eval_qid: Any, eval_group: Any, many: bool
-    ) -> Dataset | None:
-        """Held-out rows in memory."""
-        if eval_set is None:
-            return None
-        if isinstance(eval_set, Dataset):
-            return self._same_columns(eval_set)
-        kind = source_kind(eval_set)
+    def _eval_sets(
+        self, given: Any, names: Any, asked: dict[str, Any], many: bool
+    ) -> list[tuple[str, Dataset, Any]]:
+        """Held-out rows in memory: a name, the rows and what their queries weigh."""
+        if given is None:
+            if names is None and all(value is None for value in asked.values()):
+                return []
+            raise ParameterError(
+                "eval_names, eval_qid, eval_group and eval_query_weight belong to an eval_set",
+                fix="Pass it",
+            )
+        if isinstance(given, Mapping):
+            names, given = list(given), list(given.values())
+        sets = given if isinstance(given, list) else [given]
+        if names is None:
+            names = [f"valid_{k}" for k in range(len(sets))]
+        if not sets or len(set(names)) != len(sets):
+            raise ParameterError(
+                f"{len(sets)} eval sets have the names {names}",
+                fix="Pass one name for each, no two alike",
+            )
+        each = {key: _one_each(f"eval_{key}", value, len(sets)) for key, value in asked.items()}
+        data = [
+            self._eval_data(*one, many)
+            for one in zip(sets, each["qid"], each["group"], strict=True)
+        ]
+        return list(zip(names, data, each["query_weight"], strict=True))
+
+    def _eval_data(self, given: Any, qid: Any, group: Any, many: bool) -> Dataset:
+        if isinstance(given, Dataset):
+            return self._same_columns(given)
+        kind = source_kind(given)
         if kind == "stream":
-            return self._same_columns(concat(list(eval_set)))
+            return self._same_columns(concat(list(given)))
         if kind == "partitions":
             raise ParameterError(
                 "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"
             )
-        if isinstance(eval_set, list):  # as other libraries have it: a list of one of each
-            if len(eval_set) != 1:
-                raise ParameterError(f"eval_set holds {len(eval_set)} sets", fix="Pass one")
-            eval_set = eval_set[0]
-            eval_qid, eval_group = (
-                given[0] if isinstance(given, list) and np.ndim(given[0]) == 1 else given
-                for given in (eval_qid, eval_group)
-            )
-        X, y = eval_set
-        if many and eval_qid is eval_group is None and take_qid(X)[1] is None:
+        X, y = given
+        if many and qid is group is None and take_qid(X)[1] is None:
             raise SchemaError(
                 "the training rows have several queries, and those of eval_set no query ids",
                 fix="Pass eval_qid=, eval_group=, or a frame with a qid column",
             )
-        return self._dataset(X, y, eval_qid, eval_group, None, reset=False)
+        return self._dataset(X, y, qid, group, None, reset=False)
 
     def _start(self, given: Any, scaling: Scaling) -> tuple[NDArray[np.float64] | None, int]:
         """Weights to start from, in scaled units, and the steps that they have seen."""
@@ -740,3 +762,17 @@ class LinearRanker(BaseRanker):
     def _divisor(self) -> str:
         """What each query's loss is divided by, see ``Clicks``."""
         return ""
+
+
+def _one_each(name: str, given: Any, count: int) -> list[Any]:
+    """An entry of ``given`` for each eval set; a single set may have its own without a list."""
+    if given is None:
+        return [None] * count
+    listed = isinstance(given, list | tuple) and len(given) == count
+    if listed and all(one is None or isinstance(one, Mapping) or np.ndim(one) for one in given):
+        return list(given)
+    if count == 1:
+        return [given]
+    raise ParameterError(
+        f"{name} has no entry for each of the {count} eval sets", fix="Pass a list of as many"
+    )

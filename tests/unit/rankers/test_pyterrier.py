@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from rankine import RankSVM
-from rankine.core.errors import ParameterError
 
 
 @pytest.mark.filterwarnings("default")  # its own calls of pandas are not ours to mend
@@ -35,5 +34,3 @@ def test_the_call_of_the_stage():
     y, counts = (X[:, 0] > 0.3).astype(int), np.full(20, 5)
     ranker = RankSVM().fit(X, y, group=counts, eval_set=[(X, y)], eval_group=[counts])
     assert np.argmax(ranker.coef_) == 0
-    with pytest.raises(ParameterError, match="eval_set holds 2 sets"):
-        RankSVM().fit(X, y, group=counts, eval_set=[(X, y)] * 2, eval_group=[counts] * 2)
