@@ -80,7 +80,7 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     import numpy as np
 
     import rankine
-    from rankine.data.shop import shop_log
+    from rankine.logs.simulate import shop_log
     from rankine.transforms.apply import score_dataset
 
     seconds: dict[str, float] = {}

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from rankine import shop_log
 from rankine.cli.main import app, find_commands
-from rankine.data.shop import shop_log
 from rankine.logs.simulate import simulate
 from rankine.model import LinearModel
 
