@@ -130,9 +130,9 @@ def test_per_list_scaling_is_refused_where_it_cannot_be_expressed(target, tmp_pa
     model = LinearModel.from_weights([1.0, -2.0], ["a", "b"], transforms=(ListRange(),))
     if target == "json":
         assert b'"list_range"' in export(model, target).content
-    elif target == "python":
+    elif target in ("python", "sql"):
         X = np.random.default_rng(0).normal(size=(30, 2))
-        scores = readers.read_python(export(model, target), ["a", "b"], X, tmp_path)
+        scores = read(target, model, export(model, target), X, tmp_path)
         np.testing.assert_allclose(scores, Scorer(model).score(X), atol=1e-12)
     else:
         with pytest.raises(ExportError, match=r"within each list.*scale='standard'"):

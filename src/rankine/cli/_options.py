@@ -109,7 +109,10 @@ def _option(*names: str, **settings: Any) -> Any:
 
 
 _Format = Annotated[
-    str | None, _option("--format", help="letor, parquet, arrow or npz; default: by content.")
+    str | None,
+    _option(
+        "--format", help="letor, parquet, arrow, csv, json (lines) or npz; default: by content."
+    ),
 ]
 _QidType = Annotated[str, _option("--qid-type", help="int or str: how text query ids are read.")]
 _Base = Annotated[int, _option("--base", help="First feature index of text files: 1 or 0.")]
@@ -338,9 +341,7 @@ class SortReading(_Group):
     base: _Base = 1
     missing: _Missing = None
     on_bad_row: _OnBadRow = "error"
-    label: _Label = None
     query: _Query = None
-    columns: _Columns = None
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:

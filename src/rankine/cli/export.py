@@ -58,6 +58,10 @@ def export(
     feature_names: Annotated[
         str | None, typer.Option(help="File with one feature name a line, for a model without.")
     ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(help="SQL, scale query: column of the list; default: that of the log."),
+    ] = None,
     topic: Annotated[str | None, typer.Option(help="One model of a bundle.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Say what was written as JSON.")] = False,
 ) -> None:
@@ -66,7 +70,7 @@ def export(
     from rankine.export import export as export_model
 
     found = _load(model, feature_names, topic)
-    options = ExportOptions(name, store, form, dtype, feature_set)
+    options = ExportOptions(name, store, form, dtype, feature_set, query)
     result = export_model(found, to, options)
     files = {out: result.content}
     files.update({f"{out}{suffix}": content for suffix, content in result.beside.items()})

@@ -55,7 +55,9 @@ class Binned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def names(self) -> tuple[str, ...]:
         """What each cell holds, in words."""
-        ends = [f"{cut:.6g}" for cut in self.cuts]
+        digits = (6, 9, 17)
+        shown = ([f"{cut:.{n}g}" for cut in self.cuts] for n in digits)
+        ends = next(texts for texts in shown if len(set(texts)) == len(texts))
         if not ends:
             return f"{self.column} given", f"{self.column} missing"
         inner = [f"{a} <= {self.column} < {b}" for a, b in zip(ends[:-1], ends[1:], strict=True)]

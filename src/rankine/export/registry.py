@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from rankine.core.errors import ExportError, ParameterError
-from rankine.core.specs import ListRange, RunScores
+from rankine.core.specs import ListRange, LogColumns, RunScores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,6 +43,9 @@ class ExportOptions:
         model and a query, ready to send.
     dtype
         ONNX: "float32" or "float64".
+    query
+        SQL of a model that scales within each list: the column that names a row's list. The
+        default is that of the model's log; without one all rows are one list.
     """
 
     name: str = "rankine"
@@ -50,6 +53,7 @@ class ExportOptions:
     form: str | None = None
     dtype: str = "float32"
     feature_set: str | None = None
+    query: str | None = None
 
     def versioned(self, model: LinearModel) -> str:
         """``name_digest``: another model never has the same name."""
@@ -130,9 +134,50 @@ class WeightTerm(NamedTuple):
     weight: str
 
 
-def require_features(model: LinearModel, target: str) -> None:
-    """Refuse a model that reads raw columns: no engine runs its encoders."""
+class RawFeature(NamedTuple):
+    """A feature that is made of one raw column.
+
+    ``kind`` is ``"number"``, ``"value"`` (1 where the column is ``value``), ``"cell"`` (1 where
+    low <= column < high; None is no bound) or ``"missing"``.
+    """
+
+    name: str
+    column: str
+    kind: str
+    value: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+def raw_features(model: LinearModel, target: str) -> list[RawFeature] | None:
+    """Features of the weights of a model of raw columns; None where rows are features already."""
+    spec = next((one for one in model.transforms if isinstance(one, LogColumns)), None)
+    if spec is None:
+        return None
+    if (model.indices >= spec.hash_start).any():
+        hashed = [repr(name) for name in spec.hashed] + [repr("*".join(c)) for c in spec.crosses]
+        raise ExportError(
+            f"{target} cannot hash column {', '.join(hashed)}",
+            fix="Train with --one-hot instead of --categorical and without --cross, or serve the "
+            "model with rankine serve",
+        )
+    found = [RawFeature(name, name, "number") for name in spec.numeric]
+    for known in spec.one_hot:
+        column = known.column
+        found += [RawFeature(f"{column}={v}", column, "value", v) for v in known.values]
+    for cells in spec.binned:
+        ends = (None, *cells.cuts, None)
+        for k, name in enumerate(cells.names[:-1]):
+            found.append(RawFeature(name, cells.column, "cell", "", ends[k], ends[k + 1]))
+        found.append(RawFeature(cells.names[-1], cells.column, "missing"))
+    return [found[j] for j in model.indices.tolist()]
+
+
+def require_features(model: LinearModel, target: str, *, raw: bool = False) -> None:
+    """Refuse a model whose features the target cannot make; ``raw``: it reads raw columns."""
     for spec in model.transforms:
+        if raw and isinstance(spec, LogColumns):
+            continue
         if isinstance(spec, RunScores):
             raise ExportError(
                 f"{target} cannot normalise the scores of retrievers within a list",
@@ -146,14 +191,14 @@ def require_features(model: LinearModel, target: str) -> None:
             )
 
 
-def require_plain(model: LinearModel, target: str) -> None:
+def require_plain(model: LinearModel, target: str, *, raw: bool = False) -> None:
     """Refuse what a weighted sum of stored features cannot express."""
-    require_features(model, target)
-    if model.transforms:
+    require_features(model, target, raw=raw)
+    if any(isinstance(spec, ListRange) for spec in model.transforms):
         raise ExportError(
             f"{target} scores one document at a time and cannot scale features within each list",
             fix="Train with scale='standard' or 'maxabs', which fold into the weights; or use "
-            "rankine serve, or the python or json export",
+            "rankine serve, or the sql, python or json export",
         )
 
 

@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING
 
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
-from rankine.export.registry import Export, ExportOptions, float32_terms, register, require_plain
+from rankine.export.registry import (
+    Export,
+    ExportOptions,
+    RawFeature,
+    WeightTerm,
+    float32_terms,
+    raw_features,
+    register,
+    require_plain,
+)
 
 if TYPE_CHECKING:
-    from rankine.export.registry import WeightTerm
     from rankine.model import LinearModel
 
 
@@ -31,11 +39,15 @@ _RANK_FEATURE = re.compile(
 @register("vespa")
 def vespa(model: LinearModel, options: ExportOptions) -> Export:
     """Write a rank profile, in the tensor form beside its constant."""
-    require_plain(model, "Vespa")
+    raw = raw_features(model, "Vespa")
+    require_plain(model, "Vespa", raw=True)
     terms = float32_terms(model, "Vespa")
     name = options.versioned(model)
     if options.form in (None, "expression"):
-        return Export(_expression_profile(name, terms))
+        if raw is not None:
+            asked = {one.name: _expression(one) for one in raw}
+            terms = [WeightTerm(asked[term.name], term.weight) for term in terms]
+        return Export(_expression_profile(name, terms, checked=raw is None))
     if options.form == "tensor":
         cells = {term.name: float(term.weight) for term in terms}
         constant = json.dumps({"cells": cells}, indent=1).encode() + b"\n"
@@ -45,8 +57,27 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
     )
 
 
-def _expression_profile(name: str, terms: list[WeightTerm]) -> bytes:
-    for term in terms:
+def _expression(one: RawFeature) -> str:
+    """A feature of a raw column, which is an attribute of the documents."""
+    if not re.fullmatch(_IDENTIFIER, one.column):
+        raise ExportError(
+            f"column {printable(one.column)!r} cannot be the name of a Vespa attribute",
+            fix="Rename it, or export with --form tensor, where names are labels",
+        )
+    column = f"attribute({one.column})"
+    if one.kind == "number":
+        return column
+    if one.kind == "value":
+        return f"if({column} == {json.dumps(one.value)}, 1, 0)"
+    if one.kind == "missing":
+        return f"isNan({column})"
+    low = [] if one.low is None else [f"if({column} >= {one.low!r}, 1, 0)"]
+    high = [] if one.high is None else [f"if({column} < {one.high!r}, 1, 0)"]
+    return " * ".join([*low, *high]) or f"(1 - isNan({column}))"
+
+
+def _expression_profile(name: str, terms: list[WeightTerm], *, checked: bool) -> bytes:
+    for term in terms if checked else ():
         if not _RANK_FEATURE.match(term.name):
             raise ExportError(
                 f"{printable(term.name)!r} is not the name of a Vespa rank feature or function",

@@ -239,6 +239,9 @@ def to_values(array: pa.Array, name: str, faults: RowFaults, missing: str) -> ND
     """
     kind = array.type.value_type if pt.is_dictionary(array.type) else array.type
     zero = missing != "error"
+    if missing == "keep" and pt.is_null(kind):
+        faults.missing += len(array)
+        return np.full(len(array), np.nan)
     if missing == "keep" and is_number(kind):
         kept = _kept_numbers(array, name, faults)
         if kept is not None:
