@@ -251,7 +251,9 @@ class LogOptions(_Group):
                 kept = (*kept, self.time)
             read = rankine.scan if stream else rankine.load
             return read(paths, columns=tuple(dict.fromkeys(kept)), **options)
-        log = scan(paths, schema=schema, like=like, **self._of_log(more))
+        fields = self._of_log(more)
+        fields["columns"] = (*fields.get("columns", ()), *columns)
+        log = scan(paths, schema=schema, like=like, **fields)
         return log if stream else log.load()
 
     def open_like(self, paths: Any, data: Any, **more: Any) -> Any:

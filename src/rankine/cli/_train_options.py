@@ -45,7 +45,12 @@ class ClickOptions:
         str | None, _clicks("--search", help="Column of the search (propensity auto, label coec).")
     ] = None
 
-    def check(self, label: str, settings: dict[str, Any]) -> str | None:
+    context: Annotated[
+        str | None,
+        _clicks("--context", help="Column (a device): propensity auto for each of its values."),
+    ] = None
+
+    def check(self, label: str, settings: dict[str, Any], *, schema: bool) -> str | None:
         """Refuse what would be ignored; the formula of ``--label coec``, or None."""
         from rankine.core.errors import ParameterError
         from rankine.logs.clicks import coec_formula
@@ -65,7 +70,7 @@ class ClickOptions:
                 fix="Leave it out, or add --propensity",
             )
         counted = formula is not None or self.propensity == "auto"
-        if counted and self.item is None:
+        if counted and self.item is None and not schema:
             raise ParameterError(
                 "items must be told apart to count their clicks by position",
                 fix="Name their column: --item item, and --search search where there is one",
@@ -75,25 +80,19 @@ class ClickOptions:
                 "--item and --search belong to --propensity auto and --label coec",
                 fix="Leave them out",
             )
+        if self.context is not None and self.propensity != "auto":
+            raise ParameterError(
+                "--context belongs to --propensity auto",
+                fix="Leave it out: a file of propensities knows its context",
+            )
         return formula
 
-    def looks(self, paths: list[str], query: str, label: str) -> Any:
-        """The propensities of ``--propensity``, or None."""
-        from rankine.logs.propensity import Propensity, estimate_propensity
+    def given(self) -> Any:
+        """The propensities of a file, or None."""
+        from rankine.logs.propensity import Propensity
 
-        if self.propensity is None:
-            return None
-        if self.propensity != "auto":
-            return Propensity.load(self.propensity)
-        return estimate_propensity(
-            paths,
-            query=query,
-            label=label,
-            position=self.position or "position",
-            item=self.item,
-            search=self.search,
-            n_resamples=0,
-        )
+        known = self.propensity is not None and self.propensity != "auto"
+        return Propensity.load(str(self.propensity)) if known else None
 
 
 @dataclass(frozen=True)

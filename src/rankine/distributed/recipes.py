@@ -37,7 +37,7 @@ from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.solvers.pair_sgd import PairPlan, run_phase
 from rankine.solvers.pair_steps import S, average_of, new_vector
 from rankine.solvers.problem import RowsProblem, SummedProblem
-from rankine.transforms.clicks import weigh
+from rankine.transforms.clicks import ByContext, weigh
 from rankine.transforms.scaling import (
     Scaling,
     check_scale,
@@ -146,7 +146,7 @@ class WeighedRecipe(NamedTuple):
     """Another recipe, with the rows weighed by the positions they were shown at."""
 
     recipe: Any
-    inverse: tuple[float, ...]
+    inverse: tuple[float, ...] | ByContext
 
     @property
     def token(self) -> str:

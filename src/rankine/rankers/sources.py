@@ -30,7 +30,7 @@ from rankine.core.errors import CheckpointError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight
 from rankine.samplers.pair_index import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
-from rankine.transforms.clicks import unweighed, weigh
+from rankine.transforms.clicks import ByContext, unweighed, weigh
 from rankine.transforms.scaling import Scaling, fit_scaling, measure_scaling
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Clicks(NamedTuple):
     Attributes
     ----------
     inverse
-        Weight of a relevant row by position; empty: 1 everywhere.
+        Weight of a relevant row by position (and context); empty: 1 everywhere.
     positions
         Positions with an offset of their own; 0 for none.
     divisor
@@ -119,7 +119,7 @@ class Clicks(NamedTuple):
         weighs more in their place: its loss is divided by what the divisor was without them.
     """
 
-    inverse: tuple[float, ...] = ()
+    inverse: tuple[float, ...] | ByContext = ()
     positions: int = 0
     divisor: str = ""
 
