@@ -36,7 +36,8 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            "--to", help="elasticsearch, opensearch, solr, vespa, onnx, sql, json or python."
+            "--to",
+            help="elasticsearch, opensearch, solr, vespa, onnx, xgboost, sql, json or python.",
         ),
     ],
     out: Annotated[str, typer.Option("--out", "-o", help="Output file, - for stdout.")],

@@ -30,6 +30,8 @@ _EPILOG = """
 
   rankine path train.txt --set l2=0.1 --n-steps 50 --min-ratio 0.001 --json
 
+  rankine path train.txt --ranker additive --valid vali.txt --n-steps 10 --out curves.rankine
+
   rankine path log.txt --ranker elastic --valid vali.txt --solvers rda,psgd --n-steps 10 \\
     --max-latency 0.009ms --out fast.rankine
 """
@@ -38,7 +40,9 @@ _EPILOG = """
 @app.command(epilog=_EPILOG)
 def path(
     data: Files,
-    ranker: Annotated[str, typer.Option(help="A ranker with an l1 path.")] = "domination",
+    ranker: Annotated[str, typer.Option(help="domination, elastic (l1) or additive (smooth).")] = (
+        "domination"
+    ),
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
@@ -50,10 +54,13 @@ def path(
         str | None,
         typer.Option(help="none, standard, maxabs or query; default: none, raw logs query."),
     ] = None,
-    n_steps: Annotated[int, typer.Option(help="Number of values of l1.")] = 30,
+    n_steps: Annotated[
+        int | None, typer.Option(help="Number of strengths; default 30, additive 10.")
+    ] = None,
     min_ratio: Annotated[
-        float, typer.Option(help="Smallest l1, as a share of the smallest that gives no weights.")
-    ] = 0.01,
+        float | None,
+        typer.Option(help="Smallest strength by the largest; default 0.01, additive 1e-6."),
+    ] = None,
     max_nonzero: Annotated[
         int | None, typer.Option(help="End the path before models with more weights.")
     ] = None,
@@ -73,7 +80,7 @@ def path(
     reading: Reading,
     json: AsJson = False,
 ) -> None:
-    """Train models of every size along an l1 path; show, draw and keep the best."""
+    """Train models of every size along a path of strengths; show, draw and keep the best."""
     scale = scale or ("query" if reading.raw else "none")
     settings = {"metric": metric, "scale": scale, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
@@ -84,8 +91,8 @@ def path(
         valid=valid,
         split=split,
         steps={
-            "n_steps": n_steps,
-            "min_ratio": min_ratio,
+            **({} if n_steps is None else {"n_steps": n_steps}),
+            **({} if min_ratio is None else {"min_ratio": min_ratio}),
             "max_nonzero": max_nonzero,
             **path_options(estimator, solvers, max_latency),
         },
@@ -182,16 +189,18 @@ def path_table(result: dict[str, Any]) -> Any:
     table = Table(box=None, pad_edge=False)
     quality = result["metric"] if result["measured"] else "loss"
     one_pass = "solver" in result["steps"][0]
-    first, last = ("solver", "ms an item") if one_pass else ("", "gap")
-    for name in ("", first, "l1", "weights", quality, last, "seconds"):
+    strength = "smooth" if "smooth" in result["steps"][0] else "l1"
+    first = "solver" if one_pass else "pairs" if strength == "smooth" else ""
+    last = "ms an item" if one_pass else "gap"
+    for name in ("", first, strength, "weights", quality, last, "seconds"):
         table.add_column(name, justify="right")
     for k, step in enumerate(result["steps"]):
         gap = step["relative_gap"]
         shown = f"{step['latency_ms']:.2g}" if one_pass else "" if gap is None else f"{gap:.1e}"
         table.add_row(
             "*" if k == result["best"] else "",
-            step.get("solver", ""),
-            f"{step['l1']:.4g}",
+            str(step.get(first, "")),
+            f"{step[strength]:.4g}",
             f"{step['nonzeros']:,}",
             f"{step[quality]:.4f}",
             shown,

@@ -82,20 +82,9 @@ def _format(name: str, chosen: str | None) -> Format:
 
 @dataclass
 class Converted:
-    """What a conversion did.
+    """What a conversion did: rows written, runs of equal query ids among them, bad rows skipped.
 
-    Attributes
-    ----------
-    rows, queries
-        Rows written, and runs of equal query ids among them.
-    features
-        Width of the matrix.
-    skipped, missing
-        Bad rows left out and missing values read as zero, when that was asked for.
-    names
-        Names of the features, or None.
-    names_lost
-        Whether the names are in no file, because text holds none.
+    ``names_lost`` says that the features' names are in no file, because text holds none.
     """
 
     rows: int = 0

@@ -15,6 +15,7 @@ from rankine.export.registry import (
     Export,
     ExportOptions,
     RawFeature,
+    column_names,
     named_terms,
     raw_features,
     register,
@@ -106,12 +107,7 @@ def _quoted(name: str) -> str:
 
 def _table_terms(tables: Tables) -> list[str]:
     """A CASE for every curve, a CASE of CASEs for every grid."""
-    names = tables.bins.names
-    if names is None:
-        raise ExportError(
-            "SQL knows columns by name and this model's have none",
-            fix="Train on data with names of columns",
-        )
+    names = column_names(tables, "SQL")
     _check_identifiers(names)
     axes = {axis.column: axis.cells for axis in tables.grids.axes} if tables.grids else {}
     terms = []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import LogColumns
@@ -17,7 +18,7 @@ from rankine.data.dataset import Dataset, concat, make_csr, row_scores
 from rankine.data.expressions import Expression, parse_expression
 from rankine.data.open import load
 from rankine.data.open import scan as scan_files
-from rankine.data.splits import named_parts
+from rankine.data.splits import named_parts, query_units
 from rankine.logs.clicks import CoecLabel, coec_formula
 from rankine.logs.schema import (
     LogSchema,
@@ -30,6 +31,8 @@ from rankine.logs.schema import (
     vocabulary,
 )
 from rankine.model.weights import PackedNames, Probe, Probes
+from rankine.transforms.apply import score_dataset
+from rankine.transforms.drift import SEEN_BITS, Watcher, summarise, summary_of
 from rankine.transforms.log_columns import LogEncoder
 
 if TYPE_CHECKING:
@@ -124,6 +127,10 @@ class LogEncoding:
                 fix="Read the log as the model does: rankine.logs.scan(path, like=model)",
             )
 
+    def begin(self) -> LogRecord:
+        """What one fit remembers of the log."""
+        return LogRecord(self)
+
     def finish(self, model: LinearModel, scaling: Scaling) -> LinearModel:
         """The model with its columns, the names of its weights and rows to test it by."""
         names = self.weight_names(model.indices.tolist())
@@ -174,6 +181,114 @@ def _filled(values: Any) -> Any:
     if values.dtype == object:
         return np.array([bool(value) for value in values.tolist()])
     return np.nan_to_num(values, nan=0.0) if values.dtype.kind == "f" else values
+
+
+#: Lists that a training is remembered by.
+SAMPLE = 1000
+
+
+class LogRecord:
+    """What one fit saw of a log: some of its lists, and which hashed places were in use.
+
+    Lists are those whose ids have the smallest hashes, so that blocks, passes and partitions give
+    the same.
+    """
+
+    def __init__(self, encoding: LogEncoding) -> None:
+        self.encoding = encoding
+        spec = encoding.spec
+        bits = min(SEEN_BITS, spec.hash_bits) if spec.n_features > spec.hash_start else 0
+        self._seen = np.zeros(1 << bits, dtype=np.bool_)
+        self._units = np.zeros(0)
+        self._parts: list[Dataset] = []
+        self._bound = 1.0
+
+    def see(self, block: Dataset) -> None:
+        """Take note of encoded, unscaled lists."""
+        self.add(sample_lists(block, len(self._seen), self._bound))
+
+    def add(self, part: tuple[NDArray[np.float64], Dataset, NDArray[np.int64]]) -> None:
+        """Take note of what ``sample_lists`` found in a part of the log."""
+        units, lists, places = part
+        self._seen[places] = True
+        fresh = np.flatnonzero(~np.isin(units, self._units))
+        if len(fresh):
+            self._units = np.append(self._units, units[fresh])
+            self._parts.append(lists.take_queries(fresh))
+        if len(self._units) > 4 * SAMPLE:
+            self._sample()
+
+    def _sample(self) -> Dataset:
+        """The lists with the smallest hashes, in order of these; all others are forgotten."""
+        kept = np.argsort(self._units, kind="stable")[:SAMPLE]
+        found = concat(self._parts).take_queries(kept)
+        self._units, self._parts = self._units[kept], [found]
+        if len(kept) == SAMPLE:
+            self._bound = float(self._units[-1])
+        return found
+
+    def see_parts(self, parts: PartitionedDataset) -> None:
+        """Take note of the lists of all partitions."""
+        for part in parts.each(sample_lists, len(self._seen)):
+            self.add(part)
+
+    def check_start(self, model: LinearModel) -> None:
+        """Refuse to go on from a model that makes other features."""
+        self.encoding.check_start(model)
+
+    def finish(self, model: LinearModel, scaling: Scaling) -> LinearModel:
+        """The finished model of the log, with a summary of what it learned from."""
+        made = self.encoding.finish(model, scaling)
+        if not len(self._units):
+            return made
+        sample = self._sample()
+        scores = row_scores(scaling.apply(sample).X, model.to_dense())
+        summary = summarise(
+            self.encoding.spec,
+            sample.columns,
+            centred(scores, sample),
+            sample.n_queries,
+            self._seen if len(self._seen) > 1 else self._seen[:0],
+        )
+        provenance = {**made.provenance, "log": msgspec.to_builtins(summary)}
+        return replace(made, provenance=provenance)
+
+
+def sample_lists(
+    block: Dataset, places: int, bound: float = 1.0
+) -> tuple[NDArray[np.float64], Dataset, NDArray[np.int64]]:
+    """Lists with the smallest hashes below a bound, and the hashed places that all rows use."""
+    units = query_units(block.queries.ids, np.uint64(0))
+    chosen = np.flatnonzero(units <= bound)
+    chosen = chosen[np.argsort(units[chosen], kind="stable")[:SAMPLE]]
+    lists = replace(block, notes={}, lines=None, sources=()).take_queries(chosen)
+    start = block.encoding.spec.hash_start
+    hashed = block.X.indices[block.X.indices >= start].astype(np.int64) - start
+    return units[chosen], replace(lists, encoding=None), np.unique(hashed & (places - 1))
+
+
+def centred(scores: NDArray[np.float64], data: Dataset) -> NDArray[np.float64]:
+    """Scores less the means of their lists."""
+    codes, sizes = data.queries.codes, data.queries.sizes
+    means: Any = np.bincount(codes, scores, minlength=data.n_queries) / np.maximum(sizes, 1)
+    return np.asarray(scores - means[codes], dtype=np.float64)
+
+
+def watch_log(model: LinearModel, log: Any) -> Watcher:
+    """All lists of a log, read for a model, counted against the summary of its training."""
+    summary = summary_of(model)
+    spec = columns_of(model)
+    if summary is None or spec is None:
+        raise ParameterError(
+            "the model holds no summary of a training log",
+            fix="Train it on a raw log with this version of rankine",
+        )
+    watcher = Watcher(summary, spec)
+    for block in log:
+        scores = score_dataset(model, block)
+        columns: Any = block.columns
+        watcher.add(columns, block.n_rows, centred(scores, block))
+    return watcher
 
 
 class LogScan:

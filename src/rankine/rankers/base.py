@@ -84,6 +84,13 @@ class BaseRanker(BaseEstimator, ABC):
 
     With an evaluation set, ``early_stopping=k`` stops after k reports without a better ``metric``
     and keeps the best weights; ``evals_`` holds what was measured.
+
+    All of them learn from clicks. ``propensity`` is the probability that a user looks at position
+    1, 2, ... (the last holds for all beyond it), such as ``estimate_propensity`` gives: a row with
+    a positive label weighs 1 / propensity of the ``position`` it was shown at, at most
+    ``max_weight``. ``position_offset=k`` learns an offset for each of the first k positions beside
+    the weights (the first is 0, the last holds for all beyond it; penalised like the weights). It
+    stands in ``position_offset_`` and in no score, explanation or export.
     """
 
     metric: str = "ndcg@10"
@@ -91,6 +98,9 @@ class BaseRanker(BaseEstimator, ABC):
     early_stopping: int | None = None
     warm_start: bool = False
     random_state: Any = None
+    propensity: Sequence[float] | None = None
+    max_weight: float = 10.0
+    position_offset: int | None = None
 
     _estimator_type = "ranker"
     #: Name on the command line and in model files.
@@ -524,7 +534,14 @@ class BaseRanker(BaseEstimator, ABC):
 
     def _clicks(self) -> Clicks:
         """How rows are corrected for their positions."""
-        return Clicks()
+        inverse = (
+            () if self.propensity is None else inverse_propensity(self.propensity, self.max_weight)
+        )
+        return Clicks(inverse, check_offset(self.position_offset), self._divisor())
+
+    def _divisor(self) -> str:
+        """What each query's loss is divided by, see ``Clicks``."""
+        return ""
 
     def _recorded(self, source: Any) -> dict[str, Any]:
         """What a resumed run must share with the interrupted one."""
@@ -735,33 +752,6 @@ class BaseRanker(BaseEstimator, ABC):
         tags.input_tags.allow_nan = self.takes_missing
         tags.target_tags.required = True
         return tags
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class LinearRanker(BaseRanker):
-    """A ranker with one weight per feature; all of them learn from clicks.
-
-    ``propensity`` is the probability that a user looks at position 1, 2, ... (the last holds for
-    all beyond it), such as ``estimate_propensity`` gives: a row with a positive label weighs
-    1 / propensity of the ``position`` it was shown at, at most ``max_weight``.
-    ``position_offset=k`` learns an offset for each of the first k positions beside the weights
-    (the first is 0, the last holds for all beyond it; penalised like the weights). It stands in
-    ``position_offset_`` and in no score, explanation or export.
-    """
-
-    propensity: Sequence[float] | None = None
-    max_weight: float = 10.0
-    position_offset: int | None = None
-
-    def _clicks(self) -> Clicks:
-        inverse = (
-            () if self.propensity is None else inverse_propensity(self.propensity, self.max_weight)
-        )
-        return Clicks(inverse, check_offset(self.position_offset), self._divisor())
-
-    def _divisor(self) -> str:
-        """What each query's loss is divided by, see ``Clicks``."""
-        return ""
 
 
 def _one_each(name: str, given: Any, count: int) -> list[Any]:

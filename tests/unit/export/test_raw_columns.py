@@ -90,7 +90,7 @@ def test_engines_ask_the_fields_of_the_columns():
     assert "isNan(attribute(age))" in vespa
 
 
-@pytest.mark.parametrize("target", sorted(set(targets()) - {"json", "onnx"}))
+@pytest.mark.parametrize("target", sorted(set(targets()) - {"json", "onnx", "xgboost"}))
 def test_hashed_columns_are_refused_by_name(target):
     spec = LogColumns(numeric=("price",), hashed=("brand",), hash_bits=2)
     model = LinearModel.from_weights(
