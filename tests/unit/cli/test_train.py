@@ -185,7 +185,7 @@ def test_what_clicks_tell_is_taken_from_the_training_part(clicks, tmp_path, kind
             clicks / f"{kind}.parquet", *words, "--label", label, "--split", "time:0.8,0.2"
         )
         coef = LinearModel.load(tmp_path / "m").to_dense()
-        train(tmp_path / "first.parquet", *words, *more)
+        train(tmp_path / "first.parquet", *words, "--label", label)
         np.testing.assert_allclose(coef, LinearModel.load(tmp_path / "m").to_dense(), rtol=1e-9)
         assert 0 < held["valid"] < 1
 
