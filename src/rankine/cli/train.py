@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, training_progress
+from rankine.cli._console import require_folders, training_progress
 from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings
 from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
+from rankine.rankers.registry import ranker_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +87,7 @@ def train(
     raw = reading.raw or (start is not None and _is_raw(start))
     settings = {
         "metric": metric,
-        "scale": scale or ("query" if raw else "none"),
+        "scale": scale or ("query" if raw and not ranker_class(ranker).takes_tables else "none"),
         "random_state": seed,
         **({"early_stopping": early_stopping} if early_stopping is not None else {}),
         **({"n_passes": n_passes} if n_passes is not None else {}),
@@ -111,7 +112,7 @@ def train(
         raise ParameterError(
             "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
         )
-    require_folder("--out", out)
+    require_folders(out=out)
     more: dict[str, Any] = {"position": clicks.position}
     if raw:
         more |= {"item": clicks.item, "search": clicks.search}
@@ -311,7 +312,7 @@ def _client(address: str) -> Iterator[Any]:
     if address == "here":
         yield None
         return
-    from rankine.distributed.connect import connect
+    from rankine.distributed.runners import connect
 
     with connect(address) as client:
         yield client

@@ -297,11 +297,13 @@ class QueryGuard:
         """Which keys came before; they are remembered."""
         order = np.argsort(keys, kind="stable")
         rising = keys[order]
-        again = np.zeros(len(keys), dtype=np.bool_)
-        again[order[1:]] = rising[1:] == rising[:-1]
+        known = np.zeros(len(keys), dtype=np.bool_)
+        known[1:] = rising[1:] == rising[:-1]
         for part in self._seen:
-            places = np.minimum(np.searchsorted(part, keys), len(part) - 1)
-            again |= part[places] == keys
+            places = np.minimum(np.searchsorted(part, rising), len(part) - 1)
+            known |= part[places] == rising
+        again = np.empty_like(known)
+        again[order] = known
         self._seen.append(rising)
         # Each part stays twice as long as the next: few to search, and few merges.
         while len(self._seen) > 1 and len(self._seen[-2]) < 2 * len(self._seen[-1]):

@@ -386,7 +386,7 @@ class _Judge:
         if rule.ties == "docid" and "retrieved" in data.columns:
             rule = rule.with_options(ties="file")
         columns = dict(data.columns)
-        if rule.ties == "docid":
+        if rule.ties == "docid" and data.docid is not None:
             columns["docid"] = data.docid
         self._gather = index.gather
         self.y = index.gather(data.y)

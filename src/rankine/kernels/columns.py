@@ -264,5 +264,4 @@ def column_variances(
         cuts,
         threads,
     )
-    total: NDArray[np.float64] = np.maximum(tree_sum(parts), 0.0)
-    return total
+    return np.maximum(tree_sum(parts), 0.0)

@@ -20,8 +20,7 @@ from rankine.core.errors import (
     MissingExtraError,
     ParameterError,
 )
-from rankine.distributed.connect import connect
-from rankine.distributed.runners import cluster_errors
+from rankine.distributed.runners import cluster_errors, connect
 
 pytestmark = [pytest.mark.dask, pytest.mark.timeout(400)]  # compiles when the cache is cold
 

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -16,6 +17,7 @@ from rankine import (
     SPDRanker,
 )
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
+from rankine.data.comparisons import read_pairs
 from rankine.evaluation.preferences import item_strengths
 from rankine.kernels.random import BOOTSTRAP, resolve_seed, stream_seed
 
@@ -120,6 +122,38 @@ def test_a_ranker_that_would_lose_weights_refuses_them(ranker):
     with pytest.raises(ParameterError, match=re.escape(ranker.can.comparisons)):
         ranker.fit(Dataset.from_pairs(first, second, tie=np.arange(40) % 3 == 0))
     ranker.fit(Dataset.from_pairs(first, second))
+
+
+def test_files_of_comparisons(tmp_path):
+    winner, loser, first, second = votes(60)
+    tie = np.arange(60) % 9 == 0
+    columns = {"winner": winner.astype(str), "loser": loser.astype(str), "tie": tie, "judge": "x"}
+    for j, name in enumerate(("length", "lists")):
+        columns |= {f"winner_{name}": first[:, j], f"loser_{name}": second[:, j]}
+    frame = pd.DataFrame(columns)
+    frame.to_csv(tmp_path / "votes.csv", index=False)
+    frame.to_parquet(tmp_path / "votes.parquet")
+    wanted = Dataset.from_pairs(
+        winner.astype(str), loser.astype(str), tie=tie, features=(first, second),
+        feature_names=["length", "lists"],
+    )  # fmt: skip
+    for kind in ("csv", "parquet"):
+        found = read_pairs(tmp_path / f"votes.{kind}", "winner", "loser")
+        np.testing.assert_allclose(found.X.toarray(), wanted.X.toarray())
+        np.testing.assert_array_equal(found.weight, wanted.weight)
+        assert found.feature_names == wanted.feature_names
+    frame[["winner_length", "loser_length"]].to_csv(tmp_path / "rows.csv", index=False)
+    assert read_pairs(tmp_path / "rows.csv", "winner", "loser").feature_names == ("length",)
+    held = read_pairs(tmp_path / "rows.csv", "winner", "loser", ["x", "length"])
+    assert held.n_features == 2
+    with pytest.raises(SchemaError, match="length was not there in training"):
+        read_pairs(tmp_path / "rows.csv", "winner", "loser", ["x"])
+    frame[["winner", "loser_length"]].to_csv(tmp_path / "half.csv", index=False)
+    with pytest.raises(SchemaError, match="no two sides"):
+        read_pairs(tmp_path / "half.csv", "winner", "loser")
+    frame.assign(weight=np.nan).to_parquet(tmp_path / "gap.parquet")
+    with pytest.raises(SchemaError, match="no value"):
+        read_pairs(tmp_path / "gap.parquet", "winner", "loser")
 
 
 def test_what_is_no_comparison_is_refused():
