@@ -22,6 +22,7 @@ from rankine.core.strict_json import read_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rankine.logs.schema import LogSchema
     from rankine.model import LinearModel
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on one line.")]
@@ -171,6 +172,10 @@ class LogOptions(_Group):
     time: Annotated[
         str | None, _log("--time", "--time-column", help="Column of times; default: file order.")
     ] = None
+    split: Annotated[
+        str | None,
+        _log("--split", help="time:9/11,1/11,1/11: train on the oldest lists, judge newer ones."),
+    ] = None
 
     @property
     def raw(self) -> bool:
@@ -194,6 +199,15 @@ class LogOptions(_Group):
         known = LogSchema.__struct_fields__
         options = {**self.options(**more), **found}
         return {name: value for name, value in options.items() if name in known}
+
+    def log_schema(self, like: LinearModel | None = None) -> LogSchema | None:
+        """What the options, ``--schema`` and a model say of a raw log; None without a word."""
+        from rankine.logs.schema import LogSchema, read_schema, schema_of
+
+        before = None if like is None else schema_of(like)
+        if self.schema is not None:
+            before = read_schema(self.schema)
+        return LogSchema.make(self.fields(), before) if self.raw or before is not None else None
 
     def open(
         self,
@@ -237,7 +251,10 @@ class LogOptions(_Group):
                 )
             options = self._of_log(more) if raw else self.options(**more)
             kept = (*options.pop("columns", ()), *columns)
-            return read_for(model, paths, schema=schema, stream=stream, columns=kept, **options)
+            if not raw and self.time is not None:
+                kept = (*kept, self.time)
+            found = read_for(model, paths, schema=schema, stream=stream, columns=kept, **options)
+            return self.newest(found)
         if not self.raw and like is None:
             options = self.options(**more)
             kept = (*options.pop("columns", ()), *columns)
@@ -250,6 +267,20 @@ class LogOptions(_Group):
         fields["columns"] = (*fields.get("columns", ()), *columns)
         log = scan(paths, schema=schema, like=like, cuts=cuts, **fields)
         return log if stream else log.load()
+
+    def parts(self, data: Any) -> dict[str, Any]:
+        """The parts of ``--split``, or all of the data as ``"train"``."""
+        from rankine.data.splits import named_parts
+
+        if self.split is None:
+            return {"train": data}
+        encoding = getattr(data, "encoding", None)
+        time = self.time or (None if encoding is None else encoding.schema.time)
+        return named_parts(data, self.split, time)
+
+    def newest(self, data: Any) -> Any:
+        """The last part of ``--split``, on which models are judged."""
+        return list(self.parts(data).values())[-1]
 
     def open_like(self, paths: Any, data: Any, **more: Any) -> Any:
         """Held-out data in memory, with the features of other data."""
@@ -426,6 +457,21 @@ class ClickColumns:
     label: Annotated[str, typer.Option(help="Column or formula of the label.")] = "clicked"
     position: Annotated[str, typer.Option(help="Column of positions, from 1.")] = "position"
     search: Annotated[str | None, typer.Option(help="Column of what was searched for.")] = None
+    schema: Annotated[str | None, typer.Option(help="TOML file that names these columns.")] = None
+
+    def columns(self, **more: str | None) -> dict[str, Any]:
+        """The columns; those that are left at their defaults are as ``--schema`` says."""
+        from rankine.logs.schema import read_schema
+
+        given = {**vars(self), **more}
+        file = given.pop("schema")
+        if file is None:
+            return given
+        said, usual = read_schema(file), {field.name: field.default for field in fields(self)}
+        return {
+            name: (getattr(said, name) or value) if value == usual.get(name) else value
+            for name, value in given.items()
+        }
 
 
 def pick_model(found: Any, topic: str | None) -> Any:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rankine.cli._options import panel
 from rankine.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rankine.logs.schema import LogSchema
 
 _run = panel("Long runs")
 _clicks = panel("Clicks")
@@ -42,7 +45,9 @@ class ClickOptions:
         _clicks("--context", help="Column (a device): propensity auto for each of its values."),
     ] = None
 
-    def check(self, label: str, settings: dict[str, Any], *, schema: bool) -> str | None:
+    def check(
+        self, label: str, settings: dict[str, Any], schema: LogSchema | None = None
+    ) -> str | None:
         """Refuse what would be ignored; the formula of ``--label coec``, or None."""
         from rankine.logs.clicks import coec_formula
 
@@ -61,7 +66,7 @@ class ClickOptions:
                 fix="Leave it out, or add --propensity",
             )
         counted = formula is not None or self.propensity == "auto"
-        if counted and self.item is None and not schema:
+        if counted and self.item is None and (schema is None or schema.item is None):
             raise ParameterError(
                 "items must be told apart to count their clicks by position",
                 fix="Name their column: --item item, and --search search where there is one",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,12 +12,18 @@ from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ModelReading, Repo
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
+if TYPE_CHECKING:
+    from rankine.evaluation.compare import Comparison
+
 _EPILOG = """
 [bold]Examples[/bold]
 
   rankine compare old.rankine new.rankine test.txt --metric ndcg@10
 
   rankine compare bm25.run model.rankine test.txt --metric map --metric ndcg@10 --report page.html
+
+  rankine compare live.rankine new.rankine today.parquet --split time:0.8,0.2 --fail-if-worse \\
+    && mv new.rankine live.rankine
 
   rankine compare a.run b.run c.run qrels.txt --metric ndcg@10:gain=linear --json
 """
@@ -47,6 +53,12 @@ def compare(
     depth: Annotated[int, typer.Option(help="Ranks shown of a changed query.")] = 10,
     per_query: Annotated[
         bool, typer.Option("--per-query", help="Per-query values in the JSON output.")
+    ] = False,
+    fail_if_worse: Annotated[
+        bool,
+        typer.Option(
+            "--fail-if-worse", help="Exit code 3 if the last is proven worse than the first."
+        ),
     ] = False,
     report: ReportFile = None,
     *,
@@ -79,7 +91,7 @@ def compare(
     if is_qrels(data):
         judged = read_qrels(data)
     else:
-        judged = reading.open_for(data, models) if models else reading.open(data)
+        judged = reading.open_for(data, models) if models else reading.newest(reading.open(data))
     contestants = gather_contestants(systems, judged)
     found = [
         compare_contestants(
@@ -101,3 +113,15 @@ def compare(
     else:
         tables = [table for comparison in found for table in comparison.tables()]
         show_tables(tables, latex=latex, markdown=markdown)
+    if fail_if_worse and any(_last_is_worse(comparison) for comparison in found):
+        raise typer.Exit(WORSE)
+
+
+#: Exit code of ``--fail-if-worse``.
+WORSE = 3
+
+
+def _last_is_worse(found: Comparison) -> bool:
+    first, last = found.systems[0].name, found.systems[-1].name
+    pair = next(pair for pair in found.pairs if (pair.a, pair.b) == (first, last))
+    return pair.verdict == "worse"

@@ -110,6 +110,8 @@ def convert(
     if reading.judgments is not None:
         _join(source, target, reading, writing, json=json)
         return
+    if reading.split is not None:
+        raise ParameterError("--split cuts data to learn from", fix="Leave it out")
     if not source:
         raise ParameterError("an output without an input", fix="Write: rankine convert IN... OUT")
     columns = None if reading.features is None else split_list(reading.features)

@@ -48,9 +48,6 @@ def path(
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
-    split: Annotated[
-        str | None, typer.Option(help="time:0.8,0.2: judge on the newest lists, without --valid.")
-    ] = None,
     scale: Annotated[
         str | None,
         typer.Option(help="none, standard, maxabs or query; default: none, raw logs query."),
@@ -83,7 +80,6 @@ def path(
 ) -> None:
     """Train models of every size along a path of strengths; show, draw and keep the best."""
     import rankine
-    from rankine.data.splits import named_parts
 
     scale = scale or ("query" if reading.raw and not ranker_class(ranker).takes_tables else "none")
     settings = {"metric": metric, "scale": scale, "random_state": seed}
@@ -98,11 +94,10 @@ def path(
     known = reading.raw or reading.n_features is not None
     rows = reading.open(data, stream="stream" in estimator.can.path and known)
     held = None if valid is None else reading.open_like(valid, rows)
-    if split is not None:
+    if reading.split is not None:
         if valid is not None:
             raise ParameterError("both --valid and --split", fix="Leave out one of them")
-        time = reading.time or (rows.encoding and rows.encoding.schema.time)
-        parts = named_parts(rows, split, time)
+        parts = reading.parts(rows)
         rows, held = parts["train"], parts["valid"]
     with training_progress(f"path of {type(estimator).__name__}") as callbacks:
         found = estimator.path(rows, eval_set=held, callbacks=callbacks, **steps)

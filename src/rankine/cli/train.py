@@ -54,10 +54,6 @@ def train(
         list[str] | None, typer.Option("--set", help="Parameter name=value, repeatable.")
     ] = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="time:9/11,1/11,1/11: train on the oldest lists, measure on the newer."),
-    ] = None,
     metric: Annotated[
         str, typer.Option(help="Metric, such as ndcg@10, map, recall@4.")
     ] = "ndcg@10",
@@ -84,7 +80,8 @@ def train(
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
     start = _start(warm_start)
-    raw = reading.raw or (start is not None and _is_raw(start))
+    schema = reading.log_schema(start)
+    raw = schema is not None
     settings = {
         "metric": metric,
         "scale": scale or ("query" if raw and not ranker_class(ranker).takes_tables else "none"),
@@ -93,8 +90,8 @@ def train(
         **({"n_passes": n_passes} if n_passes is not None else {}),
         **parse_settings(set_ or []),
     }
-    label = reading.label or "label"
-    counted = clicks.check(label, settings, schema=reading.schema is not None)
+    label = (reading.label if schema is None else schema.label) or "label"
+    counted = clicks.check(label, settings, schema)
     looks = clicks.given()
     if looks is not None and counted is None:
         settings["propensity"] = looks
@@ -108,7 +105,7 @@ def train(
             "--label coec on partitions is counted in raw logs",
             fix="Name the columns (--numeric a,b), or leave --dask out",
         )
-    if estimator.early_stopping is not None and valid is None and split is None:
+    if estimator.early_stopping is not None and valid is None and reading.split is None:
         raise ParameterError(
             "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
         )
@@ -119,13 +116,14 @@ def train(
     if counted is not None:
         reading = replace(reading, label=counted)
     correction = _Correction(clicks, counted, looks)
-    run = _Run(estimator, data, reading, more, out, valid, split, start, kept.options(), correction)
+    run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
     result = run.run(cluster, stream=stream or kept.asked, raw=raw)
     if json:
         _console.print_json(result)
     else:
         _console.show(_summary_table(result))
-        _console.say(_next_commands(result["model"], valid or data[-1]))
+        for line in _next_commands(result["model"], valid or data[-1]).splitlines():
+            _console.say(line)
 
 
 def _start(path: str | None) -> LinearModel | None:
@@ -193,7 +191,6 @@ class _Run:
     more: dict[str, Any]
     out: str
     valid: str | None
-    split: str | None
     start: LinearModel | None
     checkpoints: dict[str, Any]
     correction: _Correction
@@ -231,7 +228,7 @@ class _Run:
                 model = replace(model, base=self.reading.base)
             model.save(self.out)
             measured = _measured(estimator.metric, model, parts)
-        if self.split is not None:
+        if self.reading.split is not None:
             model = replace(model, provenance={**model.provenance, "measured": measured})
             model.save(self.out)
         result = _result(estimator, model, self.out)
@@ -250,17 +247,12 @@ class _Run:
 
     def _parts(self, source: Any) -> dict[str, Any]:
         """What is trained on, and what is held out (in memory)."""
-        from rankine.data.splits import named_parts
-
-        if self.split is None:
-            parts = {"train": source}
-        elif hasattr(source, "pieces"):
+        if self.reading.split is not None and hasattr(source, "pieces"):
             raise ParameterError(
                 "--split cuts the files of one machine",
                 fix="Hold out other files with --valid, or leave --dask out",
             )
-        else:
-            parts = named_parts(source, self.split, self._time(source))
+        parts = self.reading.parts(source)
         if self.valid is None:
             return parts
         if "valid" in parts:
@@ -268,9 +260,6 @@ class _Run:
                 "both --valid and a split with held-out lists", fix="Leave out one of them"
             )
         return {**parts, "valid": self.reading.open_like(self.valid, source, **self.more)}
-
-    def _time(self, source: Any) -> str | None:
-        return self.reading.time or getattr(getattr(source, "schema", None), "time", None)
 
 
 @contextmanager

@@ -25,7 +25,6 @@ class Search:
     """Where, how and within which limits to search."""
 
     folds: Annotated[int | None, _search(help="Folds by query (default 5).")] = None
-    split: Annotated[str | None, _search(help="time:0.8,0.2 or time:0.8,0.1,0.1 (test).")] = None
     space: Annotated[
         list[str] | None, _search(help="Narrow the search: name=low..high[:log] or name=a,b,c.")
     ] = None
@@ -123,6 +122,7 @@ def tune(
             metric=metric,
             trials=trials,
             study=study,
+            split=reading.split,
             time_column=reading.time or (schema and schema.time),
             random_state=seed,
             progress=tell,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -105,12 +106,18 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     @classmethod
     def make(cls, given: Mapping[str, Any], before: LogSchema | None = None) -> LogSchema:
-        """A schema of keyword arguments; those not given (None, empty) are as ``before``."""
+        """A schema of keyword arguments; what is not given (None, empty) is as ``before``."""
         fields = {name: value for name, value in given.items() if value not in (None, (), [])}
         crosses = fields.get("crosses", ())
         if crosses:
             fields["crosses"] = [c if isinstance(c, str) else "*".join(c) for c in crosses]
         start = {} if before is None else msgspec.to_builtins(before)
+        # A column that is given another use has it in place of the one before.
+        lists = ("numeric", "categorical", "one_hot", "binned")
+        moved = {name for key in lists for name in fields.get(key, ())}
+        for key in lists:
+            if key in start and key not in fields:
+                start[key] = [name for name in start[key] if name not in moved]
         for name, value in fields.items():
             if name in cls.__struct_fields__ and isinstance(value, (tuple, list, set)):
                 fields[name] = list(value)
@@ -233,12 +240,31 @@ def column_names(path: Any) -> list[str]:
 
 
 # ------------------------------------------------------------------------------ what is measured
+@contextmanager
+def placed(block: Dataset) -> Iterator[None]:
+    """Errors about a row of a block name its file and its row there."""
+    try:
+        yield
+    except SchemaError as error:
+        row, colon, rest = error.reason.removeprefix("row ").partition(": ")
+        if colon and row.isdigit() and block.lines is not None:
+            raise SchemaError(
+                f"{rest}; training and serving need one type in every log",
+                fix=error.fix,
+                file=block.sources[-1] if block.sources else None,
+                line=int(block.lines[int(row)]),
+                column=error.column,
+            ) from error
+        raise
+
+
 def vocabulary(data: Dataset, names: Sequence[str]) -> dict[str, list[str]]:
     """Values of categorical columns, in order of first appearance."""
-    return {
-        name: [v for v in dict.fromkeys(category_texts(data.columns[name], name)) if v]
-        for name in names
-    }
+    with placed(data):
+        return {
+            name: [v for v in dict.fromkeys(category_texts(data.columns[name], name)) if v]
+            for name in names
+        }
 
 
 def one_hot_values(parts: Iterable[Mapping[str, Sequence[str]]], names: Sequence[str]) -> Any:
@@ -263,8 +289,9 @@ def frequent_texts(blocks: Iterable[Dataset], names: Sequence[str]) -> tuple[One
     """The most frequent texts of columns in the first lists, as many as a table has cells."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
     for block in first_lists(blocks) if names else ():
-        for name, found in counts.items():
-            found.update(category_texts(block.columns[name], name))
+        with placed(block):
+            for name, found in counts.items():
+                found.update(category_texts(block.columns[name], name))
     for found in counts.values():
         del found[""]
     most = {name: found.most_common(MAX_CUTS) for name, found in counts.items()}
@@ -318,8 +345,9 @@ def measure_cuts(
     given = {name: tuple(cuts) for name, cuts in (known or {}).items()}
     parts: dict[str, list[Any]] = {name: [] for name in names if name not in given}
     for block in first_lists(blocks) if parts else ():
-        for name, values in parts.items():
-            values.append(numeric_values(block.columns[name], name))
+        with placed(block):
+            for name, values in parts.items():
+                values.append(numeric_values(block.columns[name], name))
     for name, values in parts.items():
         numbers = np.concatenate([np.zeros(0), *values])
         distinct, counts = np.unique(numbers[np.isfinite(numbers)], return_counts=True)

@@ -29,6 +29,7 @@ from rankine.logs.schema import (
     frequent_texts,
     measure_cuts,
     one_hot_values,
+    placed,
     read_cuts,
     schema_of,
     vocabulary,
@@ -100,12 +101,14 @@ class LogEncoding:
     def encode(self, block: Dataset) -> Dataset:
         """A raw block with features and labels."""
         columns: Any = block.columns
-        if self.spec.tables:
-            X: Any = self.encoder.matrix(columns, block.n_rows)
-        else:
-            rows = self.encoder.encode(columns, block.n_rows)
-            shape = (block.n_rows, self.spec.n_features)
-            X = make_csr(rows.values, rows.indices, rows.indptr, shape)
+        with placed(block):
+            X: Any
+            if self.spec.tables:
+                X = self.encoder.matrix(columns, block.n_rows)
+            else:
+                rows = self.encoder.encode(columns, block.n_rows)
+                shape = (block.n_rows, self.spec.n_features)
+                X = make_csr(rows.values, rows.indices, rows.indptr, shape)
         y = np.zeros(block.n_rows)
         if self.label is not None:
             y = self.label({name: _filled(columns[name]) for name in self.label.columns})
@@ -617,7 +620,7 @@ def read_for(
     asked = {**({} if schema is None else msgspec.to_builtins(schema)), **fields}
     absent: dict[str, Any] = {
         name: None
-        for name in ("position", "time", "item", "search")
+        for name in ("position", "time", "item", "search", "weight")
         if name not in asked and getattr(chosen, name) not in have
     }
     absent["columns"] = [*(n for n in chosen.columns if n in have or "columns" in asked), *columns]
