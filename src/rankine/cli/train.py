@@ -15,6 +15,7 @@ from rankine.cli._console import require_folders, training_progress
 from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings
 from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app
+from rankine.cli.warmup import compiling_beside
 from rankine.core.errors import ParameterError
 from rankine.rankers.registry import ranker_class
 
@@ -117,7 +118,8 @@ def train(
         reading = replace(reading, label=counted)
     correction = _Correction(clicks, counted, looks)
     run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
-    result = run.run(cluster, stream=stream or kept.asked, raw=raw)
+    with compiling_beside(ranker):
+        result = run.run(cluster, stream=stream or kept.asked, raw=raw)
     if json:
         _console.print_json(result)
     else:
