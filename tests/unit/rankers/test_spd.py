@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("raw_units")
 
 @pytest.fixture(scope="module")
 def shop():
-    from rankine.data.shop import shop_log
+    from rankine import shop_log
 
     return shop_log(60, random_state=3)
 
