@@ -42,8 +42,10 @@ FEW_ROWS = 50_000
 
 
 def judge(part, scores):
-    """Mean NDCG@10."""
-    return float(evaluate(METRIC, part.y, scores, part.qid))
+    """Mean NDCG@10 over the queries that have a relevant row."""
+    codes = part.queries.codes
+    rows = (np.bincount(codes, part.y > 0) > 0)[codes]
+    return float(evaluate(METRIC, part.y[rows], scores[rows], part.qid[rows]))
 
 
 # ------------------------------------------------------------------------------ systems
