@@ -241,7 +241,7 @@ class _Run:
         """The data: a raw log is a stream, which rankers that need all of it load."""
         more = self.more
         if self.start is not None and not _is_raw(self.start):
-            more = {"n_features": self.start.n_features, **more}
+            more = {"n_features": self.start.n_columns, **more}
         like = self.start if self.start is not None and _is_raw(self.start) else None
         stream = stream or self.reading.raw or like is not None
         columns = self.correction.columns
