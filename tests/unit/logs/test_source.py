@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -336,3 +338,10 @@ def test_a_bad_day_says_what_to_do(log, trained, tmp_path, change, reason, fix):
         assert fix in error.value.fix
         if reason in ("'EUR 1'", "0.5"):
             assert (error.value.file, error.value.line) == (str(tmp_path / "d.parquet"), 1)
+
+
+def test_a_model_of_the_first_version_says_its_schema(trained):
+    note = {"query": "session_id", "label": "clicked", "position": None, "missing": "zero"}
+    old = replace(trained, parameters={**trained.parameters, "log": note})
+    found = logs.schema_of(old)
+    assert (found.query, found.label, found.one_hot) == ("session_id", "clicked", ("category",))
