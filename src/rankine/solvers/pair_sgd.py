@@ -32,6 +32,8 @@ __all__ = ["PairPlan", "Phase", "Span", "run_phase", "solve_pairs"]
 LARGEST_SQUARED = float(np.sqrt(np.finfo(np.float64).max))
 #: Rounding that a mean of many iterates may have gathered.
 BALL_SLACK = 1e-6
+#: What a checkpoint holds of a ``ScaledVector``.
+KEPT = ("v", "u", "c", "folds", "history")
 _BATCH = 64
 _AHEAD = 4  # pairs fetched ahead of use; more gains nothing
 
@@ -258,11 +260,12 @@ class _PairRun:
         saved = None if self.keeper is None else self.keeper.restore("pairs")
         if saved is None:
             return
-        self.w.v[...], self.w.u[...], self.w.c[...] = (saved.arrays[name] for name in "vuc")
+        for name in KEPT:
+            getattr(self.w, name)[...] = saved.arrays[name]
         self.done = saved.step
         self.trace = [dict(row) for row in saved.facts["trace"]]
 
     def _save(self, keeper: Keeper) -> None:
         require_finite(average_of(self.w), self.done, "stochastic pairwise descent")
-        arrays = {"v": self.w.v, "u": self.w.u, "c": self.w.c}
+        arrays = {name: getattr(self.w, name) for name in KEPT}
         keeper.save("pairs", self.done, arrays, {"trace": self.trace})

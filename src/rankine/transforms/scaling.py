@@ -58,7 +58,7 @@ class Scaling:
         if self.kind == "none":
             return data
         if self.kind == "query":
-            scaled = scale_lists(data)
+            scaled = scale_lists(data, dtype=data.X.dtype)
         else:
             assert self.factors is not None  # noqa: S101 - narrows the type
             scaled = _multiply_columns(data.X, self.factors)
@@ -144,14 +144,17 @@ def scaling_from(
     return Scaling("standard", factors / np.where(deviation > 1e-12, deviation, 1.0))
 
 
-def scale_lists(data: Dataset, spec: msgspec.Struct | None = None) -> Any:
-    """Features after a transform of whole lists: ``ListRange`` unless ``RunScores`` is given."""
+def scale_lists(
+    data: Dataset, spec: msgspec.Struct | None = None, *, dtype: Any = np.float64
+) -> Any:
+    """Features after a transform of whole lists: ``ListRange`` unless ``RunScores`` is given.
+
+    Scores are computed from float64 features, whatever the rows are; training rows keep theirs.
+    """
     index = data.queries
     if isinstance(spec, RunScores):
         return normalised_runs(spec, data.X, data.n_features, index.starts, index.rows)
-    values = list_range_values(
-        data.rows, data.n_features, index.starts, index.rows, dtype=data.X.dtype
-    )
+    values = list_range_values(data.rows, data.n_features, index.starts, index.rows, dtype=dtype)
     if not _is_sparse(data.X):
         return values
     return type(data.X)((values, data.X.indices, data.X.indptr), shape=data.X.shape)
