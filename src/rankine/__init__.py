@@ -5,39 +5,15 @@ Names are imported on first use, so that ``import rankine`` is fast and compiles
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rankine._version import __version__
+from rankine.core import errors
+from rankine.core.callable_package import import_on_use
+from rankine.core.errors import *  # noqa: F403 - all errors are public
 
 if TYPE_CHECKING:
     from rankine import distributed, logs, metrics, plot
-    from rankine.core.errors import (
-        ChangedDataError,
-        CheckpointError,
-        ClusterError,
-        CompressionError,
-        DataError,
-        DigestError,
-        DivergenceError,
-        EmptyDataError,
-        ExportError,
-        FeatureMismatchError,
-        FileKindError,
-        LabelError,
-        LimitError,
-        MissingExtraError,
-        ModelError,
-        ModelFormatError,
-        ModelVersionError,
-        NoPairsError,
-        OverlapError,
-        ParameterError,
-        ParseError,
-        QueryOrderError,
-        RankineError,
-        SchemaError,
-    )
     from rankine.data import Dataset
     from rankine.data.open import load, scan
     from rankine.data.shop import shop_log
@@ -59,41 +35,18 @@ if TYPE_CHECKING:
     from rankine.scoring import Scorer
     from rankine.tune.run import tune
 
-#: Public name -> module that holds it (a module that is public itself maps to itself).
+#: Public name -> module that holds it (a module that is public itself maps to itself); the
+#: errors stand beside them.
 _PUBLIC = {
     "AdditiveRanker": "rankine.rankers.additive",
-    "ChangedDataError": "rankine.core.errors",
-    "CheckpointError": "rankine.core.errors",
-    "ClusterError": "rankine.core.errors",
-    "CompressionError": "rankine.core.errors",
-    "DataError": "rankine.core.errors",
     "Dataset": "rankine.data",
-    "DigestError": "rankine.core.errors",
-    "DivergenceError": "rankine.core.errors",
     "DominationRanker": "rankine.rankers.domination",
     "ElasticRanker": "rankine.rankers.elastic",
-    "EmptyDataError": "rankine.core.errors",
-    "ExportError": "rankine.core.errors",
-    "FeatureMismatchError": "rankine.core.errors",
-    "FileKindError": "rankine.core.errors",
-    "LabelError": "rankine.core.errors",
     "LeastSquaresRanker": "rankine.rankers.least_squares",
-    "LimitError": "rankine.core.errors",
     "LinearModel": "rankine.model",
-    "MissingExtraError": "rankine.core.errors",
     "ModelBundle": "rankine.model",
-    "ModelError": "rankine.core.errors",
-    "ModelFormatError": "rankine.core.errors",
-    "ModelVersionError": "rankine.core.errors",
-    "NoPairsError": "rankine.core.errors",
-    "OverlapError": "rankine.core.errors",
-    "ParameterError": "rankine.core.errors",
-    "ParseError": "rankine.core.errors",
-    "QueryOrderError": "rankine.core.errors",
     "RankSVM": "rankine.rankers.ranksvm",
-    "RankineError": "rankine.core.errors",
     "SPDRanker": "rankine.rankers.spd",
-    "SchemaError": "rankine.core.errors",
     "Scorer": "rankine.scoring",
     "compare": "rankine.evaluation.compare",
     "cross_validate": "rankine.evaluation.cross_validation",
@@ -116,38 +69,14 @@ _PUBLIC = {
 
 __all__ = [
     "AdditiveRanker",
-    "ChangedDataError",
-    "CheckpointError",
-    "ClusterError",
-    "CompressionError",
-    "DataError",
     "Dataset",
-    "DigestError",
-    "DivergenceError",
     "DominationRanker",
     "ElasticRanker",
-    "EmptyDataError",
-    "ExportError",
-    "FeatureMismatchError",
-    "FileKindError",
-    "LabelError",
     "LeastSquaresRanker",
-    "LimitError",
     "LinearModel",
-    "MissingExtraError",
     "ModelBundle",
-    "ModelError",
-    "ModelFormatError",
-    "ModelVersionError",
-    "NoPairsError",
-    "OverlapError",
-    "ParameterError",
-    "ParseError",
-    "QueryOrderError",
     "RankSVM",
-    "RankineError",
     "SPDRanker",
-    "SchemaError",
     "Scorer",
     "__version__",
     "compare",
@@ -168,15 +97,9 @@ __all__ = [
     "split_queries",
     "tune",
 ]
+__all__ += errors.__all__
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'rankine' has no attribute {name!r}")
-    module = importlib.import_module(_PUBLIC[name])
-    value = module if _PUBLIC[name] == f"rankine.{name}" else getattr(module, name)
-    globals()[name] = value
-    return value
+__getattr__ = import_on_use(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

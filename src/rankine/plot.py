@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,24 @@ import numpy as np
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import MissingExtraError, ParameterError
 from rankine.core.safe_text import printable
+from rankine.metrics import Metric
+from rankine.model.tables import tables_of
+from rankine.rankers.path import RegularizationPath
+from rankine.report.calibration import calibration as score_gaps
+from rankine.report.data import lengths as list_lengths
+from rankine.report.data import levels
+from rankine.report.headline import headline
+from rankine.report.judged import Judged
+from rankine.report.ranks import curves, spread
+from rankine.report.ranks import differences as query_differences
+from rankine.report.results import path_curves
+from rankine.report.run import as_model, judge_subject
+from rankine.report.tables import pictures
+from rankine.report.training import training as recorded
+from rankine.report.weights import size_curve
 
 if TYPE_CHECKING:
     from rankine.logs.propensity import Propensity
-    from rankine.metrics import Metric
-    from rankine.rankers.path import RegularizationPath
-    from rankine.report.judged import Judged
     from rankine.tune.result import TuningResult
 
 __all__ = [
@@ -53,11 +66,6 @@ COLOURS = {
 LINES = {"model": "-", "against": "-", "shown": ":", "feature": "-.", "random": "--", "soft": "--"}
 
 
-def start(ax: Any) -> Any:
-    """The given axes, or new ones that belong to no window."""
-    return new_axes() if ax is None else ax
-
-
 def finish(ax: Any, x_name: str, y_name: str, title: str = "", *, key: bool = False) -> Any:
     """Names, a faint grid, and the key where asked; returns the axes."""
     ax.set_xlabel(x_name)
@@ -78,12 +86,36 @@ def plain(text: str, limit: int = 40) -> str:
     return printable(text, limit).replace("$", r"\$")
 
 
+def draw_line(ax: Any, x: Any, y: Any, kind: str, label: str | None = None, **band: Any) -> None:
+    """A curve with dots; ``low`` and ``high`` draw a band around it."""
+    colour = COLOURS[kind]
+    if len(band.get("low", ())):
+        ax.fill_between(x, band["low"], band["high"], color=colour, alpha=0.18, linewidth=0)
+    name = None if label is None else plain(label)
+    ax.plot(x, y, color=colour, linestyle=LINES[kind], marker="o", markersize=3.5, label=name)
+
+
+def draw_intervals(ax: Any, rows: Sequence[tuple[str, str, float, float, float]]) -> None:
+    """Name, kind, mean, low and high of each row, from the top."""
+    for place, (_, kind, mean, low, high) in enumerate(rows):
+        if math.isfinite(low):
+            ax.plot([low, high], [-place] * 2, color=COLOURS[kind], alpha=0.4, linewidth=5)
+        ax.plot(mean, -place, marker="o", color=COLOURS[kind], linestyle="none")
+    ax.set_yticks([-k for k in range(len(rows))])
+    ax.set_yticklabels([row[0] for row in rows])
+
+
+def draw_bars(ax: Any, names: Sequence[str], sizes: Any, colours: Any) -> None:
+    """Horizontal bars, the first at the bottom."""
+    ax.barh(range(len(names)), sizes, color=colours)
+    ax.set_yticks(range(len(names)))
+    ax.set_yticklabels([plain(name, 32) for name in names])
+
+
 def labels(data: Any, *, ax: Any = None) -> Any:
     """Items of each label."""
-    from rankine.report.data import levels
-
     found = levels(data)
-    ax = start(ax)
+    ax = ax or new_axes()
     if found.names:
         ax.bar(range(len(found.names)), found.counts, color=COLOURS["model"])
         ax.set_xticks(range(len(found.names)))
@@ -95,10 +127,8 @@ def labels(data: Any, *, ax: Any = None) -> Any:
 
 def lengths(data: Any, *, ax: Any = None) -> Any:
     """Queries by the number of their items."""
-    from rankine.report.data import lengths as measure
-
-    found = measure(data)
-    ax = start(ax)
+    found = list_lengths(data)
+    ax = ax or new_axes()
     ax.stairs(found.counts, found.edges, fill=True, color=COLOURS["model"])
     return finish(ax, "items of a query", "queries")
 
@@ -117,17 +147,11 @@ def quality(
     >>> rankine.plot.quality(ranker, log).get_xlabel()
     'NDCG@10'
     """
-    from rankine.report.headline import headline
-
     judged, chosen = _judged(model, data, against, metric)
     found = headline(judged, chosen)
-    ax = start(ax)
-    for place, (kind, one) in enumerate(zip(found.kinds, found.systems, strict=True)):
-        if math.isfinite(one.low):
-            ax.plot([one.low, one.high], [-place] * 2, color=COLOURS[kind], alpha=0.4, linewidth=5)
-        ax.plot(one.mean, -place, marker="o", color=COLOURS[kind], linestyle="none")
-    ax.set_yticks([-k for k in range(len(found.systems))])
-    ax.set_yticklabels([plain(one.name) for one in found.systems])
+    ax = ax or new_axes()
+    shown = zip(found.kinds, found.systems, strict=True)
+    draw_intervals(ax, [(plain(s.name), kind, s.mean, s.low, s.high) for kind, s in shown])
     return finish(ax, found.title, "")
 
 
@@ -135,39 +159,23 @@ def metric_at_k(
     model: Any, data: Any, *, against: Any = None, metric: str = "ndcg@10", ax: Any = None
 ) -> Any:
     """A metric at growing depth, for the model (with its interval) and its opponents."""
-    from rankine.report.ranks import curves
-
     judged, chosen = _judged(model, data, against, metric)
     found = curves(judged, chosen)
     if found is None:
         raise ParameterError(
             f"{metric} has no value at fixed depths here", fix="Use ndcg@10 or p@10"
         )
-    ax = start(ax)
-    for curve in found.curves:
-        ax.plot(
-            found.depths,
-            curve.values,
-            color=COLOURS[curve.kind],
-            linestyle=LINES[curve.kind],
-            marker="o",
-            markersize=3,
-            label=plain(curve.name),
-        )
-        if len(curve.low):
-            ax.fill_between(
-                found.depths, curve.low, curve.high, color=COLOURS[curve.kind], alpha=0.18
-            )
+    ax = ax or new_axes()
+    for one in found.curves:
+        draw_line(ax, found.depths, one.values, one.kind, one.name, low=one.low, high=one.high)
     return finish(ax, "k", f"{found.title}@k", key=True)
 
 
 def per_query(model: Any, data: Any, *, metric: str | None = None, ax: Any = None) -> Any:
     """Histogram of the metric over queries; the dashed line is the mean."""
-    from rankine.report.ranks import spread
-
     judged, chosen = _judged(model, data, None, metric)
     found = spread(judged, chosen)
-    ax = start(ax)
+    ax = ax or new_axes()
     if found is not None:
         ax.stairs(found.counts, found.edges, fill=True, color=COLOURS["model"])
         ax.axvline(found.mean, color=COLOURS["soft"], linestyle="--", linewidth=1.2)
@@ -182,12 +190,10 @@ def differences(
     Without ``against`` the opponent is the displayed order where positions are known, else the
     best single feature.
     """
-    from rankine.report.ranks import differences as gaps
-
     judged, chosen = _judged(model, data, against, metric)
     rival = judged.opponent("against", "shown", "feature", "random")
-    found = None if rival is None else gaps(judged, chosen, rival)
-    ax = start(ax)
+    found = None if rival is None else query_differences(judged, chosen, rival)
+    ax = ax or new_axes()
     if found is None:
         return finish(ax, f"difference in {chosen.title}", "queries")
     widths = [b - a for a, b in zip(found.edges[:-1], found.edges[1:], strict=True)]
@@ -201,8 +207,6 @@ def differences(
 
 def weights(model: Any, data: Any = None, *, top: int = 20, ax: Any = None) -> Any:
     """The strongest weights; with data, weight times the feature's spread within lists."""
-    from rankine.report.run import as_model
-
     if data is None:
         fitted = as_model(model)[0]
         sizes, named, x_name = fitted.values, fitted.weight_names, "weight"
@@ -210,11 +214,9 @@ def weights(model: Any, data: Any = None, *, top: int = 20, ax: Any = None) -> A
         judged, _ = _judged(model, data, None, None)
         sizes, named, x_name = judged.effect, judged.view.weight_names, "weight x spread"
     order = np.argsort(-np.abs(sizes), kind="stable")[:top][::-1]
-    ax = start(ax)
+    ax = ax or new_axes()
     colours = [COLOURS["model" if sizes[k] > 0 else "against"] for k in order.tolist()]
-    ax.barh(range(len(order)), sizes[order], color=colours)
-    ax.set_yticks(range(len(order)))
-    ax.set_yticklabels([plain(named[k], 32) for k in order.tolist()])
+    draw_bars(ax, [named[k] for k in order.tolist()], sizes[order], colours)
     return finish(ax, x_name, "")
 
 
@@ -223,10 +225,6 @@ def table(model: Any, *columns: str, data: Any = None, ax: Any = None) -> Any:
 
     With data, the share of its rows in each bin stands under a curve.
     """
-    from rankine.model.tables import tables_of
-    from rankine.report.run import as_model
-    from rankine.report.tables import pictures
-
     tables = tables_of(as_model(model)[0])
     named = (" x ".join(columns), " x ".join(reversed(columns)))
     found = [] if tables is None else [one for one in pictures(tables, data) if one.name in named]
@@ -235,7 +233,7 @@ def table(model: Any, *columns: str, data: Any = None, ax: Any = None) -> Any:
             f"the model has no table of {printable(named[0])!r}",
             fix="Name a column, or a pair of columns, of an additive model (see model.summary())",
         )
-    one, ax = found[0], start(ax)
+    one, ax = found[0], ax or new_axes()
     if len(one.columns) == 2:
         values = np.array(one.values)
         most = np.abs(values).max() or 1.0
@@ -243,9 +241,7 @@ def table(model: Any, *columns: str, data: Any = None, ax: Any = None) -> Any:
         ax.figure.colorbar(shown, ax=ax, label="score")
         return finish(ax, plain(one.columns[1]), plain(one.columns[0]), one.name)
     if not one.places:
-        ax.barh(range(len(one.values)), one.values, color=COLOURS["model"])
-        ax.set_yticks(range(len(one.values)))
-        ax.set_yticklabels([plain(label, 32) for label in one.labels[0]])
+        draw_bars(ax, one.labels[0], one.values, COLOURS["model"])
         return finish(ax, "score", "", one.name)
     ax.stairs(one.values[:-1], one.places, baseline=None, color=COLOURS["model"])
     if one.share:
@@ -258,13 +254,11 @@ def table(model: Any, *columns: str, data: Any = None, ax: Any = None) -> Any:
 
 def size(model: Any, data: Any, *, metric: str | None = None, ax: Any = None) -> Any:
     """The metric when only the strongest weights are kept."""
-    from rankine.report.weights import size_curve
-
     judged, chosen = _judged(model, data, None, metric)
     found = size_curve(judged, chosen)
-    ax = start(ax)
+    ax = ax or new_axes()
     if found is not None:
-        ax.plot(found.sizes, found.values, color=COLOURS["model"], marker="o", markersize=3.5)
+        draw_line(ax, found.sizes, found.values, "model")
         ax.axhline(found.values[-1], color=COLOURS["soft"], linestyle="--", linewidth=1.2)
         ax.set_xscale("log")
     return finish(ax, "weights kept", chosen.title)
@@ -272,18 +266,14 @@ def size(model: Any, data: Any, *, metric: str | None = None, ax: Any = None) ->
 
 def calibration(model: Any, data: Any, *, ax: Any = None) -> Any:
     """How often the higher score has the higher label, against the gap of the two scores."""
-    from rankine.report.calibration import calibration as measure
-
     judged, _ = _judged(model, data, None, None)
-    found = measure(judged)
-    ax = start(ax)
+    found = score_gaps(judged)
+    ax = ax or new_axes()
     if found is None:
         return finish(ax, "difference of scores", "share of pairs in the right order")
     gap = np.array([b.gap for b in found.bins])
-    ax.fill_between(gap, [b.low for b in found.bins], [b.high for b in found.bins],
-                    color=COLOURS["model"], alpha=0.18)  # fmt: skip
-    ax.plot(gap, [b.share for b in found.bins], color=COLOURS["model"], marker="o", markersize=3.5,
-            label="measured")  # fmt: skip
+    share, low, high = zip(*((b.share, b.low, b.high) for b in found.bins), strict=True)
+    draw_line(ax, gap, share, "model", "measured", low=low, high=high)
     steps = np.linspace(0.0, gap.max(), 60)
     ax.plot(steps, 1 / (1 + np.exp(-found.slope * steps)), color=COLOURS["soft"], linestyle="--",
             label="logistic curve")  # fmt: skip
@@ -292,9 +282,6 @@ def calibration(model: Any, data: Any, *, ax: Any = None) -> Any:
 
 def training(model: Any, *, columns: Sequence[str] | None = None, ax: Any = None) -> Any:
     """What training recorded, against its steps: objective, gap, validation ..."""
-    from rankine.report.run import as_model
-    from rankine.report.training import training as recorded
-
     fitted = as_model(model)[0]
     found = recorded(fitted)
     if not found.curves and not found.validation:
@@ -303,7 +290,7 @@ def training(model: Any, *, columns: Sequence[str] | None = None, ax: Any = None
             fix="Train with an evaluation set, or with record_at",
         )
     wanted = found.curves if columns is None else columns
-    ax = start(ax)
+    ax = ax or new_axes()
     for name in wanted:
         if name not in found.curves:
             raise ParameterError(
@@ -319,8 +306,6 @@ def training(model: Any, *, columns: Sequence[str] | None = None, ax: Any = None
 
 
 def _judged(model: Any, data: Any, against: Any, metric: str | None) -> tuple[Judged, Metric]:
-    from rankine.report.run import judge_subject
-
     judged = judge_subject(
         model, data, against=against, metrics=None if metric is None else [metric]
     )
@@ -334,15 +319,14 @@ def _judged(model: Any, data: Any, against: Any, metric: str | None) -> tuple[Ju
 
 def comparison(result: Any, *, ax: Any = None) -> Any:
     """Paired differences of a ``Comparison`` with their intervals and the margin around zero."""
-    ax = start(ax)
+    ax = ax or new_axes()
     ax.axvspan(-result.margin, result.margin, color=COLOURS["random"], alpha=0.15, linewidth=0)
     ax.axvline(0.0, color=COLOURS["soft"], linestyle="--", linewidth=1.2)
-    for place, pair in enumerate(result.pairs):
-        colour = COLOURS["model" if pair.significant else "random"]
-        ax.plot([pair.low, pair.high], [-place] * 2, color=colour, alpha=0.4, linewidth=5)
-        ax.plot(pair.difference, -place, marker="o", color=colour, linestyle="none")
-    ax.set_yticks([-k for k in range(len(result.pairs))])
-    ax.set_yticklabels([f"{plain(p.b, 20)} - {plain(p.a, 20)}" for p in result.pairs])
+    rows = []
+    for p in result.pairs:
+        kind = "model" if p.significant else "random"
+        rows.append((f"{plain(p.b, 20)} - {plain(p.a, 20)}", kind, p.difference, p.low, p.high))
+    draw_intervals(ax, rows)
     return finish(ax, f"difference in {result.metric.title}", "")
 
 
@@ -351,23 +335,13 @@ def path(result: RegularizationPath, *, ax: Any = None) -> Any:
 
     The size axis is logarithmic and leaves out the empty model; a ring marks the best step.
     """
-    from rankine.report.results import path_curves
-
-    ax = start(ax)
+    ax = ax or new_axes()
     values = result.values if result.measured else result.loss
     sizes = result.nonzeros
-    for (name, curve), colour in zip(path_curves(result), COLOURS.values(), strict=False):
+    for (name, curve), kind in zip(path_curves(result), COLOURS, strict=False):
         here = curve.nonzeros > 0
         heights = (curve.values if result.measured else curve.loss)[here]
-        ax.plot(
-            curve.nonzeros[here],
-            heights,
-            marker="o",
-            markersize=3.5,
-            linewidth=1.4,
-            color=colour,
-            label=name,
-        )
+        draw_line(ax, curve.nonzeros[here], heights, kind, name)
     best = result.best()
     if sizes[best] > 0:
         ax.plot(
@@ -389,21 +363,18 @@ def path(result: RegularizationPath, *, ax: Any = None) -> Any:
 
 def propensity(result: Propensity, *, ax: Any = None) -> Any:
     """Chance of being looked at by position, with its interval, and by context where asked."""
-    ax = start(ax)
-    colours = [COLOURS[name] for name in ("model", "against", "shown", "feature", "random")]
+    ax = ax or new_axes()
     shown = {"all": result, **result.contexts}
-    for place, (name, part) in enumerate(shown.items()):
-        colour = colours[place % len(colours)]
+    for (name, part), kind in zip(shown.items(), cycle(COLOURS), strict=False):
         positions = range(1, len(part) + 1)
-        ax.fill_between(positions, part.low, part.high, color=colour, alpha=0.2, linewidth=0)
-        ax.plot(positions, part.values, marker="o", markersize=4, color=colour, label=plain(name))
+        draw_line(ax, positions, part.values, kind, name, low=part.low, high=part.high)
     ax.set_ylim(bottom=0)
     return finish(ax, "position", "looked at, relative to the first", key=len(shown) > 1)
 
 
 def trials(result: TuningResult, *, ax: Any = None) -> Any:
     """Finished trials as dots (hollow where a limit is exceeded), the best so far as a line."""
-    ax = start(ax)
+    ax = ax or new_axes()
     done = [r for r in result.trace if r.value is not None]
     colour = COLOURS["model"]
     for feasible, face, label in ((True, colour, "trials"), (False, "none", "above a limit")):

@@ -40,7 +40,6 @@ def test_codes_are_unique_and_the_drawing_is_complete():
 #: Parsers of bytes that raise plain errors, because whoever calls them gives those a file and a
 #: fix; and Python's own protocols (attributes, keys).
 PLAIN = {
-    "__init__.py",
     "core/callable_package.py",
     "core/specs.py",
     "core/strict_json.py",
@@ -48,7 +47,6 @@ PLAIN = {
     "data/readers/arrow_guard.py",
     "data/readers/parquet_guard.py",
     "kernels/dispatch.py",
-    "logs/__init__.py",
     "model/container.py",
     "scoring/scorer.py",
 }
@@ -106,14 +104,24 @@ def test_reasons_are_sentences_without_a_full_stop_and_fixes_are_orders():
         assert fix is None or (fix and not full_stop), place
 
 
-def test_readers_name_the_file():
-    assert [
-        place
-        for place, kind, _, given in made_errors()
-        if place.startswith("data/readers")
-        and issubclass(kind, errors.DataError)
-        and not given.keys() & {"file", None}
-    ] == []
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("data.txt", b"a qid:1 1:1\n"),
+        ("data.txt.gz", b"\x1f\x8b" + bytes(30)),
+        ("data.parquet", b"PAR1" + bytes(30)),
+        ("data.arrow", b"ARROW1" + bytes(30)),
+        ("data.arrows", b"\xff\xff\xff\xff" + bytes(30)),
+        ("data.npz", b"PK\x03\x04" + bytes(30)),
+    ],
+)
+def test_readers_name_the_file(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    for read in (rankine.load, lambda file: list(rankine.scan(file))):
+        with pytest.raises(errors.DataError) as caught:
+            read(str(path))
+        assert caught.value.file == str(path)
 
 
 def test_nothing_else_is_raised():

@@ -14,7 +14,7 @@ SOURCES = sorted(Path(rankine.__file__).parent.rglob("*.py"))
 
 
 def test_every_public_name_can_be_imported_and_is_documented():
-    assert set(rankine._PUBLIC) | {"__version__"} == set(rankine.__all__)
+    assert {*rankine._PUBLIC, *errors.__all__, "__version__"} == set(rankine.__all__)
     for name in rankine.__all__:
         value = getattr(rankine, name)
         assert value is not None

@@ -19,24 +19,6 @@ if TYPE_CHECKING:
 
     from rankine.evaluation.tables import Table
 
-__all__ = [
-    "command_line",
-    "console",
-    "print_json",
-    "printable",
-    "progress_bar",
-    "require_folder",
-    "save_report",
-    "say",
-    "say_error",
-    "set_verbosity",
-    "show",
-    "show_tables",
-    "text_output",
-    "training_progress",
-    "verbosity",
-]
-
 _STATE = {"verbosity": 0}
 
 

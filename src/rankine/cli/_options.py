@@ -22,26 +22,6 @@ from rankine.core.strict_json import read_value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "AsJson",
-    "AsLatex",
-    "AsMarkdown",
-    "Cluster",
-    "Files",
-    "ModelFile",
-    "ModelReading",
-    "Reading",
-    "ReportFile",
-    "Seed",
-    "Settings",
-    "SortReading",
-    "make_ranker",
-    "parse_settings",
-    "split_list",
-    "spread",
-]
-
-
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on one line.")]
 AsLatex = Annotated[bool, typer.Option("--latex", help="LaTeX tables.")]
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Markdown tables.")]

@@ -9,8 +9,6 @@ import typer
 
 from rankine.cli._options import split_list
 
-__all__ = ["Checkpoints", "ClickOptions", "LogOptions"]
-
 
 def _run(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="Long runs", **settings)

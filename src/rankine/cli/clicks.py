@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rankine.evaluation.tables import Table
     from rankine.logs.propensity import Propensity
 
-__all__ = ["CounterfactualOptions"]
-
 clicks = typer.Typer(help="Position bias of a click log.", no_args_is_help=True)
 app.add_typer(clicks, name="clicks")
 

@@ -16,8 +16,6 @@ import typer
 
 from rankine.cli import _console
 
-__all__ = ["app", "find_commands", "run"]
-
 app = typer.Typer(
     name="rankine",
     help="Large-scale linear learning to rank: train, evaluate, explain and serve linear rankers.",

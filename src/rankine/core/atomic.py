@@ -5,30 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["atomic_file"]
+from typing import BinaryIO
 
 
 @contextmanager
-def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that takes the place of ``path`` only when it is complete.
 
     The bytes go to a new file in the same folder, are flushed to disk, and the file is renamed
     over ``path``; then the folder is flushed. After an error, a full disk or a kill the old file is
-    untouched; an error also removes the new one. Pipes and devices are written to directly.
-
-    Parameters
-    ----------
-    path
-        Target; a symbolic link is followed, so that the link itself stays.
-    mode
-        Permissions before the umask (0o600 for secrets).
+    untouched; an error also removes the new one. Pipes and devices are written to directly, and a
+    symbolic link is followed, so that the link itself stays.
 
     Examples
     --------
@@ -46,7 +36,7 @@ def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[
         return
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, mode)
+    descriptor = os.open(temporary, flags, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file

@@ -11,15 +11,6 @@ import numpy as np
 
 from rankine.core.errors import ParameterError
 
-__all__ = [
-    "check_choice",
-    "check_count",
-    "check_not_negative",
-    "check_positive",
-    "check_strengths",
-    "count_passes",
-]
-
 
 def check_positive(name: str, value: Any) -> float:
     """A finite number above 0."""
@@ -54,12 +45,11 @@ def count_passes(n_passes: Any, otherwise: int = 1) -> int:
     return otherwise if n_passes is None else check_count("n_passes", n_passes)
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
-    """One of the given words."""
+def check_choice(name: str, value: Any, choices: Sequence[Any]) -> str:
+    """One of the given words or numbers."""
     if value not in choices:
-        raise ParameterError(
-            f"{name}={value!r} is not one of {', '.join(choices)}", fix="Choose one of them"
-        )
+        shown = ", ".join(map(str, choices))
+        raise ParameterError(f"{name}={value!r} is not one of {shown}", fix="Choose one of them")
     return str(value)
 
 

@@ -30,6 +30,8 @@ Every error says what is wrong, where, and how to mend it::
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 __all__ = [
@@ -104,6 +106,16 @@ class RankineError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         """Survive a process boundary with every field (worker processes raise too)."""
         return (_rebuild, (type(self), self.reason, self.fix, self.file, self.line, self.column))
+
+
+@contextmanager
+def about_file(name: str) -> Iterator[None]:
+    """Errors raised inside are about this file, unless they name one."""
+    try:
+        yield
+    except RankineError as error:
+        error.file = error.file or name
+        raise
 
 
 def _rebuild(

@@ -12,18 +12,6 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = [
-    "Html",
-    "facts_table",
-    "join",
-    "listed",
-    "name_of",
-    "printable",
-    "small_bar",
-    "tag",
-    "text",
-]
-
 
 def printable(text: str, limit: int = 120) -> str:
     r"""Text with every control, format and unassigned character written as an escape.
@@ -127,11 +115,12 @@ def facts_table(caption: str, rows: Iterable[tuple[Any, Any]]) -> Html:
     return tag("table", tag("caption", caption), tag("tbody", body))
 
 
-def listed(names: Iterable[Any], limit: int = 8, width: int = 60) -> Html:
+def listed(names: Iterable[Any], limit: int = 8, *, total: int | None = None) -> Html:
     """The first names, isolated and with commas between them, and how many more there are."""
     every = list(names)
-    shown = [[", " if k else None, name_of(name, width)] for k, name in enumerate(every[:limit])]
-    more = f" and {len(every) - limit:,} more" if len(every) > limit else None
+    shown = [[", " if k else None, name_of(name, 60)] for k, name in enumerate(every[:limit])]
+    count = len(every) if total is None else total
+    more = f" and {count - limit:,} more" if count > limit else None
     return join([shown, more])
 
 

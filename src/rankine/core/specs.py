@@ -9,27 +9,10 @@ that a model can be read without compiling anything. A new spec is one more stru
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Union
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = [
-    "FUSION_RULES",
-    "TRANSFORM_SPECS",
-    "Bins",
-    "FusionRules",
-    "GridAxis",
-    "Grids",
-    "ListRange",
-    "LogColumns",
-    "OneHot",
-    "RunScores",
-    "decode_transforms",
-    "encode_transforms",
-]
 
 #: Largest hashed space, as a power of two.
 MAX_HASH_BITS = 26

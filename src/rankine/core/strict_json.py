@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["canonical", "parse_strictly", "plain", "read_value"]
-
 
 def canonical(value: Any) -> str:
     """The one text of a value: sorted keys, no spaces, ASCII only, no NaN."""

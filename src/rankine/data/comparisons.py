@@ -8,7 +8,6 @@ tie counts as half a win for either side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,17 +17,9 @@ from scipy import sparse
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.dataset import Dataset, check_weight
 
-__all__ = ["pairs_dataset"]
-
 
 def pairs_dataset(
-    winner: Any,
-    loser: Any,
-    *,
-    weight: ArrayLike | None = None,
-    tie: ArrayLike | None = None,
-    features: tuple[Any, Any] | None = None,
-    feature_names: Sequence[str] | None = None,
+    winner: Any, loser: Any, weight: Any, tie: Any, features: Any, feature_names: Any
 ) -> Dataset:
     """See ``Dataset.from_pairs``."""
     first, second = _side(winner, "winner"), _side(loser, "loser")

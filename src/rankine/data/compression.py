@@ -13,29 +13,14 @@ import lzma
 import os
 import sys
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from rankine.core.atomic import atomic_file
-from rankine.core.errors import CompressionError, FileKindError, LimitError
-from rankine.data.sources import HEAD_BYTES, read_some, unreadable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rankine.data.options import ReadOptions
-    from rankine.data.sources import Source
-
-__all__ = [
-    "ByteStream",
-    "compression_of",
-    "kind_of",
-    "open_stream",
-    "open_target",
-    "refuse_other_kinds",
-    "strip_compression",
-]
-
+from rankine.core.errors import CompressionError, FileKindError, LimitError, about_file
+from rankine.data.options import ReadOptions
+from rankine.data.sources import HEAD_BYTES, Source, read_some, unreadable
 
 #: Name -> (suffix, first bytes).
 _KINDS = {
@@ -80,13 +65,13 @@ def compression_of(head: bytes) -> str | None:
 def open_stream(source: Source, options: ReadOptions) -> Iterator[ByteStream]:
     """Open a source for reading, decompressing what is compressed."""
     kind = compression_of(source.head())
-    with source.open() as file:
+    with about_file(source.name), source.open() as file:
         if kind is None:
-            yield _PlainStream(file, source.name)
+            yield _PlainStream(file)
         elif kind == "zstd":
-            yield _ZstdStream(file, source.name, options.max_ratio)
+            yield _ZstdStream(file, options.max_ratio)
         else:
-            yield _MemberStream(file, kind, source.name, options.max_ratio)
+            yield _MemberStream(file, kind, options.max_ratio)
 
 
 @contextmanager
@@ -134,50 +119,52 @@ class _Unclosed(io.RawIOBase):
 
 
 class _PlainStream:
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(self, file: Any) -> None:
         self._file = file
-        self._name = name
         self.consumed = 0
 
     def readinto(self, view: memoryview) -> int:
-        count = _read_into(self._file, view, self._name)
+        try:
+            count = int(self._file.readinto(view) or 0)
+        except OSError as error:
+            raise unreadable(error) from error
         self.consumed += count
         return count
 
 
-class _Ratio:
-    """Counts bytes in and out, and stops a compression bomb."""
+class _Unpacking:
+    """Bytes out of compressed ones, both counted, so that a compression bomb is stopped."""
 
-    def __init__(self, name: str, limit: int) -> None:
-        self.taken = 0
-        self.given = 0
-        self._name = name
-        self._limit = limit
+    def __init__(self, file: BinaryIO, max_ratio: int) -> None:
+        self._file = file
+        self._limit = max_ratio
+        self._given = 0
+        self.consumed = 0
 
-    def give(self, count: int) -> None:
-        self.given += count
-        if self.given > _RATIO_FREE and self.given > self._limit * max(self.taken, 1):
+    def _take(self, count: int) -> bytes:
+        piece = read_some(self._file, count)
+        self.consumed += len(piece)
+        return piece
+
+    def _give(self, piece: bytes, view: memoryview) -> int:
+        view[: len(piece)] = piece
+        self._given += len(piece)
+        if self._given > _RATIO_FREE and self._given > self._limit * max(self.consumed, 1):
             raise LimitError(
                 f"expands to more than {self._limit} times its size",
-                file=self._name,
                 fix="If the file can be trusted, pass a larger max_ratio",
             )
+        return len(piece)
 
 
-class _MemberStream:
+class _MemberStream(_Unpacking):
     """gzip, bzip2 or xz: members one after the other, each complete, nothing in between."""
 
-    def __init__(self, file: BinaryIO, kind: str, name: str, max_ratio: int) -> None:
-        self._file = file
+    def __init__(self, file: BinaryIO, kind: str, max_ratio: int) -> None:
+        super().__init__(file, max_ratio)
         self._kind = kind
-        self._name = name
         self._member: Any = None
         self._pending = b""
-        self._ratio = _Ratio(name, max_ratio)
-
-    @property
-    def consumed(self) -> int:
-        return self._ratio.taken
 
     def readinto(self, view: memoryview) -> int:
         while True:
@@ -190,9 +177,7 @@ class _MemberStream:
                 self._pending = self._member.unused_data
                 self._member = None
             if piece:
-                view[: len(piece)] = piece
-                self._ratio.give(len(piece))
-                return len(piece)
+                return self._give(piece, view)
 
     def _start(self) -> None:
         magic = _KINDS[self._kind][1]
@@ -208,7 +193,8 @@ class _MemberStream:
             self._member = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
 
     def _decompress(self, limit: int) -> bytes:
-        if not self._pending and self._wants_input() and not self._refill():
+        wants = getattr(self._member, "needs_input", True)
+        if not self._pending and wants and not self._refill():
             raise self._error(f"the {self._kind} data end too early: the file was cut")
         try:
             piece = self._member.decompress(self._pending, limit)
@@ -217,76 +203,47 @@ class _MemberStream:
         self._pending = getattr(self._member, "unconsumed_tail", b"")
         return cast("bytes", piece)
 
-    def _wants_input(self) -> bool:
-        return getattr(self._member, "needs_input", True)
-
     def _refill(self, *, more: bool = False) -> bool:
         if self._pending and not more:
             return True
-        piece = read_some(self._file, _INPUT_BYTES, self._name)
-        self._ratio.taken += len(piece)
+        piece = self._take(_INPUT_BYTES)
         self._pending += piece
         return bool(piece)
 
     def _error(self, reason: str) -> CompressionError:
-        return CompressionError(reason, file=self._name, fix="Fetch or compress the file again")
+        return CompressionError(reason, fix="Fetch or compress the file again")
 
 
-class _ZstdStream:
+class _ZstdStream(_Unpacking):
     """Zstandard frames, through Arrow."""
 
-    def __init__(self, file: BinaryIO, name: str, max_ratio: int) -> None:
+    def __init__(self, file: BinaryIO, max_ratio: int) -> None:
         import pyarrow as pa
 
-        self._name = name
-        self._ratio = _Ratio(name, max_ratio)
-        self._stream = pa.CompressedInputStream(
-            pa.PythonFile(_CountedFile(file, self._ratio), "r"), "zstd"
-        )
-
-    @property
-    def consumed(self) -> int:
-        return self._ratio.taken
+        super().__init__(file, max_ratio)
+        self._stream = pa.CompressedInputStream(pa.PythonFile(_Taken(self._take), "r"), "zstd")
 
     def readinto(self, view: memoryview) -> int:
         try:
             piece = self._stream.read(len(view))
         except OSError as error:
             raise CompressionError(
-                f"damaged or cut zstd data ({error})",
-                file=self._name,
-                fix="Fetch or compress the file again",
+                f"damaged or cut zstd data ({error})", fix="Fetch or compress the file again"
             ) from error
-        view[: len(piece)] = piece
-        self._ratio.give(len(piece))
-        return len(piece)
+        return self._give(piece, view)
 
 
-class _CountedFile(io.RawIOBase):
-    """A file that counts the bytes taken from it."""
+class _Taken(io.RawIOBase):
+    """A file by the function that reads it."""
 
-    def __init__(self, file: BinaryIO, ratio: _Ratio) -> None:
-        self._file = file
-        self._ratio = ratio
+    def __init__(self, take: Callable[[int], bytes]) -> None:
+        self._take = take
 
     def readable(self) -> bool:
         return True
 
     def read(self, count: int = -1) -> bytes:
-        piece = self._file.read(count) or b""
-        self._ratio.taken += len(piece)
-        return piece
-
-
-def _read_into(file: Any, view: memoryview, name: str) -> int:
-    try:
-        if hasattr(file, "readinto"):
-            return int(file.readinto(view) or 0)
-        piece = file.read(len(view))
-    except OSError as error:
-        raise unreadable(error, name) from error
-    view[: len(piece)] = piece
-    return len(piece)
+        return self._take(count)
 
 
 _TEXT = "Pass LETOR text: 'label qid:ID index:value ... # docid'"
@@ -358,15 +315,20 @@ def _mostly_nul(head: bytes) -> bool:
     return len(head) >= 2 and 2 * head.count(0) > len(head)
 
 
-def refuse_other_kinds(stream: ByteStream, file: str) -> bytes:
+def fill(stream: ByteStream, view: memoryview) -> int:
+    """Fill the view as far as the stream allows."""
+    count = 0
+    while count < len(view) and (more := stream.readinto(view[count:])):
+        count += more
+    return count
+
+
+def refuse_other_kinds(stream: ByteStream) -> bytes:
     """Read the first bytes and raise FileKindError when they are those of another kind of file."""
     store = bytearray(HEAD_BYTES)
-    count = 0
-    while count < HEAD_BYTES and (more := stream.readinto(memoryview(store)[count:])):
-        count += more
-    head = bytes(store[:count])
+    head = bytes(store[: fill(stream, memoryview(store))])
     found = kind_of(head)
     if found is not None:
         kind, fix = found
-        raise FileKindError(f"this is {kind}, not LETOR text", file=file, fix=fix)
+        raise FileKindError(f"this is {kind}, not LETOR text", fix=fix)
     return head

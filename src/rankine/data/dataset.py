@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import reprlib
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,12 +20,6 @@ from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.kernels.columns import Columns, CscColumns, columns_of
 from rankine.kernels.products import Products
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping, Sequence
-
-__all__ = ["Dataset", "as_rows", "column_storage", "concat", "is_column_storage", "row_scores"]
 
 #: NumPy casts these to numbers without a word.
 _TIMES = (np.datetime64, np.timedelta64)
@@ -159,9 +155,7 @@ class Dataset:
         """
         from rankine.data.comparisons import pairs_dataset
 
-        return pairs_dataset(
-            winner, loser, weight=weight, tie=tie, features=features, feature_names=feature_names
-        )
+        return pairs_dataset(winner, loser, weight, tie, features, feature_names)
 
     @cached_property
     def queries(self) -> QueryIndex:

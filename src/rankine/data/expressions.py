@@ -20,8 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import ParameterError, SchemaError
 
-__all__ = ["Expression", "parse_expression", "tiers"]
-
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from rankine.data.dataset import Dataset
 
-__all__ = ["Fingerprint", "fingerprint"]
 
 _VERSION = b"rankine-data-1"
 _COLUMNS = ("label", "query", "length", "index", "value")

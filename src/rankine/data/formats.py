@@ -4,12 +4,12 @@ A reader is a module with
 
 ``read_blocks(source, options) -> Iterator[Dataset]``
     Blocks in file order, of any size, not query-aligned; all of width ``options.n_features``
-    when that is set. It calls ``source.check()`` when it has read everything.
+    when that is set. It reads within ``source.watched()``.
 ``measure(source, options) -> int``
     Number of features of the file, with bounded memory.
 ``read(source, options) -> Dataset``
-    The whole file at once: where that is faster than joining blocks, or where a format does not
-    stream (``streams=False``; then there are no ``read_blocks`` and ``measure``).
+    The whole file at once. Where a format does not stream (``streams=False``) there are no
+    ``read_blocks`` and ``measure``.
 
 A writer is a function ``(blocks, path, **options) -> int`` of ``rankine.data.writers``: it writes
 datasets atomically and returns the number of rows.
@@ -20,15 +20,11 @@ from __future__ import annotations
 import importlib
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankine.core.errors import FileKindError, ParameterError
 from rankine.data.compression import strip_compression
-
-if TYPE_CHECKING:
-    from rankine.data.sources import Source
-
-__all__ = ["FORMATS", "Format", "choose_format", "format_for", "reader_of"]
+from rankine.data.sources import Source
 
 
 @dataclass(frozen=True)

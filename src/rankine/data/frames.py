@@ -7,18 +7,14 @@ or a text is an error that names the column and what to do about it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import SchemaError
+from rankine.core.errors import SchemaError, about_file
 from rankine.data.dataset import finite
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["FrameParts", "is_frame", "split_frame", "take_qid"]
 
 _MISSING_FIX = "Fill or drop missing values before training"
 _QID_FIX = "Give every row a query id"
@@ -170,7 +166,8 @@ def _arrow_ids(X: Any) -> NDArray[Any]:
 
     column = _arrow_table(X).column("qid")
     array = _refuse_nulls(_one_chunk(column), "qid", _QID_FIX)
-    return to_ids(array, "qid", RowFaults(Place("data frame"), len(column), skip=False))
+    with about_file("data frame"):
+        return to_ids(array, "qid", RowFaults(Place("data frame"), len(column), skip=False))
 
 
 def _stack(columns: list[NDArray[Any]], names: Sequence[Any], n_rows: int) -> NDArray[Any]:

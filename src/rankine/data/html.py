@@ -12,7 +12,6 @@ from rankine.core.safe_text import Html, facts_table, join, listed, small_bar, t
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["dataset_html"]
 
 #: Distinct labels shown one by one; more are shown in equal intervals.
 MAX_LABELS = 10

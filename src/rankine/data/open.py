@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.dataset import Dataset, concat
 from rankine.data.formats import choose_format, reader_of
-from rankine.data.options import ReadOptions
+from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.scan import Scan, apply_side_data
 from rankine.data.sources import Source, find_sources
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.data.options import ReadKeywords
-
-__all__ = ["load", "scan"]
 
 
 def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
@@ -100,11 +94,8 @@ def scan(path: Any, **options: Unpack[ReadKeywords]) -> Scan:
 def read_source(source: Source, options: ReadOptions) -> Dataset | None:
     """All rows of one source, or None when it holds none."""
     reader = reader_of(choose_format(source, options.format, source.head()))
-    if hasattr(reader, "read"):
-        data: Dataset = reader.read(source, options)
-        return data if data.n_rows else None
-    blocks = [block for block in reader.read_blocks(source, options) if block.n_rows]
-    return concat(blocks) if blocks else None
+    data: Dataset = reader.read(source, options)
+    return data if data.n_rows else None
 
 
 def read_names(names: Any) -> tuple[str, ...] | None:

@@ -11,8 +11,6 @@ import numpy as np
 
 from rankine.core.errors import ParameterError
 
-__all__ = ["ReadKeywords", "ReadOptions", "available_memory"]
-
 
 class ReadKeywords(TypedDict, total=False):
     """Fields of ``ReadOptions``, which documents them; each may be left out."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from rankine.data.options import ReadOptions
     from rankine.data.sources import Source
-
-__all__ = ["Meter", "live_console", "read_ahead"]
 
 
 def live_console() -> Console | None:
@@ -36,11 +34,10 @@ _PATIENCE = 2.0
 class Meter:
     """Shows bytes read on stderr, once a file has taken two seconds; silent unless asked for."""
 
-    def __init__(self, source: Source, options: ReadOptions, *, verb: str = "Reading") -> None:
+    def __init__(self, source: Source, options: ReadOptions) -> None:
         self._wanted = options.progress
         self._name = source.name
         self._size = source.size if options.progress else None
-        self._verb = verb
         self._started = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
@@ -56,7 +53,7 @@ class Meter:
             if console is None:
                 self._wanted = False
                 return
-            self._bar, self._task = _open_bar(console, f"{self._verb} {self._name}", self._size)
+            self._bar, self._task = _open_bar(console, f"Reading {self._name}", self._size)
         self._bar.update(self._task, completed=consumed)
 
     def __enter__(self) -> Self:
@@ -86,11 +83,8 @@ def _open_bar(console: Console, text: str, total: int | None) -> tuple[Any, Any]
 T = TypeVar("T")
 
 
-class _End:
-    """Marks the end of the items, or carries the error that ended them."""
-
-    def __init__(self, error: BaseException | None = None) -> None:
-        self.error = error
+#: What a producer gives after its last item.
+_END: Any = object()
 
 
 def read_ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
@@ -98,38 +92,12 @@ def read_ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
 
     Errors of the producer are raised here. Leaving the loop early stops the producer.
     """
-    ready: queue.Queue[T | _End] = queue.Queue(maxsize=depth)
-    stopped = threading.Event()
-
-    def offer(item: T | _End) -> bool:
-        while not stopped.is_set():
-            try:
-                ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def produce() -> None:
-        try:
-            for item in items:
-                if not offer(item):
-                    return
-        except BaseException as error:  # noqa: BLE001 - handed to the consumer
-            offer(_End(error))
-        else:
-            offer(_End())
-
-    thread = threading.Thread(target=produce, name="rankine-reader", daemon=True)
-    thread.start()
+    source = iter(items)
+    thread = ThreadPoolExecutor(1, thread_name_prefix="rankine-reader")
     try:
-        while True:
-            item = ready.get()
-            if isinstance(item, _End):
-                if item.error is not None:
-                    raise item.error
-                return
+        ahead = deque(thread.submit(next, source, _END) for _ in range(depth))
+        while (item := ahead.popleft().result()) is not _END:
+            ahead.append(thread.submit(next, source, _END))
             yield item
     finally:
-        stopped.set()
-        thread.join()
+        thread.shutdown(cancel_futures=True)

@@ -18,8 +18,6 @@ from rankine.core.errors import NoPairsError, SchemaError
 from rankine.kernels.compile import jit
 from rankine.kernels.sorting import merge_sort
 
-__all__ = ["LabelIndex", "QueryIndex"]
-
 
 @dataclass(frozen=True, eq=False)
 class QueryIndex:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import ParameterError, SchemaError
@@ -14,11 +15,6 @@ from rankine.data.compression import strip_compression
 from rankine.data.dataset import Dataset
 from rankine.data.formats import Format, format_for
 from rankine.data.open import load, scan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-__all__ = ["Converted", "convert", "save"]
 
 
 def save(

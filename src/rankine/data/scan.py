@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,33 +28,22 @@ from rankine.core.errors import (
     QueryOrderError,
     SchemaError,
 )
-from rankine.data.dataset import concat
+from rankine.data.dataset import Dataset, concat
 from rankine.data.fingerprint import fingerprint
-from rankine.data.formats import choose_format, reader_of
+from rankine.data.formats import Format, choose_format, reader_of
+from rankine.data.options import ReadOptions
 from rankine.data.query_index import check_group
-from rankine.kernels.compile import jit
-from rankine.kernels.random import random_bits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.data.dataset import Dataset
-    from rankine.data.formats import Format
-    from rankine.data.options import ReadOptions
-    from rankine.data.sources import Source
-
-__all__ = ["QueryGuard", "Scan", "SideData", "align", "apply_side_data", "regroup"]
+from rankine.data.sources import Source
 
 
 class SideData:
     """Hands group sizes and weights to blocks in row order, and checks that they fit the rows."""
 
     def __init__(self, options: ReadOptions) -> None:
-        self._codes: NDArray[np.int64] | None = None
+        self._ends: NDArray[np.int64] | None = None
         if options.group is not None:
-            sizes = _group_sizes(options.group)
-            self._ends = np.cumsum(sizes)
-            self._codes = np.arange(len(sizes))
+            self._ends = np.cumsum(_group_sizes(options.group))
+            self._total = int(self._ends[-1]) if len(self._ends) else 0
         self._weight = None if options.sample_weight is None else _weights(options.sample_weight)
         self._row = 0
 
@@ -61,8 +51,8 @@ class SideData:
         """The block with its query numbers and weights."""
         start, stop = self._row, self._row + block.n_rows
         self._row = stop
-        if self._codes is not None:
-            if len(self._ends) == 0 or stop > self._ends[-1]:
+        if self._ends is not None:
+            if stop > self._total or self._total == 0:
                 raise self._misfit(f"at least {stop}")
             rows = np.arange(start, stop)
             block = replace(
@@ -76,15 +66,14 @@ class SideData:
 
     def finish(self) -> None:
         """Check that nothing is left over after the last row."""
-        if self._codes is not None and (len(self._ends) == 0 or self._row != self._ends[-1]):
+        if self._ends is not None and (self._row != self._total or self._total == 0):
             raise self._misfit(str(self._row))
         if self._weight is not None and self._row != len(self._weight):
             raise _weight_misfit(len(self._weight), str(self._row))
 
     def _misfit(self, rows: str) -> SchemaError:
-        total = int(self._ends[-1]) if len(self._ends) else 0
         return SchemaError(
-            f"group sizes add up to {total} rows but the data has {rows}",
+            f"group sizes add up to {self._total} rows but the data has {rows}",
             fix="Pass sizes in row order, one per query, for all files together",
         )
 
@@ -124,6 +113,10 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike))
 
 
+_COUNT = re.compile(rb"\d{1,18}")
+_DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
 def _read_numbers(path: str | os.PathLike[str], *, integer: bool) -> NDArray[Any]:
     """One number a line, as LightGBM and XGBoost write them."""
     file = os.fspath(path)
@@ -133,11 +126,11 @@ def _read_numbers(path: str | os.PathLike[str], *, integer: bool) -> NDArray[Any
         raise DataError(
             f"cannot be opened: {error.strerror}", file=file, fix="Check the path"
         ) from error
+    form = _COUNT if integer else _DECIMAL
     values = np.empty(len(lines), dtype=np.int64 if integer else np.float64)
     for k, line in enumerate(lines):
         text = line.strip()
-        good = text.isdigit() and len(text) < 19 if integer else _is_decimal(text)
-        if not good:
+        if not form.fullmatch(text):
             raise ParseError(
                 f"{text[:40]!r} is not a {'row count' if integer else 'weight'}",
                 file=file,
@@ -147,18 +140,6 @@ def _read_numbers(path: str | os.PathLike[str], *, integer: bool) -> NDArray[Any
             )
         values[k] = int(text) if integer else float(text)
     return values
-
-
-def _is_decimal(text: bytes) -> bool:
-    return bool(text) and set(text) <= set(b"0123456789.eE+-") and _parses(text)
-
-
-def _parses(text: bytes) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 _SORT = "Group the file by query with 'rankine sort IN OUT', or use rankine.load"
@@ -230,8 +211,8 @@ class QueryGuard:
 
     Ids that only increase (or only decrease) prove themselves. Ids are remembered in case the
     order breaks: integers exactly, strings by 128 bits of BLAKE2b, at most ``max_queries`` of them
-    (8 bytes each, 16 for strings; about twice as much in a table once the order has broken). When
-    there were more and the order breaks, the guard says so instead of guessing.
+    (8 bytes each, 16 for strings). When there were more and the order breaks, the guard says so
+    instead of guessing.
     """
 
     def __init__(self, max_queries: int) -> None:
@@ -239,9 +220,8 @@ class QueryGuard:
         self._last: Any = None
         self._direction = 0
         self._monotone = True
-        self._sorted: list[NDArray[np.uint64]] = []  # keys, as long as the order proves them
-        self._table: NDArray[np.uint64] | None = None
-        self._zero = np.zeros(1, dtype=np.bool_)
+        self._seen: list[NDArray[Any]] = []  # keys in parts, sorted once the order has broken
+        self._proven = True
         self._used = 0
         self._complete = True
 
@@ -281,51 +261,53 @@ class QueryGuard:
         self._monotone = bool(ahead.all())
 
     def _remember(self, block: Dataset, starts: NDArray[np.int64], ids: NDArray[Any]) -> None:
-        keys = _keys(ids)
         room = self._limit - self._used
+        keys = _keys(ids)[:room]
         if self._monotone:
-            self._sorted.append(keys[:room])
-            again = -1
+            self._seen.append(keys)
         else:
-            again = _insert(self._roomy_table(keys[:room]), keys[:room], self._zero)
-        if again >= 0:
-            raise QueryOrderError(
-                f"query {ids[again]} comes back after other queries",
-                file=_file(block),
-                line=_line(block, int(starts[again])),
-                fix=_SORT,
-            )
-        self._used += min(len(keys), room)
-        if len(keys) > room:
+            if self._proven:
+                self._proven = False
+                self._seen = [np.sort(np.concatenate(self._seen))] if self._seen else []
+            again = self._seen_before(keys)
+            if again.any():
+                row = int(np.argmax(again))
+                raise QueryOrderError(
+                    f"query {ids[row]} comes back after other queries",
+                    file=_file(block),
+                    line=_line(block, int(starts[row])),
+                    fix=_SORT,
+                )
+        self._used += len(keys)
+        if len(ids) > room:
             self._complete = False
-            self._sorted, self._table = [], None
+            self._seen = []
 
-    def _roomy_table(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The table of all ids so far, at most half full when ``keys`` are in it too."""
-        size = 1024 if self._table is None else len(self._table)
-        while 2 * (self._used + len(keys)) > size:
-            size *= 2
-        if self._table is None:
-            self._table = np.zeros((size, keys.shape[1]), dtype=np.uint64)
-            for part in self._sorted:
-                _insert(self._table, part, self._zero)
-            self._sorted = []
-        elif size > len(self._table):
-            stored = self._table[self._table.any(axis=1)]
-            self._table = np.zeros((size, keys.shape[1]), dtype=np.uint64)
-            _insert(self._table, stored, self._zero)
-        return self._table
+    def _seen_before(self, keys: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which keys came before; they are remembered."""
+        order = np.argsort(keys, kind="stable")
+        rising = keys[order]
+        again = np.zeros(len(keys), dtype=np.bool_)
+        again[order[1:]] = rising[1:] == rising[:-1]
+        for part in self._seen:
+            places = np.minimum(np.searchsorted(part, keys), len(part) - 1)
+            again |= part[places] == keys
+        self._seen.append(rising)
+        # Each part stays twice as long as the next: few to search, and few merges.
+        while len(self._seen) > 1 and len(self._seen[-2]) < 2 * len(self._seen[-1]):
+            self._seen[-2:] = [np.sort(np.concatenate(self._seen[-2:]), kind="stable")]
+        return again
 
 
-def _keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
-    """Keys of ids: one word per integer, two per string."""
+def _keys(ids: NDArray[Any]) -> NDArray[Any]:
+    """Ids as fixed-width keys: integers as they are, strings by their digests."""
     if ids.dtype.kind == "i":
-        return ids.astype(np.int64).view(np.uint64).reshape(-1, 1)
+        return ids.astype(np.int64)
     digests = b"".join(
         hashlib.blake2b(str(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         for text in ids.tolist()
     )
-    return np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
+    return np.frombuffer(digests, dtype="S16")
 
 
 def _file(block: Dataset) -> str | None:
@@ -334,40 +316,6 @@ def _file(block: Dataset) -> str | None:
 
 def _line(block: Dataset, row: int) -> int | None:
     return None if block.lines is None else int(block.lines[row])
-
-
-@jit
-def _insert(table: Any, keys: Any, zero: Any) -> int:
-    """Put keys into an open-addressing table; position of the first that was there, or -1.
-
-    An empty slot is all zeros, so the key of all zeros has a flag of its own.
-    """
-    mask = np.uint64(table.shape[0] - 1)
-    width = keys.shape[1]
-    for k in range(keys.shape[0]):
-        empty = True
-        for c in range(width):
-            empty = empty and keys[k, c] == 0
-        if empty:
-            if zero[0]:
-                return k
-            zero[0] = True
-            continue
-        slot = random_bits(0, keys[k, 0]) & mask
-        while True:
-            free = True
-            same = True
-            for c in range(width):
-                free = free and table[slot, c] == 0
-                same = same and table[slot, c] == keys[k, c]
-            if free:
-                break
-            if same:
-                return k
-            slot = (slot + np.uint64(1)) & mask
-        for c in range(width):
-            table[slot, c] = keys[k, c]
-    return -1
 
 
 def regroup(blocks: Iterable[Dataset], queries: int) -> Iterator[Dataset]:

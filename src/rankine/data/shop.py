@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from rankine.data.dataset import Dataset
 
-__all__ = ["FEATURES", "TRUE_WEIGHTS", "shop_log"]
-
 #: Feature name -> weight in the shoppers' utility (0: noise that a model should ignore).
 TRUE_WEIGHTS = {
     "title_match": 1.6,

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Unpack
+from typing import Any, BinaryIO, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,23 +22,14 @@ from scipy import sparse
 
 from rankine.core.errors import EmptyDataError, FileKindError, ParameterError
 from rankine.data.compression import open_target
-from rankine.data.dataset import concat
+from rankine.data.dataset import Dataset, concat
 from rankine.data.formats import choose_format
 from rankine.data.open import load_sources, scan
-from rankine.data.options import ReadOptions
+from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.save import save
 from rankine.data.scan import Scan
-from rankine.data.sources import find_sources
+from rankine.data.sources import Source, find_sources
 from rankine.kernels.compile import jit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rankine.data.dataset import Dataset
-    from rankine.data.options import ReadKeywords
-    from rankine.data.sources import Source
-
-__all__ = ["SortReport", "sort_file", "sort_tables"]
 
 
 @dataclass(frozen=True)

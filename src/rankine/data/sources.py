@@ -7,17 +7,19 @@ import io
 import os
 import stat
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
-from rankine.core.errors import ChangedDataError, DataError, EmptyDataError, ParameterError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-__all__ = ["Source", "Stamp", "find_sources"]
+from rankine.core.errors import (
+    ChangedDataError,
+    DataError,
+    EmptyDataError,
+    ParameterError,
+    about_file,
+)
 
 _GLOB = frozenset("*?[")
 
@@ -68,10 +70,11 @@ class Source:
     def head(self, count: int = HEAD_BYTES) -> bytes:
         """First bytes, without losing them for ``open``."""
         if self.rereadable:
-            with self.open() as file:
-                return read_fully(file, count, self.name)
+            with about_file(self.name), self.open() as file:
+                return read_fully(file, count)
         if self.peeked is None:
-            self.peeked = read_fully(self._stream(), count, self.name)
+            with about_file(self.name):
+                self.peeked = read_fully(self._stream(), count)
         return self.peeked
 
     def open(self) -> BinaryIO:
@@ -115,9 +118,10 @@ class Source:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """One pass over the file: if it changed meanwhile, that is the error."""
+        """One pass over the file: errors name it; if it changed meanwhile, that is the error."""
         try:
-            yield
+            with about_file(self.name):
+                yield
         except DataError:
             self.check()
             raise
@@ -164,11 +168,11 @@ class Prefixed(io.RawIOBase):
         return len(piece)
 
 
-def read_fully(file: BinaryIO, count: int, name: str = "<stream>") -> bytes:
+def read_fully(file: BinaryIO, count: int) -> bytes:
     """Read ``count`` bytes, fewer only at the end of the file."""
     pieces: list[bytes] = []
     left = count
-    while left and (piece := read_some(file, left, name)):
+    while left and (piece := read_some(file, left)):
         if not isinstance(piece, bytes):
             raise ParameterError("the stream gives text, not bytes", fix="Open it in binary mode")
         pieces.append(piece)
@@ -176,18 +180,18 @@ def read_fully(file: BinaryIO, count: int, name: str = "<stream>") -> bytes:
     return b"".join(pieces)
 
 
-def read_some(file: BinaryIO, count: int, name: str) -> bytes:
+def read_some(file: BinaryIO, count: int) -> bytes:
     """Read up to ``count`` bytes; a failing disk or pipe is a DataError."""
     try:
         return file.read(count) or b""
     except OSError as error:
-        raise unreadable(error, name) from error
+        raise unreadable(error) from error
 
 
-def unreadable(error: OSError, name: str) -> DataError:
+def unreadable(error: OSError) -> DataError:
     """The error for bytes that the system would not give."""
     return DataError(
-        f"cannot be read: {error.strerror or error}", file=name, fix="Check the disk and the path"
+        f"cannot be read: {error.strerror or error}", fix="Check the disk and the path"
     )
 
 

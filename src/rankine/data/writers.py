@@ -8,9 +8,10 @@ numbers. Parquet and Arrow are streamed; npz is joined in memory.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,19 +20,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rankine.core.atomic import atomic_file
-from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
+from rankine.core.checks import check_choice
+from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.compression import open_target
-from rankine.data.dataset import concat
+from rankine.data.dataset import Dataset, concat
 from rankine.data.options import ReadOptions
 from rankine.data.readers.column_plan import SPARSE, FileNotes, write_notes
 from rankine.data.scan import align, run_ends
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from rankine.data.dataset import Dataset
-
-__all__ = ["write_arrow", "write_letor", "write_npz", "write_parquet"]
 
 LAYOUTS = ("columns", "sparse")
 #: Members of an npz archive that are no further columns.
@@ -52,13 +47,6 @@ _RESERVED = (
 _SLAB_VALUES = 2**18
 
 
-def _check(name: str, value: Any, choices: Sequence[Any]) -> None:
-    if value not in choices:
-        raise ParameterError(
-            f"{name}={value!r} is not known", fix="Choose " + ", ".join(map(str, choices))
-        )
-
-
 def _some(blocks: Iterator[Dataset]) -> Dataset:
     """The first block; no rows is an error."""
     first = next(blocks, None)
@@ -75,28 +63,21 @@ def write_letor(
     zeros: bool = False,
     group: bool = False,
 ) -> int:
-    """Write blocks as text that appears only when it is complete.
+    """Write text; ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` compress it, ``-`` is standard output.
+
+    Weights and positions go to ``PATH.weight`` and ``PATH.position``, one number a line, which is
+    where XGBoost and LightGBM look for them.
 
     Parameters
     ----------
-    blocks
-        Datasets in row order.
-    path
-        The file; ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` compress it, ``-`` is standard output.
     base
         First feature index.
     zeros
         Write the zeros of dense rows too.
     group
         Leave out the query ids and write the rows per query to ``PATH.query`` instead.
-
-    Returns
-    -------
-    int
-        Rows written. Weights and positions go to ``PATH.weight`` and ``PATH.position``, one
-        number a line, which is where XGBoost and LightGBM look for them.
     """
-    _check("base", base, (0, 1))
+    check_choice("base", base, (0, 1))
     target = os.fspath(path)
     n_rows = 0
     with ExitStack() as files:
@@ -228,10 +209,6 @@ def write_parquet(
 
     Parameters
     ----------
-    blocks
-        Datasets in row order.
-    path
-        The file.
     layout
         "columns" or "sparse"; None takes the storage of the first block.
     base
@@ -241,30 +218,20 @@ def write_parquet(
     row_group_rows
         A row group ends with the first query that reaches this many rows, so that each query is
         in one row group and the statistics of ``qid`` tell which.
-
-    Returns
-    -------
-    int
-        Rows written.
     """
     import pyarrow.parquet as pq
 
-    _check("compression", compression, ("none", "snappy", "gzip", "brotli", "lz4", "zstd"))
+    check_choice("compression", compression, ("none", "snappy", "gzip", "brotli", "lz4", "zstd"))
     options = ReadOptions(block_rows=row_group_rows, max_query_rows=2**62)
     aligned = align(iter(blocks), options)
     first = _some(aligned)
     maker = _BatchMaker(first, layout, base)
-    n_rows = 0
-    with (
-        atomic_file(path) as file,
-        pq.ParquetWriter(
-            file, maker.schema, compression=compression, write_page_checksum=True
-        ) as writer,
-    ):
-        for block in chain([first], aligned):
-            writer.write_batch(maker.make(block), row_group_size=max(block.n_rows, 1))
-            n_rows += block.n_rows
-    return n_rows
+    chosen = {"compression": compression, "write_page_checksum": True}
+    with atomic_file(path) as file, pq.ParquetWriter(file, maker.schema, **chosen) as writer:
+        return maker.write_all(
+            chain([first], aligned),
+            lambda batch: writer.write_batch(batch, row_group_size=max(batch.num_rows, 1)),
+        )
 
 
 def write_arrow(
@@ -278,41 +245,28 @@ def write_arrow(
     """Write an Arrow IPC file, or a stream when the name ends in ``.arrows``; a batch per block.
 
     The parameters are those of the Parquet writer; compression is "none", "lz4" or "zstd".
-    Returns the number of rows.
     """
-    _check("compression", compression, ("none", "lz4", "zstd"))
+    check_choice("compression", compression, ("none", "lz4", "zstd"))
     chosen = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
     start = pa.ipc.new_stream if os.fspath(path).endswith(".arrows") else pa.ipc.new_file
     stream = (block for block in blocks if block.n_rows)
     first = _some(stream)
     maker = _BatchMaker(first, layout, base)
-    n_rows = 0
     with atomic_file(path) as file, start(file, maker.schema, options=chosen) as writer:
-        for block in chain([first], stream):
-            writer.write_batch(maker.make(block))
-            n_rows += block.n_rows
-    return n_rows
+        return maker.write_all(chain([first], stream), writer.write_batch)
 
 
 class _BatchMaker:
     """Turns the blocks of one data set into batches of one schema, fixed by the first block.
 
-    Parameters
-    ----------
-    first
-        First block: its storage, types, names and columns are those of the file.
-    layout
-        "columns" (one per feature) or "sparse" (``indices`` and ``values``); None takes the
-        block's own storage.
-    base
-        First index of the sparse layout.
+    Its storage, types, names and columns are those of the file.
     """
 
-    def __init__(self, first: Dataset, layout: str | None = None, base: int = 1) -> None:
+    def __init__(self, first: Dataset, layout: str | None, base: int) -> None:
         if layout is None:
             layout = "sparse" if sparse.issparse(first.X) else "columns"
-        _check("layout", layout, LAYOUTS)
-        _check("base", base, (0, 1))
+        check_choice("layout", layout, LAYOUTS)
+        check_choice("base", base, (0, 1))
         self.sparse = layout == "sparse"
         self.base = base
         self.n_features = first.n_features
@@ -329,7 +283,15 @@ class _BatchMaker:
         )
         self.schema = batch_schema.with_metadata(write_notes(notes))
 
-    def make(self, block: Dataset) -> pa.RecordBatch:
+    def write_all(self, blocks: Iterable[Dataset], write: Callable[[pa.RecordBatch], None]) -> int:
+        """Write one batch a block; returns the rows written."""
+        n_rows = 0
+        for block in blocks:
+            write(self._make(block))
+            n_rows += block.n_rows
+        return n_rows
+
+    def _make(self, block: Dataset) -> pa.RecordBatch:
         """One batch of the file's schema."""
         if (
             block.n_features != self.n_features
@@ -351,12 +313,10 @@ class _BatchMaker:
 
     def _batch(self, block: Dataset) -> pa.RecordBatch:
         arrays: dict[str, pa.Array] = {"label": pa.array(block.y), "qid": _ids(block.qid)}
-        if block.docid is not None:
-            arrays["docid"] = _ids(block.docid)
-        if block.weight is not None:
-            arrays["weight"] = pa.array(block.weight)
-        if block.position is not None:
-            arrays["position"] = pa.array(np.asarray(block.position))
+        for name in ("docid", "weight", "position"):
+            values = getattr(block, name)
+            if values is not None:
+                arrays[name] = _ids(np.asarray(values))
         features = self._lists(block.X) if self.sparse else self._columns(block.X)
         extra = {name: _ids(np.asarray(values)) for name, values in block.columns.items()}
         for group in (extra, features):
@@ -384,13 +344,8 @@ class _BatchMaker:
         if self.base:
             indices = indices + np.int32(self.base)
         values = np.asarray(rows.data, dtype=self.dtype)
-        return dict(
-            zip(
-                SPARSE,
-                (kind.from_arrays(pointer, pa.array(part)) for part in (indices, values)),
-                strict=True,
-            )
-        )
+        parts = zip(SPARSE, (indices, values), strict=True)
+        return {name: kind.from_arrays(pointer, pa.array(part)) for name, part in parts}
 
 
 def _ids(values: NDArray[Any]) -> pa.Array:
@@ -407,27 +362,13 @@ def write_npz(
     layout: str | None = None,
     compression: str = "none",
 ) -> int:
-    """Write an npz archive, by numpy.
+    """Write an npz archive, by numpy, with a dense ``X`` (layout "columns") or CSR ("sparse").
 
-    Parameters
-    ----------
-    blocks
-        Datasets in row order; they are joined in memory.
-    path
-        The file.
-    layout
-        "columns" (dense ``X``) or "sparse" (CSR); None takes the storage of the data.
-    compression
-        "none" or "deflate".
-
-    Returns
-    -------
-    int
-        Rows written.
+    Compression is "none" or "deflate".
     """
-    _check("compression", compression, ("none", "deflate"))
+    check_choice("compression", compression, ("none", "deflate"))
     if layout is not None:
-        _check("layout", layout, LAYOUTS)
+        check_choice("layout", layout, LAYOUTS)
     stream = (block for block in blocks if block.n_rows)
     members = _members(concat([_some(stream), *stream]), layout)
     save: Any = np.savez if compression == "none" else np.savez_compressed

@@ -11,7 +11,6 @@ from rankine.distributed.runners import require_dask
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["connect"]
 
 #: Seconds to wait for a scheduler, and for its first worker, which may have to be started.
 PATIENCE = 10.0

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["Journal"]
-
 _SOLVER = "partitions"
 #: Every file is part of the record.
 _KEEP_ALL = 2**31

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rankine.data.readers.parquet_guard import Chunk, RowGroup
     from rankine.data.readers.tables import ParquetRows
 
-__all__ = ["FileCuts", "Piece", "cut_file", "file_state"]
 
 #: A row group is cut inside only when it is this many times larger than a partition.
 INSIDE = 2

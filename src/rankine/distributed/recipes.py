@@ -57,23 +57,6 @@ if TYPE_CHECKING:
     from rankine.losses.domination import TaskOptions
     from rankine.solvers.base import Callback
 
-__all__ = [
-    "PASSES",
-    "Contents",
-    "ListPassRecipe",
-    "Measured",
-    "PairPassRecipe",
-    "ProblemRecipe",
-    "RawRecipe",
-    "WeighedRecipe",
-    "average_lists",
-    "average_pairs",
-    "domination_problem",
-    "measure",
-    "measure_scaling",
-    "pair_problem",
-    "square_problem",
-]
 
 #: Passes where none are asked for: the mean of weights that saw a part of the data each needs more
 #: than one to come near a pass over all of it.

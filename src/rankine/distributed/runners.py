@@ -16,8 +16,6 @@ from rankine.distributed.team import Assignment, add_answers, ask, describe, lis
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["DaskRunner", "LocalRunner", "Runner", "cluster_errors", "require_dask"]
-
 
 def require_dask() -> Any:
     """The module ``distributed``, or a MissingExtraError."""

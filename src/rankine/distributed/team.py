@@ -33,20 +33,6 @@ if TYPE_CHECKING:
     from rankine.distributed.journal import Journal
     from rankine.distributed.runners import Runner
 
-__all__ = [
-    "CACHE",
-    "RAW",
-    "Assignment",
-    "PartitionCache",
-    "Recipe",
-    "Team",
-    "add_answers",
-    "ask",
-    "describe",
-    "sum_in_order",
-    "token_of",
-]
-
 
 def token_of(*values: Any) -> str:
     """Digest of numbers, texts, arrays, functions, None, and lists, tuples, mappings of these.

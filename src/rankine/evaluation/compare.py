@@ -25,16 +25,6 @@ from rankine.evaluation.trec import Qrels
 from rankine.metrics import Metric, parse_metric
 from rankine.metrics.engine import query_weights
 
-__all__ = [
-    "Changed",
-    "Comparison",
-    "Pair",
-    "System",
-    "compare",
-    "compare_contestants",
-    "compare_values",
-]
-
 
 @dataclass(frozen=True)
 class System:

@@ -25,8 +25,6 @@ from rankine.kernels.sorting import rank_order
 from rankine.metrics import Metric, data_columns, evaluate
 from rankine.metrics.gains import docid_key
 
-__all__ = ["Contestant", "gather_contestants", "is_qrels", "is_run", "read_judged"]
-
 
 @dataclass(frozen=True, eq=False)
 class Contestant:

@@ -16,8 +16,6 @@ from rankine.data.splits import query_folds
 from rankine.metrics import Metric, evaluate_on, parse_metric
 from rankine.metrics.engine import query_weights
 
-__all__ = ["CrossValidation", "cross_validate"]
-
 
 @dataclass(frozen=True, eq=False)
 class CrossValidation:

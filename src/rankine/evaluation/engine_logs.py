@@ -35,8 +35,6 @@ from rankine.data.sources import find_sources
 from rankine.evaluation.contestants import is_qrels
 from rankine.evaluation.trec import read_qrels
 
-__all__ = ["Joined", "LoggedDocument", "join_logged", "read_judgments", "read_logged"]
-
 _FIX = "Log with the ltr_log extension (fields._ltrlog), or with Solr's fl=id,[features]"
 _COLUMNS = (("query", "qid"), ("document", "docid"), ("grade", "label", "relevance"))
 _BLOCK = 1 << 20

@@ -42,8 +42,6 @@ from rankine.metrics.metric import definition
 from rankine.model import LinearModel
 from rankine.transforms.scaling import scale_lists
 
-__all__ = ["Fusion", "fuse", "join_frame", "join_runs"]
-
 #: Weights in steps of 1 / STEPS, as OpenSearch's optimiser tries them.
 STEPS = 10
 #: Candidates at most; with more runs weights are drawn instead of a full grid.

@@ -46,16 +46,6 @@ from rankine.data.open import load
 from rankine.metrics import Metric, evaluate_on, parse_metric
 from rankine.metrics.metric import MODES
 
-__all__ = [
-    "Fold",
-    "FoldResult",
-    "LetorFolder",
-    "LetorResult",
-    "MethodResult",
-    "TaskResult",
-    "run_letor",
-]
-
 _ROLES = ("train", "vali", "test")
 
 

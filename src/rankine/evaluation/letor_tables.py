@@ -33,24 +33,6 @@ from rankine.evaluation.letor import TABLE, FoldResult, LetorResult, MethodResul
 from rankine.evaluation.tables import Table
 from rankine.metrics import parse_metric
 
-__all__ = [
-    "PUBLISHED",
-    "AverageRanks",
-    "absent_tasks",
-    "add_baselines",
-    "average_ranks",
-    "letor_csv",
-    "letor_dict",
-    "letor_notes",
-    "letor_tables",
-    "letor_tasks",
-    "per_query_csv",
-    "rank_tables",
-    "read_baselines",
-    "task_pairs",
-    "task_tables",
-]
-
 
 @dataclass(frozen=True)
 class AverageRanks:

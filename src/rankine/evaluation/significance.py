@@ -16,16 +16,6 @@ from rankine.kernels.compile import jit
 from rankine.kernels.random import BOOTSTRAP, SIGN_FLIPS, random_below, random_bits, stream_seed
 from rankine.kernels.shards import map_shards
 
-__all__ = [
-    "PairedTests",
-    "bootstrap_means",
-    "flipped_sums",
-    "holm",
-    "paired_tests",
-    "percentile_interval",
-    "randomisation_test",
-]
-
 _SHARDS = 16
 
 

@@ -30,18 +30,6 @@ from rankine.data.sources import find_sources
 from rankine.kernels.sorting import rank_order
 from rankine.metrics import DEFINITIONS, Metric, evaluate, parse_metric
 
-__all__ = [
-    "Qrels",
-    "Run",
-    "RunEvaluation",
-    "evaluate_run",
-    "judged_lists",
-    "read_qrels",
-    "read_run",
-    "write_qrels",
-    "write_run",
-]
-
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 

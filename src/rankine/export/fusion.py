@@ -7,7 +7,6 @@ scores is written in ``rankine.core.specs.FUSION_RULES``.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,12 +15,12 @@ import numpy as np
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
 from rankine.core.specs import FUSION_RULES, RunScores
-from rankine.export.registry import Export, ExportOptions, register
+from rankine.export.python import RANK
+from rankine.export.registry import Export, ExportOptions, json_file, register
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__: list[str] = []
 
 _WINDOW = 100
 #: A rank feature of Vespa, or a function of its schema.
@@ -70,10 +69,6 @@ def _parts(model: LinearModel, options: ExportOptions, engine: str) -> _Parts:
     return _Parts(tuple(names), weights, normalization, spec.rank_constant, remark)
 
 
-def _document(content: Any) -> bytes:
-    return json.dumps(content, indent=2, allow_nan=False).encode() + b"\n"
-
-
 def _constant(parts: _Parts) -> int:
     if parts.constant != int(parts.constant) or parts.constant < 1:
         raise ExportError(
@@ -101,7 +96,7 @@ def elasticsearch(model: LinearModel, options: ExportOptions) -> Export:
     if ranks:
         body["rank_constant"] = _constant(parts)
     retriever = {"retriever": {"rrf" if ranks else "linear": body}}
-    return Export(_document(retriever), remark=parts.remark)
+    return Export(json_file(retriever), remark=parts.remark)
 
 
 @register("opensearch", fusion=True)
@@ -126,7 +121,7 @@ def opensearch(model: LinearModel, options: ExportOptions) -> Export:
     }
     queries = [{"match_all": {"_name": name}} for name in parts.names]
     query = {"query": {"hybrid": {"queries": queries}}, "size": _WINDOW}
-    return Export(_document(pipeline), {".query.json": _document(query)}, parts.remark)
+    return Export(json_file(pipeline), {".query.json": json_file(query)}, parts.remark)
 
 
 @register("vespa", fusion=True)
@@ -169,7 +164,7 @@ def solr(model: LinearModel, options: ExportOptions) -> Export:
         for name, weight in zip(parts.names, parts.weights, strict=True)
     ]
     params = {"q": f"{{!func}}sum({','.join(terms)})", **dict.fromkeys(parts.names, "*:*")}
-    return Export(_document({"params": params}), remark=parts.remark)
+    return Export(json_file({"params": params}), remark=parts.remark)
 
 
 _PYTHON = '''
@@ -210,12 +205,6 @@ def scores(rows):
     """Fused scores of one list; a row lacks the runs that did not return its document."""
     columns = {name: _normalised([row.get(name) for row in rows]) for name in WEIGHTS}
     return [fsum(w * columns[name][i] for name, w in WEIGHTS.items()) for i in range(len(rows))]
-
-
-def rank(rows, k=None):
-    """Positions of the rows, best first, at most k; equal scores keep their order."""
-    found = scores(rows)
-    return sorted(range(len(found)), key=lambda i: -found[i])[:k]
 '''
 
 
@@ -238,4 +227,4 @@ def python(model: LinearModel, options: ExportOptions) -> Export:
         f"FLOOR, EQUAL, TOLERANCE = {rules.floor!r}, {rules.equal!r}, {rules.tolerance!r}\n"
         f"ABSENT = {rules.absent!r}\n"
     )
-    return Export((head + _PYTHON).encode("ascii"))
+    return Export((head + _PYTHON + RANK).encode("ascii"))

@@ -11,8 +11,6 @@ from rankine.export.registry import Export, ExportOptions, register
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__: list[str] = []
-
 
 @register("json")
 def json_document(model: LinearModel, options: ExportOptions) -> Export:

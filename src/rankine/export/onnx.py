@@ -17,7 +17,6 @@ from rankine.export.registry import Export, ExportOptions, register, require_pla
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__: list[str] = []
 
 #: A protobuf message ends at 2 GiB.
 _MAX_BYTES = 2**31 - 2**20

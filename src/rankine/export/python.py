@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rankine.export.registry import Export, ExportOptions, register, require_features
-from rankine.model.tables import tables_of
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-    from rankine.model.tables import Tables
-
-__all__: list[str] = []
+from rankine.model import LinearModel
+from rankine.model.tables import Tables, tables_of
 
 _SCORE = '''
 
@@ -75,7 +68,8 @@ def scores(rows):
     return [score(row) for row in rows]
 '''
 
-_RANK = '''
+#: The end of every exported module.
+RANK = '''
 
 def rank(rows, k=None):
     """Positions of the rows, best first, at most k; equal scores keep their order."""
@@ -92,7 +86,7 @@ def python(model: LinearModel, options: ExportOptions) -> Export:
         title = f'"""Additive ranking model {options.versioned(model)}, exported by rankine."""'
         head = [title, "", "from bisect import bisect_right", "from math import fsum", ""]
         body = "\n".join([*head, *_table_literals(tables)])
-        return Export((body + "\n" + _SCORE_TABLES + _RANK).encode("ascii"))
+        return Export((body + "\n" + _SCORE_TABLES + RANK).encode("ascii"))
     require_features(model, "A Python file")
     lines = [
         f'"""Linear ranking model {options.versioned(model)}, {model.nnz} weights.',
@@ -110,7 +104,7 @@ def python(model: LinearModel, options: ExportOptions) -> Export:
         "}",
     ]
     body = _SCORE_LISTS if model.transforms else _SCORE
-    return Export(("\n".join(lines) + "\n" + body + _RANK).encode("ascii"))
+    return Export(("\n".join(lines) + "\n" + body + RANK).encode("ascii"))
 
 
 def _table_literals(tables: Tables) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 import re
 from dataclasses import dataclass, field
@@ -19,18 +20,6 @@ if TYPE_CHECKING:
 
     from rankine.model import LinearModel
 
-__all__ = [
-    "Export",
-    "ExportOptions",
-    "WeightTerm",
-    "export",
-    "float32_terms",
-    "named_terms",
-    "register",
-    "require_features",
-    "require_plain",
-    "targets",
-]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
 
@@ -127,6 +116,11 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
     if any(isinstance(spec, RunScores) for spec in model.transforms) and to in _FUSIONS:
         return _FUSIONS[to](model, chosen)
     return _TARGETS[to](model, chosen)
+
+
+def json_file(content: Any) -> bytes:
+    """A document for people and engines."""
+    return json.dumps(content, indent=2, allow_nan=False).encode() + b"\n"
 
 
 class WeightTerm(NamedTuple):

@@ -8,14 +8,19 @@ way round. Only non-zero weights, no normalisers, no intercept; arithmetic is fl
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rankine.export.registry import Export, ExportOptions, float32_terms, register, require_plain
+from rankine.export.registry import (
+    Export,
+    ExportOptions,
+    float32_terms,
+    json_file,
+    register,
+    require_plain,
+)
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
-
-__all__ = ["create_model_body"]
 
 
 @register("elasticsearch")
@@ -35,7 +40,7 @@ def create_model_body(model: LinearModel, options: ExportOptions, target: str) -
             "model": {"type": "model/linear", "definition": "{" + pairs + "}"},
         }
     }
-    return Export(_document(body), _feature_set(model, options))
+    return Export(json_file(body), _feature_set(model, options))
 
 
 def _feature_set(model: LinearModel, options: ExportOptions) -> dict[str, bytes]:
@@ -60,11 +65,7 @@ def _feature_set(model: LinearModel, options: ExportOptions) -> dict[str, bytes]
         "rescore": {"window_size": 100, "query": {"rescore_query": {"sltr": sltr}}},
     }
     feature_set = {"featureset": {"name": options.feature_set, "features": features}}
-    return {".featureset.json": _document(feature_set), ".query.json": _document(search)}
-
-
-def _document(content: Any) -> bytes:
-    return json.dumps(content, indent=2).encode() + b"\n"
+    return {".featureset.json": json_file(feature_set), ".query.json": json_file(search)}
 
 
 @register("opensearch")
@@ -86,7 +87,7 @@ def solr(model: LinearModel, options: ExportOptions) -> Export:
         "params": {"weights": {term.name: float(term.weight) for term in terms}},
     }
     if options.feature_set is None:
-        return Export(_document(body))
+        return Export(json_file(body))
     # Every feature is {!func}0: put your query in its place.
     features = [
         {
@@ -99,5 +100,5 @@ def solr(model: LinearModel, options: ExportOptions) -> Export:
     ]
     rerank = f"{{!ltr model={options.versioned(model)} reRankDocs=100 efi.keywords=''}}"
     request = {"params": {"q": "*:*", "rq": rerank, "fl": "id,score,[features]"}}
-    beside = {".featureset.json": _document(features), ".query.json": _document(request)}
-    return Export(_document(body), beside)
+    beside = {".featureset.json": json_file(features), ".query.json": json_file(request)}
+    return Export(json_file(body), beside)

@@ -6,20 +6,13 @@ balanced tree: SQLite allows a depth of 1,000. A table is a CASE, in which NULL 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rankine.core.errors import ExportError
 from rankine.core.safe_text import printable
 from rankine.export.registry import Export, ExportOptions, named_terms, register, require_plain
-from rankine.model.tables import tables_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.model import LinearModel
-    from rankine.model.tables import Tables, Test
-
-__all__: list[str] = []
+from rankine.model import LinearModel
+from rankine.model.tables import Tables, Test, tables_of
 
 #: PostgreSQL cuts longer identifiers without an error.
 _MAX_IDENTIFIER_BYTES = 63

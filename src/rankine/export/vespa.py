@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rankine.export.registry import WeightTerm
     from rankine.model import LinearModel
 
-__all__: list[str] = []
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _ARGUMENT = r'(?:[A-Za-z0-9_@.$-]+|"[A-Za-z0-9_@.:/ -]*")'

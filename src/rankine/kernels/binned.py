@@ -22,15 +22,6 @@ from numpy.typing import NDArray
 from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.shards import N_SHARDS, map_shards, tree_sum
 
-__all__ = [
-    "BLOCK",
-    "BinnedProducts",
-    "BinnedRows",
-    "TableLayout",
-    "pair_histograms",
-    "take_rows",
-]
-
 #: Rows of a block; not a power of two, or the columns of a block would share cache lines.
 BLOCK = 2112
 

@@ -27,22 +27,6 @@ from rankine.kernels.dispatch import question
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 from rankine.kernels.shards import map_shards, tree_sum
 
-__all__ = [
-    "Columns",
-    "CscColumns",
-    "DenseColumns",
-    "add_column_products",
-    "column_row",
-    "column_start",
-    "column_stop",
-    "column_variances",
-    "columns_of",
-    "curvature_bounds",
-    "n_columns",
-    "shift",
-    "slope_and_curvature",
-]
-
 
 class CscColumns(NamedTuple):
     """Columns in compressed form; the rows of a column are strictly increasing."""

@@ -37,17 +37,6 @@ from numba.core import caching, event
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "CLOCK",
-    "REDUCE",
-    "compiled_from",
-    "jit",
-    "note_answer",
-    "source_digest",
-    "user_cache",
-    "write_baseline",
-]
-
 F = TypeVar("F", bound="Callable[..., Any]")
 
 #: Fast-math flags for sums, which may then be re-ordered inside one kernel. LLVM may also fold a

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 
-__all__ = ["Each", "Ones", "active_sums", "levels_sums", "pairs_sums", "value_at"]
-
 
 class Ones(NamedTuple):
     """Every value is 1: sums are counts, kept as integers."""

@@ -26,8 +26,6 @@ from numba.extending import overload
 
 from rankine.kernels.compile import note_answer
 
-__all__ = ["Question", "inlined_question", "question"]
-
 F = TypeVar("F", bound="Callable[..., Any]")
 
 

@@ -17,8 +17,6 @@ from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.rows import CsrRows, DenseRows, Rows, n_rows
 
-__all__ = ["list_range_values"]
-
 #: Knuth's multiplier, 2^32 / golden ratio: the high bits of a product are the first place to look.
 _KNUTH = np.uint64(2654435769)
 _LOW = np.uint64(0xFFFFFFFF)

@@ -18,20 +18,6 @@ from rankine.kernels.dispatch import question
 from rankine.kernels.random import random_below
 from rankine.kernels.sorting import order_descending
 
-__all__ = [
-    "AveragePrecisionGain",
-    "DcgGain",
-    "ListWork",
-    "RecallGain",
-    "ReciprocalRankGain",
-    "UnitGain",
-    "exchange",
-    "list_work",
-    "open_list",
-    "rank_into",
-    "uses_ranking",
-]
-
 
 class ListWork(NamedTuple):
     """Buffers of one list; the first ``n`` places hold its items in file order.

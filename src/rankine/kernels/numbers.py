@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
 
-__all__ = ["GOOD", "HARD", "MALFORMED", "parse_number"]
-
 GOOD, HARD, MALFORMED = 0, 1, 2
 
 _Q_MIN, _Q_MAX = -342, 308

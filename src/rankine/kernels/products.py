@@ -19,7 +19,6 @@ from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards, tree_sum
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Products"]
 
 #: A shard of X^T v keeps one dense sum; this many stored values must stand behind each of its
 #: entries, or sums would outweigh the data on wide, short problems.

@@ -15,25 +15,6 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 
-__all__ = [
-    "BOOTSTRAP",
-    "LIST_DRAWS",
-    "LIST_ORDER",
-    "PAIR_SIGNS",
-    "PARTITION",
-    "QUERY_ORDER",
-    "SIGN_FLIPS",
-    "SPLIT",
-    "STEP_START",
-    "STREAMED_ORDER",
-    "permutation",
-    "random_below",
-    "random_bits",
-    "random_unit",
-    "resolve_seed",
-    "stream_seed",
-]
-
 # Streams of a seed, for ``stream_seed(seed, NAME, ...)``. Equal numbers belong to runs that never
 # share a seed; a number that moves, moves every model made with it.
 

@@ -19,24 +19,6 @@ from numpy.typing import NDArray
 from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.dispatch import question
 
-__all__ = [
-    "CsrRows",
-    "DenseRows",
-    "Rows",
-    "n_rows",
-    "prefetch",
-    "prefetch_span",
-    "row_add",
-    "row_add_diff",
-    "row_add_tracked",
-    "row_diff_norm2",
-    "row_dot",
-    "row_dot_diff",
-    "row_norm2",
-    "row_prefetch",
-    "scores_into",
-]
-
 _LINE = 64  # bytes of a cache line
 
 

@@ -20,8 +20,6 @@ from rankine.core.specs import FUSION_RULES
 if TYPE_CHECKING:
     from rankine.core.specs import FusionRules, RunScores
 
-__all__ = ["run_score_values"]
-
 
 def run_score_values(
     spec: RunScores, scores: NDArray[np.float64], starts: NDArray[np.int64]

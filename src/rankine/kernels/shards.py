@@ -20,17 +20,6 @@ from rankine.kernels.compile import REDUCE, jit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = [
-    "add_rows",
-    "cut_by_weight",
-    "dot",
-    "map_shards",
-    "n_threads",
-    "norm",
-    "rows_dot",
-    "tree_sum",
-]
-
 R = TypeVar("R")
 
 #: Shards per data set; enough for load balance on large machines, few enough for cheap sums.

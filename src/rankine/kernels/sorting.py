@@ -17,17 +17,6 @@ import numpy as np
 
 from rankine.kernels.compile import jit
 
-__all__ = [
-    "RADIX_FROM",
-    "merge_sort",
-    "order_descending",
-    "rank_order",
-    "sort_queries",
-    "tie_ends",
-    "top_order",
-    "top_values",
-]
-
 #: Rows from which the radix sort's tables pay.
 RADIX_FROM = 1024
 #: Runs of this length are sorted by insertion before merging.

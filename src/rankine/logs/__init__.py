@@ -5,8 +5,7 @@ Names are imported on first use.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from rankine.core.callable_package import import_on_use
 
 #: Public name -> module that holds it (``simulate`` is a module that can be called).
 _PUBLIC = {
@@ -33,12 +32,7 @@ __all__ = [
     "train_from_log",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'rankine.logs' has no attribute {name!r}")
-    module = importlib.import_module(_PUBLIC[name])
-    return module if _PUBLIC[name] == f"rankine.logs.{name}" else getattr(module, name)
+__getattr__ = import_on_use(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

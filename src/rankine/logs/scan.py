@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.transforms.scaling import Scaling
 
-__all__ = ["LogScan", "column_names", "fit_one_hot", "log_spec", "read_for", "scan_log"]
-
 #: Made-up rows that a model of a log is tested by before it serves.
 PROBE_ROWS = 4
 

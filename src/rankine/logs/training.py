@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.solvers.base import Callback
 
-__all__ = ["LogTraining", "parse_split", "train_from_log"]
-
 
 @dataclass(frozen=True)
 class LogTraining:

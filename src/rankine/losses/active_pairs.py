@@ -30,7 +30,6 @@ from rankine.kernels.sorting import sort_queries
 if TYPE_CHECKING:
     from rankine.losses.pair_queries import PairQueries
 
-__all__ = ["COUNTINGS", "ActivePairs", "HingeRisk", "SquaredHingeRisk"]
 
 #: How active partners are summed: O(m log m), O(levels m), O(m^2).
 COUNTINGS = {"tree": active_sums, "levels": levels_sums, "pairs": pairs_sums}

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.losses.pair_queries import PairQueries
 
-__all__ = ["BY_LABELS", "BY_PAIRS", "BY_QUERIES", "MEANS", "AllPairs", "MeanPairLoss"]
 
 #: The mean over all pairs; over queries of their mean; over queries of the mean over label pairs.
 BY_PAIRS, BY_QUERIES, BY_LABELS = 0, 1, 2

@@ -27,19 +27,6 @@ if TYPE_CHECKING:
     from rankine.kernels.lists import ListWork
     from rankine.kernels.rows import Rows
 
-__all__ = [
-    "PAIR_LOSSES",
-    "PairLoss",
-    "list_loss",
-    "needs_pairs",
-    "normal_times",
-    "pair_loss",
-    "pair_loss_named",
-    "pair_loss_spec",
-    "pair_losses",
-    "register_pair_loss",
-]
-
 
 @question
 def pair_loss(loss: Any, z: float) -> Any:

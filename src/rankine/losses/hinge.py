@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from rankine.losses.active_pairs import HingeRisk
 from rankine.losses.base import pair_loss, register_pair_loss
 
-__all__ = ["Hinge"]
-
 
 class Hinge(NamedTuple):
     """max(0, margin - z); Herbrich, Graepel, Obermayer 2000; Joachims 2002.

@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.metrics import Metric
 
-__all__ = [
-    "GAINS",
-    "ListObjective",
-    "objectives",
-    "parse_objective",
-]
-
 NO_CUTOFF = np.iinfo(np.int64).max
 
 

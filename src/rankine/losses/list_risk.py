@@ -27,8 +27,6 @@ from rankine.kernels.shards import cut_by_weight, map_shards
 if TYPE_CHECKING:
     from rankine.losses.pair_queries import PairQueries
 
-__all__ = ["DeltaRisk", "SoftmaxRisk", "gain_shares"]
-
 
 def gain_shares(gains: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Each row's share of its list's gain; equal shares where there is none."""

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from rankine.kernels.lists import exchange, open_list, rank_into, uses_ranking
 from rankine.losses.base import list_loss, needs_pairs, pair_loss
 
-__all__ = ["LambdaWeighted", "Pointwise", "PointwiseSquared"]
-
 
 class LambdaWeighted(NamedTuple):
     """sum over level_i > level_j of |Delta(i, j)| P(s_i - s_j); Freno et al., eq. 4.

@@ -9,8 +9,6 @@ import numpy as np
 from rankine.losses.all_pairs import AllPairs
 from rankine.losses.base import pair_loss, register_pair_loss
 
-__all__ = ["Logistic"]
-
 
 class Logistic(NamedTuple):
     """log(1 + e^-z); the slope is -sigma(-z). No exponent of a positive number is ever taken."""

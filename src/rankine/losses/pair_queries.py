@@ -24,17 +24,6 @@ from rankine.losses.base import pair_loss, pair_loss_named
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = [
-    "NORMALIZATIONS",
-    "PairQueries",
-    "PairTotals",
-    "check_normalization",
-    "pair_risk",
-    "pair_scale",
-    "pair_totals",
-    "risk_at_zero",
-]
-
 NORMALIZATIONS = ("query", "pair", "sum")
 
 

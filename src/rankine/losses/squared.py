@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.kernels.products import Products
 
-__all__ = ["PAIRS", "Laplacian", "PairSquares", "Squared", "pair_squares", "square_totals"]
-
 
 class Squared(NamedTuple):
     """(margin - z)^2; Tas, eq. 1 with ``margin`` the difference of the two labels."""

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from rankine.losses.active_pairs import SquaredHingeRisk
 from rankine.losses.base import pair_loss, register_pair_loss
 
-__all__ = ["SquaredHinge"]
-
 
 class SquaredHinge(NamedTuple):
     """max(0, margin - z)^2, without a factor 1/2; Lee and Lin 2014, eq. 3."""

@@ -19,8 +19,6 @@ from rankine.metrics.metric import Definition, register
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["AveragePrecision"]
-
 
 class AveragePrecision(NamedTuple):
     """No parameters."""

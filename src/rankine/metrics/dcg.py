@@ -15,8 +15,6 @@ from rankine.metrics.metric import Definition, register
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["Dcg", "discounted_sum"]
-
 
 class Dcg(NamedTuple):
     """Discounts of the ranks."""

@@ -21,8 +21,6 @@ from rankine.metrics.metric import Definition, register
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["DominationError"]
-
 _RULES = ("strict", "errors", "expected")
 
 

@@ -27,18 +27,6 @@ from rankine.transforms.apply import score_dataset
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = [
-    "QueryValues",
-    "count_without_value",
-    "data_columns",
-    "evaluate",
-    "evaluate_on",
-    "mean_value",
-    "query_values",
-    "query_weights",
-    "random_expectation",
-    "value_function",
-]
 
 #: Scores, or features and weights, to the values of the queries and how much each pools.
 _Measure = Callable[
@@ -198,8 +186,10 @@ def _pair_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) ->
 
 
 def _over_shards(work: Any, starts: NDArray[np.int64]) -> None:
-    threads = 1 if starts[-1] < _SMALL else None
-    map_shards(work, cut_by_weight(starts), threads)
+    if starts[-1] < _SMALL:
+        work(0, len(starts) - 1)
+    else:
+        map_shards(work, cut_by_weight(starts))
 
 
 @overload

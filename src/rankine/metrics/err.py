@@ -20,8 +20,6 @@ from rankine.metrics.metric import Definition, register
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["ExpectedReciprocalRank"]
-
 
 class ExpectedReciprocalRank(NamedTuple):
     """What gains are divided by to become probabilities."""

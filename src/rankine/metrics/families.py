@@ -20,21 +20,6 @@ from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.sorting import rank_order, tie_ends, top_order
 
-__all__ = [
-    "ItemPool",
-    "PairCounts",
-    "RankedLists",
-    "block_means",
-    "count_pairs",
-    "expected_values",
-    "list_expected",
-    "list_value",
-    "pair_value",
-    "pair_values",
-    "ranked_values",
-    "weighted_values",
-]
-
 
 class RankedLists(NamedTuple):
     """The ranked items: query q holds starts[q]:starts[q + 1]."""

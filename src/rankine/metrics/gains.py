@@ -13,17 +13,6 @@ from rankine.core.errors import LabelError, ParameterError, SchemaError
 from rankine.data.query_index import QueryIndex
 from rankine.kernels.compile import jit
 
-__all__ = [
-    "MAX_EXP_LABEL",
-    "cutoffs",
-    "discounts",
-    "docid_key",
-    "gain_values",
-    "marks",
-    "number_column",
-    "relevance",
-]
-
 #: Columns of marks that are honoured when the data has them.
 _USUAL = ("displayed", "retrieved")
 

@@ -14,8 +14,6 @@ from rankine.metrics.precision import hits
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["HitRate"]
-
 
 class HitRate(NamedTuple):
     """No parameters."""

@@ -19,8 +19,6 @@ from rankine.metrics.metric import Definition, register
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["KendallTau"]
-
 
 class KendallTau(NamedTuple):
     """Whether tied scores leave the denominator, and what share of them is wrong."""

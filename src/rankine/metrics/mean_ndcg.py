@@ -16,8 +16,6 @@ from rankine.metrics.metric import Definition, register
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["MeanNdcg"]
-
 
 class MeanNdcg(NamedTuple):
     """Discounts of the ranks."""

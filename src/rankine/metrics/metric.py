@@ -18,18 +18,6 @@ from typing import Any, Literal
 
 from rankine.core.errors import ParameterError
 
-__all__ = [
-    "DEFINITIONS",
-    "MODES",
-    "OPTIONS",
-    "Definition",
-    "Metric",
-    "definition",
-    "mode_defaults",
-    "parse_metric",
-    "register",
-]
-
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 

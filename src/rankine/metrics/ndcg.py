@@ -17,8 +17,6 @@ from rankine.metrics.metric import Definition, register
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["Ndcg"]
-
 
 class Ndcg(NamedTuple):
     """Discounts of the ranks."""

@@ -14,8 +14,6 @@ from rankine.metrics.metric import Definition, register
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["PAIR_TIES", "TIE_ALIASES", "TIE_COST", "PairwiseError"]
-
 PAIR_TIES = ("half", "strict", "errors")
 #: Over random orders of ties half of the pairs are wrong; at worst all are.
 TIE_ALIASES = {"expected": "half", "worst": "errors"}

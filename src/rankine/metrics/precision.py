@@ -13,8 +13,6 @@ from rankine.metrics.metric import Definition, register
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["Precision", "hits"]
-
 
 class Precision(NamedTuple):
     """No parameters."""

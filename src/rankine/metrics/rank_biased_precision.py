@@ -18,8 +18,6 @@ from rankine.metrics.metric import Definition, register
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["RankBiasedPrecision"]
-
 
 class RankBiasedPrecision(NamedTuple):
     """Probability of looking at each rank, times 1 - p."""

@@ -13,8 +13,6 @@ from rankine.metrics.precision import hits
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["Recall"]
-
 
 class Recall(NamedTuple):
     """No parameters."""

@@ -14,8 +14,6 @@ from rankine.metrics.pairwise_error import PAIR_TIES, TIE_ALIASES, TIE_COST
 if TYPE_CHECKING:
     from rankine.metrics.metric import Metric
 
-__all__ = ["RocArea"]
-
 
 class RocArea(NamedTuple):
     """Labels from ``threshold`` on are relevant; a tie is ``tie_cost`` of an error."""

@@ -25,8 +25,6 @@ from rankine.model.weights import (
 if TYPE_CHECKING:
     import msgspec
 
-__all__ = ["ModelBundle"]
-
 
 @dataclass(frozen=True, eq=False)
 class ModelBundle(Stored, Mapping[str, LinearModel]):

@@ -19,18 +19,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DigestError, ModelFormatError, ModelVersionError
 from rankine.core.strict_json import canonical, parse_strictly
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["FORMAT_VERSION", "MAX_HEADER_BYTES", "Content", "check_start", "pack", "unpack"]
 
 FORMAT_VERSION = 1
 MAX_HEADER_BYTES = 1 << 20

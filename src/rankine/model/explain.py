@@ -27,17 +27,6 @@ from rankine.core.specs import Bins, Grids
 from rankine.model.linear import LinearModel
 from rankine.model.tables import Tables, tables_of
 
-__all__ = [
-    "Contribution",
-    "Explanation",
-    "contributions_at",
-    "explain",
-    "explain_pair",
-    "name_positions",
-    "row_values",
-    "unknown_feature",
-]
-
 
 def name_positions(model: LinearModel) -> dict[str, int]:
     """Name of a feature -> its position among the model's weights, -1 where the weight is zero.
@@ -101,11 +90,18 @@ def _sparse(model: LinearModel, row: Any) -> NDArray[np.float64]:
             f"a row of shape {tuple(row.shape)} for a model of {model.n_features} features",
             fix="Pass one row over the model's features",
         )
-    values = np.zeros(model.nnz)
-    at = np.searchsorted(model.indices, matrix.indices)
-    inside = at < model.nnz
-    inside[inside] = model.indices[at[inside]] == matrix.indices[inside]
-    np.add.at(values, at[inside], np.asarray(matrix.data, dtype=np.float64)[inside])
+    return values_at(model.indices, matrix.indices, matrix.data)
+
+
+def values_at(
+    indices: NDArray[np.int64], columns: NDArray[Any], data: NDArray[Any]
+) -> NDArray[np.float64]:
+    """Values of a sparse row at increasing positions."""
+    values = np.zeros(len(indices))
+    at = np.searchsorted(indices, columns)
+    inside = at < len(indices)
+    inside[inside] = indices[at[inside]] == columns[inside]
+    np.add.at(values, at[inside], data[inside].astype(np.float64))
     return values
 
 
@@ -192,38 +188,24 @@ class Explanation:
     def __str__(self) -> str:
         return self.text()
 
-    def __rich__(self) -> Any:
-        from rankine.model.show import explanation_table
 
-        return explanation_table(self)
+def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
+    """Contributions to the score of row a, or, given b, to the difference of two scores.
 
-
-def explain(model: LinearModel, x: Any, *, transformed: bool = False) -> Explanation:
-    """Contributions w_j x_j to the score of one row.
-
-    Parameters
-    ----------
-    x
-        Dense row, sparse row, or dictionary of named features.
-    transformed
-        The row has already gone through the model's transforms. A model that scales each list
-        cannot explain a row without its list: ``Scorer.explain`` does that.
+    A model that scales each list cannot explain a row without it: ``Scorer.explain`` does that.
     """
     tables = tables_of(model)
-    if tables is not None and _table_only(model, transformed):
-        return explain_tables(tables, tables.row(x), None)
-    _check_plain(model, transformed)
-    values = row_values(model, x)
-    return contributions_at(model, values, None)
-
-
-def explain_pair(model: LinearModel, a: Any, b: Any, *, transformed: bool = False) -> Explanation:
-    """Contributions w_j (a_j - b_j) to the difference of two scores: why a stands above b."""
-    tables = tables_of(model)
-    if tables is not None and _table_only(model, transformed):
-        return explain_tables(tables, tables.row(a), tables.row(b))
-    _check_plain(model, transformed)
-    return contributions_at(model, row_values(model, a), row_values(model, b))
+    if tables is not None and all(isinstance(spec, (Bins, Grids)) for spec in model.transforms):
+        return explain_tables(tables, tables.row(a), None if b is None else tables.row(b))
+    if model.transforms:
+        kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
+        raise ModelError(
+            f"this model transforms rows before its weights ({kinds})",
+            fix="Use Scorer(model).explain(rows, i), which runs the transforms on the whole list",
+        )
+    return contributions_at(
+        model, row_values(model, a), None if b is None else row_values(model, b)
+    )
 
 
 def explain_tables(tables: Tables, a: Any, b: Any) -> Explanation:
@@ -262,10 +244,6 @@ def _plain(row: Any, column: int | None) -> float | None:
     return None if column is None or np.isnan(row[column]) else float(row[column])
 
 
-def _table_only(model: LinearModel, transformed: bool) -> bool:
-    return transformed or all(isinstance(spec, (Bins, Grids)) for spec in model.transforms)
-
-
 def contributions_at(model: LinearModel, values: Any, others: Any) -> Explanation:
     """Explain values that already stand at the positions of the weights."""
     with np.errstate(over="ignore"):
@@ -290,12 +268,3 @@ def contributions_at(model: LinearModel, values: Any, others: Any) -> Explanatio
     )
     total = math.fsum(term.contribution for term in contributions)
     return Explanation(total, contributions, others is not None)
-
-
-def _check_plain(model: LinearModel, transformed: bool) -> None:
-    if model.transforms and not transformed:
-        kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
-        raise ModelError(
-            f"this model transforms rows before its weights ({kinds})",
-            fix="Use Scorer(model).explain(rows, i), which runs the transforms on the whole list",
-        )

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,6 @@ from rankine.core.errors import ModelFormatError
 from rankine.core.safe_text import printable
 from rankine.model.linear import LinearModel
 from rankine.model.weights import MAX_FEATURES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["is_foreign", "read_foreign", "read_sofia", "read_svmrank"]
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\Z")
 _SVM_FIRST = re.compile(r"SVM-(?:light|rank|struct)\S* Version V?\S+\s*\Z")

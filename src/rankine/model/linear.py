@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from rankine.model.explain import Explanation
 
-__all__ = ["LinearModel"]
-
 
 @dataclass(frozen=True, eq=False)
 class LinearModel(Stored):
@@ -193,9 +191,9 @@ class LinearModel(Stored):
 
     def explain_pair(self, a: Any, b: Any) -> Explanation:
         """Exact contributions w_j (a_j - b_j) to "why a above b"."""
-        from rankine.model.explain import explain_pair
+        from rankine.model.explain import explain
 
-        return explain_pair(self, a, b)
+        return explain(self, a, b)
 
     def summary(self, top: int = 20) -> dict[str, Any]:
         """What the model is, as plain data: size, heaviest weights, how it was trained."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankine.core.safe_text import (
     Html,
@@ -18,25 +19,10 @@ from rankine.core.safe_text import (
     tag,
 )
 from rankine.core.specs import encode_transforms
+from rankine.model.bundle import ModelBundle
+from rankine.model.explain import Explanation
+from rankine.model.linear import LinearModel
 from rankine.model.tables import tables_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from rankine.model.bundle import ModelBundle
-    from rankine.model.explain import Explanation
-    from rankine.model.linear import LinearModel
-
-__all__ = [
-    "bundle_html",
-    "bundle_summary",
-    "explanation_table",
-    "explanation_text",
-    "model_html",
-    "summary",
-    "summary_text",
-    "weights_html",
-]
 
 
 def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
@@ -56,20 +42,26 @@ def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
         heaviest = {"n_tables": len(ranges), "top_weights": shown}
     return {
         "kind": "linear" if tables is None else "additive",
-        "digest": model.digest,
-        "n_features": model.n_features,
-        "nnz": model.nnz,
+        **_facts(model),
         "zero_percent": round(100 * (1 - model.nnz / max(model.n_features, 1)), 3),
         "l1_norm": float(np.abs(model.values).sum()),
         "l2_norm": float(np.sqrt(np.square(model.values).sum())),
+        "probes": 0 if model.probes is None else len(model.probes.rows),
+        **heaviest,
+    }
+
+
+def _facts(model: LinearModel | ModelBundle) -> dict[str, Any]:
+    return {
+        "digest": model.digest,
+        "n_features": model.n_features,
+        "nnz": model.nnz,
         "named": model.names is not None,
         "base": model.base,
         "metric": model.metric,
         "transforms": encode_transforms(model.transforms),
-        "probes": 0 if model.probes is None else len(model.probes.rows),
         "parameters": dict(model.parameters),
         "provenance": dict(model.provenance),
-        **heaviest,
     }
 
 
@@ -78,16 +70,8 @@ def bundle_summary(bundle: ModelBundle, top: int = 20) -> dict[str, Any]:
     sizes = np.diff(bundle.starts).tolist()
     return {
         "kind": "bundle",
-        "digest": bundle.digest,
-        "n_features": bundle.n_features,
+        **_facts(bundle),
         "n_topics": len(bundle),
-        "nnz": bundle.nnz,
-        "named": bundle.names is not None,
-        "base": bundle.base,
-        "metric": bundle.metric,
-        "transforms": encode_transforms(bundle.transforms),
-        "parameters": dict(bundle.parameters),
-        "provenance": dict(bundle.provenance),
         "topics": [
             {"topic": topic, "nnz": nnz}
             for topic, nnz in zip(bundle.topics.strings[:top], sizes[:top], strict=True)
@@ -159,20 +143,6 @@ def explanation_text(explanation: Explanation, limit: int | None = 10) -> str:
         for row in [head, *body]
     ]
     return "\n".join(lines)
-
-
-def explanation_table(explanation: Explanation, limit: int | None = 10) -> Any:
-    """Rich table of the largest terms; cells are plain text, never markup."""
-    from rich.table import Table
-    from rich.text import Text
-
-    head, body = _cells(explanation, limit)
-    table = Table(box=None, pad_edge=False)
-    for c, title in enumerate(head):
-        table.add_column(title, justify="left" if c == 0 else "right")
-    for row in body:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
 
 
 def _cells(explanation: Explanation, limit: int | None) -> tuple[list[str], list[list[str]]]:

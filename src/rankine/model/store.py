@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.atomic import atomic_file
-from rankine.core.errors import ModelError, ModelFormatError
+from rankine.core.errors import ModelError, ModelFormatError, about_file
 from rankine.core.specs import decode_transforms, encode_transforms
 from rankine.core.strict_json import canonical
-from rankine.model.container import Content, check_start, pack, unpack
+from rankine.model.bundle import ModelBundle
+from rankine.model.container import check_start, pack, unpack
 from rankine.model.linear import LinearModel
 from rankine.model.weights import MAX_PROBES, PackedNames, Probes, Stored
-
-if TYPE_CHECKING:
-    from rankine.model.bundle import ModelBundle
-
-__all__ = [
-    "START_BYTES",
-    "decode",
-    "decode_any",
-    "encode",
-    "load",
-    "load_any",
-    "save",
-]
 
 #: As many bytes tell a model file from any other.
 START_BYTES = 64
@@ -92,11 +81,9 @@ def save(model: LinearModel | ModelBundle, path: str | os.PathLike[str]) -> None
 
 def load(path: str | os.PathLike[str], kind: type[M]) -> M:
     """Read a file that holds a model of this kind (``Stored``: a model or a bundle)."""
-    try:
-        return decode(read_checked(path), kind)
-    except ModelError as error:
-        error.file = error.file or os.fspath(path)
-        raise
+    # Unbuffered: a buffered file would copy the whole.
+    with about_file(os.fspath(path)), Path(path).open("rb", buffering=0) as file:
+        return decode(read_checked(file), kind)
 
 
 def load_any(path: str | os.PathLike[str]) -> LinearModel | ModelBundle:
@@ -104,21 +91,14 @@ def load_any(path: str | os.PathLike[str]) -> LinearModel | ModelBundle:
     return load(path, Stored)  # type: ignore[return-value]
 
 
-def read_checked(path: str | os.PathLike[str]) -> bytes:
+def read_checked(file: io.FileIO) -> bytes:
     """All bytes of a file whose first bytes look like a model's (others are not read in full)."""
-    with Path(path).open("rb", buffering=0) as file:  # a buffered one would copy the whole
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelFormatError("not a regular file", fix="Pass the path of a model file")
-        start = file.read(START_BYTES) or b""
-        check_start(start, status.st_size)
-        file.seek(0)
-        return file.readall()
-
-
-def decode_any(data: bytes) -> LinearModel | ModelBundle:
-    """A model or a bundle from the bytes of its file."""
-    return _decode(unpack(data))
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelFormatError("not a regular file", fix="Pass the path of a model file")
+    check_start(file.read(START_BYTES) or b"", status.st_size)
+    file.seek(0)
+    return file.readall()
 
 
 def decode(data: bytes, kind: type[M]) -> M:
@@ -133,14 +113,15 @@ def decode(data: bytes, kind: type[M]) -> M:
     )
 
 
-def _decode(content: Content) -> LinearModel | ModelBundle:
+def decode_any(data: bytes) -> LinearModel | ModelBundle:
+    """A model or a bundle from the bytes of its file."""
+    content = unpack(data)
     try:
         document = msgspec.convert(content.document, Document, strict=True)
-        transforms = decode_transforms(document.transforms)
         if document.kind == "linear":
-            model: LinearModel | ModelBundle = _linear(document, transforms, content.tensors)
+            model: LinearModel | ModelBundle = _linear(document, content.tensors)
         elif document.kind == "bundle":
-            model = _bundle(document, transforms, content.tensors)
+            model = _bundle(document, content.tensors)
         else:
             raise ModelFormatError(f"unknown kind of model {document.kind[:40]!r}")
     except msgspec.ValidationError as error:
@@ -159,26 +140,27 @@ def _decode(content: Content) -> LinearModel | ModelBundle:
     return model
 
 
-def _linear(document: Document, transforms: Any, tensors: dict[str, NDArray[Any]]) -> LinearModel:
+def _trained(document: Document) -> tuple[Any, str | None, Any, Any, int]:
+    """What models and bundles remember in the same order: transforms to base."""
+    transforms = decode_transforms(document.transforms)
+    told = document.parameters, document.provenance
+    return transforms, document.metric, *told, document.base
+
+
+def _linear(document: Document, tensors: dict[str, NDArray[Any]]) -> LinearModel:
     _expect(tensors, {"indices": np.int64, "values": np.float64})
     probes = None if document.probes is None else _probes(document)
     return LinearModel(
         document.n_features,
         tensors["indices"],
         tensors["values"],
-        transforms,
-        document.metric,
-        document.parameters,
-        document.provenance,
-        document.base,
+        *_trained(document),
         probes,
         _names(tensors),
     )
 
 
-def _bundle(document: Document, transforms: Any, tensors: dict[str, NDArray[Any]]) -> ModelBundle:
-    from rankine.model.bundle import ModelBundle
-
+def _bundle(document: Document, tensors: dict[str, NDArray[Any]]) -> ModelBundle:
     if document.probes is not None:
         raise ModelFormatError("a bundle holds no probes")
     _expect(
@@ -197,11 +179,7 @@ def _bundle(document: Document, transforms: Any, tensors: dict[str, NDArray[Any]
         tensors["starts"],
         tensors["indices"],
         tensors["values"],
-        transforms,
-        document.metric,
-        document.parameters,
-        document.provenance,
-        document.base,
+        *_trained(document),
         _names(tensors),
     )
 

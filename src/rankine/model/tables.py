@@ -7,8 +7,6 @@ explanation of a score is the list of these entries, in the columns that users k
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,8 +19,6 @@ from rankine.core.specs import Bins, GridAxis, Grids
 
 if TYPE_CHECKING:
     from rankine.model.linear import LinearModel
-
-__all__ = ["TableTerm", "Tables", "Test", "tables_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,16 +99,6 @@ class Tables:
         """A column's name, or two names joined by ``x``."""
         return " x ".join(self.column_name(j) for j in term.columns)
 
-    def cell(self, j: int, x: float) -> int:
-        """Cell of a value of column j."""
-        cuts = self.bins.cuts[j]
-        if math.isnan(x):
-            return len(cuts) + 1
-        place = bisect_right(cuts, x)
-        if j in self.bins.unordered:
-            return place - 1 if place and cuts[place - 1] == x else len(cuts)
-        return place
-
     def cells(self, j: int, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Cells of values of column j."""
         cuts = np.array(self.bins.cuts[j])
@@ -159,7 +145,7 @@ class Tables:
 
     def places(self, term: TableTerm, row: NDArray[np.float64]) -> tuple[int, ...]:
         """Where a row falls in a table."""
-        cells = [self.cell(j, float(row[j])) for j in term.columns]
+        cells = [int(self.cells(j, row[[j]])[0]) for j in term.columns]
         if len(cells) == 1:
             return (cells[0],)
         axes = {axis.column: axis for axis in self.grids.axes} if self.grids else {}

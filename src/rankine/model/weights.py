@@ -10,8 +10,10 @@ training data: a model file must not leak a log.
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -21,26 +23,6 @@ from rankine.core.errors import ModelError, ModelFormatError, ParameterError
 from rankine.core.specs import ListRange, RunScores
 from rankine.core.strict_json import plain
 from rankine.kernels.run_scores import run_score_values
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Mapping, Sequence
-
-__all__ = [
-    "MAX_FEATURES",
-    "MAX_PROBES",
-    "PackedNames",
-    "Probe",
-    "Probes",
-    "Stored",
-    "check_base",
-    "check_names",
-    "check_sparse",
-    "frozen",
-    "make_probes",
-    "settled",
-    "sparse_weights",
-]
 
 MAX_FEATURES = 2**31 - 1
 
@@ -118,15 +100,7 @@ _CHECK_BLOCK = 4096
 
 
 class PackedNames:
-    """Distinct names in order.
-
-    Parameters
-    ----------
-    text
-        Bytes of all names, one after the other (uint8).
-    ends
-        Where each name ends in ``text`` (int64).
-    """
+    """Distinct names in order: their bytes one after the other, and where each ends."""
 
     def __init__(self, text: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
         self.text = text

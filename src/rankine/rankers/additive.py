@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,9 +44,8 @@ from rankine.transforms.scaling import Scaling, fit_scaling
 if TYPE_CHECKING:
     from rankine.core.specs import Bins
 
-__all__ = ["AdditiveRanker"]
 
-
+@dataclass(eq=False, repr=False)
 class AdditiveRanker(BaseRanker):
     r"""Sum of tables: one curve a column, one grid for each of a few pairs of columns.
 
@@ -141,6 +140,21 @@ class AdditiveRanker(BaseRanker):
     constrained LambdaMART.
     """
 
+    bins: int = 64
+    pairs: int | Sequence[tuple[Any, Any]] = 30
+    smooth: float | None = None
+    _: KW_ONLY
+    pair_smooth: float | None = None
+    anchor: float = 1.0
+    loss: str = "squared_hinge"
+    monotone: Mapping[Any, int] | None = None
+    categorical: Sequence[Any] = ()
+    linear: Sequence[Any] = ()
+    reweight: int | None = None
+    tol: float = 1e-3
+    max_iter: int = 100
+    n_threads: int | None = None
+
     system: ClassVar[str] = "additive"
     can = Capabilities(fit=("memory", "stream"), query_weight=("memory", "stream"))
     takes_missing: ClassVar[bool] = True
@@ -154,49 +168,8 @@ class AdditiveRanker(BaseRanker):
         "loss": Choice(LOSSES),
     }
 
-    def __init__(
-        self,
-        bins: int = 64,
-        pairs: int | Sequence[tuple[Any, Any]] = 30,
-        smooth: float | None = None,
-        *,
-        pair_smooth: float | None = None,
-        anchor: float = 1.0,
-        loss: str = "squared_hinge",
-        monotone: Mapping[Any, int] | None = None,
-        categorical: Sequence[Any] = (),
-        linear: Sequence[Any] = (),
-        reweight: int | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        metric: str = "ndcg@10",
-        scale: str = "none",
-        early_stopping: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_threads: int | None = None,
-    ) -> None:
-        self.bins = bins
-        self.pairs = pairs
-        self.smooth = smooth
-        self.pair_smooth = pair_smooth
-        self.anchor = anchor
-        self.loss = loss
-        self.monotone = monotone
-        self.categorical = categorical
-        self.linear = linear
-        self.reweight = reweight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.metric = metric
-        self.scale = scale
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_threads = n_threads
-
-    _plan: Plan
-    _theta: NDArray[np.float64]
+    _plan: Plan = field(init=False)
+    _theta: NDArray[np.float64] = field(init=False)
 
     # ---------------------------------------------------------------- training
     def _solve(self, task: Task) -> Outcome:

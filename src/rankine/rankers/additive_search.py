@@ -34,17 +34,6 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.solvers.base import Callback, Solution
 
-__all__ = [
-    "LOSSES",
-    "Plan",
-    "TableData",
-    "best_pairs",
-    "hold_out",
-    "judge_rounds",
-    "search",
-    "solve_plan",
-]
-
 LOSSES = ("squared_hinge", "softmax")
 #: A strength that leaves curves their slopes alone, unless there are very many lists.
 STIFF = 1000.0

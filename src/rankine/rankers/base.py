@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -58,6 +58,7 @@ from rankine.rankers.sources import (
     source_kind,
 )
 from rankine.transforms.clicks import check_offset, inverse_propensity
+from rankine.transforms.scaling import scale_lists
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
     from rankine.solvers.base import Callback
     from rankine.transforms.scaling import Scaling
 
-__all__ = ["BaseRanker"]
 
 #: Parameters that do not decide what a resumed run computes; the seed is recorded by itself.
 _NOT_RECORDED = ("random_state", "warm_start", "n_threads")
@@ -78,21 +78,19 @@ def _learns_in_instalments(ranker: BaseRanker) -> bool:
     return ranker.can.partial
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BaseRanker(BaseEstimator, ABC):
-    """Base of all rankers.
+    """Base of all rankers; their parameters are the fields of the class.
 
-    Sub-classes have ``__init__`` parameters ``metric``, ``scale``, ``early_stopping``,
-    ``warm_start`` and ``random_state`` besides their own. With an evaluation set,
-    ``early_stopping=k`` stops after k reports without a better ``metric`` and keeps the best
-    weights; ``evals_`` holds what was measured.
-
-    All of them learn from clicks. ``propensity`` is the probability that a user looks at position
-    1, 2, ... (the last holds for all beyond it), such as ``estimate_propensity`` gives: a row with
-    a positive label weighs 1 / propensity of the ``position`` it was shown at, at most
-    ``max_weight``. ``position_offset=k`` learns an offset for each of the first k positions beside
-    the weights (the first is 0, the last holds for all beyond it; penalised like the weights). It
-    stands in ``position_offset_`` and in no score, explanation or export.
+    With an evaluation set, ``early_stopping=k`` stops after k reports without a better ``metric``
+    and keeps the best weights; ``evals_`` holds what was measured.
     """
+
+    metric: str = "ndcg@10"
+    scale: str = "none"
+    early_stopping: int | None = None
+    warm_start: bool = False
+    random_state: Any = None
 
     _estimator_type = "ranker"
     #: Name on the command line and in model files.
@@ -102,18 +100,8 @@ class BaseRanker(BaseEstimator, ABC):
     #: Whether missing values (NaN) may stand in rows.
     takes_missing: ClassVar[bool] = False
 
-    metric: str
-    scale: str
-    early_stopping: int | None
-    warm_start: bool
-    random_state: Any
-    #: Of every ranker that learns from clicks; see the class.
-    propensity: Sequence[float] | None = None
-    max_weight: float = 10.0
-    position_offset: int | None = None
-
-    coef_: NDArray[np.float64]
-    n_iter_: int
+    coef_: NDArray[np.float64] = field(init=False)
+    n_iter_: int = field(init=False)
 
     def fit(
         self,
@@ -268,8 +256,7 @@ class BaseRanker(BaseEstimator, ABC):
                     fix="Pass an eval_set, or leave early_stopping=None",
                 )
         self._check()
-        self._clicks()
-        if self.position_offset is not None and act == "path":
+        if self._clicks().positions and act == "path":
             raise ParameterError(
                 "a path of models has no position_offset", fix="Fit a model per strength instead"
             )
@@ -339,7 +326,7 @@ class BaseRanker(BaseEstimator, ABC):
         if self.scaling_.transforms:
             index = self._lists("predict with scale='query'", X, qid, group, matrix.shape[0])
             rows = Dataset(matrix, np.zeros(matrix.shape[0]), index.codes, query_index=index)
-            matrix = self.scaling_.apply(rows).X
+            matrix = scale_lists(rows)
         return row_scores(matrix, self.coef_)
 
     def rank(
@@ -512,14 +499,7 @@ class BaseRanker(BaseEstimator, ABC):
 
     def _clicks(self) -> Clicks:
         """How rows are corrected for their positions."""
-        inverse = (
-            () if self.propensity is None else inverse_propensity(self.propensity, self.max_weight)
-        )
-        return Clicks(inverse, check_offset(self.position_offset), self._divisor())
-
-    def _divisor(self) -> str:
-        """What each query's loss is divided by, see ``Clicks``."""
-        return ""
+        return Clicks()
 
     def _recorded(self, source: Any) -> dict[str, Any]:
         """What a resumed run must share with the interrupted one."""
@@ -703,3 +683,30 @@ class BaseRanker(BaseEstimator, ABC):
         tags.input_tags.allow_nan = self.takes_missing
         tags.target_tags.required = True
         return tags
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearRanker(BaseRanker):
+    """A ranker with one weight per feature; all of them learn from clicks.
+
+    ``propensity`` is the probability that a user looks at position 1, 2, ... (the last holds for
+    all beyond it), such as ``estimate_propensity`` gives: a row with a positive label weighs
+    1 / propensity of the ``position`` it was shown at, at most ``max_weight``.
+    ``position_offset=k`` learns an offset for each of the first k positions beside the weights
+    (the first is 0, the last holds for all beyond it; penalised like the weights). It stands in
+    ``position_offset_`` and in no score, explanation or export.
+    """
+
+    propensity: Sequence[float] | None = None
+    max_weight: float = 10.0
+    position_offset: int | None = None
+
+    def _clicks(self) -> Clicks:
+        inverse = (
+            () if self.propensity is None else inverse_propensity(self.propensity, self.max_weight)
+        )
+        return Clicks(inverse, check_offset(self.position_offset), self._divisor())
+
+    def _divisor(self) -> str:
+        """What each query's loss is divided by, see ``Clicks``."""
+        return ""

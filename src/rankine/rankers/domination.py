@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from rankine.core.checks import (
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import column_storage, is_column_storage
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
-from rankine.rankers.base import BaseRanker
+from rankine.rankers.base import LinearRanker
 from rankine.rankers.fitting import Outcome, Task, Watch, warn_unfinished
 from rankine.rankers.path import RegularizationPath, Step, check_steps
 from rankine.rankers.provenance import plain_parameters
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from rankine.model import ModelBundle
     from rankine.solvers.base import Callback
 
-__all__ = ["DominationRanker", "domination_path"]
-
 SOLVERS = ("cd",)
 CURVATURES = ("newton", "paper")
 ORDERS = ("cyclic", "random")
@@ -51,7 +49,8 @@ ORDERS = ("cyclic", "random")
 DEFAULT_SHARE = 0.01
 
 
-class DominationRanker(BaseRanker):
+@dataclass(eq=False, repr=False)
+class DominationRanker(LinearRanker):
     r"""Every better item above all worse ones at once; tiny models by an l1 penalty.
 
     Minimises, exactly and to a certified duality gap,
@@ -132,6 +131,21 @@ class DominationRanker(BaseRanker):
     [0, 1]
     """
 
+    l1: float | None = None
+    l2: float = 0.0
+    _: KW_ONLY
+    solver: str = "cd"
+    normalization: str = "sum"
+    margin: Any = None
+    margin_scale: float = 1.0
+    margin_table: Any = None
+    curvature: str = "newton"
+    tol: float = 1e-4
+    max_iter: int = 1000
+    order: str = "cyclic"
+    max_nonzero: int | None = None
+    n_threads: int | None = None
+
     system: ClassVar[str] = "domination"
     can = Capabilities(fit=("memory", "partitions"), path=("memory",), checkpoint=("partitions",))
     #: Values that the LETOR runner tries on the validation part of each fold.
@@ -146,53 +160,6 @@ class DominationRanker(BaseRanker):
         "margin_scale": Number(0.1, 10.0, log=True),
         "scale": SCALE,
     }
-
-    def __init__(
-        self,
-        l1: float | None = None,
-        l2: float = 0.0,
-        *,
-        solver: str = "cd",
-        normalization: str = "sum",
-        margin: Any = None,
-        margin_scale: float = 1.0,
-        margin_table: Any = None,
-        curvature: str = "newton",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        order: str = "cyclic",
-        max_nonzero: int | None = None,
-        propensity: Sequence[float] | None = None,
-        max_weight: float = 10.0,
-        position_offset: int | None = None,
-        metric: str = "ndcg@10",
-        scale: str = "none",
-        early_stopping: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_threads: int | None = None,
-    ) -> None:
-        self.l1 = l1
-        self.l2 = l2
-        self.solver = solver
-        self.normalization = normalization
-        self.margin = margin
-        self.margin_scale = margin_scale
-        self.margin_table = margin_table
-        self.curvature = curvature
-        self.tol = tol
-        self.max_iter = max_iter
-        self.order = order
-        self.max_nonzero = max_nonzero
-        self.propensity = propensity
-        self.max_weight = max_weight
-        self.position_offset = position_offset
-        self.metric = metric
-        self.scale = scale
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_threads = n_threads
 
     def _check(self) -> None:
         for name in ("l1", "l2", "tol"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.progress import read_ahead
 from rankine.losses import pair_losses
 from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
-from rankine.rankers.base import BaseRanker
+from rankine.rankers.base import LinearRanker
 from rankine.rankers.fitting import Outcome, Task, Watch
 from rankine.rankers.path import ElasticPath, Step, check_steps
 from rankine.rankers.provenance import plain_parameters
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.solvers.base import Callback
 
-__all__ = ["ElasticRanker"]
 
 #: FOBOS and TGD compare l1 with a step and not with the mean gradient: more of it is needed.
 STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
@@ -42,7 +42,8 @@ LOOK_AHEAD = 1000
 LEAST = 1e-12
 
 
-class ElasticRanker(BaseRanker):
+@dataclass(eq=False, repr=False, kw_only=True)
+class ElasticRanker(LinearRanker):
     r"""One-pass list learning with the elastic net.
 
     Minimises the mean over lists of
@@ -120,6 +121,23 @@ class ElasticRanker(BaseRanker):
     [0.22, -0.22]
     """
 
+    solver: str = "rda"
+    loss: str = "logistic"
+    objective: str = "ndcg"
+    delta: str = "model"
+    eta0: float = 1.0
+    power: float = 0.5
+    adaptive: bool = False
+    l1: float = 1e-3
+    l2: float = 1e-3
+    theta: float | None = None
+    prune_every: int = 100
+    margin: float = 1.0
+    n_passes: int | None = None
+    batch_lists: int = 1
+    shuffle_buffer: int = 0
+    max_nonzero: int | None = None
+
     system: ClassVar[str] = "elastic"
     can = Capabilities(
         fit=("memory", "stream", "partitions"),
@@ -145,59 +163,6 @@ class ElasticRanker(BaseRanker):
         "l2": Number(1e-6, 1.0, log=True, unless={"solver": ("tgd",)}),
         "scale": SCALE,
     }
-
-    def __init__(
-        self,
-        *,
-        solver: str = "rda",
-        loss: str = "logistic",
-        objective: str = "ndcg",
-        delta: str = "model",
-        eta0: float = 1.0,
-        power: float = 0.5,
-        adaptive: bool = False,
-        l1: float = 1e-3,
-        l2: float = 1e-3,
-        theta: float | None = None,
-        prune_every: int = 100,
-        margin: float = 1.0,
-        n_passes: int | None = None,
-        batch_lists: int = 1,
-        shuffle_buffer: int = 0,
-        max_nonzero: int | None = None,
-        propensity: Sequence[float] | None = None,
-        max_weight: float = 10.0,
-        position_offset: int | None = None,
-        metric: str = "ndcg@10",
-        scale: str = "none",
-        early_stopping: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.solver = solver
-        self.loss = loss
-        self.objective = objective
-        self.delta = delta
-        self.eta0 = eta0
-        self.power = power
-        self.adaptive = adaptive
-        self.l1 = l1
-        self.l2 = l2
-        self.theta = theta
-        self.prune_every = prune_every
-        self.margin = margin
-        self.n_passes = n_passes
-        self.batch_lists = batch_lists
-        self.shuffle_buffer = shuffle_buffer
-        self.max_nonzero = max_nonzero
-        self.propensity = propensity
-        self.max_weight = max_weight
-        self.position_offset = position_offset
-        self.metric = metric
-        self.scale = scale
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.random_state = random_state
 
     def _check(self) -> None:
         count_passes(self.n_passes)

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from rankine.metrics import Metric
     from rankine.transforms.scaling import Scaling
 
-__all__ = ["Judge", "Outcome", "Task", "Watch", "warn_unfinished"]
-
 
 class Judge(NamedTuple):
     """Held-out data as a function of the weights.

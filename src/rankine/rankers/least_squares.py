@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from rankine.core.checks import check_choice, check_count, check_positive, check
 from rankine.core.errors import ParameterError
 from rankine.losses.pair_queries import NORMALIZATIONS
 from rankine.losses.squared import PAIRS, pair_squares
-from rankine.rankers.base import BaseRanker
+from rankine.rankers.base import LinearRanker
 from rankine.rankers.fitting import Outcome, Task
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
@@ -30,13 +31,12 @@ from rankine.solvers.heavy_ball import (
 from rankine.solvers.problem import NormalEquations, Problem, RowsProblem
 from rankine.solvers.query_sgd import solve_query_sgd
 
-__all__ = ["LeastSquaresRanker"]
-
 SOLVERS = ("cg", "egdm", "gdm", "sgd")
 CURVATURES = ("lanczos", "power", "online")
 
 
-class LeastSquaresRanker(BaseRanker):
+@dataclass(eq=False, repr=False)
+class LeastSquaresRanker(LinearRanker):
     r"""Fit differences of scores to differences of labels, by least squares over pairs.
 
     Minimises
@@ -112,6 +112,19 @@ class LeastSquaresRanker(BaseRanker):
     al. (2009), An efficient algorithm for learning to rank from preference graphs.
     """
 
+    l2: float | Sequence[float] = 2e-3
+    _: KW_ONLY
+    solver: str = "cg"
+    normalization: str = "query"
+    pairs: str = "all"
+    curvature: str = "lanczos"
+    eta: float | None = None
+    momentum: float = 0.9
+    tol: float = 1e-6
+    max_iter: int = 10_000
+    n_passes: int = 20
+    n_threads: int | None = None
+
     system: ClassVar[str] = "least-squares"
     can = Capabilities(fit=("memory", "partitions"), checkpoint=("partitions",))
     #: Values the LETOR protocol tries on validation data.
@@ -122,49 +135,6 @@ class LeastSquaresRanker(BaseRanker):
         "pairs": Choice(PAIRS),
         "scale": SCALE,
     }
-
-    def __init__(
-        self,
-        l2: float | Sequence[float] = 2e-3,
-        *,
-        solver: str = "cg",
-        normalization: str = "query",
-        pairs: str = "all",
-        curvature: str = "lanczos",
-        eta: float | None = None,
-        momentum: float = 0.9,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        n_passes: int = 20,
-        propensity: Sequence[float] | None = None,
-        max_weight: float = 10.0,
-        position_offset: int | None = None,
-        metric: str = "ndcg@10",
-        scale: str = "none",
-        early_stopping: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_threads: int | None = None,
-    ) -> None:
-        self.l2 = l2
-        self.solver = solver
-        self.normalization = normalization
-        self.pairs = pairs
-        self.curvature = curvature
-        self.eta = eta
-        self.momentum = momentum
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_passes = n_passes
-        self.propensity = propensity
-        self.max_weight = max_weight
-        self.position_offset = position_offset
-        self.metric = metric
-        self.scale = scale
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_threads = n_threads
 
     def _check(self) -> None:
         check_choice("solver", self.solver, SOLVERS)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.rankers.fitting import Task
 
-__all__ = ["ElasticPath", "RegularizationPath", "Step", "check_steps"]
-
 
 def check_steps(n_steps: Any, min_ratio: Any) -> None:
     """Refuse a grid of strengths that is none."""

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["packed_trace", "plain", "plain_parameters"]
-
 MAX_RECORDS = 64
 _TIMES = frozenset({"seconds", "time"})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +14,7 @@ from rankine.core.checks import check_choice, check_count, check_positive, check
 from rankine.core.errors import ParameterError
 from rankine.losses.base import pair_loss_named, pair_losses
 from rankine.losses.pair_queries import NORMALIZATIONS, PairQueries, pair_risk
-from rankine.rankers.base import BaseRanker
+from rankine.rankers.base import LinearRanker
 from rankine.rankers.fitting import Outcome, Task
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
@@ -26,8 +26,6 @@ from rankine.solvers.problem import Problem, RowsProblem, coarsen
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["RankSVM"]
-
 SOLVERS = ("auto", "bundle", "newton")
 ORACLES = ("tree", "levels", "pairs")
 #: Gap, relative to J(0), to which the sample that gives the start is solved.
@@ -37,7 +35,8 @@ COARSE_TOL = 2e-3
 _Solver = Callable[[float, "NDArray[np.float64] | None", float, Sequence[Callback]], Solution]
 
 
-class RankSVM(BaseRanker):
+@dataclass(eq=False, repr=False)
+class RankSVM(LinearRanker):
     r"""Linear ranking support vector machine over all pairs of each query.
 
     Minimises, over weights w (w >= 0 with ``positive=True``),
@@ -114,6 +113,18 @@ class RankSVM(BaseRanker):
     red-black trees. Lee, Lin (2014), Large-scale linear RankSVM.
     """
 
+    l2: float | Sequence[float] = 2e-3
+    _: KW_ONLY
+    C: float | None = None
+    loss: str = "hinge"
+    solver: str = "auto"
+    normalization: str = "query"
+    tol: float = 1e-3
+    max_iter: int = 1000
+    positive: bool = False
+    oracle: str = "tree"
+    n_threads: int | None = None
+
     system: ClassVar[str] = "ranksvm"
     can = Capabilities(fit=("memory", "partitions"), checkpoint=("partitions",))
     #: Values the LETOR protocol tries on validation data.
@@ -124,47 +135,6 @@ class RankSVM(BaseRanker):
         "loss": Choice(lambda: pair_losses(lifted=True)),
         "scale": SCALE,
     }
-
-    def __init__(
-        self,
-        l2: float | Sequence[float] = 2e-3,
-        *,
-        C: float | None = None,
-        loss: str = "hinge",
-        solver: str = "auto",
-        normalization: str = "query",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        positive: bool = False,
-        oracle: str = "tree",
-        propensity: Sequence[float] | None = None,
-        max_weight: float = 10.0,
-        position_offset: int | None = None,
-        metric: str = "ndcg@10",
-        scale: str = "none",
-        early_stopping: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_threads: int | None = None,
-    ) -> None:
-        self.l2 = l2
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.normalization = normalization
-        self.tol = tol
-        self.max_iter = max_iter
-        self.positive = positive
-        self.oracle = oracle
-        self.propensity = propensity
-        self.max_weight = max_weight
-        self.position_offset = position_offset
-        self.metric = metric
-        self.scale = scale
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_threads = n_threads
 
     def _check(self) -> None:
         check_positive("tol", self.tol)

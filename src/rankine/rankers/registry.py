@@ -13,8 +13,6 @@ from typing import Any
 
 from rankine.core.errors import ParameterError
 
-__all__ = ["RANKERS", "SCALE", "Choice", "Number", "ranker_class"]
-
 #: Name on the command line -> (module, class).
 RANKERS: dict[str, tuple[str, str]] = {
     "spd": ("rankine.rankers.spd", "SPDRanker"),

@@ -38,15 +38,6 @@ if TYPE_CHECKING:
     from rankine.distributed.partitions import PartitionedDataset
     from rankine.distributed.team import Team
 
-__all__ = [
-    "Capabilities",
-    "Clicks",
-    "MemorySource",
-    "PartitionSource",
-    "StreamSource",
-    "resolve_query_weight",
-    "source_kind",
-]
 
 #: The kinds of sources: in words, and how a user gets one.
 SOURCES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from rankine.data.dataset import row_scores
 from rankine.data.progress import read_ahead
 from rankine.losses import pair_loss_spec, pair_losses
 from rankine.losses.all_pairs import MEANS, MeanPairLoss
-from rankine.rankers.base import BaseRanker
+from rankine.rankers.base import LinearRanker
 from rankine.rankers.fitting import Judge, Outcome, Task, Watch
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
@@ -43,8 +43,6 @@ from rankine.solvers.pair_steps import (
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["SPDRanker"]
-
 SOLVERS = (
     "pegasos",
     "sgd_svm",
@@ -62,7 +60,8 @@ _NO_TIES = ("romma", "perceptron", "margin_perceptron")
 REPORTS = 20
 
 
-class SPDRanker(BaseRanker):
+@dataclass(eq=False, repr=False)
+class SPDRanker(LinearRanker):
     """Linear ranker trained on randomly drawn pairs; training time does not grow with the data.
 
     Minimises ``l2/2 |w|^2 + mean over pairs of loss(<w, x_a - x_b>)`` where a is preferred to b,
@@ -139,6 +138,25 @@ class SPDRanker(BaseRanker):
     (3,)
     """
 
+    solver: str = "pegasos"
+    _: KW_ONLY
+    loss: str | None = None
+    sampling: str = "query"
+    ties: str = "skip"
+    l2: float = 1e-4
+    aggressiveness: float = 0.01
+    schedule: str = "pegasos"
+    schedule_c: float = 10.0
+    n_steps: int = 100_000
+    n_passes: int | None = None
+    average: bool = True
+    norm_guard: bool = True
+    margin: float = 1.0
+    hybrid_second: str = "pegasos"
+    hybrid_steps: int | None = None
+    record_at: Sequence[int] | None = None
+    max_trials: int = 1_000_000
+
     system = "spd"
     can = Capabilities(
         fit=("memory", "stream", "partitions"),
@@ -164,61 +182,6 @@ class SPDRanker(BaseRanker):
         if self.solver in ("passive_aggressive", "hybrid"):
             return {"aggressiveness": [10.0**k for k in range(-6, 1)]}
         return {"l2": [10.0**k for k in range(-5, 1)]}
-
-    def __init__(
-        self,
-        solver: str = "pegasos",
-        *,
-        loss: str | None = None,
-        sampling: str = "query",
-        ties: str = "skip",
-        l2: float = 1e-4,
-        aggressiveness: float = 0.01,
-        schedule: str = "pegasos",
-        schedule_c: float = 10.0,
-        n_steps: int = 100_000,
-        n_passes: int | None = None,
-        average: bool = True,
-        norm_guard: bool = True,
-        margin: float = 1.0,
-        hybrid_second: str = "pegasos",
-        hybrid_steps: int | None = None,
-        record_at: Sequence[int] | None = None,
-        max_trials: int = 1_000_000,
-        propensity: Sequence[float] | None = None,
-        max_weight: float = 10.0,
-        position_offset: int | None = None,
-        metric: str = "ndcg@10",
-        scale: str = "none",
-        early_stopping: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.solver = solver
-        self.loss = loss
-        self.sampling = sampling
-        self.ties = ties
-        self.l2 = l2
-        self.aggressiveness = aggressiveness
-        self.schedule = schedule
-        self.schedule_c = schedule_c
-        self.n_steps = n_steps
-        self.n_passes = n_passes
-        self.average = average
-        self.norm_guard = norm_guard
-        self.margin = margin
-        self.hybrid_second = hybrid_second
-        self.hybrid_steps = hybrid_steps
-        self.record_at = record_at
-        self.max_trials = max_trials
-        self.propensity = propensity
-        self.max_weight = max_weight
-        self.position_offset = position_offset
-        self.metric = metric
-        self.scale = scale
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.random_state = random_state
 
     def _check(self) -> None:
         check_choice("solver", self.solver, SOLVERS)

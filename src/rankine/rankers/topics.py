@@ -39,8 +39,6 @@ from rankine.solvers.coordinate_descent import (
 from rankine.solvers.problem import Penalty
 from rankine.transforms.scaling import Scaling, fit_scaling
 
-__all__ = ["ABSENT", "TopicLabels", "fit_topics"]
-
 ABSENT = ("auto", "missing", "zero")
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.report.page import Section, count, figures, number, percent
-from rankine.report.svg import Line, figure, line_chart
+from rankine.report.svg import Line, line_chart
 from rankine.samplers.pairs import pair_rows
 
 if TYPE_CHECKING:
     from rankine.report.judged import Judged
-
-__all__ = ["Bin", "Calibration", "calibration", "calibration_section"]
 
 MAX_PAIRS, BINS = 200_000, 10
 _Z = 1.959964
@@ -52,10 +50,6 @@ class Calibration:
     tied: int
     all_pairs: bool
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
 
 def calibration(judged: Judged, seed: int = 0) -> Calibration | None:
     """Bin the pairs of different labels by |s_i - s_j|; None where there is no pair."""
@@ -68,14 +62,8 @@ def calibration(judged: Judged, seed: int = 0) -> Calibration | None:
     order = np.argsort(size, kind="stable")
     parts = np.array_split(order, min(BINS, len(order)))
     bins = [_bin(size[part], right[part]) for part in parts]
-    return Calibration(
-        bins,
-        _slope(gap),
-        float(right.mean()),
-        len(gap),
-        int((gap == 0).sum()),
-        whole,
-    )
+    tied = int((gap == 0).sum())
+    return Calibration(bins, _slope(gap), float(right.mean()), len(gap), tied, whole)
 
 
 def _bin(size: NDArray[np.float64], right: NDArray[np.float64]) -> Bin:
@@ -143,18 +131,15 @@ def calibration_section(found: Calibration) -> Section:
         "of a gap says nothing."
     )
     key = [("model", "measured, with 95 % interval"), ("soft", "best logistic curve")]
-    picture = line_chart(
+    chart = line_chart(
+        "Score gap against preference",
         [fitted, measured],
-        "difference of scores",
-        "in the right order",
-        "Share of rightly ordered pairs against the difference of their scores",
+        ("difference of scores", "in the right order"),
+        words,
+        about="Share of rightly ordered pairs against the difference of their scores",
+        key=key,
         y_values=(0.5, 1.0),
     )
     lead = "Scores have no unit. This picture gives them one: how sure a difference makes us."
-    return Section(
-        "gaps",
-        "Score gaps",
-        "How sure is a gap between two scores?",
-        lead,
-        figures(figure("Score gap against preference", picture, words, key)),
-    )
+    title = "How sure is a gap between two scores?"
+    return Section("gaps", "Score gaps", title, lead, figures(chart))

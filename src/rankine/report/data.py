@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankine.core.safe_text import Html, join, name_of, tag
+from rankine.core.safe_text import Html, join, listed, name_of, tag
 from rankine.metrics import count_without_value, data_columns
 from rankine.model.tables import tables_of
 from rankine.report.page import Section, card, count, facts, figures, percent, plural
-from rankine.report.svg import figure, histogram
+from rankine.report.svg import histogram
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.report.judged import Judged
-
-__all__ = [
-    "DataSummary",
-    "Histogram",
-    "column_ranges",
-    "data_section",
-    "data_summary",
-    "lengths",
-    "levels",
-]
 
 #: Distinct labels shown one by one.
 MAX_LEVELS = 12
@@ -78,10 +68,6 @@ class DataSummary:
     notes: Mapping[str, int]
     sources: Sequence[str]
     fingerprint: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def data_summary(judged: Judged) -> DataSummary:
@@ -189,15 +175,15 @@ def _labels(found: Histogram) -> Html:
         )
     else:
         words = "Items by label, in equal intervals. Read: labels may be any numbers."
-    picture = histogram(
+    return histogram(
+        "Labels",
         [float(e) for e in found.edges],
         found.counts,
-        "label",
-        "items",
-        "Histogram of labels",
+        ("label", "items"),
+        words,
+        about="Histogram of labels",
         labels=found.names or None,
     )
-    return figure("Labels", picture, words)
 
 
 def _lengths(found: Histogram) -> Html:
@@ -205,10 +191,9 @@ def _lengths(found: Histogram) -> Html:
         "Queries by the number of their items. Read: in very short lists every order looks good; "
         "very long ones hold most of the pairs."
     )
-    picture = histogram(
-        found.edges, found.counts, "items of a query", "queries", "Histogram of list lengths"
-    )
-    return figure("List lengths", picture, words)
+    names = ("items of a query", "queries")
+    about = "Histogram of list lengths"
+    return histogram("List lengths", found.edges, found.counts, names, words, about=about)
 
 
 def _facts(found: DataSummary) -> list[tuple[str, Any]]:
@@ -227,11 +212,13 @@ def _facts(found: DataSummary) -> list[tuple[str, Any]]:
         ("constant within lists", found.flat, found.flat_names),
     ):
         if number:
-            rows.append((title, _named(number, names)))
+            rows.append(
+                (title, [f"{plural(number, 'feature')}: ", listed(names, 12, total=number)])
+            )
     if not (found.zero or found.constant or found.flat):
         rows.append(("dead features", "none: every feature differs within some list"))
     if found.columns:
-        rows.append(("further columns", _listed(found.columns)))
+        rows.append(("further columns", listed(found.columns, 12)))
     if found.notes:
         told = [
             tag("div", name_of(name.replace("_", " ")), f": {count(number)}")
@@ -241,7 +228,7 @@ def _facts(found: DataSummary) -> list[tuple[str, Any]]:
     else:
         rows.append(("counted by the reader", "no row skipped, no value replaced"))
     if found.sources:
-        rows.append(("files", _listed(found.sources)))
+        rows.append(("files", listed(found.sources, 12)))
     rows.append(("fingerprint", tag("code", found.fingerprint)))
     return rows
 
@@ -251,17 +238,3 @@ def _rule(without: int | None, rule: str | None) -> str:
         return ""
     counted = "are left out of the means" if rule == "skip" else f"count {rule} in the means"
     return f"; {plural(without, 'query', 'queries')} without a relevant item {counted}"
-
-
-def _named(number: int, names: Sequence[str]) -> Html:
-    return join([f"{plural(number, 'feature')}: ", _listed(names, number)])
-
-
-def _listed(names: Sequence[str], number: int | None = None, limit: int = 12) -> Html:
-    total = len(names) if number is None else number
-    parts: list[Any] = []
-    for k, name in enumerate(names[:limit]):
-        parts += [", " if k else "", name_of(name, 60)]
-    if total > limit:
-        parts.append(f" and {count(total - limit)} more")
-    return join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,16 +34,6 @@ if TYPE_CHECKING:
     from rankine.report.judged import Judged
     from rankine.report.origin import Origin
 
-__all__ = [
-    "VERDICTS",
-    "Headline",
-    "headline",
-    "headline_section",
-    "headline_tiles",
-    "resamples_for",
-    "summary_words",
-]
-
 CONFIDENCE, MARGIN = 0.95, 0.01
 #: Draws of queries that a report affords for one metric.
 BUDGET = 50_000_000
@@ -71,10 +61,6 @@ class Headline:
     def model(self) -> System:
         """The model's mean."""
         return self.systems[0]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def resamples_for(n_queries: int) -> int:

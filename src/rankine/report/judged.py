@@ -30,8 +30,6 @@ from rankine.model.tables import tables_of
 from rankine.transforms.apply import fit_columns, score_dataset
 from rankine.transforms.scaling import scale_lists
 
-__all__ = ["Judged", "Opponent", "best_feature", "judge", "shown_order"]
-
 #: Metrics shown besides the model's own, and the one for labels that do not suit it.
 FURTHER, FALLBACK = ("ndcg@10", "map", "mrr"), "pairwise-error"
 
@@ -225,7 +223,7 @@ def best_feature(judged: Judged) -> Opponent | None:
     sign = 1.0 if metric.larger_is_better else -1.0
     best: tuple[float, int, float] | None = None
     for j in tried.tolist():
-        values = _column(matrix, j)
+        values = column_of(matrix, j)
         if np.ptp(values) == 0:
             continue
         for direction in (1.0, -1.0):
@@ -238,7 +236,7 @@ def best_feature(judged: Judged) -> Opponent | None:
         return None
     _, j, direction = best
     words = "more is better" if direction > 0 else "less is better"
-    scores = direction * _column(judged.features, j)
+    scores = direction * column_of(judged.features, j)
     note = f"{words}; chosen on this data"
     what = "feature" if judged.view is judged.model else "table"
     return Opponent("feature", f"best single {what}: {judged.feature_name(j)}", scores, note)
@@ -259,7 +257,8 @@ def _candidates(judged: Judged) -> NDArray[np.int64]:
     return np.argsort(-strength, kind="stable")[:MAX_TRIED]
 
 
-def _column(matrix: Any, j: int) -> NDArray[np.float64]:
+def column_of(matrix: Any, j: int) -> NDArray[np.float64]:
+    """A column of a dense or sparse matrix."""
     column = matrix[:, [j]]
     dense = column.toarray() if hasattr(column, "toarray") else column
     return np.asarray(dense, dtype=np.float64).ravel()

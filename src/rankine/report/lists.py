@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +15,6 @@ from rankine.report.page import MINUS, count, number, signed
 
 if TYPE_CHECKING:
     from rankine.report.judged import Judged, Opponent
-
-__all__ = ["ListItem", "Ranked", "lists_part", "ranked_query"]
 
 #: Features shown of an item, and good items that are shown although they stand too deep.
 TOP, MISSED = 3, 3
@@ -53,10 +51,6 @@ class Ranked:
     right_name: str
     right: Sequence[ListItem]
     left_name: str = "the model's order"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def ranked_query(

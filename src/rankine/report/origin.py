@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +20,6 @@ from rankine.report.page import Section, card, count, facts, shown
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.model import LinearModel
-
-__all__ = ["Origin", "command_section", "origin", "origin_section", "training_command"]
 
 #: Parameters that have an option of their own on the command line.
 _OPTIONS = {"metric": "--metric", "scale": "--scale", "random_state": "--seed"}
@@ -44,10 +42,6 @@ class Origin:
     versions: Mapping[str, str]
     command: str | None
     seen: Sequence[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def origin(model: LinearModel, data: Dataset | None = None) -> Origin:

@@ -13,32 +13,13 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from rankine._version import __version__
 from rankine.core.safe_text import Html, join, name_of, tag, text
 
 if TYPE_CHECKING:
     from rankine.evaluation.tables import Table
-
-__all__ = [
-    "MINUS",
-    "NONE",
-    "Report",
-    "Section",
-    "card",
-    "count",
-    "facts",
-    "figures",
-    "from_table",
-    "note",
-    "number",
-    "percent",
-    "plural",
-    "render",
-    "shown",
-    "signed",
-    "table",
-    "tile",
-]
 
 #: Columns of a table up to which its rows become small lists on a phone.
 STACKED = 6
@@ -118,6 +99,9 @@ class Report:
     title: str
     html: str
     figures: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "figures", msgspec.to_builtins(self.figures))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page, atomically."""

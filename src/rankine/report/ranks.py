@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,26 +15,12 @@ from rankine.metrics import Metric, parse_metric
 from rankine.metrics.metric import definition
 from rankine.report.headline import CONFIDENCE, resamples_for
 from rankine.report.page import Section, count, figures, number, percent, plural
-from rankine.report.svg import Line, figure, histogram, line_chart
+from rankine.report.svg import Line, histogram, line_chart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rankine.report.judged import Judged, Opponent
-
-__all__ = [
-    "Curve",
-    "Curves",
-    "Differences",
-    "Spread",
-    "curve_metrics",
-    "curves",
-    "curves_section",
-    "differences",
-    "extremes",
-    "queries_section",
-    "spread",
-]
 
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)
 
@@ -58,10 +44,6 @@ class Curves:
     title: str
     depths: Sequence[int]
     curves: Sequence[Curve]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def curve_metrics(judged: Judged) -> list[Metric]:
@@ -116,10 +98,6 @@ class Spread:
     zeros: int
     queries: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Differences:
@@ -132,10 +110,6 @@ class Differences:
     better: int
     equal: int
     worse: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def spread(judged: Judged, metric: Metric) -> Spread | None:
@@ -244,9 +218,10 @@ def _curves(found: Curves) -> Html:
     )
     about = f"{found.title} at depths {found.depths[0]} to {found.depths[-1]} of every order"
     key = [(curve.kind, name_of(curve.name, 40)) for curve in found.curves]
-    picture = line_chart(lines, "k, items from the top", f"{found.title}@k", about,
-                         x_ticks=[float(k) for k in found.depths if k in _TICKS])  # fmt: skip
-    return figure(f"{found.title}@k", picture, words, key)
+    title = f"{found.title}@k"
+    ticks = [float(k) for k in found.depths if k in _TICKS]
+    names = ("k, items from the top", title)
+    return line_chart(title, lines, names, words, about=about, key=key, x_ticks=ticks)
 
 
 def queries_section(
@@ -278,15 +253,15 @@ def _spread(spread: Spread, title: str) -> Html:
         f"({percent(spread.zeros / spread.queries)}) {'has' if spread.zeros == 1 else 'have'} "
         "exactly 0. Read: the further right the columns stand, the better."
     )
-    picture = histogram(
+    return histogram(
+        f"{title} of every query",
         spread.edges,
         spread.counts,
-        title,
-        "queries",
-        f"Histogram of {title} over {spread.queries} queries",
+        (title, "queries"),
+        words,
+        about=f"Histogram of {title} over {spread.queries} queries",
         rules=[("soft", spread.mean)],
     )
-    return figure(f"{title} of every query", picture, words)
 
 
 def _differences(gaps: Differences, title: str) -> Html:
@@ -296,13 +271,13 @@ def _differences(gaps: Differences, title: str) -> Html:
         "are what it costs."
     )
     words = ["Model minus ", name_of(gaps.opponent, 60), f", query by query: {tally}. {reading}"]
-    picture = histogram(
+    return histogram(
+        "Won and lost",
         gaps.edges,
         gaps.counts,
-        f"difference in {title}",
-        "queries",
-        f"Histogram of differences in {title}",
+        (f"difference in {title}", "queries"),
+        words,
+        about=f"Histogram of differences in {title}",
         split=0.0,
         rules=[("soft", 0.0)],
     )
-    return figure("Won and lost", picture, words)

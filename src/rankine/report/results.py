@@ -39,7 +39,7 @@ from rankine.report.page import (
     table,
     tile,
 )
-from rankine.report.svg import Bar, Line, bars, figure, interval, line_chart, linear
+from rankine.report.svg import Bar, Line, bars, interval, line_chart, linear
 from rankine.report.training import training, training_section
 from rankine.report.weights import weights, weights_section
 
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from rankine.evaluation.compare import Changed
     from rankine.evaluation.letor import MethodResult, TaskResult
     from rankine.tune.result import TrialRecord, TuningResult
-
-__all__ = ["path_curves", "result_report"]
 
 #: Colours of several things side by side.
 KINDS = ("model", "against", "feature", "shown", "random")
@@ -74,18 +72,6 @@ def result_report(subject: Any, *, title: str | None, command: str | None) -> Re
     if tuning is not None and isinstance(subject, tuning.TuningResult):
         return _tune_report(subject, title, command)
     return None
-
-
-def _lines(
-    title: str, lines: Sequence[Line], names: tuple[str, str], words: str, **options: Any
-) -> Html | None:
-    """A picture of lines with its key, if there is more than one; None without lines."""
-    if not lines:
-        return None
-    key = options.pop("key", [(line.kind, name_of(line.name, 40)) for line in lines])
-    about = options.pop("about", f"{names[1]} against {names[0]}")
-    picture = line_chart(lines, *names, about, **options)
-    return figure(title, picture, words, key if len(key) > 1 else ())
 
 
 # ---------------------------------------------------------------------- comparisons
@@ -271,8 +257,9 @@ def _method_lines(
             key.insert(0, (kind, name_of(method.name, 40)))
         elif not key:
             key = [(kind, "published")]
-    return _lines(
-        title, lines, names, words, key=key, about=title, x_ticks=[float(t) for t in ticks]
+    at = [float(t) for t in ticks]
+    return (
+        line_chart(title, lines, names, words, key=key, about=title, x_ticks=at) if lines else None
     )
 
 
@@ -341,7 +328,7 @@ def _path_report(path: RegularizationPath, title: str | None, command: str | Non
         "measured": path.measured,
         "best": best,
         "steps": path.records(),
-        "weights": learned.to_dict(),
+        "weights": learned,
     }
     return Report(heading, render(heading, "rankine path", join(summary), tiles, sections), numbers)
 
@@ -365,7 +352,8 @@ def _sizes(path: RegularizationPath, name: str, best: int) -> Html | None:
     )
     about = f"{name} against the number of weights"
     names = ("non-zero weights", name)
-    return _lines("Quality against size", lines, names, words, about=about, log_x=True)
+    title = "Quality against size"
+    return line_chart(title, lines, names, words, about=about, log_x=True) if lines else None
 
 
 def _steps(path: RegularizationPath, name: str, best: int) -> Html:
@@ -416,7 +404,7 @@ def _tune_report(found: TuningResult, title: str | None, command: str | None) ->
         tiles.insert(1, tile(f"test {name}", number(found.test), "measured once"))
     kept = [section for section in sections if section is not None]
     page = render(heading, "rankine tuning", _tune_summary(found, name), tiles, kept)
-    numbers = {"title": heading, **found.to_dict(), "learned": learned.to_dict()}
+    numbers = {"title": heading, **found.to_dict(), "learned": learned}
     return Report(heading, page, numbers)
 
 
@@ -456,9 +444,10 @@ def _trials(found: TuningResult, done: Sequence[TrialRecord], name: str) -> Html
         "Each dot is a setting, the line the best one so far. Read: a line that has been level for "
         "long says that more trials would hardly help."
     )
+    if not lines:
+        return tag("p", "No trial finished.")
     about = f"{name} of every trial"
-    drawn = _lines("Trial by trial", lines, ("trial", name), words, about=about)
-    return tag("p", "No trial finished.") if drawn is None else drawn
+    return line_chart("Trial by trial", lines, ("trial", name), words, about=about)
 
 
 def _setting(record: TrialRecord) -> str:
@@ -511,7 +500,7 @@ def _numeric(key: str, known: Any, found: TuningResult, name: str) -> Html | Non
         "asks for a wider range."
     )
     log = min(x) > 0 and max(x) / min(x) > 20
-    return _lines(key, lines, (key, name), words, key=(), log_x=log)
+    return line_chart(key, lines, (key, name), words, key=(), log_x=log)
 
 
 def _choices(key: str, known: Any, name: str, *, larger: bool) -> Html:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.report.judged import Judged
 
-__all__ = ["as_model", "judge_subject", "model_report", "report"]
-
 #: Opponents that a query's list stands beside, the most telling first.
 _BESIDE = ("against", "shown", "feature", "random")
 
@@ -55,12 +53,12 @@ def model_report(
     story = training(judged.model)
     numbers: dict[str, Any] = {
         "title": title,
-        "headline": [head.to_dict() for head in heads],
-        "refused": dict(judged.refused),
-        "weights": learned.to_dict(),
-        "training": story.to_dict(),
-        "data": summary.to_dict(),
-        "origin": made.to_dict(),
+        "headline": heads,
+        "refused": judged.refused,
+        "weights": learned,
+        "training": story,
+        "data": summary,
+        "origin": made,
     }
     sections: list[Section | None] = [headline_section(judged, heads, made)]
     sections += _measured(judged, numbers, n_queries, seed)
@@ -69,7 +67,7 @@ def model_report(
         knows = weights_section(learned, _EFFECT)
     else:
         knows = tables_section(tables, judged.data, learned)
-        numbers["tables"] = [one.to_dict() for one in pictures(tables, judged.data)]
+        numbers["tables"] = pictures(tables, judged.data)
     sections.insert(-2 if judged.metric is not None else 1, knows)
     sections += [training_section(story), data_section(summary), origin_section(made, command)]
     page = render(
@@ -98,12 +96,12 @@ def _measured(
     size = size_curve(judged, metric)
     gap = calibration(judged, seed)
     numbers.update(
-        curves=[one.to_dict() for one in depth],
-        queries=None if values is None else values.to_dict(),
-        differences=None if gaps is None else gaps.to_dict(),
-        lists={name: [one.to_dict() for one in ranked] for name, ranked in groups},
-        size=None if size is None else size.to_dict(),
-        calibration=None if gap is None else gap.to_dict(),
+        curves=depth,
+        queries=values,
+        differences=gaps,
+        lists=dict(groups),
+        size=size,
+        calibration=gap,
     )
     return [
         curves_section(depth),

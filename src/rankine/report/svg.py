@@ -12,22 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from rankine.core.safe_text import Html, join, tag, text
-
-__all__ = [
-    "Bar",
-    "Line",
-    "Scale",
-    "bars",
-    "figure",
-    "heat_map",
-    "histogram",
-    "interval",
-    "line_chart",
-    "linear",
-    "logarithmic",
-    "swatch",
-]
+from rankine.core.safe_text import Html, join, name_of, tag, text
 
 
 @dataclass(frozen=True)
@@ -118,19 +103,17 @@ class Line:
 class _Frame:
     """Axes: where data lies on the picture."""
 
-    def __init__(self, x: Scale, y: Scale, height: int = HEIGHT) -> None:
-        self.x_scale, self.y_scale, self.height = x, y, height
+    def __init__(self, x: Scale, y: Scale) -> None:
+        self.x_scale, self.y_scale = x, y
 
     def x(self, value: float) -> float:
         return round(_LEFT + self.x_scale(value) * (WIDTH - _LEFT - _RIGHT), 1)
 
     def y(self, value: float) -> float:
-        return round(
-            self.height - _BOTTOM - self.y_scale(value) * (self.height - _TOP - _BOTTOM), 1
-        )
+        return round(HEIGHT - _BOTTOM - self.y_scale(value) * (HEIGHT - _TOP - _BOTTOM), 1)
 
     def axes(self, x_name: str, y_name: str, x_labels: Sequence[str] | None = None) -> Html:
-        right, bottom = WIDTH - _RIGHT, self.height - _BOTTOM
+        right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
         parts = []
         for tick in self.y_scale.ticks:
             y = self.y(tick)
@@ -144,14 +127,14 @@ class _Frame:
             parts.append(tag("text", label, class_="tick mid", x=x, y=bottom + 18))
         parts.append(tag("line", class_="axis", x1=_LEFT, x2=right, y1=bottom, y2=bottom))
         middle = (_LEFT + right) / 2
-        parts.append(tag("text", x_name, class_="name mid", x=middle, y=self.height - 5))
+        parts.append(tag("text", x_name, class_="name mid", x=middle, y=HEIGHT - 5))
         parts.append(tag("text", y_name, class_="name", x=4, y=_TOP - 12))
         return join(parts)
 
 
-def figure(title: str, picture: Html, words: Any, key: Sequence[tuple[str, Any]] = ()) -> Html:
+def _figure(title: str, picture: Html, words: Any, key: Sequence[tuple[str, Any]] = ()) -> Html:
     """A picture with its title, its key and the sentence that says how to read it."""
-    shown = [tag("li", swatch(kind), " ", name) for kind, name in key]
+    shown = [tag("li", _swatch(kind), " ", name) for kind, name in key]
     return tag(
         "figure",
         tag("h3", title),
@@ -161,7 +144,7 @@ def figure(title: str, picture: Html, words: Any, key: Sequence[tuple[str, Any]]
     )
 
 
-def swatch(kind: str) -> Html:
+def _swatch(kind: str) -> Html:
     """A sample of a colour."""
     line = tag("line", class_=f"line {kind}", x1=0, x2=18, y1=6, y2=6)
     dot = tag("circle", class_=f"dot {kind}", cx=9, cy=6, r=3.5)
@@ -169,18 +152,24 @@ def swatch(kind: str) -> Html:
 
 
 def line_chart(
+    title: str,
     lines: Sequence[Line],
-    x_name: str,
-    y_name: str,
-    about: str,
+    names: tuple[str, str],
+    words: Any,
     *,
+    about: str | None = None,
+    key: Sequence[tuple[str, Any]] | None = None,
     log_x: bool = False,
     log_y: bool = False,
     rules: Sequence[tuple[str, float]] = (),
     y_values: Sequence[float] = (),
     x_ticks: Sequence[float] = (),
 ) -> Html:
-    """Curves over a common axis; ``rules`` are level lines of a kind, ``about`` is read aloud."""
+    """A figure of curves over a common axis.
+
+    ``names`` are those of the axes, ``about`` is read aloud; the key (of all lines, unless told
+    otherwise) is shown where it names several; ``rules`` are level lines of a kind.
+    """
     xs = [v for line in lines for v in line.x]
     ys = [v for line in lines for part in (line.y, line.low, line.high) for v in part]
     ys += [value for _, value in rules]
@@ -191,18 +180,20 @@ def line_chart(
     if x_ticks:
         x_scale = replace(x_scale, ticks=tuple(x_ticks))
     frame = _Frame(x_scale, logarithmic(ys) if log_y else linear(ys))
-    parts = [frame.axes(x_name, y_name)]
+    parts = [frame.axes(*names)]
     for kind, value in rules:
         y = frame.y(value)
         parts.append(tag("line", class_=f"rule {kind}", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y))
     parts += [_band(frame, line) for line in lines if len(line.low)]
     parts += [_curve(frame, line) for line in lines if line.joined]
     parts += [_points(frame, line) for line in lines if line.points]
-    return _picture(about, parts)
+    picture = _picture(about or f"{names[1]} against {names[0]}", parts)
+    known = [(line.kind, name_of(line.name, 40)) for line in lines] if key is None else key
+    return _figure(title, picture, words, known if len(known) > 1 else ())
 
 
-def _picture(about: str, parts: Sequence[Any], height: int = HEIGHT) -> Html:
-    box = f"0 0 {WIDTH} {height}"
+def _picture(about: str, parts: Sequence[Any]) -> Html:
+    box = f"0 0 {WIDTH} {HEIGHT}"
     return tag("svg", parts, class_="chart", viewBox=box, role="img", aria_label=about)
 
 
@@ -231,36 +222,26 @@ def _points(frame: _Frame, line: Line) -> Html:
     for k, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
         if not math.isfinite(y):
             continue
-        if line.tips:
-            tip = line.tips[k]
-        else:
-            tip = f"{line.name}: {y:.4g} at {x:.6g}"
+        tip = tag("title", text(line.tips[k] if line.tips else f"{line.name}: {y:.4g} at {x:.6g}"))
         dots.append(
-            tag(
-                "circle",
-                tag("title", text(tip)),
-                class_=f"dot {line.kind}",
-                cx=frame.x(x),
-                cy=frame.y(y),
-                r=3,
-            )
+            tag("circle", tip, class_=f"dot {line.kind}", cx=frame.x(x), cy=frame.y(y), r=3)
         )
     return join(dots)
 
 
 def histogram(
+    title: str,
     edges: Sequence[float],
     counts: Sequence[float],
-    x_name: str,
-    y_name: str,
-    about: str,
+    names: tuple[str, str],
+    words: Any,
     *,
-    kind: str = "model",
+    about: str,
     split: float | None = None,
     rules: Sequence[tuple[str, float]] = (),
     labels: Sequence[str] | None = None,
 ) -> Html:
-    """Columns between edges; below ``split`` they take the other colour.
+    """A figure of columns between edges; below ``split`` they take the other colour.
 
     ``labels`` name the columns instead of the axis' numbers (then edges count columns).
     """
@@ -269,12 +250,12 @@ def histogram(
     x_scale = Scale(edges[0], edges[-1], x_scale.ticks if labels is None else tuple(middles))
     y_scale = linear([0.0, max(counts, default=1.0) or 1.0], wanted=4)
     frame = _Frame(x_scale, Scale(0.0, y_scale.high, y_scale.ticks))
-    parts: list[Any] = [frame.axes(x_name, y_name, labels)]
+    parts: list[Any] = [frame.axes(*names, labels)]
     bottom = frame.y(0.0)
     for k, height in enumerate(counts):
         left, right = frame.x(edges[k]), frame.x(edges[k + 1])
         where = labels[k] if labels is not None else f"{edges[k]:.4g} to {edges[k + 1]:.4g}"
-        chosen = "against" if split is not None and middles[k] < split else kind
+        chosen = "against" if split is not None and middles[k] < split else "model"
         top = frame.y(height) if height else bottom
         if height:
             top = min(top, bottom - 1.5)
@@ -292,7 +273,7 @@ def histogram(
     for rule, value in rules:
         x = frame.x(value)
         parts.append(tag("line", class_=f"rule {rule}", x1=x, x2=x, y1=_TOP, y2=bottom))
-    return _picture(about, parts)
+    return _figure(title, _picture(about, parts), words)
 
 
 def _bar(value: float, largest: float, kind: str, tip: str) -> Html:
@@ -335,7 +316,7 @@ def bars(
     kinds = [None, "wide", *["n"] * (len(header) - 2)]
     cells = [tag("th", h, class_=kinds[c], scope="col") for c, h in enumerate(header)]
     head = tag("thead", tag("tr", cells)) if cells else None
-    return figure(title, tag("table", head, tag("tbody", body)), words)
+    return _figure(title, tag("table", head, tag("tbody", body)), words)
 
 
 def interval(
@@ -389,18 +370,18 @@ def _strip(parts: Sequence[Any], tip: str) -> Html:
 
 
 def heat_map(
+    title: str,
     values: Sequence[Sequence[float]],
     tips: Sequence[Sequence[str]],
-    x_name: str,
-    y_name: str,
-    about: str,
+    names: tuple[str, str],
+    words: Any,
 ) -> Html:
     """Cells of a table, the first row at the bottom; the fuller the colour, the larger the size."""
     largest = max((abs(v) for row in values for v in row), default=0.0) or 1.0
     height = (HEIGHT - _TOP - _BOTTOM) / len(values)
     parts = [
-        tag("text", x_name, class_="name mid", x=(_LEFT + WIDTH - _RIGHT) / 2, y=HEIGHT - 24),
-        tag("text", y_name, class_="name", x=4, y=_TOP - 12),
+        tag("text", names[0], class_="name mid", x=(_LEFT + WIDTH - _RIGHT) / 2, y=HEIGHT - 24),
+        tag("text", names[1], class_="name", x=4, y=_TOP - 12),
     ]
     for a, row in enumerate(values):
         width = (WIDTH - _LEFT - _RIGHT) / len(row)
@@ -417,4 +398,4 @@ def heat_map(
                     fill_opacity=round(abs(value) / largest, 3),
                 )
             )
-    return _picture(about, parts)
+    return _figure(title, _picture(f"Grid of {title}", parts), words)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankine.core.safe_text import Html, join, name_of
+from rankine.report.judged import column_of
 from rankine.report.page import Section, figures, number, plural
-from rankine.report.svg import Bar, Line, bars, figure, heat_map, line_chart
+from rankine.report.svg import Bar, Line, bars, heat_map, line_chart
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.model.tables import Tables, TableTerm
     from rankine.report.weights import Weights
-
-__all__ = ["Picture", "pictures", "tables_section"]
 
 CURVES, GRIDS = 6, 4
 
@@ -48,10 +46,6 @@ class Picture:
     values: Any
     share: Sequence[float]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
 
 def pictures(
     tables: Tables, data: Dataset | None = None, names: Sequence[str] = ()
@@ -66,7 +60,7 @@ def _picture(tables: Tables, term: TableTerm, data: Dataset | None) -> Picture:
     j = term.columns[0]
     share = np.zeros(0)
     if data is not None and len(term.columns) == 1:
-        cells = tables.cells(j, _column(data.X, j))
+        cells = tables.cells(j, column_of(data.X, j))
         share = np.bincount(cells, minlength=len(term.values)) / max(len(cells), 1)
     places: list[float] = []
     if len(term.columns) == 1 and j not in tables.bins.unordered and tables.bins.cuts[j]:
@@ -77,12 +71,6 @@ def _picture(tables: Tables, term: TableTerm, data: Dataset | None) -> Picture:
     return Picture(
         tables.name(term), columns, term.labels, places, term.values.tolist(), share.tolist()
     )
-
-
-def _column(X: Any, j: int) -> NDArray[np.float64]:
-    values = X[:, [j]]
-    dense = values.toarray() if hasattr(values, "toarray") else values
-    return np.asarray(dense, dtype=np.float64).ravel()
 
 
 def tables_section(tables: Tables, data: Dataset, learned: Weights) -> Section:
@@ -132,7 +120,7 @@ def _curve(one: Picture) -> Html:
         f" A missing value adds {missing:+.3g}." if missing else ""
     )
     about = f"Score added by {one.name}, from {low:.3g} to {high:.3g}"
-    return figure(one.name, line_chart(lines, one.name, "score", about), words)
+    return line_chart(one.name, lines, (one.name, "score"), words, about=about, key=())
 
 
 def _grid(one: Picture) -> Html:
@@ -143,5 +131,4 @@ def _grid(one: Picture) -> Html:
         f"{np.abs(values).max():.3g}."
     )
     tips = [[f"{a}, {b}" for b in one.labels[1]] for a in one.labels[0]]
-    picture = heat_map(values.tolist(), tips, one.columns[1], one.columns[0], f"Grid of {one.name}")
-    return figure(one.name, picture, words)
+    return heat_map(one.name, values.tolist(), tips, (one.columns[1], one.columns[0]), words)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rankine.core.safe_text import Html, join
 from rankine.report.page import Section, card, count, facts, figures, number
-from rankine.report.svg import Line, figure, line_chart
+from rankine.report.svg import Line, line_chart
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
-
-__all__ = ["Training", "training", "training_section"]
 
 #: Names of the column that counts steps, in order of preference.
 STEPS = ("iteration", "sweep", "lists", "step")
@@ -38,10 +36,6 @@ class Training:
     certificate: Mapping[str, float]
     n_iter: int | None
     stop_reason: str | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def training(model: LinearModel) -> Training:
@@ -105,10 +99,11 @@ _MEANING = {
 
 def training_section(found: Training) -> Section | None:
     """Objective, certificates and validation against steps; the certificate in numbers."""
+    x_name = _STEP_WORDS.get(found.step_name, found.step_name)
     pictures = [
-        *_objective(found),
-        *_certificates(found),
-        *_progressive(found),
+        *_objective(found, x_name),
+        *_certificates(found, x_name),
+        *_progressive(found, x_name),
         *_validation(found),
     ]
     known = _facts(found)
@@ -126,24 +121,31 @@ def training_section(found: Training) -> Section | None:
     return Section("training", "Training", "How did training go?", lead, join(body))
 
 
-def _line(found: Training, names: Sequence[str], kinds: Sequence[str]) -> list[Line]:
-    lines = []
-    for name, kind in zip(names, kinds, strict=True):
-        known = [
-            (x, y) for x, y in zip(found.steps, found.curves[name], strict=True) if y is not None
-        ]
-        if known:
-            x, y = zip(*known, strict=True)
-            lines.append(Line(name.replace("_", " "), kind, x, y, points=len(x) <= 40))
-    return lines
-
-
-def _objective(found: Training) -> list[Html]:
-    names = [n for n in ("objective", "lower_bound", "eval_objective") if n in found.curves]
-    if "objective" not in names:
+def _line(
+    name: str,
+    kind: str,
+    steps: Sequence[float],
+    values: Sequence[float | None],
+    above: float = -math.inf,
+) -> list[Line]:
+    """The curve of what is known and above a bound; none where nothing is."""
+    known = [
+        (x, y)
+        for x, y in zip(steps, values, strict=True)
+        if y is not None and math.isfinite(y) and y > above
+    ]
+    if not known:
         return []
+    x, y = zip(*known, strict=True)
+    return [Line(name.replace("_", " "), kind, x, y, points=len(x) <= 40)]
+
+
+def _objective(found: Training, x_name: str) -> list[Html]:
     kinds = {"objective": "model", "lower_bound": "feature", "eval_objective": "against"}
-    lines = _line(found, names, [kinds[n] for n in names])
+    names = [name for name in kinds if name in found.curves]
+    lines = [line for n in names for line in _line(n, kinds[n], found.steps, found.curves[n])]
+    if "objective" not in names or not lines:
+        return []
     words = (
         "What training minimises, the penalty included. Read: it should fall and level off"
         + ("; the lower bound proves how low it can go" if "lower_bound" in names else "")
@@ -152,42 +154,33 @@ def _objective(found: Training) -> list[Html]:
     )
     spread = [v for line in lines for v in line.y]
     log = min(spread) > 0 and max(spread) / min(spread) > 50
-    key = [(line.kind, line.name) for line in lines]
-    x_name = _STEP_WORDS.get(found.step_name, found.step_name)
-    picture = line_chart(lines, x_name, "objective", "The objective during training",
-                         log_y=log, log_x=_long(found.steps))  # fmt: skip
-    return [figure("Objective", picture, words, key if len(key) > 1 else ())]
+    about, axes = "The objective during training", (x_name, "objective")
+    far = _long(found.steps)
+    return [line_chart("Objective", lines, axes, words, about=about, log_y=log, log_x=far)]
 
 
 def _long(steps: Sequence[float]) -> bool:
     return bool(steps) and min(steps) > 0 and max(steps) / min(steps) > 300
 
 
-def _certificates(found: Training) -> list[Html]:
+def _certificates(found: Training, x_name: str) -> list[Html]:
     pictures = []
     for name, meaning in _MEANING.items():
         values = found.curves.get(name)
-        if values is None or not any(v is not None and v > 0 for v in values):
-            continue
-        lines = _line(found, [name], ["model"])
-        kept = [(x, y) for x, y in zip(lines[0].x, lines[0].y, strict=True) if y > 0]
-        x, y = zip(*kept, strict=True)
-        line = Line(lines[0].name, "model", x, y, points=len(x) <= 40)
-        words = f"Logarithmic: {meaning}. Read: the lower, the more exact the model."
-        x_name = _STEP_WORDS.get(found.step_name, found.step_name)
-        picture = line_chart([line], x_name, name.replace("_", " "), f"{name} during training",
-                             log_y=True)  # fmt: skip
-        pictures.append(figure(name.replace("_", " ").capitalize(), picture, words))
+        lines = [] if values is None else _line(name, "model", found.steps, values, above=0.0)
+        if lines:
+            words = f"Logarithmic: {meaning}. Read: the lower, the more exact the model."
+            title, axes = lines[0].name.capitalize(), (x_name, lines[0].name)
+            about = f"{name} during training"
+            pictures.append(line_chart(title, lines, axes, words, about=about, log_y=True))
     return pictures
 
 
-def _progressive(found: Training) -> list[Html]:
+def _progressive(found: Training, x_name: str) -> list[Html]:
     pictures = []
-    for name in found.curves:
-        if not name.startswith("progressive_"):
-            continue
+    for name, values in found.curves.items():
         shown = name.removeprefix("progressive_")
-        lines = _line(found, [name], ["model"])
+        lines = _line(name, "model", found.steps, values) if shown != name else []
         if not lines or len(lines[0].x) < 2:
             continue
         words = (
@@ -195,29 +188,22 @@ def _progressive(found: Training) -> list[Html]:
             "and the mean so far is drawn. Read: honest without held-out data; it should "
             + ("fall." if shown == "loss" else "rise and level off.")
         )
-        picture = line_chart(lines, _STEP_WORDS.get(found.step_name, found.step_name), shown,
-                             f"Progressive {shown}", log_x=_long(lines[0].x))  # fmt: skip
-        pictures.append(figure(f"Progressive {shown}", picture, words))
+        title, far = f"Progressive {shown}", _long(lines[0].x)
+        pictures.append(line_chart(title, lines, (x_name, shown), words, about=title, log_x=far))
     return pictures
 
 
 def _validation(found: Training) -> list[Html]:
-    known = [
-        (x, y)
-        for x, y in zip(found.validation_steps, found.validation, strict=True)
-        if y is not None and math.isfinite(y)
-    ]
-    if len(known) < 2:
-        return []
-    x, y = zip(*known, strict=True)
     name = found.metric or "metric"
+    lines = _line(name, "against", found.validation_steps, found.validation)
+    if not lines or len(lines[0].x) < 2:
+        return []
     words = (
         f"{name} on held-out queries while training went on. Read: training longer than to the "
         "top of this curve does not help."
     )
-    picture = line_chart([Line(name, "against", x, y, points=len(x) <= 40)], "steps", name,
-                         f"{name} on held-out queries during training")  # fmt: skip
-    return [figure("Validation", picture, words)]
+    about = f"{name} on held-out queries during training"
+    return [line_chart("Validation", lines, ("steps", name), words, about=about)]
 
 
 def _figure(value: float) -> str:

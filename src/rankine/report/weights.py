@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,23 +24,11 @@ from rankine.report.page import (
     plural,
     signed,
 )
-from rankine.report.svg import Bar, Line, bars, figure, line_chart
+from rankine.report.svg import Bar, Line, bars, line_chart
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
     from rankine.report.judged import Judged
-
-__all__ = [
-    "Group",
-    "SizeCurve",
-    "Weight",
-    "Weights",
-    "size_curve",
-    "size_section",
-    "source_of",
-    "weights",
-    "weights_section",
-]
 
 TOP, TOP_GROUPS, POINTS = 12, 15, 40
 
@@ -84,10 +72,6 @@ class Weights:
     idle: int
     for_half: int
     for_most: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def weights(model: LinearModel, effect: NDArray[np.float64], top: int = TOP) -> Weights:
@@ -179,19 +163,14 @@ class SizeCurve:
     values: Sequence[float]
     enough: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
 
 def size_curve(judged: Judged, metric: Metric) -> SizeCurve | None:
     """Cut the weights of smallest effect, measure again; None for a model without weights."""
     model, data = judged.view, judged.data
     if model.nnz == 0:
         return None
-    steps = np.geomspace(1, model.nnz, CUTS).round().astype(int)
     strong = np.lexsort((-np.abs(model.values), -np.abs(judged.effect)))
-    sizes = sorted({*steps.tolist(), model.nnz})
+    sizes = _sizes(model.nnz, CUTS)
     values = []
     for size in sizes:
         kept = strong[:size]
@@ -287,8 +266,15 @@ def _concentration(found: Weights) -> Html:
         f"{count(found.for_most)}. Read: a curve that rises early means that few features decide."
     )
     about = "Cumulative share of effects over features from strongest to weakest"
-    picture = line_chart([line], "features", "share", about, log_x=x[-1] > 60, y_values=(0.0, 1.0))
-    return figure("How many features decide", picture, words)
+    return line_chart(
+        "How many features decide",
+        [line],
+        ("features", "share"),
+        words,
+        about=about,
+        log_x=x[-1] > 60,
+        y_values=(0.0, 1.0),
+    )
 
 
 def size_section(found: SizeCurve, title: str) -> Section:
@@ -305,22 +291,17 @@ def size_section(found: SizeCurve, title: str) -> Section:
         f"percent of the whole model's {number(whole, 3)} (dashed). Read: where the curve is "
         "flat, a smaller model would do as well."
     )
-    picture = line_chart(
+    chart = line_chart(
+        "Quality against size",
         [line],
-        "weights kept",
-        title,
-        f"{title} of the model cut to its strongest weights",
+        ("weights kept", title),
+        words,
+        about=f"{title} of the model cut to its strongest weights",
         log_x=found.sizes[-1] > 12,
         rules=[("soft", whole)],
     )
     lead = (
         "Smaller models are faster to serve and easier to understand. Nothing is trained again: "
-        "`rankine path` finds better small models."
+        "rankine path finds better small models."
     )
-    return Section(
-        "size",
-        "Size",
-        "Could it be smaller?",
-        lead.replace("`", ""),
-        figures(figure("Quality against size", picture, words)),
-    )
+    return Section("size", "Size", "Could it be smaller?", lead, figures(chart))

@@ -20,17 +20,6 @@ from rankine.samplers.pair_index import PairIndex, build_pair_index
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = [
-    "SAMPLINGS",
-    "ExactPairs",
-    "LabelPairs",
-    "RejectionPairs",
-    "StreamPairs",
-    "TiedPairs",
-    "draw_pair",
-    "pair_sampler",
-    "stream_sampler",
-]
 
 #: The ways to draw a pair, by the words that users write.
 SAMPLINGS = ("query", "uniform", "indexed", "rejection")

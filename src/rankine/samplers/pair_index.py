@@ -13,9 +13,6 @@ from rankine.kernels.compile import jit
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["PairIndex", "build_pair_index", "pair_masses", "query_shares"]
-
-
 _NONE = np.zeros(0)
 
 

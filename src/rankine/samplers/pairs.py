@@ -17,8 +17,6 @@ from rankine.kernels.random import PAIR_SIGNS, random_bits, resolve_seed, stream
 from rankine.samplers.draw import SAMPLINGS, draw_pair, pair_sampler, stream_sampler
 from rankine.samplers.pair_index import query_shares
 
-__all__ = ["PairBlock", "draw_span", "pair_rows", "sample_pairs"]
-
 
 class PairBlock(NamedTuple):
     """Sampled pairs: rows ``sign * (x_a - x_b)`` with a preferred, their sign and weight."""

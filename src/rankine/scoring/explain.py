@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,26 +10,14 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows
-from rankine.model.explain import Explanation, contributions_at, explain_tables
+from rankine.model.explain import Explanation, contributions_at, explain_tables, values_at
 from rankine.model.tables import tables_of
 from rankine.scoring.rows import Notes, Parts
-
-if TYPE_CHECKING:
-    from rankine.scoring.scorer import Scorer
-
-__all__ = ["ListExplainer"]
+from rankine.scoring.scorer import Scorer
 
 
 class ListExplainer:
-    """Explains rows of one list; what they share is worked out once.
-
-    Parameters
-    ----------
-    scorer
-        The scorer whose scores are explained.
-    rows
-        One list, in any form that the scorer takes.
-    """
+    """Explains rows of one list, in any form; what they share is worked out once."""
 
     def __init__(self, scorer: Scorer, rows: Any) -> None:
         self._model = scorer.model
@@ -45,15 +33,16 @@ class ListExplainer:
 
     def row(self, i: int) -> Explanation:
         """Why row ``i`` has its score."""
-        if self._tables is not None:
-            return explain_tables(self._tables, self._values(i), None)
-        return contributions_at(self._model, self._values(i), None)
+        return self._explain(self._values(i), None)
 
     def pair(self, a: int, b: int) -> Explanation:
         """Why row ``a`` stands above row ``b``."""
+        return self._explain(self._values(a), self._values(b))
+
+    def _explain(self, a: Any, b: Any) -> Explanation:
         if self._tables is not None:
-            return explain_tables(self._tables, self._values(a), self._values(b))
-        return contributions_at(self._model, self._values(a), self._values(b))
+            return explain_tables(self._tables, a, b)
+        return contributions_at(self._model, a, b)
 
     def _values(self, i: int) -> NDArray[np.float64]:
         if not 0 <= i < self._size:
@@ -80,10 +69,4 @@ def _at_weights(
     if isinstance(rows, np.ndarray):
         return np.asarray(rows[i, indices], dtype=np.float64)
     span = slice(int(rows.indptr[i]), int(rows.indptr[i + 1]))
-    columns, data = rows.indices[span], rows.data[span]
-    values = np.zeros(len(indices))
-    at = np.searchsorted(indices, columns)
-    inside = at < len(indices)
-    inside[inside] = indices[at[inside]] == columns[inside]
-    np.add.at(values, at[inside], data[inside].astype(np.float64))
-    return values
+    return values_at(indices, rows.indices[span], rows.data[span])

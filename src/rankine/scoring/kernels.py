@@ -21,22 +21,6 @@ from rankine.kernels.dispatch import question
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows
 
-__all__ = [
-    "BAD_INDEX",
-    "BAD_OFFSETS",
-    "NOT_FINITE",
-    "OK",
-    "DenseTable",
-    "HashTable",
-    "Table",
-    "build_table",
-    "csr_scores",
-    "dense_scores",
-    "exact_scores",
-    "run_csr_kernel",
-    "weight_of",
-]
-
 OK, BAD_OFFSETS, BAD_INDEX, NOT_FINITE = 0, 1, 2, 3
 _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 #: Slots per weight: most absent features then meet an empty slot at the first look.

@@ -14,7 +14,6 @@ from rankine.core.errors import ParameterError
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["parse_latency", "scoring_latency"]
 
 _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 #: Lists scored in one measurement, and measurements of which the fastest counts.

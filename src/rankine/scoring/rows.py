@@ -5,36 +5,22 @@ from __future__ import annotations
 import struct
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from math import fsum, inf, isfinite
 from operator import itemgetter, mul
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import FeatureMismatchError, SchemaError
 from rankine.core.safe_text import printable
+from rankine.model import LinearModel
 from rankine.model.explain import name_positions, unknown_feature
 from rankine.scoring.kernels import exact_scores
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-    from rankine.transforms.log_columns import LogEncoder
-
-__all__ = [
-    "NamedRows",
-    "Notes",
-    "Parts",
-    "check_group",
-    "columns_of",
-    "csr_parts",
-    "no_dictionary",
-    "own",
-    "refuse_scores",
-]
+from rankine.transforms.log_columns import LogEncoder
 
 
 class Parts(NamedTuple):
@@ -165,8 +151,7 @@ class NamedRows:
 
     Where the model names its features, an unknown name is an error or a counted zero. Where it
     names only its weights (hashed features), a name it does not hold has weight zero. Where it
-    reads raw columns, a column that it does not know is an error or counted, and with ``strict``
-    a column that it lacks is an error too.
+    reads raw columns, ``RawColumns`` does.
     """
 
     def __init__(
@@ -175,14 +160,8 @@ class NamedRows:
         self._model = model
         self._encoder = encoder
         self._refuses_unknown = unknown == "error"
-        self._refuses_missing = strict
-        required = () if encoder is None else encoder.required
-        self._take = itemgetter(*required) if len(required) > 1 else None
-
-    @staticmethod
-    def accepts(rows: Any) -> bool:
-        """Whether these are dictionaries, one per row."""
-        return isinstance(rows, (list, tuple)) and bool(rows) and isinstance(rows[0], Mapping)
+        if encoder is not None:
+            self._columns = RawColumns(encoder.known, encoder.required, unknown, strict)
 
     def score(self, rows: Sequence[Mapping[str, Any]], notes: Notes) -> NDArray[np.float64]:
         """Scores of dictionaries: ``math.fsum`` of the products, whatever the order of the keys."""
@@ -225,9 +204,9 @@ class NamedRows:
     def to_rows(self, rows: Any, notes: Notes) -> Parts:
         """Rows over the model's features, from dictionaries, columns or a data frame."""
         if self._encoder is not None:
-            columns, n_rows = self._raw_columns(rows, self._encoder, notes)
+            columns, n_rows = self._columns.read(rows, notes)
             return Parts(*self._encoder.encode(columns, n_rows))
-        if not self.accepts(rows):
+        if not are_dictionaries(rows):
             columns, n_rows = columns_of(rows)
             rows = [{name: values[i] for name, values in columns.items()} for i in range(n_rows)]
         alike = self._alike(rows) if rows else None
@@ -253,7 +232,6 @@ class NamedRows:
         indices = np.tile(self._model.indices[places[chosen]], n_rows)
         return Parts(np.arange(n_rows + 1) * width, indices, values[:, chosen].ravel())
 
-    # ------------------------------------------------------------------ named features
     @cached_property
     def _positions(self) -> dict[str, int]:
         """Name -> position among the weights, -1 where the weight is zero."""
@@ -290,23 +268,37 @@ class NamedRows:
             raise unknown_feature(self._model, name)
         notes.add(features=1)
 
-    # ------------------------------------------------------------------ raw columns
-    def _raw_columns(
-        self, rows: Any, encoder: LogEncoder, notes: Notes
-    ) -> tuple[dict[str, Sequence[Any]], int]:
+
+class RawColumns:
+    """Reads raw columns for one model.
+
+    A column that it does not know is an error or counted, and with ``strict`` a column that it
+    lacks is an error too.
+    """
+
+    def __init__(
+        self, known: Collection[str], required: Sequence[str], unknown: str, strict: bool
+    ) -> None:
+        self._known = frozenset(known)
+        self._required = required
+        self._refuses_unknown = unknown == "error"
+        self._refuses_missing = strict
+        self._take = itemgetter(*required) if len(required) > 1 else None
+
+    def read(self, rows: Any, notes: Notes) -> tuple[dict[str, Sequence[Any]], int]:
         """The columns that the weights read, of dictionaries, columns or a data frame."""
-        required = encoder.required
-        if not self.accepts(rows):
+        required = self._required
+        if not are_dictionaries(rows):
             columns, n_rows = columns_of(rows)
-            unknown = {str(name): n_rows for name in columns if name not in encoder.known}
+            unknown = {str(name): n_rows for name in columns if name not in self._known}
             missing = {name: n_rows for name in required if name not in columns}
-            self._note_columns(unknown, missing, n_rows, notes)
+            self._note(unknown, missing, n_rows, notes)
             return {name: columns[name] for name in required if name in columns}, n_rows
         if set(map(type, rows)) != {dict}:
             for i, row in enumerate(rows):
                 if not isinstance(row, Mapping):
                     raise no_dictionary(i, row)
-        surplus = set().union(*rows) - encoder.known
+        surplus = set().union(*rows) - self._known
         unknown = {str(name): sum(name in row for row in rows) for name in surplus}
         missing = {}
         try:
@@ -323,15 +315,14 @@ class NamedRows:
                 if counts[name] < len(rows)
             }
         if unknown or missing:
-            self._note_columns(unknown, missing, len(rows), notes)
+            self._note(unknown, missing, len(rows), notes)
         return columns, len(rows)
 
-    def _note_columns(
+    def _note(
         self, unknown: dict[str, int], missing: dict[str, int], n_rows: int, notes: Notes
     ) -> None:
         if unknown and self._refuses_unknown:
-            assert self._encoder is not None  # noqa: S101 - only then are there raw columns
-            raise _unknown_columns(unknown, self._encoder)
+            raise _unknown_columns(unknown, self._required)
         if missing and self._refuses_missing:
             shown = ", ".join(repr(printable(name)) for name in sorted(missing)[:10])
             count = max(missing.values())
@@ -340,6 +331,11 @@ class NamedRows:
                 fix="Send the column, with null where its value is missing",
             )
         notes.add(unknown=unknown, missing=missing)
+
+
+def are_dictionaries(rows: Any) -> bool:
+    """Whether these are dictionaries, one per row."""
+    return isinstance(rows, (list, tuple)) and bool(rows) and isinstance(rows[0], Mapping)
 
 
 def columns_of(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:
@@ -362,25 +358,24 @@ def columns_of(rows: Any) -> tuple[dict[Any, Sequence[Any]], int]:
     return columns, sizes.pop() if sizes else 0
 
 
-def _unknown_columns(unknown: Iterable[str], encoder: LogEncoder) -> FeatureMismatchError:
+def _unknown_columns(unknown: Iterable[str], required: Sequence[str]) -> FeatureMismatchError:
     """The error for raw columns that the model does not know."""
     from difflib import get_close_matches
 
     names = sorted(unknown)
     shown = ", ".join(repr(printable(name)) for name in names[:10])
-    close = get_close_matches(names[0][:200], encoder.required[:10_000], n=1)
+    close = get_close_matches(names[0][:200], required[:10_000], n=1)
     meant = f"Did you mean {printable(close[0])!r}? " if close else ""
     return FeatureMismatchError(
         f"the model knows no column {shown}",
-        fix=f"{meant}It reads {', '.join(map(printable, encoder.required[:10]))}",
+        fix=f"{meant}It reads {', '.join(map(printable, required[:10]))}",
     )
 
 
 def no_dictionary(i: int, row: object) -> SchemaError:
     """The error for a row that is no dictionary among dictionaries."""
     return SchemaError(
-        f"row {i} is no dictionary but {type(row).__name__}",
-        fix="Pass all rows as dictionaries",
+        f"row {i} is no dictionary but {type(row).__name__}", fix="Pass all rows as dictionaries"
     )
 
 

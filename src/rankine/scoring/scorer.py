@@ -31,6 +31,7 @@ from rankine.scoring.rows import (
     NamedRows,
     Notes,
     Parts,
+    are_dictionaries,
     check_group,
     csr_parts,
     own,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from rankine.scoring.explain import ListExplainer
     from rankine.transforms.log_columns import LogEncoder
 
-__all__ = ["LinearScores", "Ranking", "Scorer", "compile_kernels"]
 
 #: Relative to the largest stored score: sums may be added in another order, nothing more.
 _SELF_TEST_TOLERANCE = 1e-9
@@ -241,7 +241,7 @@ class Scorer:
                     return self._scores.dense(rows, None)
             elif hasattr(rows, "indptr"):
                 return self._scores.csr(csr_parts(rows, self._n), None)
-            elif self._named.accepts(rows):
+            elif are_dictionaries(rows):
                 return self._named.score(rows, notes or self.notes)
         found = self.features(rows, notes)
         n_rows = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1

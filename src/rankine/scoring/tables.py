@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,10 @@ from numpy.typing import NDArray
 from rankine.core.errors import FeatureMismatchError, SchemaError
 from rankine.core.safe_text import printable
 from rankine.kernels.compile import jit
-from rankine.scoring.rows import Notes, Parts, columns_of, no_dictionary, refuse_scores
+from rankine.model import LinearModel
+from rankine.model.tables import Tables
+from rankine.scoring.rows import Notes, Parts, RawColumns, refuse_scores
 from rankine.transforms.bins import cut_search, guided_cell, halved_cell, layout_of
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-    from rankine.model.tables import Tables
-
-__all__ = ["TableRows", "TableScores"]
 
 
 @jit
@@ -60,15 +56,7 @@ def _table_scores(
 
 
 class TableScores:
-    """f(x) = sum of the entries of all tables at x, for rows over the model's columns.
-
-    Parameters
-    ----------
-    model
-        A model whose transforms hold ``Bins``.
-    tables
-        Its tables.
-    """
+    """f(x) = sum of the entries of all tables at x, for rows over the model's columns."""
 
     def __init__(self, model: LinearModel, tables: Tables) -> None:
         bins, grids, weights = tables.bins, tables.grids, tables.weights
@@ -135,15 +123,9 @@ class TableRows:
         self._places = {tables.column_name(j): j for j in range(len(bins.cuts))}
         self._blank = np.full(len(bins.cuts), np.nan)
         self._blank[list(bins.linear)] = 0.0
-        self._refuses_unknown = unknown == "error"
-        self._refuses_missing = strict
         #: Names of all columns.
         self.required = tuple(self._places)
-
-    @staticmethod
-    def accepts(rows: Any) -> bool:
-        """Whether these are dictionaries, one per row."""
-        return isinstance(rows, (list, tuple)) and bool(rows) and isinstance(rows[0], Mapping)
+        self._columns = RawColumns(self.required, self.required, unknown, strict)
 
     def score(self, rows: Sequence[Mapping[str, Any]], notes: Notes) -> NDArray[np.float64]:
         """Scores of dictionaries."""
@@ -151,59 +133,19 @@ class TableRows:
 
     def to_rows(self, rows: Any, notes: Notes) -> NDArray[np.float64]:
         """A matrix from dictionaries, columns or a data frame."""
-        if not self.accepts(rows):
-            columns, n_rows = columns_of(rows)
-            matrix = np.tile(self._blank, (n_rows, 1))
-            for name, values in columns.items():
-                j = self._place(name, notes, n_rows)
-                if j is not None:
-                    matrix[:, j] = [self._number(name, x, i, j) for i, x in enumerate(values)]
-            lacking = {name: n_rows for name in self.required if name not in columns}
-            self._note_missing(lacking, n_rows, notes)
-            return matrix
-        matrix = np.tile(self._blank, (len(rows), 1))
-        lacking = {}
-        for i, row in enumerate(rows):
-            if not isinstance(row, Mapping):
-                raise no_dictionary(i, row)
-            for name, value in row.items():
-                j = self._place(name, notes, 1)
-                if j is not None:
-                    matrix[i, j] = self._number(name, value, i, j)
-            if len(row) < len(self.required):
-                for name in self.required:
-                    if name not in row:
-                        lacking[name] = lacking.get(name, 0) + 1
-        self._note_missing(lacking, len(rows), notes)
+        columns, n_rows = self._columns.read(rows, notes)
+        matrix = np.tile(self._blank, (n_rows, 1))
+        for name, values in columns.items():
+            j = self._places[name]
+            matrix[:, j] = [self._number(name, x, i, j) for i, x in enumerate(values)]
         return matrix
 
-    def _place(self, name: object, notes: Notes, n_rows: int) -> int | None:
-        j = self._places.get(name) if isinstance(name, str) else None
-        if j is None:
-            if self._refuses_unknown:
-                raise FeatureMismatchError(
-                    f"the model knows no column {printable(str(name))!r}",
-                    fix=f"It reads {', '.join(map(printable, self.required[:10]))}",
-                )
-            notes.add(unknown={str(name): n_rows})
-        return j
-
-    def _number(self, name: object, value: Any, i: int, j: int) -> float:
+    def _number(self, name: str, value: Any, i: int, j: int) -> float:
         if value is None:
             return float(self._blank[j])
         if isinstance(value, (int, float, np.number, np.bool_)) and not isinstance(value, complex):
             return float(value)
         raise SchemaError(
-            f"column {printable(str(name))!r} of row {i} is {printable(repr(value), 40)}",
+            f"column {printable(name)!r} of row {i} is {printable(repr(value), 40)}",
             fix="Send numbers, and null where a value is missing",
         )
-
-    def _note_missing(self, lacking: dict[str, int], n_rows: int, notes: Notes) -> None:
-        if lacking and self._refuses_missing:
-            shown = ", ".join(repr(printable(name)) for name in sorted(lacking)[:10])
-            raise FeatureMismatchError(
-                f"{max(lacking.values())} of {n_rows} rows lack columns of the model: {shown}",
-                fix="Send the column, with null where its value is missing",
-            )
-        if lacking:
-            notes.add(missing=lacking)

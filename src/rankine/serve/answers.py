@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -19,7 +20,10 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import RankineError
 from rankine.core.safe_text import printable
-from rankine.scoring import Notes
+from rankine.model.explain import Explanation
+from rankine.scoring import Notes, Scorer
+from rankine.serve.limits import Limits
+from rankine.serve.registry import Registry, Target
 from rankine.serve.wire import (
     Item,
     ListRequest,
@@ -35,16 +39,6 @@ from rankine.serve.wire import (
     Terms,
     encode_error,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankine.model.explain import Explanation
-    from rankine.scoring import Scorer
-    from rankine.serve.limits import Limits
-    from rankine.serve.registry import Registry, Target
-
-__all__ = ["Answer", "Worker", "refusal_answer", "structural_colons"]
 
 R = TypeVar("R", bound=ScoreRequest)
 
@@ -81,14 +75,8 @@ class Worker:
     """Answers scoring requests.
 
     ``hurried`` is set on the event loop: what may take long then returns None, and is asked again
-    in the thread.
-
-    Parameters
-    ----------
-    registry, limits
-        Models, and what a request may hold.
-    strict
-        Refuse raw items with unknown or missing columns; otherwise they are counted in the reply.
+    in the thread. ``strict`` refuses raw items with unknown or missing columns; otherwise they are
+    counted in the reply.
     """
 
     def __init__(self, registry: Registry, limits: Limits, *, strict: bool = False) -> None:

@@ -6,17 +6,20 @@ import base64
 import hashlib
 import re
 import time
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
 from rankine import __version__
 from rankine.serve.answers import Worker, refusal_answer
-from rankine.serve.connection import Reply, Request
+from rankine.serve.connection import Pool, Reply, Request
 from rankine.serve.metrics import CONTENT_TYPE
+from rankine.serve.registry import Registry
+from rankine.serve.security import Access
 from rankine.serve.wire import (
     ErrorReply,
     ModelEntry,
@@ -29,32 +32,11 @@ from rankine.serve.wire import (
     encode_error,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankine.serve.connection import Pool
-    from rankine.serve.registry import Registry
-    from rankine.serve.security import Access
-
-__all__ = ["Service", "openapi_document", "policy"]
-
 _CHARSETS = (b"", b"charset=utf-8", b'charset="utf-8"')
 
 
 class Service:
-    """Answers requests.
-
-    Parameters
-    ----------
-    registry
-        The models.
-    pool
-        Limits, metrics, and whether a stop is under way.
-    access
-        Who may ask.
-    strict
-        Refuse raw items with unknown or missing columns.
-    """
+    """Answers requests; ``strict`` refuses raw items with unknown or missing columns."""
 
     def __init__(
         self, registry: Registry, pool: Pool, access: Access, *, strict: bool = False
@@ -75,17 +57,8 @@ class Service:
             "/v1/models": self._models,
         }
 
-    def answer(self, request: Request) -> Reply | None:
-        """The reply, or None for what would hold up the event loop."""
-        return self._answer(request, hurried=True)
-
-    def work(self, request: Request) -> Reply:
-        """The reply, however long it takes."""
-        reply = self._answer(request, hurried=False)
-        assert reply is not None  # noqa: S101 - in the thread nothing is put off
-        return reply
-
-    def _answer(self, request: Request, *, hurried: bool) -> Reply | None:
+    def answer(self, request: Request, hurried: bool) -> Reply | None:
+        """The reply; hurried, None for what would hold up the event loop."""
         raw_path = request.target.partition(b"?")[0].decode("ascii")
         path = unquote(raw_path) if "%" in raw_path else raw_path
         fields = request.fields

@@ -17,8 +17,9 @@ import re
 import socket
 import struct
 from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httptools
 
@@ -26,12 +27,10 @@ from rankine.serve.limits import Limits
 from rankine.serve.wire import encode_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from concurrent.futures import Executor
 
     from rankine.serve.metrics import Metrics
 
-__all__ = ["BadRequest", "Connection", "Pool", "Reply", "Request", "RequestReader"]
 
 _LOG = logging.getLogger("rankine.serve")
 _NEVER = float("inf")
@@ -94,14 +93,8 @@ class Reply(NamedTuple):
     fields: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class Answering(Protocol):
-    """What answers requests: at once, or (None) in a thread by the second function."""
-
-    def answer(self, request: Request) -> Reply | None:
-        """The reply, or None for what would hold up the event loop."""
-
-    def work(self, request: Request) -> Reply:
-        """The reply, however long it takes."""
+#: Answers a request; hurried (on the event loop), None for what would hold it up.
+Answering = Callable[[Request, bool], Reply | None]
 
 
 class RequestReader:
@@ -342,7 +335,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(
         self,
         pool: Pool,
-        service: Answering,
+        answer: Answering,
         config: Any,  # noqa: ARG002 - uvicorn's signature
         server_state: Any,
         app_state: dict[str, Any],  # noqa: ARG002
@@ -350,7 +343,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self.pool = pool
         self.limits = pool.limits
-        self.service = service
+        self.answer = answer
         self.server_state = server_state
         self.loop = _loop or asyncio.get_event_loop()
         self.reader = RequestReader(pool.limits)
@@ -495,7 +488,7 @@ class Connection(asyncio.BufferedProtocol):
         self.state = State.WORKING
         self.deadline = _NEVER
         self._close_after |= request.close
-        reply = self._guarded(partial(self.service.answer, request))
+        reply = self._guarded(partial(self.answer, request, True))
         if reply is not None:
             self._finish(request, reply)
         elif self.pool.queued >= self.limits.queue:
@@ -504,7 +497,7 @@ class Connection(asyncio.BufferedProtocol):
             self._after_reply()
         else:
             self.pool.queued += 1
-            work = partial(self._guarded, partial(self.service.work, request))
+            work = partial(self._guarded, partial(self.answer, request, False))
             future = self.loop.run_in_executor(self.pool.thread, work)
             future.add_done_callback(partial(self._worked, request))
 

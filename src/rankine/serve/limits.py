@@ -6,8 +6,6 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["Limits"]
-
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rankine.serve.connection import Pool
     from rankine.serve.registry import Registry
 
-__all__ = ["CONTENT_TYPE", "Metrics"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

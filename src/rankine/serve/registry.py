@@ -21,8 +21,6 @@ from rankine.model import LinearModel, ModelBundle
 from rankine.scoring import Scorer
 from rankine.serve.wire import ModelEntry, Refusal
 
-__all__ = ["Registry", "Served", "Target"]
-
 #: Scorers kept per bundle; the others are built again when asked for.
 MAX_TOPICS_READY = 1024
 _MAX_NAMES_READY = 1 << 23

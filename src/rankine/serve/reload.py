@@ -17,19 +17,17 @@ import threading
 from collections import Counter
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rankine.core.errors import ModelError, ModelFormatError, RankineError
 from rankine.core.safe_text import printable
 from rankine.model.bundle import ModelBundle
-from rankine.model.container import check_start
-from rankine.model.store import START_BYTES, decode_any
+from rankine.model.store import decode_any, read_checked
 from rankine.serve.registry import Registry, Served
 
 if TYPE_CHECKING:
     from rankine.serve.metrics import Metrics
 
-__all__ = ["NAME", "Reloader", "model_name"]
 
 _LOG = logging.getLogger("rankine.serve")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -37,15 +35,6 @@ _MAX_FILE_BYTES = 8 * 2**30
 #: Looks that a file must be missing for before its model goes: copying tools unlink and write.
 _LOOKS_BEFORE_DROP = 2
 _TOPICS_TESTED = 8
-
-
-class Seen(NamedTuple):
-    """What tells one version of a file from another without reading it."""
-
-    device: int
-    inode: int
-    size: int
-    modified: int
 
 
 def model_name(file: str) -> str | None:
@@ -61,21 +50,14 @@ def model_name(file: str) -> str | None:
 
 
 class Reloader:
-    """Keeps a registry in step with a file or folder.
-
-    Parameters
-    ----------
-    path
-        A model file, or a folder of them.
-    registry, metrics
-        Where models go and where refusals are counted.
-    """
+    """Keeps a registry in step with a model file or a folder of them."""
 
     def __init__(self, path: str | os.PathLike[str], registry: Registry, metrics: Metrics) -> None:
         self.path = Path(path)
         self.registry = registry
         self.metrics = metrics
-        self._tried: dict[str, Seen] = {}
+        #: What tells one version of a file from another without reading it.
+        self._tried: dict[str, tuple[int, ...]] = {}
         self._missing: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -160,9 +142,10 @@ class Reloader:
                 self._fault(name, f"the file is not opened: {reason}")
                 continue
             try:
-                if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                status = os.fstat(descriptor)
+                if stat.S_ISDIR(status.st_mode):
                     continue
-                seen = _seen(descriptor)
+                seen = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
                 failed = name in self.registry.current.errors
                 if self._tried.get(name) == seen and not (again and failed):
                     continue
@@ -203,17 +186,12 @@ class Reloader:
 
     def _checked(self, name: str, descriptor: int) -> Served:
         """Everything that must hold before a model is served."""
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelFormatError("not a regular file", fix="Put model files into the folder")
-        if status.st_size > _MAX_FILE_BYTES:
+        if os.fstat(descriptor).st_size > _MAX_FILE_BYTES:
             raise ModelFormatError(
                 f"the file is larger than {_MAX_FILE_BYTES} bytes", fix="Split the bundle"
             )
-        with open(descriptor, "rb", closefd=False) as file:
-            check_start(file.read(START_BYTES), status.st_size)  # other files are not read in full
-            file.seek(0)
-            model = decode_any(file.read())
+        with open(descriptor, "rb", buffering=0, closefd=False) as file:
+            model = decode_any(read_checked(file))
         served = Served(name, model)
         if isinstance(model, ModelBundle):
             for topic in islice(model, _TOPICS_TESTED):
@@ -244,8 +222,3 @@ class Reloader:
         self.registry.report(name, text)
         self.metrics.reload("refused")
         _LOG.error("model %s: %s", name or "folder", text)
-
-
-def _seen(descriptor: int) -> Seen:
-    status = os.fstat(descriptor)
-    return Seen(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)

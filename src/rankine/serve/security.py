@@ -12,8 +12,6 @@ from pathlib import Path
 
 from rankine.core.errors import ParameterError
 
-__all__ = ["Access", "check_bind", "is_loopback", "read_token"]
-
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{22,512}")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 

@@ -11,10 +11,11 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -28,11 +29,6 @@ from rankine.serve.metrics import Metrics
 from rankine.serve.registry import Registry
 from rankine.serve.reload import Reloader
 from rankine.serve.security import Access, check_bind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["Settings", "serve"]
 
 _LOG = logging.getLogger("rankine.serve")
 _SPARE_DESCRIPTORS = 64
@@ -114,12 +110,7 @@ def bind(host: str, port: int) -> socket.socket:
 def serve(settings: Settings, started: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    Parameters
-    ----------
-    settings
-        What to serve, where, and to whom.
-    started
-        Called with the address, the models and the limits once requests are answered.
+    ``started`` is called with the address, the models and the limits once requests are answered.
     """
     check_bind(settings.host, settings.token, allow_unauthenticated=settings.allow_unauthenticated)
     _raise_descriptor_limit(settings.limits.connections + _SPARE_DESCRIPTORS)
@@ -135,7 +126,7 @@ def serve(settings: Settings, started: Callable[[dict[str, Any]], None] = lambda
     service = Service(reloader.registry, pool, access, strict=settings.strict)
     config = uvicorn.Config(
         _no_application,
-        http=partial(Connection, pool, service),
+        http=partial(Connection, pool, service.answer),
         ws="none",
         loop="asyncio",
         lifespan="off",

@@ -13,28 +13,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from rankine.core.errors import RankineError
-
-__all__ = [
-    "ErrorReply",
-    "Item",
-    "ListRequest",
-    "ListScores",
-    "ModelEntry",
-    "ModelsReply",
-    "RankReply",
-    "RankRequest",
-    "RankedItem",
-    "RankedList",
-    "Raw",
-    "Refusal",
-    "ScoreReply",
-    "ScoreRequest",
-    "Term",
-    "Terms",
-    "encode_error",
-]
-
 #: One column of a log.
 Raw = str | int | float | bool | None
 
@@ -269,11 +247,6 @@ class Refusal(Exception):  # noqa: N818 - a reply, not a fault
         self.code = code
         self.message = message
         self.fix = fix
-
-    @classmethod
-    def of(cls, error: RankineError) -> Refusal:
-        """A typed error as a reply; file names stay on the server."""
-        return cls(422, error.code, error.reason, error.fix)
 
 
 def encode_error(

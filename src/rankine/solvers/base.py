@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError
 
-__all__ = ["UNFINISHED", "Callback", "Progress", "Solution", "notify", "report", "require_finite"]
-
-
 #: Reasons to stop that leave a tolerance unmet; rankers warn of them.
 UNFINISHED = ("max_iter", "stalled", "precision")
 

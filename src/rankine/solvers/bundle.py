@@ -34,16 +34,6 @@ if TYPE_CHECKING:
 
     from rankine.solvers.problem import Problem
 
-__all__ = [
-    "Bundle",
-    "Trial",
-    "interior_dual",
-    "maximise_dual",
-    "maximise_dual_positive",
-    "minimise_along",
-    "solve_bundle",
-    "solve_dual",
-]
 
 #: Exchanges of weight between two cuts. Nearly parallel cuts need thousands times more: the
 #: interior-point method, whose cost does not depend on that, takes over after these.

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from rankine.solvers.problem import NormalEquations
 
-__all__ = ["solve_cg", "solve_shifted_cg"]
 
 #: Times the true residual may contradict the recursive one before rounding has the last word.
 MAX_REFRESH = 5

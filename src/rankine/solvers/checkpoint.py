@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import CheckpointError
 
-__all__ = ["Checkpoint", "CheckpointFolder", "Keeper", "read_checkpoint", "write_checkpoint"]
-
 VERSION = "1"
 SUFFIX = ".checkpoint"
 

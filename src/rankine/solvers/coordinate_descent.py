@@ -36,15 +36,6 @@ from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.coordinate_step import newton_step, quadratic_step, violation
 from rankine.solvers.problem import Penalty
 
-__all__ = [
-    "CoordinateDescent",
-    "DescentSettings",
-    "PathPoint",
-    "l1_grid",
-    "points_within",
-    "walk",
-]
-
 #: Sweeps over the working set end when its violation is below this share of the round's.
 INNER_SHARE = 0.1
 #: ... or after this many.

@@ -18,8 +18,6 @@ import numpy as np
 
 from rankine.kernels.compile import jit
 
-__all__ = ["exponential_step", "newton_step", "quadratic_step", "violation"]
-
 
 @jit
 def quadratic_step(g: float, H: float, w: float, l1: float, l2: float) -> float:

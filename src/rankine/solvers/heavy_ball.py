@@ -31,17 +31,6 @@ if TYPE_CHECKING:
 
     from rankine.solvers.problem import NormalEquations
 
-__all__ = [
-    "Spectrum",
-    "lanczos",
-    "online_power",
-    "optimal_pair",
-    "power",
-    "solve_egdm",
-    "solve_gdm",
-    "stable_eta",
-]
-
 Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 #: Factor on the largest eigenvalue that blocks of queries suggest.

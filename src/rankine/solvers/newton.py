@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from rankine.solvers.problem import Problem
 
-__all__ = ["QuadraticPenalty", "solve_newton", "solve_nonsmooth", "solve_rounded"]
-
 MAX_INNER = 200
 #: Armijo: accept a step that gains this fraction of what the slope promises.
 SUFFICIENT = 1e-4

@@ -36,8 +36,6 @@ from rankine.updates.lazy import (
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = ["LearnsLists", "ListBlock", "OnePassLearner", "learn_lists"]
-
 
 class ListBlock(NamedTuple):
     """Lists to learn from.
@@ -282,27 +280,21 @@ class OnePassLearner:
         self,
         data: Dataset,
         order: NDArray[np.int64] | None = None,
-        list_weight: NDArray[np.float64] | None = None,
+        lists: ListBlock | None = None,
     ) -> NDArray[np.float64]:
         """Learn from the lists of a block; every row's score before its list was learned from.
 
-        Rows of lists that ``order`` leaves out keep the score NaN. A block whose number of lists
+        ``lists`` is ``self.lists(data, weight)``, for who cuts a block and makes it once. Rows of
+        lists that ``order`` leaves out keep the score NaN. A block whose number of lists
         is not a multiple of ``batch_lists`` ends with a smaller step.
         """
-        if data.n_features > self.n_features:
-            raise FeatureMismatchError(
-                f"the block has {data.n_features} features, the learner {self.n_features}",
-                fix="Pass n_features to scan, as large as the widest block needs",
-            )
-        lists = self._lists(data, list_weight)
-        sizes = data.queries.sizes
-        longest = int(sizes.max(initial=0))
+        longest = int(data.queries.sizes.max(initial=0))
         if order is None:
             order = np.arange(data.n_queries, dtype=np.int64)
         scores = np.full(data.n_rows, np.nan)
         bad = learn_lists(
             data.rows,
-            lists,
+            lists or self.lists(data),
             order,
             self.batch_lists,
             self.optimizer,
@@ -325,7 +317,13 @@ class OnePassLearner:
         self.lists_seen += len(order)
         return scores
 
-    def _lists(self, data: Dataset, list_weight: NDArray[np.float64] | None) -> ListBlock:
+    def lists(self, data: Dataset, list_weight: NDArray[np.float64] | None = None) -> ListBlock:
+        """What the objective knows of a block's lists."""
+        if data.n_features > self.n_features:
+            raise FeatureMismatchError(
+                f"the block has {data.n_features} features, the learner {self.n_features}",
+                fix="Pass n_features to scan, as large as the widest block needs",
+            )
         index = data.queries
         row_weights = self.objective.row_weights(data)
         return ListBlock(

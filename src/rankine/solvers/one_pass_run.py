@@ -19,9 +19,8 @@ from rankine.solvers.base import Callback, Progress, notify
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.solvers.checkpoint import Keeper
-    from rankine.solvers.one_pass import OnePassLearner
+    from rankine.solvers.one_pass import ListBlock, OnePassLearner
 
-__all__ = ["OnePassRun", "Progressive"]
 
 #: Lists of a block when batches must not be cut.
 BATCHED_LISTS = 4096
@@ -132,11 +131,12 @@ class OnePassRun:
         """Learn from the lists ``order``; True when a callback asks to stop."""
         start = self.learner.lists_seen
         end = start + len(order)
+        lists = self.learner.lists(block, list_weight)
         while self.learner.lists_seen < end:
             here = self.learner.lists_seen
             report, due = self._next_report(here), self._next_due(here)
             stop = self._next_stop(start, end, min(report, due))
-            self._learn(block, order[here - start : stop - start], list_weight)
+            self._learn(block, lists, order[here - start : stop - start])
             if stop >= report and self._report(stage):
                 return True
             if stop >= due:
@@ -169,11 +169,9 @@ class OnePassRun:
         batch = self.learner.batch_lists
         return min(end, start + -(-(wanted - start) // batch) * batch)
 
-    def _learn(
-        self, block: Dataset, part: NDArray[np.int64], weight: NDArray[np.float64] | None
-    ) -> None:
+    def _learn(self, block: Dataset, lists: ListBlock, part: NDArray[np.int64]) -> None:
         try:
-            scores = self.learner.learn(block, part, weight)
+            scores = self.learner.learn(block, part, lists)
         except DivergenceError as error:
             raise self._with_checkpoint(error) from None
         in_order = len(part) == block.n_queries and (np.diff(part) == 1).all()

@@ -25,7 +25,6 @@ from rankine.kernels.shards import map_shards
 if TYPE_CHECKING:
     from rankine.kernels.binned import BinnedRows
 
-__all__ = ["interaction_gains"]
 
 #: Pairs whose histograms stand in memory at a time.
 BATCH = 64

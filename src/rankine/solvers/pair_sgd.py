@@ -26,7 +26,6 @@ from rankine.solvers.pair_steps import AL, COUNT, S, ScaledVector, average_of, n
 if TYPE_CHECKING:
     from rankine.solvers.checkpoint import Keeper
 
-__all__ = ["PairPlan", "Phase", "Span", "run_phase", "solve_pairs"]
 
 #: Beyond this a feature cannot be squared.
 LARGEST_SQUARED = float(np.sqrt(np.finfo(np.float64).max))

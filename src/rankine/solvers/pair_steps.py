@@ -32,26 +32,6 @@ from rankine.kernels.rows import (
 )
 from rankine.losses.base import pair_loss
 
-__all__ = [
-    "AL",
-    "COUNT",
-    "NORM2",
-    "GradientStep",
-    "PassiveAggressiveStep",
-    "PerceptronStep",
-    "RommaStep",
-    "S",
-    "ScaledVector",
-    "add",
-    "average_of",
-    "dot",
-    "gradient_step",
-    "last_of",
-    "new_vector",
-    "pair_step",
-    "scale",
-]
-
 #: Slots of ``ScaledVector.c``.
 S, NORM2, AL, COUNT, ADDS, FOLDS, BEHIND = 0, 1, 2, 3, 4, 5, 6
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
     from rankine.kernels.rows import Rows
 
-__all__ = ["NormalEquations", "Penalty", "Problem", "RowsProblem", "SummedProblem", "coarsen"]
-
 Vector = NDArray[np.float64]
 
 #: ``coarsen`` keeps one in so many queries or rows.

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from rankine.solvers.problem import Penalty, Problem
 
-__all__ = ["solve_quasi_newton"]
 
 #: Pairs of steps and changes of the gradient that are remembered.
 MEMORY = 20

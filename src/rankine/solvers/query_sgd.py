@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from rankine.solvers.problem import NormalEquations, RowsProblem
 
-__all__ = ["query_curvature", "solve_query_sgd"]
-
 MOMENTUM = 0.9
 POWER_STEPS = 8
 #: Power iteration approaches the largest eigenvalue from below.

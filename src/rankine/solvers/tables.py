@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from rankine.kernels.binned import BinnedProducts, TableLayout
     from rankine.kernels.products import Products
 
-__all__ = ["Strengths", "TablePenalty", "TableProblem", "TableSpace", "bin_means", "purify"]
-
 Vector = NDArray[np.float64]
 
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError
 from rankine.core.specs import ListRange, LogColumns, RunScores
-from rankine.data.dataset import row_scores
+from rankine.data.dataset import Dataset, row_scores
+from rankine.model import LinearModel
 from rankine.model.tables import tables_of
 from rankine.transforms.bins import score_tables
 from rankine.transforms.scaling import scale_lists
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.model import LinearModel
 
 __all__ = ["fit_columns", "score_dataset"]
 

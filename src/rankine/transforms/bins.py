@@ -8,8 +8,9 @@ decides alike. Missing values (NaN) have a cell of their own; infinities fall in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +20,6 @@ from rankine.core.specs import MAX_CUTS, Bins, GridAxis, Grids
 from rankine.kernels.binned import BLOCK, BinnedProducts, BinnedRows, TableLayout
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import map_shards
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = [
-    "SAMPLE_LISTS",
-    "BinCoder",
-    "CodeStore",
-    "fit_bins",
-    "grid_axis",
-    "layout_of",
-    "quantile_cuts",
-    "score_tables",
-]
 
 #: Cuts are measured on the rows of this many lists at the start of a source...
 SAMPLE_LISTS = 10_000
@@ -274,15 +261,7 @@ def _code_csr(
 
 
 class BinCoder:
-    """Turns rows into codes.
-
-    Parameters
-    ----------
-    bins
-        Cuts of every column.
-    threads
-        Worker threads; codes do not depend on them.
-    """
+    """Turns rows into codes, which do not depend on the number of threads."""
 
     def __init__(self, bins: Bins, threads: int | None = None) -> None:
         self.bins = bins
@@ -330,12 +309,7 @@ class BinCoder:
 class CodeStore:
     """Codes of rows that come in parts; a store is the same whatever the parts are.
 
-    Parameters
-    ----------
-    coder
-        Turns rows into codes.
-    expected
-        Rows to make room for; more may come.
+    There is room for ``expected`` rows; more may come.
     """
 
     def __init__(self, coder: BinCoder, expected: int = 0) -> None:

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from rankine.core.errors import SchemaError
 from rankine.core.safe_text import printable
 
-__all__ = ["HashedPlaces", "KnownPlaces", "categories", "category_texts", "places_of"]
-
 #: Values whose place is remembered; the memory of a long stream stays bounded.
 REMEMBERED = 1 << 18
 _UNIT = "\x1f"

@@ -20,15 +20,6 @@ from rankine.core.errors import ParameterError, SchemaError
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = [
-    "check_offset",
-    "check_positions",
-    "inverse_propensity",
-    "position_weights",
-    "unweighed",
-    "weigh",
-    "widen",
-]
 
 #: A column with a larger number holds no positions.
 _LAST = 1_000_000

@@ -21,8 +21,6 @@ from rankine.transforms.categories import HashedPlaces, KnownPlaces, categories,
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__ = ["LogEncoder", "encoder_of"]
-
 
 class LogEncoder:
     """Encodes raw columns.

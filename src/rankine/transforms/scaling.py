@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from rankine.data.dataset import Dataset
 
-__all__ = ["SCALES", "Scaling", "fit_scaling", "measure_scaling", "normalised_runs", "scale_lists"]
 
 SCALES = ("none", "standard", "maxabs", "query")
 """Values of the rankers' parameter ``scale``."""

@@ -14,8 +14,6 @@ from rankine.data.dataset import Dataset, concat
 from rankine.data.splits import query_folds, split_in_order
 from rankine.logs.training import parse_split
 
-__all__ = ["Folds", "data_digest", "make_folds"]
-
 
 @dataclass(frozen=True, eq=False)
 class Folds:

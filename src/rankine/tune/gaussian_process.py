@@ -23,15 +23,6 @@ from scipy.special import ndtr
 
 from rankine.core.errors import ParameterError
 
-__all__ = [
-    "ACQUISITIONS",
-    "GaussianProcess",
-    "choose",
-    "expected_improvement",
-    "fit_process",
-    "matern",
-]
-
 Floats = NDArray[np.float64]
 
 JITTER = 1e-8

@@ -28,8 +28,6 @@ from rankine.tune.thompson import SO_FAR
 if TYPE_CHECKING:
     from rankine.solvers.base import Progress
 
-__all__ = ["CostLimits", "Objective", "TrialWatch"]
-
 FIRST = 4
 #: Steps of an Optuna trial per fold: more than a run has judged reports.
 STEPS = 64

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-__all__ = ["PRUNERS", "GainPruner", "make_pruner"]
-
 optuna = import_optuna()
 _Pruner: Any = optuna.pruners.BasePruner
 

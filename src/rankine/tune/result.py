@@ -13,8 +13,6 @@ from rankine.tune.thompson import ABANDONED
 if TYPE_CHECKING:
     from rankine.model import LinearModel
 
-__all__ = ["TrialRecord", "TuningResult", "importances", "records"]
-
 
 @dataclass(frozen=True)
 class TrialRecord:

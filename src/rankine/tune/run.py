@@ -26,8 +26,6 @@ from rankine.tune.spaces import Space
 from rankine.tune.study import SharedStudy
 from rankine.tune.thompson import ThompsonSampler
 
-__all__ = ["tune"]
-
 #: Seconds between looks at trials that other workers run.
 LOOK_EVERY = 0.2
 #: What makes a trial fail without ending the search: the setting was bad, not the data.

@@ -15,8 +15,6 @@ from rankine.core.strict_json import read_value
 from rankine.rankers.registry import Choice, Number
 from rankine.tune import import_optuna
 
-__all__ = ["Space", "read_dimension"]
-
 #: Name of the parameter that chooses the ranker.
 RANKER = "ranker"
 

@@ -28,8 +28,6 @@ from rankine.core.errors import CheckpointError
 from rankine.tune import import_optuna
 from rankine.tune.thompson import ABANDONED
 
-__all__ = ["SharedStudy", "alive", "own_name"]
-
 #: Start of a process where neither /proc nor ps tells: then only this process counts as alive.
 _UNKNOWN = "unknown"
 

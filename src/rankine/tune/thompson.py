@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-__all__ = ["ABANDONED", "SO_FAR", "Encoding", "ThompsonSampler"]
-
 Setting = Mapping[str, Any]
 #: Names of the parameters that a setting reads.
 Active = Callable[[Setting], Collection[str]]

@@ -22,8 +22,6 @@ from rankine.updates.lazy import (
     weight,
 )
 
-__all__ = ["Fobos"]
-
 #: Below this product of shrinkings all weights are brought up to date and the product restarts.
 REBASE_BELOW = 1e-100
 

@@ -24,26 +24,6 @@ from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 
-__all__ = [
-    "CLOCK_SIZE",
-    "STEP",
-    "UPDATES",
-    "UpdateOptions",
-    "close_step",
-    "importance",
-    "importances",
-    "make_update",
-    "new_clock",
-    "open_step",
-    "place",
-    "push",
-    "read_all",
-    "register_update",
-    "start_from",
-    "state_width",
-    "weight",
-]
-
 #: Places of the clock: steps done, steps done before this run, then what an optimiser needs.
 STEP, OFFSET, SHRINK, PENALTY, EPOCH, SHRINK_AT_EPOCH = range(6)
 CLOCK_SIZE = 6

@@ -21,8 +21,6 @@ from rankine.updates.lazy import (
     weight,
 )
 
-__all__ = ["Psgd"]
-
 REBASE_BELOW = 1e-100
 #: Threshold when ``theta`` is None, within the range that the paper searches.
 DEFAULT_THETA = 0.02

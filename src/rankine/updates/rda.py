@@ -20,8 +20,6 @@ from rankine.updates.lazy import (
     weight,
 )
 
-__all__ = ["AdaptiveRda", "AdaptiveRdaFrom", "Rda", "RdaFrom"]
-
 
 class Rda(NamedTuple):
     """w = -soft(G, t l1) / (t l2 + beta_t), G the sum of gradients; Xiao 2010; Freno et al., 5.1.

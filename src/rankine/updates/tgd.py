@@ -21,8 +21,6 @@ from rankine.updates.lazy import (
     weight,
 )
 
-__all__ = ["Tgd"]
-
 
 class Tgd(NamedTuple):
     """w <- w - eta_t g; every k steps, where |w_j| <= theta, w_j <- soft(w_j, k eta_t l1).

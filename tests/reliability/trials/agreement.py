@@ -130,7 +130,9 @@ def _arrays(given: Problem, more: dict[str, Any]) -> list[Way]:
     ]  # fmt: skip
     if given.names is not None and not given.sparse:
         frame = pd.DataFrame(given.X, columns=list(given.names)).assign(qid=given.qid)
-        found.append(Way("memory", "frame", lambda r: r.fit(frame, y, sample_weight=weight, **more)))
+        found.append(
+            Way("memory", "frame", lambda r: r.fit(frame, y, sample_weight=weight, **more))
+        )
     index = given.data().queries
     if index.rows is None:
         sizes = np.zeros(2 * index.n_queries + 1, dtype=np.int64)
@@ -196,8 +198,9 @@ def objective(setting: Setting, ranker: Any, given: Problem) -> Any:
     weight = np.ones(len(X)) if weight is None else weight
     if setting.system == "domination":
         l1 = ranker.l1
-        return lambda w: l1 * np.abs(w).sum() + brute_loss(
-            w, X, given.y, qid, weight=weight, query_weight=of_query
+        return lambda w: (
+            l1 * np.abs(w).sum()
+            + brute_loss(w, X, given.y, qid, weight=weight, query_weight=of_query)
         )
     if setting.system == "ranksvm":
         how = (setting.options.get("loss", "hinge"), ranker.normalization, weight, of_query)
@@ -303,7 +306,7 @@ def _other_units(given: Problem, rng: Any) -> Any:
 def _query_copies(given: Problem, random: Any) -> Any:
     """A query of weight 2 and two copies of it."""
     q = random.choice(np.unique(given.qid))
-    old = {key: 1.0 for key in np.unique(given.qid).tolist()} | (given.query_weight or {})
+    old = dict.fromkeys(np.unique(given.qid).tolist(), 1.0) | (given.query_weight or {})
     key = q.item() if hasattr(q, "item") else q
     if old[key] == 0:
         return None
@@ -409,7 +412,11 @@ def try_log(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
     """One raw log: cut into blocks of several sizes, in two formats, in memory, by name, served."""
     log = raw_log(rng)
     system, options = rng.choice(
-        (("elastic", {}), ("elastic", {"propensity": [1.0, 0.5, 0.2]}), ("ranksvm", {}))
+        (
+            ("elastic", {}),
+            ("elastic", {"propensity": [1.0, 0.5, 0.2]}),
+            ("spd", {"n_steps": 300}),
+        )
     )
     setting = Setting(system, options, rng.choice(("none", "query")))
     where = f"{case} raw log {log.spec} {setting}"
@@ -428,7 +435,7 @@ def try_log(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
                     path, spec, query="session", label="clicked + 4*bought", position=position,
                     block_rows=rows,
                 )  # fmt: skip
-                return ranker.fit(stream if "stream" in ranker.can.fit else stream.load())
+                return ranker.fit(stream)
 
             found = outcome_of(fit, setting.ranker())
             first = found if first is None else first

@@ -136,10 +136,11 @@ def raw_log(rng: Any) -> RawLog:
         return [None if random.random() < gap else value for value in values]
 
     brands = ["acme", "", "é", "a=b", "0", " x "]
+    sessions = np.repeat(random.permutation(50)[: len(sizes)], sizes)
     columns = {
-        "session": pa.array([f"s{k}" for k in np.repeat(random.permutation(50)[: len(sizes)], sizes)]),
+        "session": pa.array([f"s{k}" for k in sessions]),
         "brand": pa.array(nulls([brands[k] for k in random.integers(0, len(brands), n)])),
-        "kind": pa.array(nulls(random.integers(-2, 3, n).tolist()), pa.int64()),
+        "kind": random.integers(-2, 3, n),
         "price": pa.array(nulls((np.round(random.normal(size=n), 3) + 0.0).tolist()), pa.float64()),
         "stock": pa.array(nulls(random.integers(0, 9, n).tolist()), pa.int32()),
         "clicked": random.integers(0, 2, n),

@@ -1,5 +1,4 @@
 import os
-import stat
 from pathlib import Path
 
 import pytest
@@ -49,12 +48,6 @@ def test_a_link_stays_a_link(tmp_path):
         file.write(b"new")
     assert link.is_symlink()
     assert real.read_bytes() == b"new"
-
-
-def test_permissions_follow_mode_and_umask(tmp_path):
-    with atomic_file(tmp_path / "secret", mode=0o600) as file:
-        file.write(b"s")
-    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
 
 
 def test_a_device_is_written_directly():

@@ -22,7 +22,7 @@ def path(tmp_path):
 
 def test_the_footer_agrees_with_pyarrow(path):
     metadata = pq.ParquetFile(path).metadata
-    groups = read_footer(pa.OSFile(str(path)), "x")
+    groups = read_footer(pa.OSFile(str(path)))
     assert [group.n_rows for group in groups] == [100, 100, 100]
     for k, group in enumerate(groups):
         for j, chunk in enumerate(group.chunks):
@@ -88,7 +88,7 @@ def test_names_inside_lists_and_structs_agree_with_pyarrow(tmp_path):
     pq.write_table(table, path, row_group_size=1)
     schema = pq.ParquetFile(path).schema
     paths = [schema.column(k).path for k in range(len(schema))]
-    for group in read_footer(pa.OSFile(str(path)), "x"):
+    for group in read_footer(pa.OSFile(str(path))):
         assert [".".join(chunk.path) for chunk in group.chunks] == paths
 
 

@@ -10,7 +10,6 @@ from scipy import sparse
 from rankine.core.errors import FeatureMismatchError, ModelError, SchemaError
 from rankine.core.specs import ListRange
 from rankine.model import LinearModel
-from rankine.model.explain import explain
 
 WEIGHTS = [0.5, 0.0, -2.0, 1e-3]
 NAMES = ["bm25", "age", "spam", "clicks"]
@@ -65,7 +64,6 @@ def test_a_model_with_transforms_sends_users_to_the_scorer():
     model = LinearModel.from_weights(WEIGHTS, transforms=(ListRange(),))
     with pytest.raises(ModelError, match="Scorer"):
         model.explain([1.0, 1.0, 1.0, 1.0])
-    assert explain(model, [1.0, 0.0, 0.0, 0.0], transformed=True).total == 0.5
 
 
 def test_text_is_a_table_with_a_rest_line():

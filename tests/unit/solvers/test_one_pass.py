@@ -119,7 +119,7 @@ def test_batches_average_gradients_and_list_weights_scale_them():
     data, parsed = make_lists(5, lists=23), parse_objective("pairwise")
     weight = np.random.default_rng(0).uniform(0.5, 2, 23)
     learner = OnePassLearner(Fobos(0.5, 0.5, 0.01, 0.02), parsed, 12, batch_lists=4)
-    learner.learn(data, list_weight=weight)
+    learner.learn(data, lists=learner.lists(data, weight))
     eager = Eager("fobos", 12, eta0=0.5, l1=0.01, l2=0.02)
     expected = slow_run(data, parsed, eager, batch=4, lw=weight)
     np.testing.assert_allclose(learner.coef(), expected, rtol=0, atol=1e-12)

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
+from rankine.data.options import ReadOptions
 from rankine.data.readers.values import arrow_errors
 from rankine.data.sources import read_fully
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankine.data.options import ReadOptions
-
-__all__ = ["FlatTable", "GuardedStream", "check_file"]
 
 
 class FlatTable:
@@ -112,15 +107,14 @@ class GuardedStream(io.RawIOBase):
         File at the start of the stream.
     """
 
-    def __init__(self, raw: BinaryIO, file: str, options: ReadOptions) -> None:
+    def __init__(self, raw: BinaryIO, options: ReadOptions) -> None:
         super().__init__()
         self._source = _Watched(raw)
-        self._file = file
         self._options = options
         self._pending = memoryview(b"")
         self._number = 0
         self._nodes = -1
-        with arrow_errors(file, "the Arrow stream"):
+        with arrow_errors("the Arrow stream"):
             self._messages = pa.ipc.MessageReader.open_stream(pa.PythonFile(self._source, "r"))
 
     @property
@@ -144,7 +138,7 @@ class GuardedStream(io.RawIOBase):
 
     def _next(self) -> bool:
         what = f"message {self._number}"
-        with arrow_errors(self._file, what):
+        with arrow_errors(what):
             try:
                 message = self._messages.read_next_message()
             except StopIteration:
@@ -157,7 +151,6 @@ class GuardedStream(io.RawIOBase):
                 held,
                 lambda place, count: body.slice(place, count).to_pybytes(),
                 self._options,
-                self._file,
                 what,
                 self._nodes,
             )
@@ -172,11 +165,10 @@ class GuardedStream(io.RawIOBase):
             raise SchemaError(
                 f"the data end after message {self._number} without an end mark: the file was cut",
                 fix="Fetch or write the file again",
-                file=self._file,
             )
 
 
-def check_file(raw: pa.NativeFile, options: ReadOptions, file: str) -> pa.Schema:
+def check_file(raw: pa.NativeFile, options: ReadOptions) -> pa.Schema:
     """Check every message that the index of an IPC file names; this is what Arrow will decode.
 
     Returns the schema at the start of the file; the index has another copy, which must be equal.
@@ -190,21 +182,20 @@ def check_file(raw: pa.NativeFile, options: ReadOptions, file: str) -> pa.Schema
         blocks = footer.structs(2, "qi4xq") + footer.structs(3, "qi4xq")
     except (struct.error, IndexError, ValueError, OSError) as error:
         raise FileKindError(
-            f"not a complete Arrow file: {error}", fix="Fetch or write it again", file=file
+            f"not a complete Arrow file: {error}", fix="Fetch or write it again"
         ) from error
-    with arrow_errors(file, "the Arrow schema", FileKindError):
+    with arrow_errors("the Arrow schema", FileKindError):
         schema = pa.ipc.read_schema(pa.py_buffer(_first_message(raw)))
     for number, (place, head, body) in enumerate(blocks):
         what = f"record batch {number} of the index"
         if min(place, body) < 0 or head < 8 or place + head + body > size:
-            raise _damaged(f"{what} lies outside the file", file)
+            raise _damaged(f"{what} lies outside the file")
         prefix = 8 if raw.read_at(4, place) == _END_MARK[:4] else 4
         check_message(
             raw.read_at(head - prefix, place + prefix),
             body,
             partial(_read_body, raw, place + head),
             options,
-            file,
             what,
             _nodes(schema),
         )
@@ -239,7 +230,6 @@ def check_message(
     held: int,
     read: Callable[[int, int], bytes],
     options: ReadOptions,
-    file: str,
     what: str,
     nodes: int,
 ) -> None:
@@ -249,18 +239,17 @@ def check_message(
         _check_columns(message, nodes)
         expanded = _expanded_bytes(message, held, read)
     except (struct.error, IndexError, ValueError, OSError) as error:
-        raise _damaged(f"{what} is damaged: {error}", file) from error
+        raise _damaged(f"{what} is damaged: {error}") from error
     limit = min(max(RATIO_FREE, options.max_ratio * held), options.memory_limit // 2)
     if expanded > limit:
         raise LimitError(
             f"{what} expands from {held} to {expanded} bytes",
             fix="If the file can be trusted, pass a larger max_ratio or max_memory",
-            file=file,
         )
 
 
-def _damaged(reason: str, file: str) -> SchemaError:
-    return SchemaError(reason, fix="Write the file again", file=file)
+def _damaged(reason: str) -> SchemaError:
+    return SchemaError(reason, fix="Write the file again")
 
 
 def _check_columns(message: FlatTable, nodes: int) -> None:

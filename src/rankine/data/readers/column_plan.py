@@ -7,7 +7,7 @@ Two layouts hold features: one numeric column per feature, or two list columns `
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,20 +15,8 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from rankine.core.errors import LimitError, ParameterError, SchemaError
+from rankine.data.options import ReadOptions
 from rankine.data.readers.values import arrow_errors, is_list, is_number, is_text
-
-if TYPE_CHECKING:
-    from rankine.data.options import ReadOptions
-
-__all__ = [
-    "SPARSE",
-    "ColumnPlan",
-    "FileNotes",
-    "check_width",
-    "plan_columns",
-    "read_notes",
-    "write_notes",
-]
 
 #: Names of the two list columns of the sparse layout.
 SPARSE = ("indices", "values")
@@ -106,27 +94,27 @@ class ColumnPlan:
         return list(dict.fromkeys([*named, *self.extra, *self.features]))
 
 
-def plan_columns(schema: pa.Schema, options: ReadOptions, file: str) -> ColumnPlan:
+def plan_columns(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
     """Resolve names and types; every mismatch is an error that lists what the file holds."""
-    with arrow_errors(file, "the schema", SchemaError):
-        return _plan(schema, options, file)
+    with arrow_errors("the schema", SchemaError):
+        return _plan(schema, options)
 
 
-def _plan(schema: pa.Schema, options: ReadOptions, file: str) -> ColumnPlan:
-    _refuse_twins(schema, file)
-    roles = {role: _role(schema, options, role, file) for role in ("label", "query", *_OPTIONAL)}
-    notes = read_notes(schema, file)
+def _plan(schema: pa.Schema, options: ReadOptions) -> ColumnPlan:
+    _refuse_twins(schema)
+    roles = {role: _role(schema, options, role) for role in ("label", "query", *_OPTIONAL)}
+    notes = read_notes(schema)
     carried = [name for name in notes.columns if name in schema.names]
     extra = tuple(dict.fromkeys([*options.columns, *carried]))
     for name in extra:
-        _require(schema, name, file, "columns=")
+        _require(schema, name, "columns=")
     # A query column stays no feature when group sizes take its place.
     taken = {name for name in (*roles.values(), options.query) if name is not None} | set(extra)
-    features, sparse = _features(schema, options, taken, file)
+    features, sparse = _features(schema, options, taken)
     if sparse:
-        n_features, names = _sparse_width(options, notes, file)
+        n_features, names = _sparse_width(options, notes)
     else:
-        n_features, names = _dense_width(options, notes, features, file)
+        n_features, names = _dense_width(options, notes, features)
     return ColumnPlan(
         **roles,
         extra=extra,
@@ -138,7 +126,7 @@ def _plan(schema: pa.Schema, options: ReadOptions, file: str) -> ColumnPlan:
     )
 
 
-def read_notes(schema: pa.Schema, file: str) -> FileNotes:
+def read_notes(schema: pa.Schema) -> FileNotes:
     """rankine's metadata entry, checked; an empty answer when there is none."""
     raw = (schema.metadata or {}).get(_KEY)
     if raw is None:
@@ -146,19 +134,18 @@ def read_notes(schema: pa.Schema, file: str) -> FileNotes:
     try:
         notes = msgspec.json.decode(raw, type=FileNotes)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise _damaged(file, str(error)) from error
+        raise _damaged(str(error)) from error
     if notes.n_features is not None and notes.n_features < 0:
-        raise _damaged(file, "n_features is negative")
+        raise _damaged("n_features is negative")
     if notes.feature_names is not None and len(notes.feature_names) != notes.n_features:
-        raise _damaged(file, f"{len(notes.feature_names)} names for {notes.n_features} features")
+        raise _damaged(f"{len(notes.feature_names)} names for {notes.n_features} features")
     return notes
 
 
-def _damaged(file: str, why: str) -> SchemaError:
+def _damaged(why: str) -> SchemaError:
     return SchemaError(
         f"the schema's 'rankine' metadata entry is damaged: {why}",
         fix="Write the file again, or remove that entry",
-        file=file,
     )
 
 
@@ -167,27 +154,25 @@ def write_notes(notes: FileNotes) -> dict[bytes, bytes]:
     return {_KEY: msgspec.json.encode(notes)}
 
 
-def _refuse_twins(schema: pa.Schema, file: str) -> None:
+def _refuse_twins(schema: pa.Schema) -> None:
     if len(set(schema.names)) == len(schema.names):
         return
     twin = next(name for k, name in enumerate(schema.names) if name in schema.names[:k])
-    raise SchemaError(
-        f"two columns are called {twin!r}", fix="Rename one of them", file=file, column=twin
-    )
+    raise SchemaError(f"two columns are called {twin!r}", fix="Rename one of them", column=twin)
 
 
-def _role(schema: pa.Schema, options: ReadOptions, role: str, file: str) -> str | None:
+def _role(schema: pa.Schema, options: ReadOptions, role: str) -> str | None:
     """The column that plays ``role``; None when there is none and none was asked for."""
     name = getattr(options, role)
     if name is None or (role == "query" and not options.has_query_ids):
         return None
     if name not in schema.names and _OPTIONAL.get(role) == name:
         return None
-    _require(schema, name, file, f"{role}=")
+    _require(schema, name, f"{role}=")
     return str(name)
 
 
-def _require(schema: pa.Schema, name: str, file: str, option: str) -> None:
+def _require(schema: pa.Schema, name: str, option: str) -> None:
     if name in schema.names:
         return
     shown = ", ".join(repr(column) for column in schema.names[:12])
@@ -195,13 +180,12 @@ def _require(schema: pa.Schema, name: str, file: str, option: str) -> None:
     raise SchemaError(
         f"no column {name!r}; the file holds {shown}{more}",
         fix=f"Name the right column with {option}",
-        file=file,
         column=name,
     )
 
 
 def _features(
-    schema: pa.Schema, options: ReadOptions, taken: set[str], file: str
+    schema: pa.Schema, options: ReadOptions, taken: set[str]
 ) -> tuple[tuple[str, ...], bool]:
     """Feature columns and whether they are the sparse pair."""
     if options.features is not None:
@@ -209,15 +193,15 @@ def _features(
         if len(set(chosen)) != len(chosen):
             raise ParameterError("features= names a column twice", fix="Name each column once")
         for name in chosen:
-            _require(schema, name, file, "features=")
+            _require(schema, name, "features=")
     else:
         rest = tuple(name for name in schema.names if name not in taken)
         chosen = SPARSE if _is_pair(schema, SPARSE) and set(SPARSE) <= set(rest) else rest
     if _is_pair(schema, chosen):
-        _check_pair(schema, chosen, file)
+        _check_pair(schema, chosen)
         return chosen, True
     for name in chosen:
-        _check_feature(schema.field(name), file)
+        _check_feature(schema.field(name))
     return chosen, False
 
 
@@ -227,7 +211,7 @@ def _is_pair(schema: pa.Schema, names: tuple[str, ...]) -> bool:
     )
 
 
-def _check_pair(schema: pa.Schema, pair: tuple[str, ...], file: str) -> None:
+def _check_pair(schema: pa.Schema, pair: tuple[str, ...]) -> None:
     inner = [schema.field(name).type.value_type for name in pair]
     for name, kind, good in (
         (pair[0], inner[0], pt.is_integer(inner[0])),
@@ -237,12 +221,11 @@ def _check_pair(schema: pa.Schema, pair: tuple[str, ...], file: str) -> None:
             raise SchemaError(
                 f"column {name!r} holds lists of {kind}",
                 fix="Sparse rows need a list of integers and a list of numbers",
-                file=file,
                 column=name,
             )
 
 
-def _check_feature(field: pa.Field, file: str) -> None:
+def _check_feature(field: pa.Field) -> None:
     if is_number(field.type):
         return
     if pt.is_dictionary(field.type) or is_text(field.type):
@@ -255,7 +238,6 @@ def _check_feature(field: pa.Field, file: str) -> None:
     raise SchemaError(
         f"feature column {field.name!r} is of type {field.type}, not a number",
         fix=fix,
-        file=file,
         column=field.name,
     )
 
@@ -276,30 +258,28 @@ def _dtype(
 
 
 def _dense_width(
-    options: ReadOptions, notes: FileNotes, features: tuple[str, ...], file: str
+    options: ReadOptions, notes: FileNotes, features: tuple[str, ...]
 ) -> tuple[int, tuple[str, ...] | None]:
     width = len(features)
     if options.n_features is not None and width != options.n_features:
         raise SchemaError(
             f"{width} feature columns where n_features={options.n_features}",
             fix="Choose columns with features=[...] or leave n_features out",
-            file=file,
         )
     # Names that the caller gave are attached by load and scan, to every format alike.
     numbered = not notes.named and notes.n_features == width
     names = None if numbered or options.feature_names is not None else features
-    return check_width(width, names, options, file), names
+    return check_width(width, names, options), names
 
 
 def _sparse_width(
-    options: ReadOptions, notes: FileNotes, file: str
+    options: ReadOptions, notes: FileNotes
 ) -> tuple[int | None, tuple[str, ...] | None]:
     if notes.base is not None and notes.base != options.base:
         raise SchemaError(
             f"the file says that its indices count from {notes.base}, "
             f"but they were to be read from {options.base}",
             fix=f"Read it with base={notes.base}",
-            file=file,
         )
     names = notes.feature_names if options.feature_names is None else None
     width = options.n_features
@@ -307,21 +287,18 @@ def _sparse_width(
         width = len(names) if names is not None else notes.n_features
     if width is None:
         return None, None
-    return check_width(width, names, options, file), names
+    return check_width(width, names, options), names
 
 
-def check_width(width: int, names: tuple[str, ...] | None, options: ReadOptions, file: str) -> int:
+def check_width(width: int, names: tuple[str, ...] | None, options: ReadOptions) -> int:
     """The width of a matrix, within the limit and with as many names."""
     if not 0 <= width <= options.max_features:
         raise LimitError(
             f"{width} features exceed max_features={options.max_features}",
             fix="Raise max_features if this is meant",
-            file=file,
         )
     if names is not None and len(names) != width:
         raise SchemaError(
-            f"{len(names)} feature names for {width} features",
-            fix="Give every feature one name",
-            file=file,
+            f"{len(names)} feature names for {width} features", fix="Give every feature one name"
         )
     return width

@@ -7,7 +7,8 @@ a float cannot hold, and unusable types are errors that name file, row and colum
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from scipy import sparse
 
 from rankine.core.errors import DataError, LimitError, SchemaError
 from rankine.data.dataset import Dataset, finite, make_csr
+from rankine.data.options import ReadOptions
 from rankine.data.readers.column_plan import ColumnPlan
 from rankine.data.readers.values import (
     MISSING_FIX,
@@ -31,21 +33,6 @@ from rankine.data.readers.values import (
     to_numbers,
     writable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankine.data.options import ReadOptions
-
-__all__ = [
-    "TEXT",
-    "batch_to_dataset",
-    "csr_rows",
-    "highest_index",
-    "rows_to_dataset",
-    "sparse_rows",
-    "validate",
-]
 
 _NULL_FIX = "Fill or remove nulls before training"
 #: Bytes of text that one column of one block may hold.
@@ -62,7 +49,7 @@ def batch_to_dataset(
     out: NDArray[Any] | None = None,
 ) -> Dataset:
     """Convert one validated batch; dense features go to ``out`` where it is given."""
-    with arrow_errors(place.file, place.part or "the table"):
+    with arrow_errors(place.part or "the table"):
         faults = RowFaults(place, batch.num_rows, skip=options.on_bad_row == "skip")
         if plan.sparse:
             X = sparse_rows(batch, plan, options, faults)
@@ -122,7 +109,6 @@ def _stored_as(X: Any, options: ReadOptions, place: Place) -> Any:
         raise LimitError(
             f"{X.shape[0]} dense rows of {X.shape[1]} features need {needed} bytes",
             fix="Leave dense out: sparse rows stay sparse",
-            file=place.file,
         )
     return X.toarray()
 
@@ -135,7 +121,6 @@ def validate(batch: pa.RecordBatch, place: Place) -> None:
         raise SchemaError(
             f"{place.part or 'the table'} holds invalid data: {error}",
             fix="The file is damaged; write it again",
-            file=place.file,
         ) from error
 
 
@@ -164,7 +149,6 @@ def to_ids(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
         raise SchemaError(
             f"id column {name!r} is of type {array.type}",
             fix="Cast ids to int64 or string",
-            file=faults.place.file,
             column=name,
         )
     return _discrete(array, name, faults)
@@ -195,7 +179,6 @@ def _refuse_expansion(texts: pa.Array, codes: NDArray[Any] | None, name: str, pl
         raise LimitError(
             f"column {name!r} expands to {total} bytes in {place.part or 'one block'}",
             fix="Shorten the texts, or read fewer rows at a time with block_rows",
-            file=place.file,
             column=name,
         )
 
@@ -235,7 +218,6 @@ def _to_positions(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.i
         raise SchemaError(
             f"position column {name!r} is of type {array.type}",
             fix="Cast positions to integers",
-            file=faults.place.file,
             column=name,
         )
     values = _discrete(array, name, faults)
@@ -273,7 +255,6 @@ def to_values(array: pa.Array, name: str, faults: RowFaults, *, zero: bool) -> N
     raise SchemaError(
         f"column {name!r} is of type {array.type}, which cannot be carried along",
         fix="Use numbers, strings, booleans, dates or timestamps",
-        file=faults.place.file,
         column=name,
     )
 

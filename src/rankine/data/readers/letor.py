@@ -6,38 +6,23 @@ rows to growing arrays.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import LimitError, ParseError
 from rankine.core.safe_text import printable
-from rankine.data.compression import open_stream, refuse_other_kinds
+from rankine.data.compression import ByteStream, fill, open_stream, refuse_other_kinds
 from rankine.data.dataset import Dataset, make_csr
+from rankine.data.options import ReadOptions
 from rankine.data.progress import Meter
 from rankine.data.readers.letor_errors import explain
 from rankine.data.readers.letor_tokens import Arrays, Fault, Rules, State, nearest, parse_lines
+from rankine.data.sources import Source
 from rankine.kernels.compile import jit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rankine.data.compression import ByteStream
-    from rankine.data.options import ReadOptions
-    from rankine.data.sources import Source
-
-__all__ = [
-    "Columns",
-    "Window",
-    "line_windows",
-    "long_line",
-    "measure",
-    "read",
-    "read_blocks",
-    "texts",
-]
 
 #: Fixed-width strings up to this length; longer ones get numpy's variable-width type, so that one
 #: long text does not make every row as wide.
@@ -111,7 +96,6 @@ def line_windows(
     chunk_bytes: int,
     max_line_bytes: int,
     lines: NDArray[np.int64],
-    name: str,
 ) -> Iterator[Window]:
     """Read windows of whole lines from ``head`` (read already) and the stream.
 
@@ -122,7 +106,7 @@ def line_windows(
     store[: len(head)] = head
     held, stop = 0, len(head)
     while True:
-        stop += _fill(stream, memoryview(store)[stop : stop + chunk_bytes])
+        stop += fill(stream, memoryview(store)[stop : stop + chunk_bytes])
         if stop == held:
             if held:
                 yield _last_window(store, held)
@@ -134,7 +118,7 @@ def line_windows(
             stop -= last
         held = stop
         if held > max_line_bytes:
-            raise long_line(max_line_bytes, name, int(lines[0]) + 1)
+            raise long_line(max_line_bytes, int(lines[0]) + 1)
         if held + chunk_bytes + 2 > len(store):
             longest = max_line_bytes + 2 * chunk_bytes + 2
             store = store[:held] + bytearray(min(2 * len(store), longest) - held)
@@ -147,22 +131,13 @@ def _last_window(store: bytearray, held: int) -> Window:
     return Window(_array(store), held + len(closing), cut=True)
 
 
-def long_line(limit: int, name: str, line: int) -> LimitError:
+def long_line(limit: int, line: int) -> LimitError:
     """The error for a line above the limit."""
     return LimitError(
         f"the line is longer than {limit} bytes",
-        file=name,
         line=line,
         fix="Check that the file is text; raise max_line_bytes if it is",
     )
-
-
-def _fill(stream: ByteStream, view: memoryview) -> int:
-    """Fill the view as far as the stream allows."""
-    count = 0
-    while count < len(view) and (more := stream.readinto(view[count:])):
-        count += more
-    return count
 
 
 def _array(store: Any) -> NDArray[np.uint8]:
@@ -181,9 +156,8 @@ class Columns:
     Room is reserved, not touched: the system gives memory only to the parts that are filled.
     """
 
-    def __init__(self, options: ReadOptions, state: NDArray[np.int64], file: str) -> None:
+    def __init__(self, options: ReadOptions, state: NDArray[np.int64]) -> None:
         self._options = options
-        self._file = file
         self._state = state
         self._arrays: dict[str, NDArray[Any]] = {}
         self._before: dict[str, int] = {}
@@ -248,14 +222,13 @@ class Columns:
         if length * old.itemsize > limit and (used * old.itemsize > limit // 2):
             raise LimitError(
                 f"the data need more than {limit / 2**30:.1f} GiB",
-                file=self._file,
                 fix="Stream them with rankine.scan, use dtype='float32', or raise max_memory",
             )
         try:
             new = np.empty(length, dtype=old.dtype)
         except MemoryError as error:
             raise LimitError(
-                "not enough memory", file=self._file, fix="Stream the data with rankine.scan"
+                "not enough memory", fix="Stream the data with rankine.scan"
             ) from error
         new[:used] = old[:used]
         self._arrays[name] = new
@@ -312,9 +285,7 @@ class Columns:
         dtype = self._arrays["values"].dtype
         if n_rows * n_features * dtype.itemsize > self._options.memory_limit:
             raise LimitError(
-                f"{n_rows} x {n_features} numbers do not fit in memory",
-                file=self._file,
-                fix="Pass dense=False",
+                f"{n_rows} x {n_features} numbers do not fit in memory", fix="Pass dense=False"
             )
         out = np.zeros((n_rows, n_features), dtype=dtype)
         cuts = np.unique(np.linspace(0, n_rows, _SLABS + 1).astype(np.int64))
@@ -382,7 +353,7 @@ class Reader:
         self._options = options
         self._streaming = streaming
         self._state = np.zeros(len(State), dtype=np.int64)
-        self._columns = Columns(options, self._state, source.name)
+        self._columns = Columns(options, self._state)
         self._dtype = options.dtype or "float64"
         self._hards = np.zeros(64, dtype=np.int64)
         self._taken_missing = 0
@@ -423,7 +394,7 @@ class Reader:
             open_stream(self._source, options) as stream,
             Meter(self._source, options) as meter,
         ):
-            head = refuse_other_kinds(stream, self._source.name)
+            head = refuse_other_kinds(stream)
             parsed = 0
             for window in line_windows(
                 stream,
@@ -431,7 +402,6 @@ class Reader:
                 options.chunk_bytes,
                 options.max_line_bytes,
                 lines,
-                self._source.name,
             ):
                 self._parse(window, size / parsed if size and parsed else 0.0)
                 parsed = stream.consumed
@@ -518,11 +488,11 @@ class Reader:
         stop = _line_end(window, start)
         number = int(state[State.LINE]) + 1
         if stop - start > options.max_line_bytes:
-            raise long_line(options.max_line_bytes, self._source.name, number)
+            raise long_line(options.max_line_bytes, number)
         if options.on_bad_row == "error":
             line = window.buffer[start:stop].tobytes()
             offset = int(state[State.FAULT]) - start
-            raise explain(fault, line, offset, options, file=self._source.name, number=number)
+            raise explain(fault, line, offset, options, number)
         self.notes["skipped_rows"] = self.notes.get("skipped_rows", 0) + 1
         state[State.POS] = stop + 1
         state[State.LINE] += 1
@@ -533,7 +503,6 @@ class Reader:
         if self._options.require_final_newline:
             raise ParseError(
                 "the file does not end in a line feed: it may have been cut",
-                file=self._source.name,
                 line=int(self._state[State.LINE]) + 1,
                 fix="Fetch it again, or pass require_final_newline=False",
             )

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rankine.core.errors import DataError, LimitError, ParseError, QueryOrderError
 from rankine.core.safe_text import printable
+from rankine.data.options import ReadOptions
 from rankine.data.readers.letor_tokens import Fault
-
-if TYPE_CHECKING:
-    from rankine.data.options import ReadOptions
-
-__all__ = ["explain"]
 
 _SHOWN = 40
 _NUMBER = "Write a decimal number such as 0.5, -3 or 1e-7"
 _GROUP = "pass group= (rows per query), or single_query=True if all rows are one query"
 
 
-def explain(
-    fault: Fault, line: bytes, offset: int, options: ReadOptions, *, file: str, number: int
-) -> DataError:
+def explain(fault: Fault, line: bytes, offset: int, options: ReadOptions, number: int) -> DataError:
     """The error for ``line`` (without its line feed), whose byte ``offset`` breaks a rule."""
     if fault == Fault.DUPLICATE:
         offset = _second_use(line)
@@ -28,7 +20,7 @@ def explain(
     if fault in {Fault.INDEX_HIGH, Fault.DUPLICATE}:
         token = token.partition(b":")[0]
     kind, reason, fix = _words(fault, token, options)
-    return kind(reason, file=file, line=number, column=offset + 1, fix=fix)
+    return kind(reason, line=number, column=offset + 1, fix=fix)
 
 
 def _words(fault: Fault, token: bytes, options: ReadOptions) -> tuple[type[DataError], str, str]:

@@ -23,19 +23,6 @@ import numpy as np
 from rankine.kernels.compile import jit
 from rankine.kernels.numbers import GOOD, HARD, MALFORMED, parse_number
 
-__all__ = [
-    "Arrays",
-    "Fault",
-    "Rules",
-    "State",
-    "copy_docid",
-    "ends_token",
-    "nearest",
-    "parse_int_qid",
-    "parse_lines",
-    "parse_text_qid",
-]
-
 
 class _Slots(NamedTuple):
     """Slots of the integer array that survives from call to call."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import CompressionError, FileKindError, LimitError, SchemaError
 from rankine.data.dataset import Dataset, finite
+from rankine.data.options import ReadOptions
 from rankine.data.progress import Meter
 from rankine.data.readers.column_plan import ColumnPlan, check_width
 from rankine.data.readers.columns import ItemFaults, csr_rows, rows_to_dataset
@@ -32,14 +34,7 @@ from rankine.data.readers.values import (
     first_line,
     refuse_not_finite,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rankine.data.options import ReadOptions
-    from rankine.data.sources import Source
-
-__all__ = ["read"]
+from rankine.data.sources import Source
 
 _CSR = {"data": "fiub", "indices": "iu", "indptr": "iu", "shape": "iu"}
 _SCIPY = "Save scipy's CSR arrays"
@@ -50,10 +45,9 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedErro
 
 def read(source: Source, options: ReadOptions) -> Dataset:
     """The whole archive."""
-    with _opened(source) as archive, Meter(source, options) as meter:
+    with source.watched(), _opened(source) as archive, Meter(source, options) as meter:
         data = _ArchiveReader(archive, source.name, options).dataset()
         meter.update(source.size or 0)
-    source.check()
     return data
 
 
@@ -63,16 +57,13 @@ def _opened(source: Source) -> Iterator[zipfile.ZipFile]:
         raise FileKindError(
             "npz cannot be read from a pipe, since its index stands at the end",
             fix="Save it to a file first",
-            file=source.name,
         )
     with source.open() as raw:
         try:
             archive = zipfile.ZipFile(raw)
         except (*_DAMAGE, ValueError) as error:
             raise FileKindError(
-                f"not a complete npz archive: {first_line(error)}",
-                fix="Save it again",
-                file=source.name,
+                f"not a complete npz archive: {first_line(error)}", fix="Save it again"
             ) from error
         with archive:
             yield archive
@@ -89,9 +80,7 @@ class _ArchiveReader:
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if name in self._infos:
-                raise SchemaError(
-                    f"two members are called {name!r}", fix="Save it again", file=file
-                )
+                raise SchemaError(f"two members are called {name!r}", fix="Save it again")
             self._infos[name] = info
 
     def dataset(self) -> Dataset:
@@ -135,7 +124,6 @@ class _ArchiveReader:
             raise LimitError(
                 f"member {name!r} expands to more than {limit} times its size",
                 fix="If the file can be trusted, pass a larger max_ratio",
-                file=self._file,
                 column=name,
             )
         self._check_header(name, info)
@@ -152,9 +140,7 @@ class _ArchiveReader:
             member = self._archive.open(info)
         except (*_DAMAGE, ValueError) as error:
             raise CompressionError(
-                f"member {name!r} cannot be opened: {first_line(error)}",
-                fix="Save it again",
-                file=self._file,
+                f"member {name!r} cannot be opened: {first_line(error)}", fix="Save it again"
             ) from error
         with member:
             try:
@@ -175,7 +161,7 @@ class _ArchiveReader:
         return self._misfit(name, f"member {name!r} {reason}", "Save it again")
 
     def _misfit(self, column: str, reason: str, fix: str) -> SchemaError:
-        return SchemaError(reason, fix=fix, file=self._file, column=column)
+        return SchemaError(reason, fix=fix, column=column)
 
     # ---------------------------------------------------------------- the matrix
     def _dense_array(self) -> NDArray[Any]:
@@ -206,7 +192,7 @@ class _ArchiveReader:
 
     def _check_width(self, width: int, *, sparse: bool) -> int:
         given = self._options.n_features
-        check_width(width, None, self._options, self._file)
+        check_width(width, None, self._options)
         if given is not None and width != given and not (sparse and width < given):
             raise self._misfit(
                 "X", f"{width} features where n_features={given}", "Leave n_features out"
@@ -281,7 +267,7 @@ class _ArchiveReader:
             )
         if values.dtype.kind not in "fiubUM":
             raise self._misfit(name, f"{name} is {_kind(values)}", "Save numbers, text or times")
-        with arrow_errors(self._file, f"member {name!r}", SchemaError):
+        with arrow_errors(f"member {name!r}", SchemaError):
             return pa.array(values)
 
 

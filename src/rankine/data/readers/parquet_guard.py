@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from rankine.data.options import ReadOptions
 
-__all__ = ["BYTES", "INT", "TEXT", "RowGroup", "check_row_group", "read_footer", "read_struct"]
 
 INT = "int"
 TEXT = "text"
@@ -218,7 +217,7 @@ class Page(NamedTuple):
     items: int
 
 
-def read_footer(raw: pa.NativeFile, file: str, *, bounds: bool = False) -> list[RowGroup]:
+def read_footer(raw: pa.NativeFile, *, bounds: bool = False) -> list[RowGroup]:
     """Row groups of a file, with the ``bounds`` of their columns; malformed ones are an error."""
     size = raw.size()
     tail = raw.read_at(8, size - 8) if size >= 12 else b""
@@ -227,7 +226,6 @@ def read_footer(raw: pa.NativeFile, file: str, *, bounds: bool = False) -> list[
         raise FileKindError(
             "not a complete Parquet file: no footer at its end",
             fix="Fetch or write it again; encrypted files cannot be read",
-            file=file,
         )
     data = raw.read_at(length, size - 8 - length)
     try:
@@ -242,7 +240,7 @@ def read_footer(raw: pa.NativeFile, file: str, *, bounds: bool = False) -> list[
         _check_names(_leaves(found[2]), groups)
     except (KeyError, IndexError, ValueError) as error:
         raise FileKindError(
-            f"the Parquet footer is damaged: {error}", fix="Fetch or write it again", file=file
+            f"the Parquet footer is damaged: {error}", fix="Fetch or write it again"
         ) from error
     return groups
 
@@ -297,7 +295,7 @@ def _chunk(fields: dict[int, Any]) -> Chunk:
 
 
 def check_row_group(
-    raw: pa.NativeFile, group: RowGroup, columns: list[str], options: ReadOptions, file: str
+    raw: pa.NativeFile, group: RowGroup, columns: list[str], options: ReadOptions
 ) -> int:
     """Refuse a row group whose columns would expand too far.
 
@@ -311,7 +309,7 @@ def check_row_group(
     for chunk in group.chunks:
         if chunk.path[0] not in wanted:
             continue
-        pages = list(_pages(raw, chunk, file))
+        pages = list(_pages(raw, chunk))
         together += max((page.expanded for page in pages), default=0)
         if len(chunk.path) > 1:
             count = sum(page.items for page in pages)
@@ -323,32 +321,30 @@ def check_row_group(
         raise LimitError(
             f"a row group needs {needed} bytes at once, above a quarter of max_memory",
             fix="Write smaller row groups and pages, or pass a larger max_memory",
-            file=file,
         )
     if list_bytes > RATIO_FREE and list_bytes > options.max_ratio * max(stored, 1):
         raise LimitError(
             f"a row group expands to more than {options.max_ratio} times its size",
             fix="If the file can be trusted, pass a larger max_ratio",
-            file=file,
         )
     return items
 
 
-def _pages(raw: pa.NativeFile, chunk: Chunk, file: str) -> Iterator[Page]:
+def _pages(raw: pa.NativeFile, chunk: Chunk) -> Iterator[Page]:
     """Headers of the pages of one column chunk, in file order."""
     if not 4 <= chunk.start <= chunk.stop <= raw.size():
-        raise _damaged(f"the pages of {'.'.join(chunk.path)!r} lie outside the file", file)
+        raise _damaged(f"the pages of {'.'.join(chunk.path)!r} lie outside the file")
     place = chunk.start
     while place < chunk.stop:
         header, length = _header(raw, place, chunk.stop)
         if header is None or min(header) < 0:
-            raise _damaged(f"a page of {'.'.join(chunk.path)!r} has no valid header", file)
+            raise _damaged(f"a page of {'.'.join(chunk.path)!r} has no valid header")
         yield header
         place += length + header.stored
 
 
-def _damaged(reason: str, file: str) -> SchemaError:
-    return SchemaError(reason, fix="The file is damaged; write it again", file=file)
+def _damaged(reason: str) -> SchemaError:
+    return SchemaError(reason, fix="The file is damaged; write it again")
 
 
 def _header(raw: pa.NativeFile, place: int, end: int) -> tuple[Page | None, int]:

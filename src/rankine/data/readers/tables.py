@@ -5,10 +5,11 @@ Both give record batches of a schema with bounded memory; from there on they are
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,21 +19,14 @@ from numpy.typing import NDArray
 from rankine.core.errors import FileKindError, LimitError, SchemaError
 from rankine.data.dataset import Dataset, concat
 from rankine.data.formats import choose_format
+from rankine.data.options import ReadOptions
 from rankine.data.progress import Meter
 from rankine.data.readers.arrow_guard import GuardedStream, check_file
 from rankine.data.readers.column_plan import ColumnPlan, plan_columns
 from rankine.data.readers.columns import batch_to_dataset, highest_index, validate
 from rankine.data.readers.parquet_guard import RowGroup, check_row_group, read_footer
 from rankine.data.readers.values import Place, arrow_errors, is_text, open_seekable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    from rankine.data.options import ReadOptions
-    from rankine.data.sources import Source
-
-__all__ = ["column_names", "feature_names", "measure", "open_parquet", "read", "read_blocks"]
+from rankine.data.sources import Source
 
 #: First bytes of an IPC file.
 FILE_MAGIC = b"ARROW1"
@@ -87,7 +81,6 @@ def _blocks(
             out = None if X is None else X[place.first_row - start : stop - start]
             yield batch_to_dataset(batch, table.plan, options, place, out)
             meter.update(table.consumed(stop))
-    source.check()
 
 
 def _room(table: ParquetRows, options: ReadOptions, n_rows: int) -> NDArray[Any]:
@@ -98,9 +91,8 @@ def _room(table: ParquetRows, options: ReadOptions, n_rows: int) -> NDArray[Any]
         raise LimitError(
             f"{shape[0]} rows of {shape[1]} features need {needed} bytes",
             fix="Stream them with rankine.scan, use dtype='float32', or raise max_memory",
-            file=table.name,
         )
-    with arrow_errors(table.name, "the file"):
+    with arrow_errors("the file"):
         return np.empty(shape, dtype=table.plan.dtype)
 
 
@@ -113,7 +105,6 @@ def measure(source: Source, options: ReadOptions) -> int:
         width = 0
         for batch, _ in table.batches([name]):
             width = max(width, highest_index(batch.column(name), options))
-    source.check()
     return width
 
 
@@ -139,31 +130,35 @@ def _open(
 @contextmanager
 def open_parquet(source: Source, options: ReadOptions) -> Iterator[ParquetRows]:
     """An open Parquet file; closed at the end."""
-    with open_seekable(source, "Parquet") as raw:
+    with source.watched(), open_seekable(source, "Parquet") as raw:
         yield ParquetRows(raw, source, options)
 
 
 @contextmanager
 def _open_arrow(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
     """Schema and batches of a file or stream, each message checked before Arrow decodes it."""
+    with source.watched():
+        yield from _arrow_rows(source, options)
+
+
+def _arrow_rows(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
     name = source.name
     if not source.head().startswith(FILE_MAGIC):
         with source.open() as pipe:
-            guarded = GuardedStream(pipe, name, options)
-            with arrow_errors(name, "the Arrow schema", FileKindError):
+            guarded = GuardedStream(pipe, options)
+            with arrow_errors("the Arrow schema", FileKindError):
                 stream = pa.ipc.open_stream(pa.PythonFile(guarded, "r"))
             yield ArrowRows(name, options, stream.schema, stream, lambda: guarded.consumed)
         return
     with open_seekable(source, "an Arrow file") as raw:
-        first = check_file(raw, options, name)
-        with arrow_errors(name, "the Arrow schema", FileKindError):
+        first = check_file(raw, options)
+        with arrow_errors("the Arrow schema", FileKindError):
             file = pa.ipc.open_file(raw)
         # The format has no checksum, but holds its schema before the batches and after.
         if not first.equals(file.schema, check_metadata=True):
             raise FileKindError(
                 "the schema at its start and the one at its end differ: the file is damaged",
                 fix="Fetch or write it again",
-                file=name,
             )
         batches = (file.get_batch(k) for k in range(file.num_record_batches))
         yield ArrowRows(name, options, file.schema, batches, raw.tell)
@@ -180,7 +175,7 @@ class _Table:
     @cached_property
     def plan(self) -> ColumnPlan:
         """The columns that the schema offers."""
-        return plan_columns(self.schema, self._options, self.name)
+        return plan_columns(self.schema, self._options)
 
 
 class ArrowRows(_Table):
@@ -209,7 +204,7 @@ class ArrowRows(_Table):
         first_row = number = 0
         while True:
             part = f"record batch {number}"
-            with arrow_errors(self.name, part):
+            with arrow_errors(part):
                 batch = next(self._batches, None)
             if batch is None:
                 return
@@ -222,8 +217,8 @@ class ArrowRows(_Table):
             number += 1
 
 
-def _parquet(raw: pa.NativeFile, name: str, **options: Any) -> pq.ParquetFile:
-    with arrow_errors(name, "the Parquet footer", FileKindError):
+def _parquet(raw: pa.NativeFile, **options: Any) -> pq.ParquetFile:
+    with arrow_errors("the Parquet footer", FileKindError):
         return pq.ParquetFile(raw, **options, **_LIMITS)
 
 
@@ -234,10 +229,10 @@ class ParquetRows(_Table):
         self._raw = raw
         self._size = source.size or 0
         #: Row groups, as the footer says.
-        self.groups: list[RowGroup] = read_footer(raw, source.name)
+        self.groups: list[RowGroup] = read_footer(raw)
         #: Rows of the file, as its footer says.
         self.n_rows = sum(group.n_rows for group in self.groups)
-        super().__init__(source.name, options, _parquet(raw, source.name).schema_arrow)
+        super().__init__(source.name, options, _parquet(raw).schema_arrow)
 
     @cached_property
     def texts(self) -> list[str]:
@@ -249,7 +244,6 @@ class ParquetRows(_Table):
         # Text stays dictionary-encoded until its full size is known.
         return _parquet(
             self._raw,
-            self.name,
             read_dictionary=self.texts,
             buffer_size=_BUFFER,
             page_checksum_verification=True,
@@ -257,7 +251,7 @@ class ParquetRows(_Table):
 
     def bounded_groups(self) -> list[RowGroup]:
         """Row groups with the smallest and largest values of their columns."""
-        return read_footer(self._raw, self.name, bounds=True)
+        return read_footer(self._raw, bounds=True)
 
     def consumed(self, rows: int) -> int:
         """About as many bytes of the file as hold its first rows."""
@@ -277,12 +271,12 @@ class ParquetRows(_Table):
                 first_row += group.n_rows
                 continue
             part = f"row group {number}"
-            with arrow_errors(self.name, part):
+            with arrow_errors(part):
                 rows = self._batch_rows(group, columns)
                 batches = self._file.iter_batches(rows, row_groups=[number], columns=columns)
             found = 0
             while True:
-                with arrow_errors(self.name, part):
+                with arrow_errors(part):
                     batch = next(batches, None)
                 if batch is None:
                     break
@@ -299,12 +293,11 @@ class ParquetRows(_Table):
                 raise SchemaError(
                     f"{part} holds {found} rows but its description says {group.n_rows}",
                     fix="The file is damaged; write it again",
-                    file=self.name,
                 )
             first_row += found
 
     def _batch_rows(self, group: RowGroup, columns: list[str]) -> int:
         """Rows per batch, fewer where lists are long, so that a batch stays small."""
-        items = check_row_group(self._raw, group, columns, self._options, self.name)
+        items = check_row_group(self._raw, group, columns, self._options)
         per_row = -(-items // max(group.n_rows, 1))
         return int(max(1, min(self._options.block_rows, BATCH_ITEMS // max(per_row, 1))))

@@ -5,8 +5,9 @@ Of the bad rows of a batch the first is an error with its place, or all are skip
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,28 +17,7 @@ from pyarrow import types as pt
 
 from rankine.core.errors import DataError, FileKindError, LimitError, RankineError, SchemaError
 from rankine.data.dataset import finite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from rankine.data.sources import Source
-
-__all__ = [
-    "MISSING_FIX",
-    "Place",
-    "RowFaults",
-    "arrow_errors",
-    "exact_floats",
-    "first_line",
-    "is_list",
-    "is_number",
-    "is_text",
-    "open_seekable",
-    "refuse_not_finite",
-    "to_floats",
-    "to_numbers",
-    "writable",
-]
+from rankine.data.sources import Source
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -56,15 +36,14 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 @contextmanager
-def arrow_errors(file: str, what: str, kind: type[DataError] = DataError) -> Iterator[None]:
-    """Turn whatever Arrow raises about ``what`` into an error about ``file``."""
+def arrow_errors(what: str, kind: type[DataError] = DataError) -> Iterator[None]:
+    """Turn whatever Arrow raises about ``what`` into an error about the file."""
     try:
         yield
     except (pa.ArrowMemoryError, MemoryError) as error:
         raise LimitError(
             f"{what} needs more memory than there is: {first_line(error)}",
             fix="The file is damaged or hostile, or needs smaller row groups",
-            file=file,
         ) from error
     except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
         if isinstance(error, RankineError):
@@ -72,7 +51,6 @@ def arrow_errors(file: str, what: str, kind: type[DataError] = DataError) -> Ite
         raise kind(
             f"{what} cannot be read: {first_line(error)}",
             fix="The file is damaged, or not of this kind; write it again",
-            file=file,
         ) from error
 
 
@@ -88,7 +66,6 @@ def open_seekable(source: Source, kind: str) -> pa.NativeFile:
         raise FileKindError(
             f"{kind} cannot be read from a pipe, since its index stands at the end",
             fix="Save it to a file first",
-            file=source.name,
         )
     source.open().close()  # notes what the file looks like, or notices that it changed
     return pa.OSFile(str(source.path), "rb")
@@ -169,7 +146,6 @@ def to_floats(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.float
         raise SchemaError(
             f"column {name!r} is of type {array.type}, not a number",
             fix="Cast it to float, or name another column",
-            file=faults.place.file,
             column=name,
         )
     values = to_numbers(array, name, faults, np.dtype(np.float64))

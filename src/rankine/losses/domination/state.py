@@ -54,30 +54,6 @@ from rankine.losses.domination.task import (
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
 
-__all__ = [
-    "ANCHOR",
-    "BELOW",
-    "BEND",
-    "BOTTOM",
-    "MASS",
-    "MOVES",
-    "PEAK",
-    "SLOPE",
-    "TOP_EXPONENT",
-    "Domination",
-    "DominationRisk",
-    "Scratch",
-    "domination_risk",
-    "dual_value",
-    "loss_value",
-    "move_to",
-    "new_scratch",
-    "new_state",
-    "refresh_all",
-    "row_slopes",
-    "set_scores",
-    "settle_query",
-]
 
 #: Largest relative error of a sum that drift may cause before it is computed afresh.
 DRIFT = 1e-10

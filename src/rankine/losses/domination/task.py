@@ -23,26 +23,6 @@ from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.kernels.compile import jit
 
-__all__ = [
-    "LEVEL",
-    "LEVELS",
-    "MARGIN",
-    "NORMALIZATIONS",
-    "QUERY",
-    "ROW",
-    "ROWS",
-    "SLOTS",
-    "TERM",
-    "WEIGHT",
-    "Levels",
-    "TaskOptions",
-    "build_levels",
-    "check_margins",
-    "resolve_margin",
-    "resolve_table",
-    "task_levels",
-]
-
 ROWS, LEVELS = 0, 1
 SLOTS, QUERY = 0, 1
 ROW, LEVEL = 0, 1
