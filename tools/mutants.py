@@ -9,10 +9,11 @@ dropped ``not``, ``and`` for ``or``, a raise or an assignment removed, ``min`` f
 ``break`` for ``continue``. Mutants are drawn room by room, in proportion to the places that can be
 changed, at least ``--least`` in each.
 
-One run of the suite under a tracer tells which tests call which functions (kept in
-``build/reached.json`` until ``--trace`` asks for another). A mutant is tried with the tests that
-call its function, the quickest first; for compiled code, those that call what calls it; besides,
-the test files of its room that name it. It is noticed when a test fails or hangs. A mutant whose
+With ``--trace`` one run of the suite under a tracer tells which tests call which functions (kept
+in ``build/reached.json``). A mutant is then tried with the tests that call its function, the
+quickest first; for compiled code, those that call what calls it. Without a trace the test files of
+its room that name it come first. Compiled code is first tried by the tests of kernels with the JIT
+off, which saves most of the compiling. A mutant is noticed when a test fails or hangs; one whose
 tests have not ended after ``--limit`` seconds counts as not noticed. Mutants that change nothing a
 user could see stand, with the reason, in ``tools/equivalent_mutants.toml``.
 """
@@ -389,7 +390,9 @@ class Reach:
     """Tests by the functions that they call."""
 
     def __init__(self) -> None:
-        self.tests: dict[str, tuple[float, list[str]]] = json.loads(REACHED.read_text("utf-8"))
+        self.tests: dict[str, tuple[float, list[str]]] = {}
+        if REACHED.exists():
+            self.tests = json.loads(REACHED.read_text("utf-8"))
         self.callers: dict[str, list[str]] = defaultdict(list)
         for test, (_, names) in self.tests.items():
             for name in names:
@@ -421,19 +424,47 @@ class Reach:
 
         A test that was written after the trace stands in one of these files.
         """
-        stem = Path(mutant.path).stem.strip("_")
-        function = mutant.place.rpartition(".")[2]
         chosen, total = [], 0.0
-        for test in self.of(mutant):
+        for test in self.of(mutant) if self.tests else ():
             chosen.append(test)
             total += self.tests[test][0] + 0.02
             if total > seconds:
                 break
-        room = _files((f"unit/{mutant.room}",)) or _files(("contracts",))
-        near = [f for f in room if stem in f or function in Path(f).read_text(encoding="utf-8")]
-        kept = {str(ROOT / test.partition("::")[0]) for test in self.tests}
-        fresh = [f for f in near if f not in kept]
-        return chosen + (fresh if chosen else near or room)
+        traced = {str(ROOT / test.partition("::")[0]) for test in self.tests}
+        return chosen + [file for file in near_files(mutant) if file not in traced]
+
+
+@cache
+def _words(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8")
+
+
+def near_files(mutant: Mutant) -> list[str]:
+    """Test files that name the mutant's module, class or function, nearest first; its room's last.
+
+    Names that many files hold say little: they come late.
+    """
+    stem = Path(mutant.path).stem.strip("_")
+    module = mutant.path.removesuffix(".py").replace("/", ".")
+    names = [name for name in mutant.place.split(".") if name != "module"]
+    above = {
+        place.rpartition(":")[2].partition(".")[0]
+        for name in names
+        for place in _mentions().get(name, ())
+    }
+
+    def distance(file: str) -> int:
+        text = _words(file)
+        near = stem in Path(file).stem or f"rankine.{module} " in text
+        near = near or any(name in text for name in names)
+        if near:
+            return 0 if f"/{mutant.room}/" in file else 1
+        if f"/{mutant.room}/" in file:
+            return 2
+        return 3 if any(len(name) > 5 and name in text for name in above) else 9
+
+    ranked = sorted((distance(file), file) for file in _files())
+    return [file for far, file in ranked if far < 9]
 
 
 # -- trying mutants
@@ -505,12 +536,13 @@ class Workshop:
         text = file.read_text(encoding="utf-8")
         file.write_text(mutant.applied(text), encoding="utf-8")
         tests = self.reach.tests_of(mutant, self.limit / 4)
+        compiled = "kernels.compile import" in text or "kernels.dispatch import" in text
         (copy / "pulse").unlink(missing_ok=True)
         pid = os.fork()
         if pid:
             return Attempt(mutant, copy, text, pid)
         try:
-            os._exit(_child(copy, tests))
+            os._exit(_child(copy, tests, compiled=compiled))
         finally:
             os._exit(3)
 
@@ -541,7 +573,7 @@ class Workshop:
         return time.monotonic() - float(since) > max(LEAST_HANG, HANG * usual)
 
 
-def _child(copy: Path, tests: list[str]) -> int:
+def _child(copy: Path, tests: list[str], *, compiled: bool) -> int:
     """Run tests on a copy of the package, in a forked process that has not imported it."""
     import pytest
 
@@ -554,8 +586,20 @@ def _child(copy: Path, tests: list[str]) -> int:
     os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(copy / "hypothesis")
     sys.path.insert(0, str(copy))
     sys.dont_write_bytecode = True
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", "100", "-m", MARKS]
-    return int(pytest.main([*options, *tests], plugins=[_Pulse(copy / "pulse")]))
+
+    def run(marks: str) -> int:
+        options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", "100", "-m", marks]
+        return int(pytest.main([*options, *tests], plugins=[_Pulse(copy / "pulse")]))
+
+    if compiled and (pid := os.fork()) == 0:
+        import numba
+
+        numba.config.DISABLE_JIT = 1
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
+        os._exit(run(f"kernels and {MARKS}"))
+    if compiled and os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) not in (0, 5):
+        return 1
+    return run(MARKS)
 
 
 def summary(results: list[tuple[Mutant, str, float]], reasons: dict) -> Iterator[str]:
@@ -596,6 +640,7 @@ def main() -> int:
     parser.add_argument("--room", help="only this room")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--limit", type=float, default=160.0, help="seconds for a mutant's tests")
+    parser.add_argument("--again", help="JSON of an earlier run: its survivors instead of a draw")
     parser.add_argument("--part", default="1/1", help="only every n-th of the drawn ones: 2/3")
     parser.add_argument("--trace", action="store_true", help="find out anew which tests call what")
     parser.add_argument("--show", action="store_true", help="list the mutants and run nothing")
@@ -605,6 +650,11 @@ def main() -> int:
     if options.room:
         rooms = {options.room: rooms[options.room]}
     chosen = drawn(rooms, options.count, 0 if options.room else options.least, options.seed)
+    if options.again:
+        earlier = json.loads(Path(options.again).read_text(encoding="utf-8"))
+        names = ("path", "place", "before", "after")
+        left = {tuple(m[n] for n in names) for m in earlier if m["verdict"] == "survived"}
+        chosen = [m for places in rooms.values() for m in places if m.identity in left]
     part, parts = map(int, options.part.split("/"))
     chosen = chosen[part - 1 :: parts]
     print(f"{len(chosen)} of {sum(map(len, sites().values())):,} mutants, seed {options.seed}")
@@ -612,7 +662,7 @@ def main() -> int:
         for mutant in chosen:
             print(mutant.told)
         return 0
-    if options.trace or not REACHED.exists():
+    if options.trace:
         subprocess.run([sys.executable, "-c", "from tools import mutants; mutants.trace()"],
                        cwd=ROOT, check=True)  # fmt: skip
     for name in ("numba", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.pipeline"):

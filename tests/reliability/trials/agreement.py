@@ -1,9 +1,10 @@
 """Valid but unusual problems: every way into a ranker and out of its model says the same.
 
-A way in is arrays, a frame, a ``Dataset``, a group vector with empty lists, files, streams in blocks
-of several sizes, partitions, other threads. Ways of one group must give the same bits or the same
-class of error; partitions must reach the optimum within the certificates. A model is saved,
-loaded, served and exported (``outlets``). Objectives and optima of small problems are held against
+A way in is arrays, a frame, a ``Dataset``, a group vector with empty lists, files, streams in
+blocks of several sizes, partitions, other threads. Ways of one group must give the same bits or
+the same class of error; partitions must reach the optimum within the certificates. A model is
+saved, loaded, served and exported (``outlets``). Objectives and optima of small problems are held
+against
 definitions, and a problem against what must not change it: rows and queries in another order, a
 shifted column, a column in other units, weights split over copies. Raw logs have their own cases.
 """
@@ -421,9 +422,8 @@ def try_log(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
     setting = Setting(system, options, rng.choice(("none", "query")))
     where = f"{case} raw log {log.spec} {setting}"
     pq.write_table(log.table, folder / "log.parquet", row_group_size=rng.choice((1, 5, 100)))
-    with pa.OSFile(str(folder / "log.arrow"), "wb") as file:
-        with pa.ipc.new_file(file, log.table.schema) as writer:
-            writer.write_table(log.table, max_chunksize=7)
+    with pa.ipc.new_file(str(folder / "log.arrow"), log.table.schema) as writer:
+        writer.write_table(log.table, max_chunksize=7)
     spec = log_spec(**log.spec)
     position = "position" if "propensity" in options else None
     first: Any = None
