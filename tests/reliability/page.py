@@ -42,6 +42,7 @@ GROUPS = {
     "io": "failing, fatal and last operations of saves",
     "memory": "runs with little memory left",
     "numbers": "numbers against their definitions",
+    "agreement": "valid problems, in every way in and out",
     "http": "fuzzed requests",
     "reloads": "models replaced under load",
     "slow": "slow clients",

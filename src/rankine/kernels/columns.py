@@ -264,5 +264,5 @@ def column_variances(
         cuts,
         threads,
     )
-    total: NDArray[np.float64] = np.maximum(tree_sum(parts), 0.0)
-    return total
+    total: NDArray[np.float64] = tree_sum(parts) if parts else np.zeros(n_features)
+    return np.maximum(total, 0.0)

@@ -37,7 +37,7 @@ S, NORM2, AL, COUNT, ADDS, FOLDS, BEHIND = 0, 1, 2, 3, 4, 5, 6
 
 #: s stays in this window; al in proportion, which keeps the sum of iterates accurate.
 _LOW, _HIGH = 1e-3, 1e3
-#: A weight of which folds have left so little is 0; and the lower end while nothing is averaged.
+#: A weight of which shrinking has left so little is 0; the lower end while nothing is averaged.
 _FADED = 1e-18
 #: Folds that weights may have missed.
 _HISTORY = 1024
@@ -101,16 +101,20 @@ def _sum_of_squares(v: Any) -> float:
 
 @jit(inline=True)
 def _settle(w: ScaledVector, j: int, made: int) -> None:
-    """Let weight j take part in the folds that it has missed."""
-    value = w.v[j]
-    least = _FADED * abs(value)
+    """Let weight j take part in the folds that it has missed.
+
+    The first of them holds shrinking from before the weight was touched: fading is counted after.
+    """
+    value, least = w.v[j], -1.0
     for k in range(w.folds[j], made):
-        if value == 0.0:
-            break
         w.u[j] += w.history[k, 1] * value
         value *= w.history[k, 0]
         if abs(value) <= least:
             value = 0.0
+        if value == 0.0:
+            break
+        if least < 0.0:
+            least = _FADED * abs(value)
     w.v[j] = value
     w.folds[j] = made
 

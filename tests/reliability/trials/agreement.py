@@ -53,7 +53,7 @@ SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 SCALES = ("none", "standard", "maxabs", "query")
 BATCH = ("ranksvm", "least-squares", "domination")
-#: For runs on a few rankers only.
+#: For runs on a few rankers, or on logs ("log"), only.
 CHOSEN = [name for name in os.environ.get("RELIABILITY_ONLY", "").split(",") if name]
 #: One case in so many is a raw log.
 LOGS = 6
@@ -256,8 +256,10 @@ def changed(given: Problem, setting: Setting, rng: Any) -> tuple[str, Problem, A
     """A change of a problem, and the test of two fitted rankers that must hold; None for none."""
     random = np.random.default_rng(rng.getrandbits(32))
     batch = setting.system in BATCH and "propensity" not in setting.options
-    names = ["column"] + ["order", "shift", "query copies", "row copies"] * batch
-    name = rng.choice(names)
+    kinds = ("order", "shift", "storage", "no weight", "query copies", "row copies")
+    name = rng.choice(["column", *kinds] if batch else ["column"])
+    if name == "storage":
+        return name, replace(given, sparse=not given.sparse), same_optimum
     if name == "column":
         fine = 1e-30 < given.wide < 1e30 and setting.scale != "none"
         return _other_units(given, rng) if fine or setting.system == "additive" else None
@@ -271,8 +273,15 @@ def changed(given: Problem, setting: Setting, rng: Any) -> tuple[str, Problem, A
         X = given.X.copy()
         X[:, rng.randrange(X.shape[1])] += rng.choice((0.5, -2.0))
         return (name, replace(given, X=X), same_optimum) if setting.scale == "none" else None
-    if setting.scale == "standard":
-        return None  # deviations count rows
+    if setting.scale in ("standard", "maxabs", "query"):
+        return None  # they look at rows whatever these weigh
+    if name == "no weight":
+        light = set() if given.query_weight is None else {
+            q for q, v in given.query_weight.items() if v == 0
+        }  # fmt: skip
+        gone = np.isin(given.qid, sorted(light))
+        gone |= False if given.weight is None else given.weight == 0
+        return (name, given.take(np.flatnonzero(~gone)), same_optimum) if gone.any() else None
     if name == "query copies":
         return _query_copies(given, random)
     own = setting.options
@@ -475,7 +484,7 @@ def trial(job: Job) -> Outcome:
     """Problems and settings drawn from the list, each in every way."""
     outcome = Outcome()
     for case, rng in job.cases(outcome):
-        attempt = try_problem if case % LOGS or CHOSEN else try_log
+        attempt = try_problem if (case % LOGS or CHOSEN) and CHOSEN != ["log"] else try_log
         attempt(job.name(case), rng, job.folder, outcome)
     return outcome
 

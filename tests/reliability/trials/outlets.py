@@ -155,7 +155,7 @@ def _exported(model: LinearModel, given: Problem, right: Scores, folder: Path, r
     if tables_of(model) is not None or model.transforms or not model.nnz:
         return _refused_or_made(model, target)
     try:
-        result = export(model, target, ExportOptions(dtype="float64"))
+        result = export(model, target, ExportOptions(dtype="float64", form="tensor"))
     except ExportError as error:
         # some engines know features by name only, and float32 ends at 3e38
         fine = model.column_names is None or np.abs(model.values).max() > 1e30
@@ -168,9 +168,7 @@ def _exported(model: LinearModel, given: Problem, right: Scores, folder: Path, r
                 return ""
             read = readers.read_solr if target == "solr" else readers.read_ltr
             if target == "vespa":
-                read = readers.read_vespa_expression
-                if result.beside:
-                    read = readers.read_vespa_tensor
+                read = readers.read_vespa_tensor
             found, eps = read(result, names, X), 1e-6
         elif target == "json":
             found = readers.read_json(result, names, X)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -144,8 +146,6 @@ def test_early_stopping_keeps_the_best_weights():
 
 def test_a_cutoff_column_equals_the_same_cutoff_in_words():
     data = shop(columns=("shown",))
-    from dataclasses import replace
-
     same = replace(data, columns={"shown": np.full(data.n_rows, 2)})
     by_column = ElasticRanker(objective="recall@shown", random_state=0).fit(same)
     by_number = ElasticRanker(objective="recall@2", random_state=0).fit(same)
@@ -161,8 +161,6 @@ def test_a_cutoff_column_equals_the_same_cutoff_in_words():
 
 def test_items_that_were_not_displayed_form_no_pair():
     data = shop()
-    from dataclasses import replace
-
     shown = np.ones(data.n_rows)
     shown[data.queries.starts[:-1]] = 0
     masked = ElasticRanker(objective="recall@2", random_state=0)
@@ -269,6 +267,25 @@ def test_query_weights_in_a_stream_are_those_of_memory():
         ElasticRanker().fit(Blocks(data, 10), query_weight=weight[:50])
 
 
+def one_step(data, objective="pairwise", **how):
+    """Weights after the first list, which is minus its gradient times the step."""
+    ranker = ElasticRanker(objective=objective, solver="fobos", l1=0.0, l2=0.0, random_state=0)
+    return ranker.fit(data, **how).coef_
+
+
+def test_what_weights_are_to_a_list():
+    """A list of weight v steps v times as far; a row of weight 2 is the row twice, among pairs."""
+    data = shop(lists=1)
+    np.testing.assert_allclose(one_step(data, query_weight=[3.0]), 3 * one_step(data), rtol=1e-12)
+    heavy = np.where(np.arange(data.n_rows) == 1, 2.0, 1.0)
+    twice = data.take(np.r_[np.arange(data.n_rows), 1])
+    both = (replace(data, weight=heavy), twice)
+    np.testing.assert_allclose(*(one_step(one) for one in both), rtol=1e-12)
+    # A repeated row moves the ranks of its list, which a weight does not.
+    by_rank = [one_step(one, "ndcg") for one in both]
+    assert np.abs(by_rank[0] - by_rank[1]).max() > 1e-3 * np.abs(by_rank[0]).max()
+
+
 def test_early_stopping_on_a_stream_does_not_depend_on_its_blocks():
     data, valid = shop(), shop(1)
     runs = [
@@ -294,8 +311,6 @@ def test_no_pairs_is_an_error():
 
 def test_list_scaling_works_in_streams():
     data = shop()
-    from dataclasses import replace
-
     factors = np.repeat(10.0 ** (np.arange(200) % 5), data.queries.sizes)
     stretched = replace(data, X=data.X * factors[:, None])
     plain = ElasticRanker(scale="query", random_state=0).fit(Blocks(data, 30))
