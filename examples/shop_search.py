@@ -18,8 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rankine
-from rankine.logs import read_for, train_from_log
-from rankine.transforms.apply import score_dataset
 
 BRANDS = ["acme", "blue peak", "corso", "delta", "everest", "no name"]
 CATEGORIES = ["shoes", "jackets", "tents", "lamps"]
@@ -84,8 +82,7 @@ def main() -> None:
     ranker = rankine.ElasticRanker(
         adaptive=True, eta0=0.2, l1=1e-4, l2=0, scale="query", metric="ndcg@10", random_state=0
     )
-    done = train_from_log(
-        ranker,
+    lists = rankine.logs.scan(
         log,
         query="search_id",
         label="clicked + 4*purchased",
@@ -94,26 +91,25 @@ def main() -> None:
         crosses=["brand*category"],
         hash_bits=16,
     )
-    done.model.save(options.out / "model.rankine")
-    print(f"model: {done.model.nnz} weights in {options.out / 'model.rankine'}")
+    model = ranker.fit(lists).to_model()
+    model.save(options.out / "model.rankine")
+    print(f"model: {model.nnz} weights in {options.out / 'model.rankine'}")
 
     # 3. Is it better than what the shop showed? Query by query, on lists it has not seen.
-    fresh = read_for(done.model, tomorrow)
+    fresh = rankine.logs.read_for(model, tomorrow)
     as_shown = -pq.read_table(tomorrow)["position"].to_numpy().astype(float)
-    result = rankine.compare(
-        {"as shown": as_shown, "model": score_dataset(done.model, fresh)}, fresh, "ndcg@10"
-    )
+    result = rankine.compare({"as shown": as_shown, "model": model}, fresh, "ndcg@10")
     for system in result.systems:
         print(f"  {system.name:9} ndcg@10 {system.mean:.3f} [{system.low:.3f}, {system.high:.3f}]")
     print(f"  the model is {result.pairs[0].verdict}")
 
     # 4. What has it learned? Names come from the log, also for hashed brands and crosses.
     print("what counts most:")
-    for heavy in done.model.summary(8)["top_weights"]:
+    for heavy in model.summary(8)["top_weights"]:
         print(f"  {heavy['weight']:+.2f}  {heavy['name']}")
 
     # 5. A page for everybody else.
-    page = rankine.report(done.model, fresh, title="Shop search: tomorrow's lists")
+    page = rankine.report(model, fresh, title="Shop search: tomorrow's lists")
     page.save(options.out / "report.html")
     print(f"report: {options.out / 'report.html'}")
 

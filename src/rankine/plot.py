@@ -333,19 +333,21 @@ def comparison(result: Any, *, ax: Any = None) -> Any:
 def path(result: RegularizationPath, *, ax: Any = None) -> Any:
     """Draw the metric (or the loss, without evaluation data) against non-zero weights.
 
-    The size axis is logarithmic and leaves out the empty model; a ring marks the best step.
+    The size axis is logarithmic and leaves out the empty model; a ring marks the best step. Tables
+    are drawn against their strength, a curve for each number of pairs.
     """
     ax = ax or new_axes()
     values = result.values if result.measured else result.loss
     sizes = result.nonzeros
+    along, x_name = result.drawn_by
     for (name, curve), kind in zip(path_curves(result), COLOURS, strict=False):
         here = curve.nonzeros > 0
         heights = (curve.values if result.measured else curve.loss)[here]
-        draw_line(ax, curve.nonzeros[here], heights, kind, name)
+        draw_line(ax, curve.drawn_by[0][here], heights, kind, name)
     best = result.best()
     if sizes[best] > 0:
         ax.plot(
-            sizes[best],
+            along[best],
             values[best],
             marker="o",
             markersize=10,
@@ -358,7 +360,7 @@ def path(result: RegularizationPath, *, ax: Any = None) -> Any:
     empty = not np.isfinite(values[sizes > 0]).any()
     title = "no model with a non-zero weight" if empty else ""
     y_name = result.metric if result.measured else "training loss"
-    return finish(ax, "non-zero weights", y_name, title, key=bool(sizes[best] > 0))
+    return finish(ax, x_name, y_name, title, key=bool(sizes[best] > 0))
 
 
 def propensity(result: Propensity, *, ax: Any = None) -> Any:

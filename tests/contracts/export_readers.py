@@ -65,6 +65,14 @@ def read_vespa_tensor(export, names, X):
     return float32_sum(document["cells"], names, X)
 
 
+def read_xgboost(export, names, X, indices):
+    booster = json.loads(export.content)["learner"]["gradient_booster"]
+    assert booster["name"] == "gblinear"
+    weights = np.array(booster["model"]["weights"], dtype=np.float32)
+    assert weights[-1] == 0.0, "no intercept"
+    return float32_sum(dict(zip(names, weights[indices], strict=True)), names, X)
+
+
 def read_json(export, names, X):
     document = json.loads(export.content)
     assert (document["format"], document["version"]) == ("rankine-linear", 1)

@@ -1,14 +1,18 @@
 """Exports of models of tables score as the scorer does, or refuse in one sentence."""
 
 import json
+import re
 import sqlite3
+from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
-from rankine import AdditiveRanker, Dataset, Scorer
-from rankine.core.errors import ExportError
-from rankine.export import export, targets
+from rankine import AdditiveRanker, Dataset, LinearModel, Scorer
+from rankine.core.errors import ExportError, ParameterError
+from rankine.core.specs import Bins
+from rankine.export import ExportOptions, export, targets
 
 NAMES = ['price"', "rating", "brand", "noise"]
 
@@ -74,7 +78,168 @@ def test_json_holds_all_tables(case):
     assert told["weights"] == model.values.tolist()
 
 
-@pytest.mark.parametrize("target", sorted(set(targets()) - {"sql", "python", "json"}))
-def test_what_is_not_built_is_refused(case, target):
-    with pytest.raises(ExportError, match="Bins"):
+def read_trees(trees, ask):
+    """Sums of trees, each a function ``ask(node) -> leaf value or (column, cut, left, right)``."""
+
+    def walk(node, row):
+        found = ask(node)
+        while isinstance(found, tuple):
+            name, goes_left, left, right = found
+            found = ask(left if goes_left(row[name]) else right)
+        return found
+
+    return lambda rows: np.array([sum(walk(tree, row) for tree in trees) for row in rows])
+
+
+def below(cut):
+    return lambda x: x is None or np.float32(x) < np.float32(cut)
+
+
+def at_most(cut):
+    return lambda x: x is None or np.float32(x) <= np.float32(cut)
+
+
+def ltr(content):
+    body = json.loads(content)["model"]["model"]
+    assert body["type"] == "model/xgboost+json"
+
+    def ask(node):
+        if "leaf" in node:
+            return node["leaf"]
+        left, right = node["children"]
+        assert [node["yes"], node["no"], node["missing"]] == [
+            left["nodeid"], right["nodeid"], left["nodeid"],
+        ]  # fmt: skip
+        return node["split"], below(node["split_condition"]), left, right
+
+    return read_trees(json.loads(body["definition"]), ask)
+
+
+def solr(content):
+    body = json.loads(content)
+    assert body["class"].endswith("MultipleAdditiveTreesModel")
+    assert [feature["name"] for feature in body["features"]] == NAMES[:3]
+
+    def ask(node):
+        if "value" in node:
+            return float(node["value"])
+        assert node["missing"] == "left"
+        return node["feature"], at_most(float(node["threshold"])), node["left"], node["right"]
+
+    return read_trees([tree["root"] for tree in body["params"]["trees"]], ask)
+
+
+def vespa(content):
+    text = content.decode().split("expression {")[1].split("\n        }")[0]
+    python = re.sub(r"\s+", " ", text).replace("if (", "choose(").replace("attribute(", "(")
+
+    def choose(asks, yes, no):
+        return yes if asks else no
+
+    def score(row):
+        names = {"choose": choose, "isNan": np.isnan}
+        for name, value in row.items():
+            names[name] = np.float32(np.nan if value is None else value)
+        return float(eval(python, names))  # noqa: S307 - the expression under test
+
+    return lambda rows: np.array([score(row) for row in rows])
+
+
+def xgboost(content):
+    learner = json.loads(content)["learner"]
+    names = learner["feature_names"]
+
+    def ask(at):
+        tree, k = at
+        cut = tree["split_conditions"][k]
+        if tree["left_children"][k] < 0:
+            return cut
+        assert tree["default_left"][k] == 1
+        children = ((tree, tree[f"{side}_children"][k]) for side in ("left", "right"))
+        return names[tree["split_indices"][k]], below(cut), *children
+
+    return read_trees([(t, 0) for t in learner["gradient_booster"]["model"]["trees"]], ask)
+
+
+READERS = {
+    "elasticsearch": ltr, "opensearch": ltr, "solr": solr, "vespa": vespa, "xgboost": xgboost,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tables(case):
+    """The same tables without the linear column, over plain names."""
+    model, rows, _ = case
+    bins = msgspec.structs.replace(
+        model.bins, linear=(), cuts=(*model.bins.cuts[:3], ()), names=("price", *NAMES[1:])
+    )
+    weights = model.to_dense()
+    cells = sum(model.bins.n_cells)
+    found = LinearModel.from_weights(
+        np.concatenate([weights[:cells], np.zeros(2), weights[cells:-1]]),
+        transforms=(bins, model.transforms[1]),
+    )
+    return found, rows, Scorer(found).score(rows)
+
+
+@pytest.mark.parametrize("target", sorted(READERS))
+def test_trees(tables, target, monkeypatch):
+    model, rows, expected = tables
+    monkeypatch.setattr(f"{__name__}.NAMES", ["price", *NAMES[1:]])
+    found = READERS[target](export(model, target).content)(named(rows))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_vespa_adds_linear_columns(case):
+    model, rows, expected = case
+    plain = msgspec.structs.replace(model.bins, names=("price", *NAMES[1:]))
+    content = export(replace(model, transforms=(plain, *model.transforms[1:])), "vespa").content
+    found = vespa(content)([{**row, "price": row[NAMES[0]]} for row in named(rows)])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("linear", [True, False])
+def test_onnx(case, tables, linear):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model, rows, expected = case if linear else tables
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        export(model, "onnx").content, options, providers=["CPUExecutionProvider"]
+    )
+    (found,) = session.run(["variable"], {"X": rows.astype(np.float32)})
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-5)
+    with pytest.raises(ParameterError, match="float32"):
+        export(model, "onnx", ExportOptions(dtype="float64"))
+
+
+@pytest.mark.parametrize("kind", ["tables", "weights"])
+def test_xgboost_loads_and_predicts_the_same(tables, kind, tmp_path):
+    peer = pytest.importorskip("xgboost")
+    model, rows, expected = tables
+    if kind == "weights":
+        model, rows = LinearModel.from_weights([0.5, -2.0, 0.25, 3.0]), np.nan_to_num(rows)
+        expected = Scorer(model).score(rows)
+    (tmp_path / "model.json").write_bytes(export(model, "xgboost").content)
+    booster = peer.Booster(model_file=str(tmp_path / "model.json"))
+    names = list(model.column_names) if model.column_names else None
+    found = booster.predict(peer.DMatrix(rows, feature_names=names), output_margin=True)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["elasticsearch", "opensearch", "solr", "xgboost"])
+def test_trees_have_no_linear_columns(case, target):
+    with pytest.raises(ExportError, match="noise"):
         export(case[0], target)
+
+
+def test_a_category_that_is_no_float32_is_refused():
+    model = LinearModel.from_weights(
+        [1.0, 0.0, 0.0], transforms=(Bins(((16777217.0,),), (0,), names=("id",)),)
+    )
+    with pytest.raises(ExportError, match="16777217"):
+        export(model, "xgboost")
+
+
+def test_every_target_writes_tables(tables):
+    assert set(targets()) == {*READERS, "sql", "python", "json", "onnx"}

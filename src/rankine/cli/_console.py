@@ -111,6 +111,8 @@ def progress_bar(
         TimeRemainingColumn,
     )
 
+    from rankine.kernels.compile import CLOCK
+
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -125,8 +127,15 @@ def progress_bar(
         counted = f"{done:,}" + (f"/{total:,}" if total else "")
         bar.update(task, completed=done, total=total, shown=f"{counted}  {text}")
 
-    with bar:
-        yield move
+    def tell(words: str) -> Callable[[], None]:
+        return lambda: bar.update(task, description=words)
+
+    CLOCK.begin, CLOCK.end = tell(f"{title} (compiling, once)"), tell(title)
+    try:
+        with bar:
+            yield move
+    finally:
+        CLOCK.begin = CLOCK.end = None
 
 
 @contextmanager

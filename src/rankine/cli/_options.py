@@ -20,7 +20,9 @@ from rankine.core.errors import ParameterError
 from rankine.core.strict_json import read_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from rankine.model import LinearModel
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on one line.")]
 AsLatex = Annotated[bool, typer.Option("--latex", help="LaTeX tables.")]
@@ -36,8 +38,29 @@ Settings = Annotated[
 ]
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of its groups in place of the groups."""
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only results and errors.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Say more; show tracebacks of errors.")
+]
+
+
+@dataclass(frozen=True)
+class Loudness:
+    """How much is said; every command takes it, before its name and after."""
+
+    quiet: Quiet = False
+    verbose: Verbose = False
+
+    def __post_init__(self) -> None:
+        if self.quiet or self.verbose:
+            _console.set_verbosity(1 if self.verbose else -1)
+
+
+def spread(command: Callable[..., None], beside: type | None = None) -> Callable[..., None]:
+    """The command with the options of its groups in place of the groups.
+
+    ``beside`` is a group of options that act by themselves: the command does not get it.
+    """
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, type] = {}
@@ -48,9 +71,13 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             parameters += _options_of(kind)
         else:
             parameters.append(_keyword(parameter.name, kind, parameter.default))
+    if beside is not None:
+        parameters += _options_of(beside)
 
     @wraps(command)
     def run(**given: Any) -> None:
+        if beside is not None:
+            beside(**{field.name: given.pop(field.name) for field in fields(beside)})
         for name, kind in groups.items():
             own = {field.name: given.pop(field.name) for field in fields(kind)}
             given[name] = kind(**own)
@@ -82,14 +109,23 @@ def _option(*names: str, **settings: Any) -> Any:
 
 
 _Format = Annotated[
-    str | None, _option("--format", help="letor, parquet, arrow or npz; default: by content.")
+    str | None,
+    _option(
+        "--format", help="letor, parquet, arrow, csv, json (lines) or npz; default: by content."
+    ),
 ]
 _QidType = Annotated[str, _option("--qid-type", help="int or str: how text query ids are read.")]
 _Base = Annotated[int, _option("--base", help="First feature index of text files: 1 or 0.")]
-_Missing = Annotated[str, _option("--missing", help="error, or zero: NULL and NaN become 0.")]
+_Missing = Annotated[
+    str | None,
+    _option("--missing", help="error, or zero: NULL and NaN become 0. Default: error; logs zero."),
+]
 _OnBadRow = Annotated[str, _option("--on-bad-row", help="error, or skip (skips are counted).")]
-_Label = Annotated[str, _option("--label", help="Label column of Parquet and Arrow files.")]
-_Query = Annotated[str, _option("--query", help="Query column of such files.")]
+_Label = Annotated[
+    str | None,
+    _option("--label", help="Label column (label); of raw logs a formula: clicked + 4*purchased."),
+]
+_Query = Annotated[str | None, _option("--query", help="Query column (qid).")]
 _Columns = Annotated[
     str | None, _option("--columns", help="Further columns to keep, comma-separated.")
 ]
@@ -100,12 +136,20 @@ def split_list(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
+def _log(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Raw logs", **settings)
+
+
 class _Group:
     """What every group of reading options can do."""
 
     def options(self, **more: Any) -> dict[str, Any]:
         """Keyword arguments of ``rankine.load``; an option that is not given is left out."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        given = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)  # type: ignore[arg-type]
+            if field.name not in _LOG_FIELDS
+        }
         found = {name: value for name, value in {**given, **more}.items() if value is not None}
         if "columns" in found:
             found["columns"] = split_list(found["columns"])
@@ -113,7 +157,144 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class ModelReading(_Group):
+class LogOptions(_Group):
+    """Columns of a raw log by their use."""
+
+    schema: Annotated[
+        str | None,
+        _log("--schema", help="TOML file that says all of this (rankine inspect LOG --schema)."),
+    ] = None
+    categorical: Annotated[
+        str | None, _log("--categorical", help="Columns to hash, comma-separated.")
+    ] = None
+    numeric: Annotated[str | None, _log("--numeric", help="Columns to use as numbers.")] = None
+    one_hot: Annotated[str | None, _log("--one-hot", help="Columns with a feature per value.")] = (
+        None
+    )
+    binned: Annotated[
+        str | None, _log("--binned", help="Columns of numbers with a feature per range.")
+    ] = None
+    cross: Annotated[
+        list[str] | None, _log("--cross", help="Columns to hash together, a*b; repeatable.")
+    ] = None
+    hash_bits: Annotated[
+        int | None, _log("--hash-bits", help="The hashed space has 2^N features (20).")
+    ] = None
+    bins: Annotated[int | None, _log("--bins", help="Ranges of a binned column (32).")] = None
+    time: Annotated[
+        str | None, _log("--time", "--time-column", help="Column of times; default: file order.")
+    ] = None
+
+    @property
+    def raw(self) -> bool:
+        """Whether a schema, or any column of a raw log, was named."""
+        lists = (self.categorical, self.numeric, self.one_hot, self.binned)
+        return self.schema is not None or bool(self.cross) or any(map(split_list, lists))
+
+    def fields(self, **more: Any) -> dict[str, Any]:
+        """Keyword arguments of ``rankine.logs.scan``; an option that is not given is left out."""
+        from rankine.logs.schema import LogSchema
+
+        names = ("categorical", "numeric", "one_hot", "binned")
+        given = {
+            **{name: split_list(getattr(self, name)) for name in names},
+            "crosses": tuple(self.cross or ()),
+            "hash_bits": self.hash_bits,
+            "bins": self.bins,
+            "time": self.time,
+        }
+        found = {name: value for name, value in given.items() if value}
+        known = LogSchema.__struct_fields__
+        options = {**self.options(**more), **found}
+        return {name: value for name, value in options.items() if name in known}
+
+    def open(
+        self,
+        paths: Any,
+        *,
+        stream: bool = False,
+        model: LinearModel | None = None,
+        like: Any = None,
+        columns: Sequence[str] = (),
+        **more: Any,
+    ) -> Any:
+        """The data: a ``Dataset``, or a stream of them.
+
+        Parameters
+        ----------
+        model
+            Reads them, where there is one.
+        like
+            A log or a model whose features these shall have.
+        columns, more
+            Further columns, and options of reading.
+        """
+        import rankine
+        from rankine.logs.schema import read_schema, schema_of
+        from rankine.logs.source import read_for, scan
+
+        schema = None if self.schema is None else read_schema(self.schema)
+        if model is not None:
+            raw = schema_of(model) is not None
+            if not raw and self.raw:
+                raise ParameterError(
+                    "the model reads features, and the options name columns of a raw log",
+                    fix="Leave them out",
+                )
+            options = self._of_log(more) if raw else self.options(**more)
+            kept = (*options.pop("columns", ()), *columns)
+            return read_for(model, paths, schema=schema, stream=stream, columns=kept, **options)
+        if not self.raw and like is None:
+            options = self.options(**more)
+            kept = (*options.pop("columns", ()), *columns)
+            if self.time is not None:
+                kept = (*kept, self.time)
+            read = rankine.scan if stream else rankine.load
+            return read(paths, columns=tuple(dict.fromkeys(kept)), **options)
+        log = scan(paths, schema=schema, like=like, **self._of_log(more))
+        return log if stream else log.load()
+
+    def open_like(self, paths: Any, data: Any, **more: Any) -> Any:
+        """Held-out data in memory, with the features of other data."""
+        if getattr(data, "encoding", None) is not None:
+            return self.open(paths, like=data, **more)
+        return self.open(paths, **{**more, "n_features": data.n_features})
+
+    def open_for(self, paths: Any, models: Sequence[LinearModel]) -> Any:
+        """The data in memory, with the columns of all these models."""
+        from rankine.evaluation.contestants import reader_among
+
+        model, columns = reader_among(models)
+        return self.open(paths, model=model, columns=columns)
+
+    def _of_log(self, more: dict[str, Any]) -> dict[str, Any]:
+        """Options for a raw log; those of feature files are refused."""
+        from rankine.logs.schema import LogSchema
+
+        for field in fields(self):
+            if field.name in _FEATURE_FILES and getattr(self, field.name) != field.default:
+                raise ParameterError(
+                    f"--{field.name.replace('_', '-')} says how files of features are read, and "
+                    "this is a raw log",
+                    fix="Leave it out",
+                )
+        rest = {
+            name: value
+            for name, value in self.options(**more).items()
+            if name not in _FEATURE_FILES and name not in LogSchema.__struct_fields__
+        }
+        return {**rest, **self.fields(**more)}
+
+
+#: Fields that only raw logs have, and fields that only files of features have.
+_LOG_FIELDS = frozenset(field.name for field in fields(LogOptions))
+_FEATURE_FILES = (
+    "base", "qid_type", "feature_names", "group", "single_query", "n_features", "dtype", "features",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ModelReading(LogOptions):
     """Data for a model that exists: it knows its features."""
 
     format: _Format = None
@@ -122,12 +303,12 @@ class ModelReading(_Group):
         _option("--base", help="First feature index of text files; default: the model's."),
     ] = None
     qid_type: _QidType = "int"
-    missing: _Missing = "error"
+    missing: _Missing = None
     feature_names: Annotated[
         str | None, _option("--feature-names", help="File with one feature name a line.")
     ] = None
-    label: _Label = "label"
-    query: _Query = "qid"
+    label: _Label = None
+    query: _Query = None
     columns: _Columns = None
     group: Annotated[
         str | None, _option("--group", help="File of group sizes for text without query ids.")
@@ -158,11 +339,9 @@ class SortReading(_Group):
 
     qid_type: _QidType = "int"
     base: _Base = 1
-    missing: _Missing = "error"
+    missing: _Missing = None
     on_bad_row: _OnBadRow = "error"
-    label: _Label = "label"
-    query: _Query = "qid"
-    columns: _Columns = None
+    query: _Query = None
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
@@ -223,7 +402,7 @@ class Cluster:
         float, _dask("--timeout", help="Seconds without a finished task that are an error.")
     ] = 600.0
 
-    def check(self, *, raw_log: bool, stream: bool) -> None:
+    def check(self, *, stream: bool) -> None:
         """Refuse what does not go together."""
         if self.dask is None:
             if self.repartition or self.repartition_to is not None:
@@ -231,10 +410,5 @@ class Cluster:
                     "--repartition belongs to --dask", fix="Add --dask, or use rankine sort"
                 )
             return
-        if raw_log:
-            raise ParameterError(
-                "--dask trains on columns of numbers; raw logs are encoded on one machine",
-                fix="Leave out --dask and use --ranker elastic, or store encoded features",
-            )
         if stream:
             raise ParameterError("--stream and --dask are two ways", fix="Leave one of them out")

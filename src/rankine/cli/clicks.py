@@ -10,13 +10,14 @@ import typer
 from rankine.cli import _console
 from rankine.cli._console import require_folder, show_tables
 from rankine.cli._options import AsJson, Seed, split_list
-from rankine.cli.main import app
+from rankine.cli.main import Commands, app
 
 if TYPE_CHECKING:
+    from rankine.cli._options import ModelReading
     from rankine.evaluation.tables import Table
     from rankine.logs.propensity import Propensity
 
-clicks = typer.Typer(help="Position bias of a click log.", no_args_is_help=True)
+clicks = Commands(help="Position bias of a click log.", no_args_is_help=True)
 app.add_typer(clicks, name="clicks")
 
 _EPILOG = """
@@ -152,22 +153,20 @@ class CounterfactualOptions:
     ] = 100.0
     min_overlap: Annotated[float, _option("--min-overlap", help="Refuse less overlap.")] = 0.5
 
-    def judge(self, path: str, files: list[str], reading: dict[str, Any], *, json: bool) -> None:
+    def judge(self, path: str, files: list[str], reading: ModelReading, *, json: bool) -> None:
         """Score the log with a model, estimate its value and show it."""
         import rankine
         from rankine.evaluation.counterfactual import counterfactual
         from rankine.logs.propensity import Propensity
-        from rankine.logs.scan import read_for
         from rankine.transforms.apply import score_dataset
 
         model = rankine.LinearModel.load(path)
         names = (self.item, self.search, self.logged)
-        wanted = [*reading.pop("columns", ()), *(name for name in names if name is not None)]
+        wanted = list(dict.fromkeys(name for name in names if name is not None))
+        more: dict[str, Any] = {"position": self.position}
         if model.feature_names is not None:
-            reading["features"] = model.feature_names
-        data = read_for(
-            model, files, columns=tuple(dict.fromkeys(wanted)), position=self.position, **reading
-        )
+            more["features"] = model.feature_names
+        data = reading.open(files, model=model, columns=wanted, **more)
         columns: dict[str, Any] = {"qid": data.qid, "y": data.y, "position": data.position}
         found = counterfactual(
             {**columns, **{name: data.columns[name] for name in wanted}},

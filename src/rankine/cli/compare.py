@@ -8,7 +8,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folder, save_report, show_tables
-from rankine.cli._options import AsJson, AsLatex, AsMarkdown, Reading, ReportFile, Seed, spread
+from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ModelReading, ReportFile, Seed
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -27,7 +27,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def compare(
     inputs: Annotated[
         list[str],
@@ -54,18 +53,17 @@ def compare(
     ] = False,
     report: ReportFile = None,
     *,
-    reading: Reading,
+    reading: ModelReading,
     json: AsJson = False,
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
 ) -> None:
     """Compare models and runs query by query: intervals, tests, wins, what changed."""
     require_folder("--report", report)
-    options = reading.options()
     found = compare_files(
         inputs,
         metric or ["ndcg@10"],
-        options,
+        reading,
         confidence=confidence,
         margin=margin,
         n_resamples=n_resamples,
@@ -82,35 +80,34 @@ def compare(
 
 
 def compare_files(
-    inputs: list[str], metrics: list[str], options: dict[str, Any], **settings: Any
+    inputs: list[str], metrics: list[str], reading: ModelReading, **settings: Any
 ) -> list[Comparison]:
     """Compare all inputs but the last on the last, once per metric."""
     from rankine.evaluation.compare import compare_contestants
-    from rankine.evaluation.contestants import gather_contestants, is_run, read_judged
+    from rankine.evaluation.contestants import gather_contestants, is_qrels, is_run, named
+    from rankine.evaluation.trec import read_qrels, read_run
     from rankine.metrics import parse_metric
+    from rankine.model import LinearModel
 
     if len(inputs) < 3:
         raise ParameterError(
             "two models or runs and a data file are needed",
             fix="Write: rankine compare A.rankine B.rankine DATA",
         )
-    *systems, data = inputs
+    *paths, data = inputs
     chosen = [parse_metric(metric) for metric in metrics]
-    if "n_features" not in options:
-        options = {**options, **_model_width([s for s in systems if not is_run(s)])}
-    contestants = gather_contestants(systems, read_judged(data, **options))
+    systems = {
+        name: read_run(path) if is_run(path) else LinearModel.load(path)
+        for name, path in named(paths).items()
+    }
+    models = [one for one in systems.values() if isinstance(one, LinearModel)]
+    judged: Any
+    if is_qrels(data):
+        judged = read_qrels(data)
+    else:
+        judged = reading.open_for(data, models) if models else reading.open(data)
+    contestants = gather_contestants(systems, judged)
     return [compare_contestants(contestants, metric, **settings) for metric in chosen]
-
-
-def _model_width(paths: list[str]) -> dict[str, int]:
-    """Text files may lack the last features of the model: read as many as it has."""
-    from rankine.model import LinearModel
-
-    for path in paths:
-        model = LinearModel.load(path)
-        if model.column_names is None:
-            return {"n_features": model.n_columns}
-    return {}
 
 
 def show(found: list[Comparison], *, latex: bool, markdown: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, Reading, split_list, spread
+from rankine.cli._options import AsJson, Reading, split_list
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
@@ -94,7 +94,6 @@ class ConvertReading(Reading):
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def convert(
     files: Annotated[
         list[str],
@@ -121,13 +120,14 @@ def convert(
         raise ParameterError("an output without an input", fix="Write: rankine convert IN... OUT")
     columns = None if reading.features is None else split_list(reading.features)
     started = time.perf_counter()
+    options = {} if reading.raw else reading.options(features=columns)
     report = convert_files(
-        source,
+        reading.open(source, stream=True) if reading.raw else source,
         target,
         to=writing.to,
         names_out=writing.names_out,
         write=writing.options(),
-        **reading.options(features=columns),
+        **options,
     )
     _tell(report, target, time.perf_counter() - started, json=json)
 
@@ -145,7 +145,7 @@ def _join(
             fix="Write: rankine convert --features LOG --judgments J OUT",
         )
     logs = list(split_list(reading.features))
-    joined = join_logged(logs, reading.judgments, missing=reading.missing)
+    joined = join_logged(logs, reading.judgments, missing=reading.missing or "error")
     options = {} if writing.to is None else {"format": writing.to}
     joined.data.save(target, **options, **writing.options())
     if writing.names_out is not None:

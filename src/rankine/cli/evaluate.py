@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, ModelReading, spread
+from rankine.cli._options import AsJson, ModelReading
 from rankine.cli.clicks import CounterfactualOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -27,7 +27,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def evaluate(
     model: Annotated[str | None, typer.Argument(help="Model file.")] = None,
     data: Annotated[list[str] | None, typer.Argument(help="Files or patterns.")] = None,
@@ -55,15 +54,14 @@ def evaluate(
                 "--counterfactual estimates clicks per list, not a metric of judgements",
                 fix="Leave --metric, --per-query, --relative-to and --run out",
             )
-        clicks.judge(str(model), data or [], reading.options(), json=json)
+        clicks.judge(str(model), data or [], reading, json=json)
         return
     if run is not None and qrels is not None:
         results = evaluate_trec(run, qrels, metric or ["ndcg@10", "map"], per_query=per_query)
     else:
-        options: dict[str, Any] = reading.options()
         random_too = relative_to == "random"
         results = evaluate_model(
-            str(model), data or [], metric, options, per_query=per_query, random_too=random_too
+            str(model), data or [], metric, reading, per_query=per_query, random_too=random_too
         )
     if json:
         _console.print_json(results)
@@ -95,14 +93,13 @@ def evaluate_model(
     path: str,
     files: list[str],
     metrics: list[str] | None,
-    options: dict[str, Any],
+    reading: ModelReading,
     *,
     per_query: bool,
     random_too: bool,
 ) -> dict[str, Any]:
     """Metrics of a saved model; the model's own metric when none is named."""
     import rankine
-    from rankine.logs.scan import read_for
     from rankine.metrics import (
         count_without_value,
         data_columns,
@@ -113,7 +110,7 @@ def evaluate_model(
     from rankine.transforms.apply import score_dataset
 
     model = rankine.LinearModel.load(path)
-    data = read_for(model, files, **options)
+    data = reading.open(files, model=model)
     scores = score_dataset(model, data)
     columns = data_columns(data)
     results: dict[str, Any] = {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, ModelFile, ModelReading, spread
+from rankine.cli._options import AsJson, ModelFile, ModelReading
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
@@ -18,32 +17,17 @@ if TYPE_CHECKING:
 _EPILOG = """
 [bold]Examples[/bold]
 
-  rankine explain model.rankine test.txt --query 10
+  rankine explain model.rankine test.txt --qid 10
 
-  rankine explain model.rankine test.txt --query 10 --docs GX1-2 GX7-1
+  rankine explain model.rankine test.txt --qid 10 --docs GX1-2 GX7-1
 """
 
 
-@dataclass(frozen=True)
-class QueryReading(ModelReading):
-    """Here ``--query`` names one query, so that the column has another name."""
-
-    query: Annotated[
-        str,
-        typer.Option(
-            "--query-column",
-            help="Query column of Parquet and Arrow files.",
-            rich_help_panel="Reading",
-        ),
-    ] = "qid"
-
-
 @app.command(epilog=_EPILOG)
-@spread
 def explain(
     model: ModelFile,
     data: Annotated[str, typer.Argument(help="Data file, or - for stdin.")],
-    query_id: Annotated[str, typer.Option("--query", "-q", help="Query id.")],
+    qid: Annotated[str, typer.Option(help="Id of the query to explain.")],
     docs: Annotated[
         tuple[str, str] | None,
         typer.Option(help="Two documents A B, by docid or by place in the query's rows from 1."),
@@ -52,23 +36,21 @@ def explain(
     top: Annotated[int, typer.Option(help="How many features to show.")] = 10,
     json: AsJson = False,
     *,
-    reading: QueryReading,
+    reading: ModelReading,
 ) -> None:
     """Explain the best documents of a query, or why document A stands above B; exact."""
     import rankine
-    from rankine.logs.scan import read_for
     from rankine.transforms.apply import fit_columns
 
     fitted = rankine.LinearModel.load(model)
-    rows = fit_columns(
-        fitted, _rows_of(read_for(fitted, data, **reading.options(progress=False)), query_id)
-    )
+    read = reading.open(data, model=fitted, progress=False)
+    rows = fit_columns(fitted, _rows_of(read, qid))
     scorer = rankine.Scorer(fitted)
     result = _pair(scorer, rows, docs) if docs else _best(scorer, rows, k)
     if json:
-        _console.print_json(_plain(result, query_id, top))
+        _console.print_json(_plain(result, qid, top))
     else:
-        typer.echo(_text(result, query_id, top))
+        typer.echo(_text(result, qid, top))
 
 
 def _rows_of(data: Dataset, query: str) -> Dataset:

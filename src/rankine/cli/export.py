@@ -36,7 +36,8 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            "--to", help="elasticsearch, opensearch, solr, vespa, onnx, sql, json or python."
+            "--to",
+            help="elasticsearch, opensearch, solr, vespa, onnx, xgboost, sql, json or python.",
         ),
     ],
     out: Annotated[str, typer.Option("--out", "-o", help="Output file, - for stdout.")],
@@ -58,6 +59,10 @@ def export(
     feature_names: Annotated[
         str | None, typer.Option(help="File with one feature name a line, for a model without.")
     ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(help="SQL, scale query: column of the list; default: that of the log."),
+    ] = None,
     topic: Annotated[str | None, typer.Option(help="One model of a bundle.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Say what was written as JSON.")] = False,
 ) -> None:
@@ -66,7 +71,7 @@ def export(
     from rankine.export import export as export_model
 
     found = _load(model, feature_names, topic)
-    options = ExportOptions(name, store, form, dtype, feature_set)
+    options = ExportOptions(name, store, form, dtype, feature_set, query)
     result = export_model(found, to, options)
     files = {out: result.content}
     files.update({f"{out}{suffix}": content for suffix, content in result.beside.items()})

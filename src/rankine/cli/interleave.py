@@ -15,11 +15,10 @@ from rankine.cli._options import (
     ModelReading,
     ReportFile,
     Seed,
-    spread,
 )
-from rankine.cli.main import app
+from rankine.cli.main import Commands, app
 
-interleave = typer.Typer(help="Test models against each other in shared lists.")
+interleave = Commands(help="Test models against each other in shared lists.")
 app.add_typer(interleave, name="interleave", no_args_is_help=True)
 
 _PLAN = """
@@ -39,7 +38,6 @@ _ANALYSE = """
 
 
 @interleave.command(epilog=_PLAN)
-@spread
 def plan(
     inputs: Annotated[
         list[str] | None,
@@ -71,7 +69,7 @@ def plan(
         "level": level,
     }
     if inputs or out:
-        result |= _draft(inputs or [], out, length, seed, reading.options())
+        result |= _draft(inputs or [], out, length, seed, reading)
     if json:
         _console.print_json(result)
         return
@@ -84,7 +82,7 @@ def plan(
 
 
 def _draft(
-    inputs: list[str], out: str | None, length: int, seed: int, options: dict[str, Any]
+    inputs: list[str], out: str | None, length: int, seed: int, reading: ModelReading
 ) -> dict[str, Any]:
     """Write the shared lists; log ``team`` of every item beside its click."""
     import numpy as np
@@ -95,7 +93,6 @@ def _draft(
     from rankine.core.atomic import atomic_file
     from rankine.core.errors import ParameterError
     from rankine.evaluation.interleave import interleave
-    from rankine.logs.scan import read_for
     from rankine.transforms.apply import score_dataset
 
     if len(inputs) < 3 or out is None:
@@ -108,7 +105,7 @@ def _draft(
     if len(set(paths)) < len(paths):
         raise ParameterError("a model is named twice", fix="Name each model once")
     models = [rankine.LinearModel.load(path) for path in paths]
-    data = read_for(models[0], file, **options)
+    data = reading.open_for(file, models)
     scores = np.stack([score_dataset(model, data) for model in models])
     rows, position, team = interleave(scores, data.queries, length, random_state=seed)
     shown = np.arange(data.n_rows) if data.docid is None else np.asarray(data.docid)

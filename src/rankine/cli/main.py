@@ -10,13 +10,27 @@ import importlib
 import os
 import pkgutil
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from rankine.cli import _console
+from rankine.cli._options import Loudness, Quiet, Verbose, spread
 
-app = typer.Typer(
+Command = Callable[..., None]
+
+
+class Commands(typer.Typer):
+    """Commands whose groups of options are spread, and that all take ``-q`` and ``-v``."""
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Command], Command]:  # type: ignore[override]
+        """As typer's own."""
+        register = super().command(name, **options)
+        return lambda command: register(spread(command, beside=Loudness))
+
+
+app = Commands(
     name="rankine",
     help="Large-scale linear learning to rank: train, evaluate, explain and serve linear rankers.",
     no_args_is_help=True,
@@ -34,13 +48,12 @@ def root(
     json: Annotated[
         bool, typer.Option("--json", help="With --version: all that a bug report should hold.")
     ] = False,
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Say more; show tracebacks of errors.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only results and errors.")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Large-scale linear learning to rank."""
-    _console.set_verbosity(1 if verbose else -1 if quiet else 0)
+    _console.set_verbosity(0)
+    Loudness(quiet, verbose)
     if json and not version:
         raise typer.BadParameter("--json stands after the command, or beside --version")
     if version:

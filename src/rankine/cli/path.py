@@ -17,7 +17,6 @@ from rankine.cli._options import (
     Settings,
     make_ranker,
     parse_settings,
-    spread,
 )
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -31,24 +30,37 @@ _EPILOG = """
 
   rankine path train.txt --set l2=0.1 --n-steps 50 --min-ratio 0.001 --json
 
+  rankine path train.txt --ranker additive --valid vali.txt --n-steps 10 --out curves.rankine
+
   rankine path log.txt --ranker elastic --valid vali.txt --solvers rda,psgd --n-steps 10 \\
     --max-latency 0.009ms --out fast.rankine
 """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def path(
     data: Files,
-    ranker: Annotated[str, typer.Option(help="A ranker with an l1 path.")] = "domination",
+    ranker: Annotated[str, typer.Option(help="domination, elastic (l1) or additive (smooth).")] = (
+        "domination"
+    ),
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
-    scale: Annotated[str, typer.Option(help="none, standard, maxabs or query.")] = "none",
-    n_steps: Annotated[int, typer.Option(help="Number of values of l1.")] = 30,
+    split: Annotated[
+        str | None,
+        typer.Option(help="time:0.8,0.2: judge on the newest lists, without --valid."),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(help="none, standard, maxabs or query; default: none, raw logs query."),
+    ] = None,
+    n_steps: Annotated[
+        int | None, typer.Option(help="Number of strengths; default 30, additive 10.")
+    ] = None,
     min_ratio: Annotated[
-        float, typer.Option(help="Smallest l1, as a share of the smallest that gives no weights.")
-    ] = 0.01,
+        float | None,
+        typer.Option(help="Smallest strength by the largest; default 0.01, additive 1e-6."),
+    ] = None,
     max_nonzero: Annotated[
         int | None, typer.Option(help="End the path before models with more weights.")
     ] = None,
@@ -68,18 +80,19 @@ def path(
     reading: Reading,
     json: AsJson = False,
 ) -> None:
-    """Train models of every size along an l1 path; show, draw and keep the best."""
+    """Train models of every size along a path of strengths; show, draw and keep the best."""
+    scale = scale or ("query" if reading.raw else "none")
     settings = {"metric": metric, "scale": scale, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
-    options: dict[str, Any] = reading.options()
     result = walk_files(
         estimator,
         data,
-        options,
+        reading,
         valid=valid,
+        split=split,
         steps={
-            "n_steps": n_steps,
-            "min_ratio": min_ratio,
+            **({} if n_steps is None else {"n_steps": n_steps}),
+            **({} if min_ratio is None else {"min_ratio": min_ratio}),
             "max_nonzero": max_nonzero,
             **path_options(estimator, solvers, max_latency),
         },
@@ -96,9 +109,10 @@ def path(
 def walk_files(
     estimator: Any,
     paths: list[str],
-    options: dict[str, Any],
+    reading: Reading,
     *,
     valid: str | None,
+    split: str | None = None,
     steps: dict[str, Any],
     out: str | None,
     plot: str | None,
@@ -106,6 +120,7 @@ def walk_files(
 ) -> dict[str, Any]:
     """Walk the path of a ranker on files; returns the steps and the best of them."""
     import rankine
+    from rankine.data.splits import named_parts
     from rankine.plot import check_plot_file, save_axes
 
     require_folder("--out", out)
@@ -115,11 +130,15 @@ def walk_files(
         check_plot_file(plot)
     estimator.can.require("path", "memory", type(estimator).__name__)
     # Known to be this wide, a stream is read once and never held in memory.
-    streams = "stream" in estimator.can.path and "n_features" in options
-    data = rankine.scan(paths, **options) if streams else rankine.load(paths, **options)
-    held = None
-    if valid is not None:
-        held = rankine.load(valid, **{**options, "n_features": data.n_features})
+    known = reading.raw or reading.n_features is not None
+    data = reading.open(paths, stream="stream" in estimator.can.path and known)
+    held = None if valid is None else reading.open_like(valid, data)
+    if split is not None:
+        if valid is not None:
+            raise ParameterError("both --valid and --split", fix="Leave out one of them")
+        time = reading.time or (data.encoding and data.encoding.schema.time)
+        parts = named_parts(data, split, time)
+        data, held = parts["train"], parts["valid"]
     with training_progress(f"path of {type(estimator).__name__}") as callbacks:
         path = estimator.path(data, eval_set=held, callbacks=callbacks, **steps)
     if len(path) == 0:
@@ -170,16 +189,18 @@ def path_table(result: dict[str, Any]) -> Any:
     table = Table(box=None, pad_edge=False)
     quality = result["metric"] if result["measured"] else "loss"
     one_pass = "solver" in result["steps"][0]
-    first, last = ("solver", "ms an item") if one_pass else ("", "gap")
-    for name in ("", first, "l1", "weights", quality, last, "seconds"):
+    strength = "smooth" if "smooth" in result["steps"][0] else "l1"
+    first = "solver" if one_pass else "pairs" if strength == "smooth" else ""
+    last = "ms an item" if one_pass else "gap"
+    for name in ("", first, strength, "weights", quality, last, "seconds"):
         table.add_column(name, justify="right")
     for k, step in enumerate(result["steps"]):
         gap = step["relative_gap"]
         shown = f"{step['latency_ms']:.2g}" if one_pass else "" if gap is None else f"{gap:.1e}"
         table.add_row(
             "*" if k == result["best"] else "",
-            step.get("solver", ""),
-            f"{step['l1']:.4g}",
+            str(step.get(first, "")),
+            f"{step[strength]:.4g}",
             f"{step['nonzeros']:,}",
             f"{step[quality]:.4f}",
             shown,

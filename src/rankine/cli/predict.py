@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankine.cli._options import Files, ModelFile, ModelReading, spread
+from rankine.cli._options import Files, ModelFile, ModelReading
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -19,7 +19,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def predict(
     model: ModelFile,
     data: Files,
@@ -38,12 +37,10 @@ def predict(
     """Score rows with a model: one score per line, in row order, or a TREC run."""
     import rankine
     from rankine.cli._console import text_output
-    from rankine.logs.scan import read_for
     from rankine.transforms.apply import score_dataset
 
     fitted = rankine.LinearModel.load(model)
-    options = reading.options()
-    read = read_for(fitted, data, stream=stream, **options)
+    read = reading.open(data, model=fitted, stream=stream)
     blocks: Any = read if stream else [read]
     with text_output(out) as write:
         for block in blocks:

@@ -8,7 +8,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folder
-from rankine.cli._options import ModelFile, ModelReading, Seed, spread
+from rankine.cli._options import ModelFile, ModelReading, Seed
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -23,7 +23,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def report(
     model: ModelFile,
     data: Annotated[list[str], typer.Argument(help="Labelled data it has not seen.")],
@@ -54,7 +53,7 @@ def report(
     require_folder("--out", out)
     made = make_report(
         model,
-        data,
+        lambda models: reading.open_for(data, models),
         against=against,
         metric=metric,
         title=title,
@@ -62,7 +61,6 @@ def report(
         n_queries=n_queries,
         random_state=seed,
         command=command_line(),
-        **reading.options(),
     )
     made.save(out)
     if json:

@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, SortReading, spread
+from rankine.cli._options import AsJson, SortReading
 from rankine.cli.main import app
 
 _HELP = """Group files by query, so that they can be streamed: text, Parquet, Arrow or npz.
 
 Files larger than memory are sorted in runs on disk. Rows of a query keep their order; queries
-come in increasing order of their ids. Compression follows the suffixes.
+come in increasing order of their ids. Tables, raw logs too, keep names, types and all columns.
+Compression follows the suffixes.
 
 Examples:
 
@@ -23,15 +24,19 @@ Examples:
 
   zcat log.gz | rankine sort - sorted.txt
 
-  rankine sort 'log-*.parquet' log.parquet --query session_id --label clicked
+  rankine sort monday.parquet tuesday.parquet log.parquet --query session_id
 """
 
 
 @app.command(help=_HELP)
-@spread
 def sort(
-    source: Annotated[str, typer.Argument(metavar="IN", help="File, pattern, or - for stdin.")],
-    target: Annotated[str, typer.Argument(metavar="OUT", help="File, or - for stdout.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="IN... OUT",
+            help="Files, patterns or - for stdin; then a file, or -.",
+        ),
+    ],
     memory: Annotated[int, typer.Option(help="Memory to use, in MiB.", min=8)] = 768,
     *,
     reading: SortReading,
@@ -43,6 +48,9 @@ def sort(
     from rankine.core.errors import ParameterError
     from rankine.data.sort import sort_file
 
+    *source, target = files
+    if not source:
+        raise ParameterError("an output without an input", fix="Write: rankine sort IN... OUT")
     if json and target == "-":
         raise ParameterError("--json and the data both want stdout", fix="Name an output file")
     report = sort_file(source, target, **reading.options(max_memory=memory * 2**20))

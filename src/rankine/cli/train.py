@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +12,8 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folder, training_progress
-from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings, spread
-from rankine.cli._train_options import Checkpoints, ClickOptions, LogOptions
+from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings
+from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -42,7 +43,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def train(
     data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Where to write the model.")],
@@ -53,6 +53,10 @@ def train(
         list[str] | None, typer.Option("--set", help="Parameter name=value, repeatable.")
     ] = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="time:9/11,1/11,1/11: train on the oldest lists, measure on the newer."),
+    ] = None,
     metric: Annotated[
         str, typer.Option(help="Metric, such as ndcg@10, map, recall@4.")
     ] = "ndcg@10",
@@ -74,46 +78,53 @@ def train(
     kept: Checkpoints,
     cluster: Cluster,
     clicks: ClickOptions,
-    log: LogOptions,
     reading: Reading,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
+    start = _start(warm_start)
+    raw = reading.raw or (start is not None and _is_raw(start))
     settings = {
         "metric": metric,
-        "scale": scale or ("query" if log.named else "none"),
+        "scale": scale or ("query" if raw else "none"),
         "random_state": seed,
         **({"early_stopping": early_stopping} if early_stopping is not None else {}),
         **({"n_passes": n_passes} if n_passes is not None else {}),
         **parse_settings(set_ or []),
     }
-    counted = clicks.check(reading.label, settings)
-    looks = clicks.looks(data, reading.query, counted or reading.label)
+    label = reading.label or "label"
+    counted = clicks.check(label, settings)
+    looks = clicks.looks(data, reading.query or "qid", counted or label)
     if looks is not None and counted is None:
         settings["propensity"] = looks
     for name in ("max_weight", "position_offset"):
         if getattr(clicks, name) is not None:
             settings[name] = getattr(clicks, name)
     estimator = make_ranker(ranker, settings)
-    cluster.check(raw_log=log.named, stream=stream)
-    if estimator.early_stopping is not None and valid is None and log.split is None:
+    cluster.check(stream=stream)
+    if counted is not None and (not raw or split is not None):
+        raise ParameterError(
+            "--label coec counts the clicks of each item over a whole raw log",
+            fix="Name the log's columns (--numeric, --categorical), and hold out another log with "
+            "--valid instead of a split",
+        )
+    if estimator.early_stopping is not None and valid is None and split is None:
         raise ParameterError(
             "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
         )
     require_folder("--out", out)
-    options = reading.options(position=clicks.position)
-    run = _Run(estimator, data, options, out, valid, _start(warm_start), kept.options())
-    if counted is not None:
-        run = replace(run, counting={"item": clicks.item, "search": clicks.search, "looks": looks})
-    if log.named:
-        result = run.on_log(log)
-    else:
-        log.refuse_split()
-        result = run.on_files(cluster, stream=stream or kept.asked)
+    more: dict[str, Any] = {"position": clicks.position}
+    if raw:
+        more |= {"item": clicks.item, "search": clicks.search}
+    if counted is not None and looks is not None:
+        more["propensity"] = looks
+    run = _Run(estimator, data, reading, more, out, valid, split, start, kept.options())
+    result = run.run(cluster, stream=stream or kept.asked, raw=raw)
     if json:
         _console.print_json(result)
     else:
         _console.show(_summary_table(result))
+        _console.say(_next_commands(result["model"], valid or data[-1]))
 
 
 def _start(path: str | None) -> LinearModel | None:
@@ -123,112 +134,122 @@ def _start(path: str | None) -> LinearModel | None:
     return None if path is None else LinearModel.load(path)
 
 
+def _is_raw(model: LinearModel) -> bool:
+    from rankine.logs import schema_of
+
+    return schema_of(model) is not None
+
+
 @dataclass(frozen=True)
 class _Run:
     """A training: fit, save, measure; what happened is plain data."""
 
     estimator: Any
     paths: list[str]
-    options: dict[str, Any]
+    reading: Reading
+    more: dict[str, Any]
     out: str
     valid: str | None
+    split: str | None
     start: LinearModel | None
     checkpoints: dict[str, Any]
-    #: Item, search and propensities of ``--label coec``.
-    counting: dict[str, Any] | None = None
 
-    def on_files(self, cluster: Cluster, *, stream: bool) -> dict[str, Any]:
-        """Fit on files of features."""
+    def run(self, cluster: Cluster, *, stream: bool, raw: bool) -> dict[str, Any]:
+        """Open the data, fit, save the model, measure it."""
         import rankine
 
-        estimator, options = self.estimator, self.options
-        if self.counting is not None:
-            raise ParameterError(
-                "--label coec is counted in raw logs",
-                fix="Name the log's columns (--numeric, --categorical), or label the rows with "
-                "rankine.logs.coec",
-            )
-        if self.start is not None:
-            options = {"n_features": self.start.n_features, **options}
-        data = held = None
-        with _opened(self.paths, options, cluster, self.checkpoints, stream=stream) as source:
-            if self.valid is not None:
-                held = rankine.load(self.valid, **{**options, "n_features": source.n_features})
-            self._fit(source, eval_set=held)
-            if isinstance(source, rankine.Dataset):
-                data = source
-                estimator.training_ |= {"fingerprint": data.fingerprint}
-        model = replace(estimator.to_model(), base=options.get("base", 1))
-        model.save(self.out)
+        estimator = self.estimator
+        resume = bool(self.checkpoints.get("resume"))
+        with _opened(self._source, self.paths, cluster, stream=stream, resume=resume) as source:
+            parts = self._parts(source)
+            train = parts.pop("train")
+            with training_progress(f"training {type(estimator).__name__}") as callbacks:
+                estimator.fit(
+                    train,
+                    eval_set=parts.get("valid"),
+                    coef_init=self.start,
+                    callbacks=callbacks,
+                    **self.checkpoints,
+                )
+            if isinstance(train, rankine.Dataset):
+                estimator.training_ |= {"fingerprint": train.fingerprint}
+                parts = {"train": train, **parts}
+            model = estimator.to_model()
+            if not raw:
+                model = replace(model, base=self.reading.base)
+            model.save(self.out)
+            measured = _measured(estimator.metric, model, parts)
+        if self.split is not None:
+            model = replace(model, provenance={**model.provenance, "measured": measured})
+            model.save(self.out)
         result = _result(estimator, model, self.out)
-        return {**result, **_measured(estimator.metric, model, data, held)}
+        nulls = {"nulls": source.nulls} if getattr(source, "nulls", None) is not None else {}
+        return {**result, **nulls, **measured}
 
-    def on_log(self, log: LogOptions) -> dict[str, Any]:
-        """Fit on a raw log; the model scores raw rows of the same columns."""
-        from rankine.logs.training import train_from_log
+    def _source(self, paths: list[str], *, stream: bool) -> Any:
+        """The data: a raw log is a stream, which rankers that need all of it load."""
+        more = self.more
+        if self.start is not None and not _is_raw(self.start):
+            more = {"n_features": self.start.n_features, **more}
+        like = self.start if self.start is not None and _is_raw(self.start) else None
+        stream = stream or self.reading.raw or like is not None
+        return self.reading.open(paths, stream=stream, like=like, **more)
 
-        known = ("query", "label", "position", "columns", "format", "on_bad_row", "progress")
-        reading = {name: self.options[name] for name in known if name in self.options}
-        with self._progress() as callbacks:
-            trained = train_from_log(
-                self.estimator,
-                self.paths,
-                **log.options(),
-                valid=self.valid,
-                warm_start=self.start,
-                callbacks=callbacks,
-                **self.checkpoints,
-                **(self.counting or {}),
-                **reading,
+    def _parts(self, source: Any) -> dict[str, Any]:
+        """What is trained on, and what is held out (in memory)."""
+        from rankine.data.splits import named_parts
+
+        if self.split is None:
+            parts = {"train": source}
+        elif hasattr(source, "pieces"):
+            raise ParameterError(
+                "--split cuts the files of one machine",
+                fix="Hold out other files with --valid, or leave --dask out",
             )
-        trained.model.save(self.out)
-        result = _result(self.estimator, trained.model, self.out)
-        return {**result, "nulls": trained.nulls, **trained.measured}
-
-    def _fit(self, source: Any, *, eval_set: Any) -> None:
-        with self._progress() as callbacks:
-            self.estimator.fit(
-                source,
-                eval_set=eval_set,
-                coef_init=self.start,
-                callbacks=callbacks,
-                **self.checkpoints,
+        else:
+            parts = named_parts(source, self.split, self._time(source))
+        if self.valid is None:
+            return parts
+        if "valid" in parts:
+            raise ParameterError(
+                "both --valid and a split with held-out lists", fix="Leave out one of them"
             )
+        return {**parts, "valid": self.reading.open_like(self.valid, source, **self.more)}
 
-    def _progress(self) -> Any:
-        return training_progress(f"training {type(self.estimator).__name__}")
+    def _time(self, source: Any) -> str | None:
+        return self.reading.time or getattr(getattr(source, "schema", None), "time", None)
 
 
 @contextmanager
 def _opened(
-    paths: list[str],
-    options: dict[str, Any],
-    cluster: Cluster,
-    checkpoints: dict[str, Any],
-    *,
-    stream: bool,
+    open_: Any, paths: list[str], cluster: Cluster, *, stream: bool, resume: bool
 ) -> Iterator[Any]:
     """What ``fit`` takes: rows in memory, a stream or partitions."""
-    import rankine
-
     if cluster.dask is None:
-        yield rankine.scan(paths, **options) if stream else rankine.load(paths, **options)
+        yield open_(paths, stream=stream)
         return
-    from rankine.distributed import scan
-
-    options = {name: value for name, value in options.items() if name != "progress"}
     if cluster.repartition or cluster.repartition_to is not None:
-        paths = [_grouped(paths, options, cluster, resume=bool(checkpoints.get("resume")))]
+        paths = [_grouped(paths, open_(paths, stream=True), cluster, resume=resume)]
+    log = open_(paths, stream=True)
     with _client(cluster.dask) as client:
-        parts = scan(
-            paths,
+        parts = _cut(
+            log,
             client=client,
             partition_bytes=cluster.partition_mb * 2**20,
             timeout=cluster.timeout,
-            **options,
         )
         _console.say(f"{parts.n_partitions} partitions of {len(parts.sources)} files")
         yield parts
+
+
+def _cut(stream: Any, **options: Any) -> Any:
+    """A stream as partitions."""
+    from rankine.distributed import scan
+
+    if hasattr(stream, "partitions"):
+        return scan(stream, **options)
+    reading = {field.name: getattr(stream.options, field.name) for field in fields(stream.options)}
+    return scan(list(stream.sources), **options, **{**reading, "progress": False})
 
 
 @contextmanager
@@ -243,7 +264,7 @@ def _client(address: str) -> Iterator[Any]:
         yield client
 
 
-def _grouped(paths: list[str], options: dict[str, Any], cluster: Cluster, *, resume: bool) -> str:
+def _grouped(paths: list[str], stream: Any, cluster: Cluster, *, resume: bool) -> str:
     """Path of the rows grouped by query; a resumed run takes the file of the first one."""
     from rankine.data.sources import find_sources
     from rankine.distributed import repartition
@@ -254,13 +275,19 @@ def _grouped(paths: list[str], options: dict[str, Any], cluster: Cluster, *, res
         folder = str((first or Path()).absolute().parent / "rankine-partitions")
     target = Path(folder) / "rows.parquet"
     if not (resume and target.exists()):
-        report = repartition(paths, target, **options)
+        options = stream.options
+        report = repartition(
+            paths, target, query=options.query, format=options.format, label=options.label
+        )
         _console.say(f"{report.rows:,} rows of {report.queries:,} queries grouped in {target}")
     return str(target)
 
 
 def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
-    counts = ("rows", "queries", "queries_used", "pairs", "partitions", "seconds")
+    counts = (
+        *("rows", "queries", "queries_used", "pairs", "partitions"),
+        *("seconds", "compile_seconds"),
+    )
     return {
         "model": out,
         "digest": model.digest,
@@ -275,21 +302,39 @@ def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
     }
 
 
-def _measured(metric: str, model: LinearModel, data: Any, held: Any) -> dict[str, float]:
+def _measured(metric: str, model: LinearModel, parts: dict[str, Any]) -> dict[str, float]:
     """The metric on rows in memory that were trained on, and on held-out ones."""
+    import numpy as np
+
     from rankine.core.errors import LabelError
+    from rankine.data.dataset import Dataset
     from rankine.metrics import evaluate_on
 
     found = {}
-    if data is not None:
+    for name, part in parts.items():
         try:
-            found["train"] = float(evaluate_on(data, metric=metric, model=model))
+            blocks = [part] if isinstance(part, Dataset) else part
+            values = [
+                np.asarray(evaluate_on(block, metric=metric, model=model, per_query=True))
+                for block in blocks
+            ]
         except LabelError as error:
+            if name != "train":
+                raise
             # The model is good; only this figure has no meaning for such labels.
             _console.say(f"{metric} on the training data: {error}")
-    if held is not None:
-        found["valid"] = float(evaluate_on(held, metric=metric, model=model))
+            continue
+        every = np.concatenate([np.zeros(0), *values])
+        judged = every[~np.isnan(every)]
+        found[name] = float(judged.mean()) if len(judged) else float("nan")
     return found
+
+
+def _next_commands(model: str, data: str) -> str:
+    """What one would type after a training."""
+    held = "DATA" if data == "-" else data
+    commands = [["rankine", "report", model, held], ["rankine", "serve", model]]
+    return "\nNext:\n" + "\n".join(f"  {shlex.join(words)}" for words in commands)
 
 
 def _summary_table(result: dict[str, Any]) -> Any:
@@ -302,12 +347,14 @@ def _summary_table(result: dict[str, Any]) -> Any:
     pairs = f", {got['pairs']:,} pairs" if "pairs" in got else ""
     used = f"{got['queries']:,} queries ({skipped:,} without pairs){pairs}"
     run = f"{got['n_iter']:,} iterations in {got['seconds']:.2f} s ({got['stop_reason']})"
+    compiled = got["compile_seconds"]
     measured = [part for part in ("train", "valid", "test") if part in got]
     rows = [
         ("data", f"{got['rows']:,} rows, {used}"),
         *((("partitions", f"{got['partitions']:,}"),) if "partitions" in got else ()),
         *((("missing", f"{got['nulls']:,} values"),) if got.get("nulls") else ()),
         ("training", f"{got['ranker']}: {run}"),
+        *((("compiling", f"{compiled:.2f} s, once"),) if compiled else ()),
         *((name, f"{value:.6g}") for name, value in got["certificate"].items()),
         ("weights", f"{got['nnz']:,} of {got['n_features']:,} are not zero"),
         *((f"{got['metric']} ({part})", f"{got[part]:.4f}") for part in measured),

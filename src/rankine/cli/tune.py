@@ -9,7 +9,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import progress_bar, require_folder, save_report
-from rankine.cli._options import AsJson, Reading, ReportFile, Seed, parse_settings, spread
+from rankine.cli._options import AsJson, Reading, ReportFile, Seed, parse_settings
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -28,9 +28,6 @@ class Search:
     folds: Annotated[int | None, _search("--folds", help="Folds by query (default 5).")] = None
     split: Annotated[
         str | None, _search("--split", help="time:0.8,0.2 or time:0.8,0.1,0.1 (test).")
-    ] = None
-    time_column: Annotated[
-        str | None, _search("--time-column", help="Column of times; default: file order.")
     ] = None
     space: Annotated[
         list[str] | None,
@@ -60,7 +57,6 @@ class Search:
         return {
             "folds": self.folds,
             "split": self.split,
-            "time_column": self.time_column,
             "space": read_space(self.space or []),
             "parameters": parse_settings(self.set_ or []),
             "max_nonzero": self.max_nonzero,
@@ -99,7 +95,6 @@ _EPILOG = """
 
 
 @app.command(epilog=_EPILOG)
-@spread
 def tune(
     data: Annotated[list[str], typer.Argument(help="Training files or patterns.")],
     ranker: Annotated[
@@ -130,7 +125,7 @@ def tune(
     found = tune_files(
         data,
         valid,
-        reading.options(),
+        reading,
         out=out,
         plot=plot,
         study=study,
@@ -150,7 +145,7 @@ def tune(
 def tune_files(
     paths: list[str],
     valid: str | None,
-    options: dict[str, Any],
+    reading: Reading,
     *,
     out: str | None,
     plot: str | None,
@@ -168,18 +163,20 @@ def tune_files(
     require_folder("--study", study)
     if plot is not None:
         check_plot_file(plot)
-    data = rankine.load(paths, **options)
-    held = None
-    if valid is not None:
-        held = rankine.load(valid, **{**options, "n_features": data.n_features})
+    data = reading.open(paths)
+    held = None if valid is None else reading.open_like(valid, data)
+    schema = None if data.encoding is None else data.encoding.schema
+    time = reading.time or (schema and schema.time)
     with progress_bar("tuning") as move:
 
         def tell(done: int, total: int, best: float | None) -> None:
             if move is not None:
                 move(done, total, "trials" if best is None else f"trials, best {best:.4f}")
 
-        found: TuningResult = rankine.tune(data, valid=held, study=study, progress=tell, **search)
-    model = replace(found.model, base=options.get("base", 1))
+        found: TuningResult = rankine.tune(
+            data, valid=held, study=study, time_column=time, progress=tell, **search
+        )
+    model = found.model if schema is not None else replace(found.model, base=reading.base)
     found = replace(found, model=model)
     if out is not None:
         model.save(out)

@@ -37,14 +37,43 @@ class OneHot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: tuple[str, ...]
 
 
+class Binned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A column of numbers with a feature for each of its cells.
+
+    With n cuts there are n + 2 cells: cell k holds cuts[k - 1] <= x < cuts[k], the last one missing
+    values.
+    """
+
+    column: str
+    cuts: tuple[float, ...]
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of the column."""
+        return len(self.cuts) + 2
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each cell holds, in words."""
+        digits = (6, 9, 17)
+        shown = ([f"{cut:.{n}g}" for cut in self.cuts] for n in digits)
+        ends = next(texts for texts in shown if len(set(texts)) == len(texts))
+        if not ends:
+            return f"{self.column} given", f"{self.column} missing"
+        inner = [f"{a} <= {self.column} < {b}" for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        outer = f"{self.column} < {ends[0]}", f"{self.column} >= {ends[-1]}"
+        return outer[0], *inner, outer[1], f"{self.column} missing"
+
+
 class LogColumns(
     msgspec.Struct, frozen=True, tag="log_columns", tag_field="type", forbid_unknown_fields=True
 ):
     """Raw columns of a log as features.
 
-    Features stand in this order: the numeric columns, the values of the one-hot columns, then
-    2^hash_bits places shared by the hashed columns and the crosses (absent when there are none).
-    A missing value (null, or empty text) has no feature; a missing number is 0.
+    Features stand in this order: the numeric columns, the values of the one-hot columns, the cells
+    of the binned columns, then 2^hash_bits places shared by the hashed columns and the crosses
+    (absent when there are none). A missing value (null, or empty text) has no feature, but where
+    the column is binned; a missing number is 0.
 
     Attributes
     ----------
@@ -60,6 +89,8 @@ class LogColumns(
         The hashed space has 2^hash_bits places.
     ignored
         Further columns of the log (query, label, position ...), allowed in a row and not read.
+    binned
+        Columns of numbers by cells.
     """
 
     numeric: tuple[str, ...] = ()
@@ -68,6 +99,7 @@ class LogColumns(
     crosses: tuple[tuple[str, ...], ...] = ()
     hash_bits: int = 20
     ignored: tuple[str, ...] = ()
+    binned: tuple[Binned, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a spec that cannot have been written by rankine."""
@@ -75,27 +107,59 @@ class LogColumns(
             raise ValueError(f"hash_bits {self.hash_bits} is not between 1 and {MAX_HASH_BITS}")
         if any(len(set(cross)) < 2 for cross in self.crosses):
             raise ValueError("a cross needs two different columns")
-        named = [*self.numeric, *(field.column for field in self.one_hot), *self.hashed]
+        for field in self.binned:
+            check_cuts(field.cuts)
+        named = [*self.numeric, *self._fields, *self.hashed]
         if len(set(named)) != len(named) or len(set(self.crosses)) != len(self.crosses):
             raise ValueError("a column has two encodings, or a cross is given twice")
+
+    @property
+    def _fields(self) -> list[str]:
+        return [*(one.column for one in self.one_hot), *(one.column for one in self.binned)]
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that are read, each once."""
         crossed = [name for cross in self.crosses for name in cross]
-        fields = [field.column for field in self.one_hot]
-        return tuple(dict.fromkeys([*self.numeric, *fields, *self.hashed, *crossed]))
+        return tuple(dict.fromkeys([*self.numeric, *self._fields, *self.hashed, *crossed]))
+
+    @property
+    def read_columns(self) -> LogColumns:
+        """The spec without the columns that it does not read: equal for equal features."""
+        return msgspec.structs.replace(self, ignored=())
+
+    @property
+    def bin_start(self) -> int:
+        """Index of the first cell of a binned column."""
+        return len(self.numeric) + sum(len(field.values) for field in self.one_hot)
 
     @property
     def hash_start(self) -> int:
         """Index of the first hashed feature."""
-        return len(self.numeric) + sum(len(field.values) for field in self.one_hot)
+        return self.bin_start + sum(field.n_cells for field in self.binned)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all features but the hashed ones, in order."""
+        values = (f"{f.column}={value}" for f in self.one_hot for value in f.values)
+        cells = (name for field in self.binned for name in field.names)
+        return (*self.numeric, *values, *cells)
 
     @property
     def n_features(self) -> int:
         """Size of the feature space."""
         hashed = bool(self.hashed or self.crosses)
         return self.hash_start + (1 << self.hash_bits if hashed else 0)
+
+
+def check_cuts(cuts: Sequence[float]) -> None:
+    """Refuse cuts of a column that cannot have been written by rankine."""
+    if len(cuts) > MAX_CUTS:
+        raise ValueError(f"a column has {len(cuts)} cuts, and cells count to 256")
+    if not all(math.isfinite(cut) for cut in cuts):
+        raise ValueError("a cut is not a finite number")
+    if any(a >= b for a, b in zip(cuts[:-1], cuts[1:], strict=True)):
+        raise ValueError("the cuts of a column do not increase")
 
 
 class Bins(msgspec.Struct, frozen=True, tag="bins", tag_field="type", forbid_unknown_fields=True):
@@ -125,12 +189,7 @@ class Bins(msgspec.Struct, frozen=True, tag="bins", tag_field="type", forbid_unk
     def __post_init__(self) -> None:
         """Refuse a spec that cannot have been written by rankine."""
         for cuts in self.cuts:
-            if len(cuts) > MAX_CUTS:
-                raise ValueError(f"a column has {len(cuts)} cuts, and cells count to 256")
-            if not all(math.isfinite(cut) for cut in cuts):
-                raise ValueError("a cut is not a finite number")
-            if any(a >= b for a, b in zip(cuts[:-1], cuts[1:], strict=True)):
-                raise ValueError("the cuts of a column do not increase")
+            check_cuts(cuts)
         for columns in (self.unordered, self.linear):
             if list(columns) != sorted({j for j in columns if 0 <= j < len(self.cuts)}):
                 raise ValueError("unordered and linear columns are listed once, in order")
@@ -260,8 +319,9 @@ TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (
 
 
 def encode_transforms(transforms: Sequence[msgspec.Struct]) -> list[Any]:
-    """Transform specs as plain data."""
-    return [msgspec.to_builtins(spec) for spec in transforms]
+    """Transform specs as plain data, without binned columns where there are none, as in 0.1."""
+    plain = [msgspec.to_builtins(spec) for spec in transforms]
+    return [{key: v for key, v in spec.items() if key != "binned" or v} for spec in plain]
 
 
 def decode_transforms(data: Any) -> tuple[msgspec.Struct, ...]:

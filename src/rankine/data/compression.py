@@ -15,7 +15,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import CompressionError, FileKindError, LimitError, about_file
@@ -32,20 +32,27 @@ _KINDS = {
 
 #: An xz file may ask for gigabytes of dictionary; the strongest preset needs 65 MB.
 _XZ_MEMORY = 256 * 2**20
-_INPUT_BYTES = 2**18
+#: Compressed bytes read, and bytes made of them, at a time.
+_INPUT_BYTES, _PIECE_BYTES = 2**18, 2**20
 #: The ratio is not judged before this many bytes came out: small files may be very repetitive.
 _RATIO_FREE = 16 * 2**20
 
 
-class ByteStream(Protocol):
-    """Bytes of a source after decompression."""
+class ByteStream:
+    """Bytes of a source after decompression; ``consumed`` are those taken from the file."""
 
-    @property
-    def consumed(self) -> int:
-        """Bytes taken from the file so far (for progress)."""
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.consumed = 0
 
     def readinto(self, view: memoryview) -> int:
         """Fill a part of ``view``; 0 only at the end."""
+        try:
+            count = int(self._file.readinto(view) or 0)
+        except OSError as error:
+            raise unreadable(error) from error
+        self.consumed += count
+        return count
 
 
 def strip_compression(name: str) -> str:
@@ -66,12 +73,7 @@ def open_stream(source: Source, options: ReadOptions) -> Iterator[ByteStream]:
     """Open a source for reading, decompressing what is compressed."""
     kind = compression_of(source.head())
     with about_file(source.name), source.open() as file:
-        if kind is None:
-            yield _PlainStream(file)
-        elif kind == "zstd":
-            yield _ZstdStream(file, options.max_ratio)
-        else:
-            yield _MemberStream(file, kind, options.max_ratio)
+        yield ByteStream(file) if kind is None else _Unpacked(file, kind, options.max_ratio)
 
 
 @contextmanager
@@ -118,119 +120,81 @@ class _Unclosed(io.RawIOBase):
         return self._file.write(data)
 
 
-class _PlainStream:
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.consumed = 0
-
-    def readinto(self, view: memoryview) -> int:
-        try:
-            count = int(self._file.readinto(view) or 0)
-        except OSError as error:
-            raise unreadable(error) from error
-        self.consumed += count
-        return count
-
-
-class _Unpacking:
+class _Unpacked(ByteStream):
     """Bytes out of compressed ones, both counted, so that a compression bomb is stopped."""
 
-    def __init__(self, file: BinaryIO, max_ratio: int) -> None:
-        self._file = file
+    def __init__(self, file: BinaryIO, kind: str, max_ratio: int) -> None:
+        super().__init__(file)
         self._limit = max_ratio
         self._given = 0
-        self.consumed = 0
+        self._pieces = self._frames() if kind == "zstd" else self._members(kind)
+        self._left = memoryview(b"")
 
-    def _take(self, count: int) -> bytes:
-        piece = read_some(self._file, count)
-        self.consumed += len(piece)
-        return piece
-
-    def _give(self, piece: bytes, view: memoryview) -> int:
-        view[: len(piece)] = piece
-        self._given += len(piece)
+    def readinto(self, view: memoryview) -> int:
+        if not self._left:
+            self._left = memoryview(next(self._pieces, b""))
+            self._given += len(self._left)
         if self._given > _RATIO_FREE and self._given > self._limit * max(self.consumed, 1):
             raise LimitError(
                 f"expands to more than {self._limit} times its size",
                 fix="If the file can be trusted, pass a larger max_ratio",
             )
-        return len(piece)
+        count = min(len(view), len(self._left))
+        view[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count
 
+    def _take(self, count: int = _INPUT_BYTES) -> bytes:
+        piece = read_some(self._file, count)
+        self.consumed += len(piece)
+        return piece
 
-class _MemberStream(_Unpacking):
-    """gzip, bzip2 or xz: members one after the other, each complete, nothing in between."""
+    def _members(self, kind: str) -> Iterator[bytes]:
+        """gzip, bzip2 or xz: members one after the other, each complete, nothing in between."""
+        magic = _KINDS[kind][1]
+        pending = self._take()
+        while pending:
+            while len(pending) < len(magic) and (more := self._take()):
+                pending += more
+            if not pending.startswith(magic):
+                raise _broken(f"bytes after the end of the {kind} data")
+            member = _decompressor(kind)
+            while not member.eof:
+                if not pending and getattr(member, "needs_input", True):
+                    pending = self._take()
+                    if not pending:
+                        raise _broken(f"the {kind} data end too early: the file was cut")
+                try:
+                    piece = member.decompress(pending, _PIECE_BYTES)
+                except (zlib.error, OSError, lzma.LZMAError, ValueError) as error:
+                    raise _broken(f"damaged {kind} data ({error})") from error
+                pending = getattr(member, "unconsumed_tail", b"")
+                if piece:
+                    yield piece
+            pending = member.unused_data or self._take()
 
-    def __init__(self, file: BinaryIO, kind: str, max_ratio: int) -> None:
-        super().__init__(file, max_ratio)
-        self._kind = kind
-        self._member: Any = None
-        self._pending = b""
-
-    def readinto(self, view: memoryview) -> int:
-        while True:
-            if self._member is None:
-                if not self._refill():
-                    return 0
-                self._start()
-            piece = self._decompress(len(view))
-            if self._member.eof:
-                self._pending = self._member.unused_data
-                self._member = None
-            if piece:
-                return self._give(piece, view)
-
-    def _start(self) -> None:
-        magic = _KINDS[self._kind][1]
-        while len(self._pending) < len(magic) and self._refill(more=True):
-            pass
-        if not self._pending.startswith(magic):
-            raise self._error(f"bytes after the end of the {self._kind} data")
-        if self._kind == "gzip":
-            self._member = zlib.decompressobj(wbits=31)
-        elif self._kind == "bzip2":
-            self._member = bz2.BZ2Decompressor()
-        else:
-            self._member = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
-
-    def _decompress(self, limit: int) -> bytes:
-        wants = getattr(self._member, "needs_input", True)
-        if not self._pending and wants and not self._refill():
-            raise self._error(f"the {self._kind} data end too early: the file was cut")
-        try:
-            piece = self._member.decompress(self._pending, limit)
-        except (zlib.error, OSError, lzma.LZMAError, ValueError) as error:
-            raise self._error(f"damaged {self._kind} data ({error})") from error
-        self._pending = getattr(self._member, "unconsumed_tail", b"")
-        return cast("bytes", piece)
-
-    def _refill(self, *, more: bool = False) -> bool:
-        if self._pending and not more:
-            return True
-        piece = self._take(_INPUT_BYTES)
-        self._pending += piece
-        return bool(piece)
-
-    def _error(self, reason: str) -> CompressionError:
-        return CompressionError(reason, fix="Fetch or compress the file again")
-
-
-class _ZstdStream(_Unpacking):
-    """Zstandard frames, through Arrow."""
-
-    def __init__(self, file: BinaryIO, max_ratio: int) -> None:
+    def _frames(self) -> Iterator[bytes]:
+        """Zstandard frames, through Arrow."""
         import pyarrow as pa
 
-        super().__init__(file, max_ratio)
-        self._stream = pa.CompressedInputStream(pa.PythonFile(_Taken(self._take), "r"), "zstd")
-
-    def readinto(self, view: memoryview) -> int:
+        stream = pa.CompressedInputStream(pa.PythonFile(_Taken(self._take), "r"), "zstd")
         try:
-            piece = self._stream.read(len(view))
+            while piece := stream.read(_PIECE_BYTES):
+                yield piece
         except OSError as error:
-            raise CompressionError(
-                f"damaged or cut zstd data ({error})", fix="Fetch or compress the file again"
-            ) from error
-        return self._give(piece, view)
+            raise _broken(f"damaged or cut zstd data ({error})") from error
+
+
+def _decompressor(kind: str) -> Any:
+    if kind == "gzip":
+        return zlib.decompressobj(wbits=31)
+    if kind == "bzip2":
+        return bz2.BZ2Decompressor()
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+
+def _broken(reason: str) -> CompressionError:
+    return CompressionError(reason, fix="Fetch or compress the file again")
 
 
 class _Taken(io.RawIOBase):

@@ -51,6 +51,8 @@ class Dataset:
         Counters of what the reader did (rows skipped, values replaced ...).
     lines
         Line of each row in its text file, in blocks of a stream; errors name it.
+    encoding
+        How the columns of a raw log became features (``rankine.logs.scan``), or None.
     """
 
     X: Any
@@ -65,6 +67,7 @@ class Dataset:
     notes: Mapping[str, int] = field(default_factory=dict)
     query_index: QueryIndex | None = None
     lines: NDArray[np.int64] | None = None
+    encoding: Any = None
 
     @classmethod
     def from_arrays(
@@ -480,6 +483,7 @@ def concat(parts: list[Dataset]) -> Dataset:
         lines=_joined([part.lines for part in rest])
         if all(p.lines is not None for p in rest)
         else None,
+        encoding=rest[0].encoding,
     )
 
 

@@ -34,74 +34,32 @@ _SLAB_VALUES = 2**20
 
 def fingerprint(blocks: Iterable[Dataset]) -> str:
     """Digest of a data set given as blocks in row order, such as a ``Scan``."""
-    state = Fingerprint()
+    columns = {name: hashlib.sha256() for name in _COLUMNS}
+    names: tuple[str, ...] | None = None
+    width = n_rows = 0
+
+    def add(name: str, values: NDArray[Any]) -> None:
+        columns[name].update(np.ascontiguousarray(values).data)
+
     for block in blocks:
-        state.update(block)
-    return state.hexdigest()
-
-
-class Fingerprint:
-    """A digest that grows block by block."""
-
-    def __init__(self) -> None:
-        self._columns = {name: hashlib.sha256() for name in _COLUMNS}
-        self._names: tuple[str, ...] | None = None
-        self._width = 0
-        self.n_rows = 0
-
-    def update(self, block: Dataset) -> None:
-        """Add the rows of a block."""
-        self._names = block.feature_names
-        self._width = max(self._width, block.n_features)
-        self.n_rows += block.n_rows
-        self._add("label", block.y.astype(np.float64, copy=False) + 0.0)
-        self._add("query", _ids(block.qid))
-        if sparse.issparse(block.X):
-            self._add_sparse(block.X)
-        else:
-            self._add_dense(np.asarray(block.X))
-
-    def _add_sparse(self, X: Any) -> None:
-        pointer = X.indptr
-        start = 0
-        while start < X.shape[0]:
-            limit = int(pointer[start]) + _SLAB_VALUES
-            stop = max(start + 1, int(np.searchsorted(pointer, limit, side="right")) - 1)
-            first, last = int(pointer[start]), int(pointer[stop])
-            values, indices = X.data[first:last], X.indices[first:last]
-            lengths = np.diff(pointer[start : stop + 1]).astype(np.int64)
-            if values.all():
-                self._add_entries(lengths, indices, values)
-            else:
-                kept = values != 0
-                owner = np.repeat(np.arange(stop - start), lengths)
-                lengths = np.bincount(owner[kept], minlength=stop - start)
-                self._add_entries(lengths, indices[kept], values[kept])
-            start = stop
-
-    def _add_dense(self, X: NDArray[Any]) -> None:
-        rows = max(1, _SLAB_VALUES // max(X.shape[1], 1))
-        for start in range(0, X.shape[0], rows):
-            self._add_entries(*_entries(np.ascontiguousarray(X[start : start + rows])))
-
-    def _add_entries(
-        self, lengths: NDArray[Any], indices: NDArray[Any], values: NDArray[Any]
-    ) -> None:
-        self._add("length", lengths.astype("<i8", copy=False))
-        self._add("index", indices.astype("<i4", copy=False))
-        self._add("value", values.astype("<f8", copy=False))
-
-    def _add(self, name: str, values: NDArray[Any]) -> None:
-        self._columns[name].update(np.ascontiguousarray(values).data)
-
-    def hexdigest(self) -> str:
-        """The digest of all rows so far."""
-        whole = hashlib.sha256(_VERSION)
-        whole.update(np.array([self.n_rows, self._width], dtype="<i8").tobytes())
-        whole.update(repr(self._names).encode("utf-8", "backslashreplace"))
-        for name in _COLUMNS:
-            whole.update(self._columns[name].digest())
-        return whole.hexdigest()
+        names = block.feature_names
+        width = max(width, block.n_features)
+        n_rows += block.n_rows
+        add("label", block.y.astype(np.float64, copy=False) + 0.0)
+        add("query", _ids(block.qid))
+        per_row = max(1, block.nnz // max(block.n_rows, 1))
+        step = max(1, _SLAB_VALUES // per_row)
+        for start in range(0, block.n_rows, step):
+            lengths, indices, values = _stored(block.X[start : start + step])
+            add("length", lengths.astype("<i8", copy=False))
+            add("index", indices.astype("<i4", copy=False))
+            add("value", values.astype("<f8", copy=False))
+    whole = hashlib.sha256(_VERSION)
+    whole.update(np.array([n_rows, width], dtype="<i8").tobytes())
+    whole.update(repr(names).encode("utf-8", "backslashreplace"))
+    for name in _COLUMNS:
+        whole.update(columns[name].digest())
+    return whole.hexdigest()
 
 
 def _ids(qid: NDArray[Any]) -> NDArray[Any]:
@@ -111,6 +69,17 @@ def _ids(qid: NDArray[Any]) -> NDArray[Any]:
     texts = [str(text).encode("utf-8", "surrogatepass") for text in qid.tolist()]
     marked = b"".join(b"%d:%b" % (len(text), text) for text in texts)
     return np.frombuffer(marked, dtype=np.uint8)
+
+
+def _stored(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Row lengths, indices and values of the non-zeros of some rows."""
+    if not sparse.issparse(X):
+        lengths, indices, values = _entries(np.ascontiguousarray(X))
+        return lengths, indices, values
+    if not X.data.all():
+        X = X.copy()  # all rows of a matrix are the matrix itself
+        X.eliminate_zeros()
+    return np.diff(X.indptr), X.indices, X.data
 
 
 @jit

@@ -40,7 +40,8 @@ class Format:
     magic
         First bytes that prove the format, whatever the suffix.
     reader, writer
-        A module, and a function of ``rankine.data.writers``; both imported on first use.
+        A module, and a function of ``rankine.data.writers`` (empty: files of this kind are only
+        read); both imported on first use.
     streams
         Whether the file can be read block by block.
     """
@@ -49,7 +50,7 @@ class Format:
     suffixes: tuple[str, ...]
     magic: tuple[bytes, ...]
     reader: str
-    writer: str
+    writer: str = ""
     streams: bool = True
 
 
@@ -64,6 +65,8 @@ FORMATS = {
         Format("letor", _TEXT, (), f"{_READERS}.letor", "write_letor"),
         Format("parquet", (".parquet", ".pq"), (b"PAR1",), f"{_READERS}.tables", "write_parquet"),
         Format("arrow", _ARROW, _ARROW_MAGIC, f"{_READERS}.tables", "write_arrow"),
+        Format("csv", (".csv", ".tsv"), (), f"{_READERS}.tables"),
+        Format("json", (".jsonl", ".ndjson"), (), f"{_READERS}.tables"),
         Format("npz", (".npz",), (b"PK\x03\x04",), f"{_READERS}.npz", "write_npz", streams=False),
     )
 }
@@ -92,8 +95,8 @@ def choose_format(source: Source, name: str | None, head: bytes) -> Format:
 def format_for(path: str | os.PathLike[str], name: str | None = None) -> Format:
     """Format to write a path in, by name or suffix."""
     form = _named(name) if name is not None else _by_suffix(os.fspath(path))
-    if form is None:
-        known = sorted(suffix for f in FORMATS.values() for suffix in f.suffixes)
+    if form is None or not form.writer:
+        known = sorted(suffix for f in FORMATS.values() if f.writer for suffix in f.suffixes)
         raise ParameterError(
             f"no writer for {os.fspath(path)!r}", fix="Use one of the suffixes " + " ".join(known)
         )

@@ -49,7 +49,7 @@ class ReadKeywords(TypedDict, total=False):
 _CHOICES = {
     "base": (0, 1),
     "qid_type": ("int", "str"),
-    "missing": ("error", "zero"),
+    "missing": ("error", "zero", "keep"),
     "on_bad_row": ("error", "skip"),
     "dtype": (None, "float32", "float64"),
 }
@@ -88,7 +88,8 @@ class ReadOptions:
     qid_type
         "int" (64-bit, exact) or "str".
     missing
-        "error", or "zero": ``NULL`` and ``NaN`` (nulls of Parquet) become 0 and are counted.
+        "error", or "zero": ``NULL`` and ``NaN`` (nulls of Parquet) become 0 and are counted;
+        "keep": further columns (those of raw logs) have NaN, None or empty text there.
     on_bad_row
         "error", or "skip": rows that do not follow the grammar are left out and counted.
     feature_names

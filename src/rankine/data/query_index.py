@@ -41,7 +41,8 @@ class QueryIndex:
     def from_qid(cls, qid: ArrayLike | None, n_rows: int) -> QueryIndex:
         """Group rows by query id; ``None`` puts all rows in one query with id 0."""
         if qid is None:
-            return cls(np.zeros(min(n_rows, 1), dtype=np.int64), _one_query(n_rows))
+            starts = np.array([0, n_rows] if n_rows else [0], dtype=np.int64)
+            return cls(np.zeros(min(n_rows, 1), dtype=np.int64), starts)
         values = check_qid(qid)
         if len(values) != n_rows:
             raise SchemaError(
@@ -58,8 +59,9 @@ class QueryIndex:
         rank[np.argsort(first, kind="stable")] = np.arange(len(unique))
         codes = np.repeat(rank[inverse], np.diff(np.append(runs, n_rows)))
         rows = np.argsort(codes, kind="stable").astype(np.int64)
-        starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(unique)))])
-        return cls(run_ids[np.sort(first)], starts.astype(np.int64), rows)
+        ends = np.cumsum(np.bincount(codes, minlength=len(unique)))
+        starts = np.concatenate([[0], ends]).astype(np.int64)
+        return cls(run_ids[np.sort(first)], starts, rows)
 
     @classmethod
     def from_group(cls, sizes: ArrayLike, n_rows: int) -> QueryIndex:
@@ -169,10 +171,6 @@ def _bad_id(values: NDArray[Any], row: int) -> SchemaError:
         fix="Pass integers, or strings",
         column="qid",
     )
-
-
-def _one_query(n_rows: int) -> NDArray[np.int64]:
-    return np.array([0, n_rows] if n_rows else [0], dtype=np.int64)
 
 
 #: Up to this many distinct labels a query is ordered by counting, above it by sorting.

@@ -82,20 +82,9 @@ def _format(name: str, chosen: str | None) -> Format:
 
 @dataclass
 class Converted:
-    """What a conversion did.
+    """What a conversion did: rows written, runs of equal query ids among them, bad rows skipped.
 
-    Attributes
-    ----------
-    rows, queries
-        Rows written, and runs of equal query ids among them.
-    features
-        Width of the matrix.
-    skipped, missing
-        Bad rows left out and missing values read as zero, when that was asked for.
-    names
-        Names of the features, or None.
-    names_lost
-        Whether the names are in no file, because text holds none.
+    ``names_lost`` says that the features' names are in no file, because text holds none.
     """
 
     rows: int = 0
@@ -124,7 +113,7 @@ def convert(
     Parameters
     ----------
     source
-        As for ``rankine.load``.
+        As for ``rankine.load``, or a raw log (``rankine.logs.scan``).
     target
         Its suffix (or ``to``) decides the format; ``-`` is text on standard output.
     names_out
@@ -139,15 +128,15 @@ def convert(
     Converted
         Counts.
     """
-    stream: Any = scan(source, **options)
-    if stream.whole:
+    stream: Any = source if hasattr(source, "blocks") else scan(source, **options)
+    if getattr(stream, "whole", False):
         stream = load(source, **options)
     report = Converted(features=stream.n_features, names=stream.feature_names)
     _refuse_overwriting(stream.sources, target)
     if names_out is not None and report.names is None:
         raise ParameterError("the features have no names to write", fix="Leave names_out away")
-    blocks = iter([stream]) if isinstance(stream, Dataset) else stream.raw_blocks()
-    report.rows = save(_counted(blocks, report), target, format=to, **(write or {}))
+    cut = getattr(stream, "raw_blocks", stream.blocks)
+    report.rows = save(_counted(cut(), report), target, format=to, **(write or {}))
     if names_out is not None and report.names is not None:
         _write_names(report.names, names_out)
     is_text = _format(os.fspath(target), to).name == "letor"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -142,7 +143,15 @@ def _read_numbers(path: str | os.PathLike[str], *, integer: bool) -> NDArray[Any
     return values
 
 
-_SORT = "Group the file by query with 'rankine sort IN OUT', or use rankine.load"
+def _sort_hint(sources: Sequence[str], query: str | None) -> str:
+    """The command that groups some files, ready to be run."""
+    first = Path(sources[0]) if sources else Path("IN")
+    base, *suffixes = first.name.split(".")
+    target = first.with_name(".".join([base, "sorted", *suffixes]))
+    named = "" if query in (None, "qid") else f" --query {shlex.quote(str(query))}"
+    files = " ".join(shlex.quote(str(name)) for name in (sources or ["IN"]))
+    command = f"rankine sort {files} {shlex.quote(str(target))}{named}"
+    return f"Group the rows by query: {command}"
 
 
 def align(
@@ -215,7 +224,8 @@ class QueryGuard:
     instead of guessing.
     """
 
-    def __init__(self, max_queries: int) -> None:
+    def __init__(self, max_queries: int, hint: str = "Group the rows by query") -> None:
+        self._hint = hint
         self._limit = max_queries
         self._last: Any = None
         self._direction = 0
@@ -243,7 +253,7 @@ class QueryGuard:
                     f"query ids stop being sorted after more than {self._limit} queries, "
                     "so a query that comes back can no longer be noticed",
                     file=_file(block),
-                    fix="Sort the file with 'rankine sort IN OUT', or pass a larger max_queries",
+                    fix=f"{self._hint}; or pass a larger max_queries",
                 )
             return
         self._remember(block, starts, ids)
@@ -276,7 +286,7 @@ class QueryGuard:
                     f"query {ids[row]} comes back after other queries",
                     file=_file(block),
                     line=_line(block, int(starts[row])),
-                    fix=_SORT,
+                    fix=self._hint,
                 )
         self._used += len(keys)
         if len(ids) > room:
@@ -287,11 +297,13 @@ class QueryGuard:
         """Which keys came before; they are remembered."""
         order = np.argsort(keys, kind="stable")
         rising = keys[order]
-        again = np.zeros(len(keys), dtype=np.bool_)
-        again[order[1:]] = rising[1:] == rising[:-1]
+        known = np.zeros(len(keys), dtype=np.bool_)
+        known[1:] = rising[1:] == rising[:-1]
         for part in self._seen:
-            places = np.minimum(np.searchsorted(part, keys), len(part) - 1)
-            again |= part[places] == keys
+            places = np.minimum(np.searchsorted(part, rising), len(part) - 1)
+            known |= part[places] == rising
+        again = np.empty_like(known)
+        again[order] = known
         self._seen.append(rising)
         # Each part stays twice as long as the next: few to search, and few merges.
         while len(self._seen) > 1 and len(self._seen[-2]) < 2 * len(self._seen[-1]):
@@ -393,7 +405,9 @@ class Scan:
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """One pass over the files in query-aligned blocks."""
         options = replace(self.options, block_rows=block_rows or self.options.block_rows)
-        guard = QueryGuard(options.max_queries) if options.has_query_ids else None
+        guard = None
+        if options.has_query_ids:
+            guard = QueryGuard(options.max_queries, _sort_hint(self.sources, options.query))
         n_rows = 0
         for block in align(self.raw_blocks(block_rows), options, guard):
             n_rows += block.n_rows

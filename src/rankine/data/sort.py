@@ -14,20 +14,23 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Unpack
+from typing import Any, BinaryIO, NamedTuple, Unpack
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy import sparse
 
-from rankine.core.errors import EmptyDataError, FileKindError, ParameterError
+from rankine.core.atomic import atomic_file
+from rankine.core.errors import EmptyDataError, FileKindError, ParameterError, SchemaError
 from rankine.data.compression import open_target
-from rankine.data.dataset import Dataset, concat
-from rankine.data.formats import choose_format
-from rankine.data.open import load_sources, scan
+from rankine.data.formats import choose_format, format_for
+from rankine.data.open import load_sources
 from rankine.data.options import ReadKeywords, ReadOptions
-from rankine.data.save import save
-from rankine.data.scan import Scan
+from rankine.data.readers.columns import to_ids
+from rankine.data.readers.tables import open_table
+from rankine.data.readers.values import Place, RowFaults, arrow_errors
+from rankine.data.save import convert, save
 from rankine.data.sources import Source, find_sources
 from rankine.kernels.compile import jit
 
@@ -54,7 +57,8 @@ def sort_file(
     target
         The file to write, whole or not at all; ``.gz``, ``.bz2``, ``.xz`` and ``.zst``
         compress it, ``-`` is standard output. Lines of text are not changed; comment lines
-        and blank lines are left out. Rows of Parquet, Arrow and npz files go to any format.
+        and blank lines are left out. Rows of tables and npz files go to any format; tables (raw
+        logs too) keep names, types and all columns in Parquet and Arrow.
     **options
         As for ``rankine.scan``; ``max_memory`` (default 768 MiB) bounds the memory used.
 
@@ -200,6 +204,8 @@ def _gather(lines: Any, starts: Any, sizes: Any, order: Any, out: Any) -> None:
 
 #: Rows of a block while merging; every run holds one or two of them.
 _MERGE_ROWS = 8192
+#: Rows of a row group of Parquet, at least.
+_GROUP_ROWS = 65536
 #: A run may take this part of the memory: sorting and writing it take copies.
 _SHARE = 8
 
@@ -209,99 +215,184 @@ def sort_tables(
 ) -> SortReport:
     """Write the rows grouped by query, queries in increasing order of their ids.
 
-    The suffix of ``target`` decides the format; ``options.max_memory`` bounds the memory used.
+    Names, types and all columns stay. The suffix of ``target`` decides the format;
+    ``options.max_memory`` bounds the memory used.
     """
-    folder = Path(os.path.realpath(target)).parent if os.fspath(target) != "-" else None
-    stream = Scan(sources, options)
-    blocks = iter([load_sources(sources, options)]) if stream.whole else stream.raw_blocks()
-    skipped = 0
+    name = os.fspath(target)
+    folder = None if name == "-" else Path(os.path.realpath(target)).parent
+    form = format_for("-.txt" if name == "-" else name).name
     with tempfile.TemporaryDirectory(dir=folder, prefix=".sort-") as room:
+        if any(not choose_format(s, options.format, s.head()).streams for s in sources):
+            save(load_sources(sources, options), f"{room}/rows.arrow")
+            sources = find_sources(f"{room}/rows.arrow")
+            options = replace(options, format=None, query="qid")
+        skipped: list[int] = []
         runs: list[str] = []
-        for run in _runs(blocks, options.memory_limit // _SHARE):
-            skipped += run.notes.get("skipped_rows", 0)
+        for run in _runs(_table_rows(sources, options, skipped), options.memory_limit // _SHARE):
             runs.append(f"{room}/{len(runs)}.arrow")
-            _save_run(run, runs[-1])
+            rows = run.ordered()
+            _write_table("arrow", runs[-1], rows.table.schema, rows.pieces())
         if not runs:
             raise EmptyDataError(
-                "no rows in " + ", ".join(stream.sources[:3]), fix="Check the path"
+                "no rows in " + ", ".join(s.name for s in sources[:3]), fix="Check the path"
             )
-        queries: list[int] = []
-        merged = _merge([scan(run, block_rows=_MERGE_ROWS).raw_blocks() for run in runs], queries)
-        rows = save(merged, target)
-    return SortReport(rows, sum(queries), len(runs), skipped)
+        readers = [pa.ipc.open_file(pa.memory_map(run)) for run in runs]
+        ids = replace(options, on_bad_row="error")
+        merged = _merge([_run_rows(reader, ids) for reader in readers])
+        whole = form in ("parquet", "arrow")
+        file = name if whole else f"{room}/sorted.parquet"
+        counts = _write_table(form if whole else "parquet", file, readers[0].schema, merged)
+        if not whole:
+            convert(file, target, query=options.query, missing=options.missing)
+    return SortReport(*counts, len(runs), sum(skipped))
 
 
-def _runs(blocks: Iterator[Dataset], budget: int) -> Iterator[Dataset]:
-    """As many blocks at a time as fit into ``budget`` bytes."""
-    pending: list[Dataset] = []
+class _Rows(NamedTuple):
+    """Rows of a table with their query ids."""
+
+    table: pa.Table
+    qid: NDArray[Any]
+
+    def cut(self, first: int, last: int) -> _Rows:
+        return _Rows(self.table.slice(first, last - first), self.qid[first:last])
+
+    def ordered(self) -> _Rows:
+        order = np.argsort(self.qid, kind="stable")
+        return _Rows(self.table.take(order), self.qid[order])
+
+    def pieces(self) -> Iterator[_Rows]:
+        for first in range(0, len(self.qid), _MERGE_ROWS):
+            yield self.cut(first, min(first + _MERGE_ROWS, len(self.qid)))
+
+
+def _join(parts: list[_Rows]) -> _Rows:
+    if len(parts) == 1:
+        return parts[0]
+    tables = pa.concat_tables([part.table for part in parts])
+    return _Rows(tables, np.concatenate([part.qid for part in parts]))
+
+
+def _table_rows(sources: list[Source], options: ReadOptions, skipped: list[int]) -> Iterator[_Rows]:
+    """All columns of all files, batch by batch; the first file says their names and types."""
+    first: pa.Schema | None = None
+    query = str(options.query)
+    for source in sources:
+        with open_table(source, options) as table:
+            first = table.schema if first is None else first
+            if set(table.schema.names) != set(first.names):
+                raise SchemaError(
+                    f"not the columns of {sources[0].name}",
+                    file=source.name,
+                    fix="Sort files of the same columns together",
+                )
+            for batch, place in table.everything():
+                faults = RowFaults(place, batch.num_rows, skip=options.on_bad_row == "skip")
+                rows = pa.Table.from_batches([batch])
+                with arrow_errors(f"a column with its type of {sources[0].name}", SchemaError):
+                    rows = rows.select(first.names).cast(first)
+                found = _Rows(rows, to_ids(batch.column(query), query, faults))
+                if faults.bad is not None:
+                    good = np.flatnonzero(~faults.bad)
+                    skipped.append(int(faults.bad.sum()))
+                    found = _Rows(rows.take(good), found.qid[good])
+                if len(found.qid):
+                    yield found
+        source.check()
+
+
+def _run_rows(reader: Any, options: ReadOptions) -> Iterator[_Rows]:
+    for k in range(reader.num_record_batches):
+        batch = reader.get_batch(k)
+        faults = RowFaults(Place("a sorted run"), batch.num_rows, skip=False)
+        ids = to_ids(batch.column(options.query), str(options.query), faults)
+        yield _Rows(pa.Table.from_batches([batch]), ids)
+
+
+def _runs(batches: Iterator[_Rows], budget: int) -> Iterator[_Rows]:
+    """As many batches at a time as fit into ``budget`` bytes."""
+    pending: list[_Rows] = []
     size = 0
-    for block in blocks:
-        if block.n_rows == 0:
-            continue
-        pending.append(replace(block, lines=None))
-        size += _bytes(block)
+    for rows in batches:
+        pending.append(rows)
+        size += rows.table.nbytes
         if size >= budget:
-            yield concat(pending)
+            yield _join(pending)
             pending, size = [], 0
     if pending:
-        yield concat(pending)
+        yield _join(pending)
 
 
-def _bytes(block: Dataset) -> int:
-    X: Any = block.X
-    matrix = X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
-    return int(matrix) + 64 * block.n_rows * (2 + len(block.columns))
+def _write_table(
+    form: str, path: str, schema: pa.Schema, blocks: Iterator[_Rows]
+) -> tuple[int, int]:
+    """Write blocks to a file, whole or not at all; returns rows and runs of equal ids.
+
+    A row group of Parquet ends where a block does, so that it never cuts a query of sorted blocks.
+    """
+    rows, queries = 0, 0
+    last: Any = None
+    with atomic_file(path) as file, _table_writer(form, file, schema) as writer:
+        pending: list[_Rows] = []
+        for block in blocks:
+            pending.append(block)
+            queries += int((block.qid[1:] != block.qid[:-1]).sum()) + int(block.qid[0] != last)
+            last = block.qid[-1]
+            rows += len(block.qid)
+            if form == "arrow" or sum(len(part.qid) for part in pending) >= _GROUP_ROWS:
+                _write_pending(writer, pending)
+        if pending:
+            _write_pending(writer, pending)
+    return rows, queries
 
 
-def _save_run(run: Dataset, path: str) -> None:
-    ordered = _by_query(run)
-    starts = range(0, ordered.n_rows, _MERGE_ROWS)
-    save((ordered.take(slice(start, start + _MERGE_ROWS)) for start in starts), path)
+def _write_pending(writer: Any, pending: list[_Rows]) -> None:
+    table = _join(pending).table
+    writer.write_table(table, max(table.num_rows, 1))
+    pending.clear()
 
 
-def _by_query(data: Dataset) -> Dataset:
-    return data.take(np.argsort(data.qid, kind="stable"))
+def _table_writer(form: str, file: Any, schema: pa.Schema) -> Any:
+    if form == "arrow":
+        return pa.ipc.new_file(file, schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+    return pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
 
 
-def _merge(runs: list[Iterator[Dataset]], queries: list[int]) -> Iterator[Dataset]:
-    """Blocks of whole queries in order of their ids; ``queries`` notes how many each holds."""
-    waiting: list[Dataset | None] = [None] * len(runs)
+def _merge(runs: list[Iterator[_Rows]]) -> Iterator[_Rows]:
+    """Blocks of whole queries in order of their ids."""
+    waiting: list[_Rows | None] = [None] * len(runs)
     open_runs = set(range(len(runs)))
     while True:
         for k in list(open_runs):
             if waiting[k] is None:
                 _refill(k, runs, waiting, open_runs)
-        held = [(k, block) for k, block in enumerate(waiting) if block is not None]
+        held = [(k, rows) for k, rows in enumerate(waiting) if rows is not None]
         if not held:
             return
         # A query at the end of an open run may go on in that run's next block.
-        ends = [block.qid[-1] for k, block in held if k in open_runs]
+        ends = [rows.qid[-1] for k, rows in held if k in open_runs]
         cut = min(ends) if ends else None
         parts = []
-        for k, block in held:
-            count = block.n_rows if cut is None else int((block.qid < cut).sum())
+        for k, rows in held:
+            size = len(rows.qid)
+            count = size if cut is None else int((rows.qid < cut).sum())
             if count:
-                parts.append(block.take(slice(0, count)))
-                rest = block.take(slice(count, block.n_rows))
-                waiting[k] = rest if rest.n_rows else None
+                parts.append(rows.cut(0, count))
+                waiting[k] = rows.cut(count, size) if count < size else None
         if parts:
-            block = _by_query(concat(parts))
-            queries.append(block.n_queries)
-            yield block
+            yield _join(parts).ordered()
         else:
-            for k, block in held:
-                if k in open_runs and block.qid[-1] == cut:
+            for k, rows in held:
+                if k in open_runs and rows.qid[-1] == cut:
                     _refill(k, runs, waiting, open_runs)
 
 
 def _refill(
-    k: int, runs: list[Iterator[Dataset]], waiting: list[Dataset | None], open_runs: set[int]
+    k: int, runs: list[Iterator[_Rows]], waiting: list[_Rows | None], open_runs: set[int]
 ) -> None:
     """Add the next block of a run to what waits of it; a run that ends is no longer open."""
-    block = next(runs[k], None)
-    if block is None:
+    fresh = next(runs[k], None)
+    if fresh is None:
         open_runs.discard(k)
         return
     before = waiting[k]
-    fresh = replace(block, lines=None)
-    waiting[k] = fresh if before is None else concat([before, fresh])
+    waiting[k] = fresh if before is None else _join([before, fresh])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, concat
 from rankine.data.fingerprint import fingerprint
 from rankine.kernels.compile import jit
 from rankine.kernels.random import SPLIT, permutation, random_unit, resolve_seed, stream_seed
@@ -26,7 +27,16 @@ if TYPE_CHECKING:
 
     from rankine.data.scan import Scan
 
-__all__ = ["ScanPart", "by_hash", "by_order", "query_folds", "split_in_order", "split_queries"]
+__all__ = [
+    "ScanPart",
+    "by_hash",
+    "by_order",
+    "named_parts",
+    "parse_split",
+    "query_folds",
+    "split_in_order",
+    "split_queries",
+]
 
 #: Called with each block of a pass in turn; positions of the queries to keep.
 Choose = Callable[[Dataset], NDArray[np.int64]]
@@ -81,6 +91,10 @@ class ScanPart:
     def fingerprint(self) -> str:
         """Digest of the chosen rows, by one pass."""
         return fingerprint(self.blocks())
+
+    def load(self) -> Dataset:
+        """The part in memory."""
+        return concat(list(self.blocks()))
 
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()
@@ -253,6 +267,33 @@ def split_in_order(
         return _parts(data, np.arange(data.n_queries), shares)
     latest = query_times(data, time)
     return _parts(data, np.argsort(latest, kind="stable"), shares)
+
+
+def parse_split(text: str) -> tuple[float, ...]:
+    """Shares of ``"time:9/11,1/11,1/11"``: two or three positive numbers or fractions.
+
+    Examples
+    --------
+    >>> parse_split("time:0.8,0.2")
+    (0.8, 0.2)
+    """
+    kind, colon, rest = text.partition(":")
+    try:
+        shares = tuple(float(Fraction(part.strip())) for part in rest.split(","))
+    except (ValueError, ZeroDivisionError):
+        shares = ()
+    good = kind == "time" and colon and len(shares) in (2, 3) and all(s > 0 for s in shares)
+    if not good:
+        raise ParameterError(
+            f"cannot read the split {text!r}", fix="Write it like time:9/11,1/11,1/11"
+        )
+    return shares
+
+
+def named_parts(data: Any, split: str, time: str | None) -> dict[str, Any]:
+    """``"train"``, ``"valid"`` and, with three shares, ``"test"`` of a split by time."""
+    parts = split_in_order(data, parse_split(split), time)
+    return dict(zip(("train", "valid", "test")[: len(parts)], parts, strict=True))
 
 
 def query_times(data: Dataset, time: str | ArrayLike) -> NDArray[Any]:

@@ -18,6 +18,8 @@ from rankine.distributed.runners import DaskRunner, LocalRunner, require_dask
 from rankine.distributed.team import Team, token_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rankine.data.options import ReadKeywords
     from rankine.distributed.journal import Journal
     from rankine.distributed.runners import Runner
@@ -44,6 +46,8 @@ class PartitionedDataset:
         Files.
     runner
         Who asks the partitions.
+    encoding
+        How the columns of a raw log become features, or None.
     """
 
     pieces: tuple[Piece, ...]
@@ -51,6 +55,7 @@ class PartitionedDataset:
     feature_names: tuple[str, ...] | None
     sources: tuple[str, ...]
     runner: Any = field(repr=False)
+    encoding: Any = field(default=None, repr=False)
 
     @property
     def n_partitions(self) -> int:
@@ -64,6 +69,7 @@ class PartitionedDataset:
             [[piece.file, piece.rows, piece.state] for piece in self.pieces],
             self.n_features,
             self.feature_names,
+            None if self.encoding is None else self.encoding.key,
         )
 
     def team(self, recipe: Recipe, journal: Journal | None = None) -> Team:
@@ -73,6 +79,20 @@ class PartitionedDataset:
     def measure(self) -> Measured:
         """Read everything once: counts, and the check that every query lies in one partition."""
         return measure(self.team(RawRecipe()), self.pieces)
+
+    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """What a function of the rows gives on every partition, in order."""
+        return list(self.team(RawRecipe()).each("apply", function, *arguments))
+
+    def encoded(self, encoding: Any) -> PartitionedDataset:
+        """The same rows of a raw log, their columns as features."""
+        return replace(
+            self,
+            pieces=tuple(replace(piece, encoding=encoding) for piece in self.pieces),
+            n_features=encoding.spec.n_features,
+            feature_names=encoding.feature_names,
+            encoding=encoding,
+        )
 
     def on(self, client: Any = None, *, timeout: float = 600.0) -> PartitionedDataset:
         """The same partitions on another cluster (None: on this machine)."""
@@ -100,7 +120,8 @@ def scan(
     Parameters
     ----------
     path
-        Files, as for ``rankine.load``. Every worker must see them under the same path.
+        Files, as for ``rankine.load``, or a log of ``rankine.logs.scan``. Every worker must see
+        the files under the same path.
     client
         A ``distributed.Client``; None works through the partitions on this machine, in memory
         that does not grow with the data.
@@ -121,6 +142,10 @@ def scan(
     >>> rankine.RankSVM(l2=0.2).fit(parts).coef_.round(2).tolist()
     [0.5, -0.5, -0.5, 0.5]
     """
+    if hasattr(path, "partitions"):
+        cutting = {"client": client, "partition_bytes": partition_bytes, "timeout": timeout}
+        parts: PartitionedDataset = path.partitions(**cutting, **options)
+        return parts
     if partition_bytes < 1 or timeout <= 0:
         raise ParameterError("partition_bytes and timeout must be positive", fix="Leave them out")
     chosen = ReadOptions.make(**{"progress": False, **options})

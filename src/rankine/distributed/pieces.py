@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 INSIDE = 2
 #: Bytes of a row besides its features: label, query id, weight, index of the pairs.
 ROW_BYTES = 100
+#: Bytes of a value of a further column, and of the feature that it becomes in a raw log.
+COLUMN_BYTES = 32
 #: Bytes of an item of the sparse layout, half of an index and a value: it has two list columns.
 ITEM_BYTES = 6
 
@@ -57,6 +59,8 @@ class Piece:
         How to read.
     feature_names
         Names of the features.
+    encoding
+        How the columns of a raw log become features, or None.
     """
 
     number: int
@@ -66,11 +70,13 @@ class Piece:
     nbytes: int
     options: ReadOptions
     feature_names: tuple[str, ...] | None
+    encoding: Any = None
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Equal for the same rows read in the same way."""
-        return self.file, self.rows, self.state, repr(self.options)
+        how = None if self.encoding is None else self.encoding.key
+        return self.file, self.rows, self.state, repr(self.options), how
 
     def load(self) -> Dataset:
         """Read the rows; a file that is not what it was when it was cut is an error."""
@@ -89,6 +95,9 @@ class Piece:
             reader = reader_of(choose_format(source, self.options.format, source.head()))
             data = reader.read(source, self.options, self.rows)
         data = replace(data, sources=(self.file,))
+        if self.encoding is not None:
+            encoded: Dataset = self.encoding.encode(data)
+            return encoded
         return check_names(data, self.feature_names) if data.feature_names is None else data
 
     @property
@@ -175,7 +184,8 @@ class _Cutter:
     def _bytes(self, group: RowGroup) -> int:
         plan = self.file.plan
         if not plan.sparse:
-            return group.n_rows * (ROW_BYTES + len(plan.features) * plan.dtype.itemsize)
+            columns = len(plan.features) * plan.dtype.itemsize + len(plan.extra) * COLUMN_BYTES
+            return group.n_rows * (ROW_BYTES + columns)
         lists = [c.items for c in group.chunks if c.path[0] in plan.features]
         return group.n_rows * ROW_BYTES + sum(lists) * ITEM_BYTES
 

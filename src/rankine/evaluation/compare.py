@@ -282,7 +282,14 @@ def compare(
     >>> result.pairs[0].verdict
     'worse'
     """
-    judged = data if isinstance(data, (Dataset, Qrels)) else read_judged(data, **options)
+    known = isinstance(data, (Dataset, Qrels))
+    judged = (
+        data
+        if known
+        else read_judged(
+            data, list(systems.values() if isinstance(systems, Mapping) else systems), **options
+        )
+    )
     contestants = gather_contestants(systems, judged)
     return compare_contestants(
         contestants,
@@ -449,7 +456,7 @@ def _changed(
         Changed(
             one.name,
             other.name,
-            one.queries.ids[query].item(),
+            one.queries.ids[[query]].tolist()[0],
             float(values[query, a]),
             float(values[query, b]),
             one.ranking(query, depth),

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DataError, ParameterError, SchemaError
 from rankine.data.compression import open_stream
-from rankine.data.dataset import Dataset, check_finite
+from rankine.data.dataset import Dataset, check_finite, concat
 from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import find_sources
@@ -24,6 +24,9 @@ from rankine.evaluation.trec import Qrels, Run, judged_lists, read_qrels, read_r
 from rankine.kernels.sorting import rank_order
 from rankine.metrics import Metric, data_columns, evaluate
 from rankine.metrics.gains import docid_key
+
+if TYPE_CHECKING:
+    from rankine.model import LinearModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +77,8 @@ def gather_contestants(
     systems: Sequence[Any] | Mapping[str, Any], judged: Dataset | Qrels
 ) -> list[Contestant]:
     """All contestants over the same judged queries, in the same order of queries."""
-    named = dict(systems) if isinstance(systems, Mapping) else _name(systems)
-    loaded = {name: _load(system) for name, system in named.items()}
+    every = dict(systems) if isinstance(systems, Mapping) else named(systems)
+    loaded = {name: _load(system) for name, system in every.items()}
     with_runs = any(isinstance(system, Run) for system in loaded.values())
     if with_runs and isinstance(judged, Dataset) and judged.docid is None:
         raise SchemaError(
@@ -85,11 +88,37 @@ def gather_contestants(
     return [_contestant(name, system, judged, with_runs) for name, system in loaded.items()]
 
 
-def read_judged(path: Any, **options: Any) -> Dataset | Qrels:
-    """Labelled data, or a qrels file."""
+def read_judged(path: Any, systems: Sequence[Any] = (), **options: Any) -> Dataset | Qrels:
+    """Labelled data as the models among some systems read it, or a qrels file."""
     from rankine.data.open import load
 
-    return read_qrels(path) if is_qrels(path) else load(path, **options)
+    if is_qrels(path):
+        return read_qrels(path)
+    models = [one for one in map(_load, systems) if hasattr(one, "weight_names")]
+    return read_for_all(models, path, **options) if models else load(path, **options)
+
+
+def reader_among(models: Sequence[LinearModel]) -> tuple[LinearModel, tuple[str, ...]]:
+    """The model that reads data for all: one of a raw log where there is one; columns of others."""
+    from rankine.logs.schema import columns_of
+
+    reader = next((one for one in models if columns_of(one) is not None), models[0])
+    specs = [spec for one in models if (spec := columns_of(one)) is not None]
+    return reader, tuple(dict.fromkeys(name for spec in specs for name in spec.columns))
+
+
+def read_for_all(models: Sequence[LinearModel], data: Any, **options: Any) -> Dataset:
+    """Data in memory that all these models can score: a ``Dataset``, a stream or files."""
+    from rankine.logs.source import read_for
+
+    if isinstance(data, Dataset):
+        return data
+    if hasattr(data, "blocks"):
+        return concat(list(data.blocks()))
+    reader, columns = reader_among(models)
+    kept = (*options.pop("columns", ()), *columns)
+    found: Dataset = read_for(reader, data, columns=kept, **options)
+    return found
 
 
 def is_run(path: Any) -> bool:
@@ -113,8 +142,9 @@ def _first_fields(path: Any) -> list[bytes]:
     return bytes(buffer[:count]).lstrip().split(b"\n")[0].split()
 
 
-def _name(systems: Sequence[Any]) -> dict[str, Any]:
-    named: dict[str, Any] = {}
+def named(systems: Sequence[Any]) -> dict[str, Any]:
+    """Systems by a name of their own."""
+    found: dict[str, Any] = {}
     for k, system in enumerate(systems):
         if isinstance(system, (str, Path)):
             name = Path(system).name
@@ -125,11 +155,11 @@ def _name(systems: Sequence[Any]) -> dict[str, Any]:
         else:
             name = f"system {k + 1}"
         base, copies = name, 1
-        while name in named:
+        while name in found:
             copies += 1
             name = f"{base} ({copies})"
-        named[name] = system
-    return named
+        found[name] = system
+    return found
 
 
 def _load(system: Any) -> Any:

@@ -58,7 +58,7 @@ class CrossValidation:
 
 def cross_validate(
     ranker: Any,
-    data: Dataset,
+    data: Any,
     cv: Any = 5,
     *,
     metric: str | Metric | None = None,
@@ -74,7 +74,7 @@ def cross_validate(
     ranker
         Any ranker; it is cloned for every fold.
     data
-        A ``Dataset``.
+        A ``Dataset``, or a raw log (``rankine.logs.scan``).
     cv
         Number of folds (queries are dealt out in seeded random order), a scikit-learn splitter
         (given the query ids as groups), or an iterable of (train rows, test rows).
@@ -101,6 +101,7 @@ def cross_validate(
     """
     from sklearn.base import clone
 
+    data = data if isinstance(data, Dataset) else data.load()
     chosen = parse_metric(metric if metric is not None else ranker.metric)
     splits = _splits(cv, data, random_state)
     index = data.queries

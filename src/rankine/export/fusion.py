@@ -8,7 +8,7 @@ scores is written in ``rankine.core.specs.FUSION_RULES``.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,10 @@ from rankine.core.safe_text import printable
 from rankine.core.specs import FUSION_RULES, RunScores
 from rankine.export.python import RANK
 from rankine.export.registry import Export, ExportOptions, json_file, register
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-
+from rankine.export.vespa import check_rank_feature
+from rankine.model import LinearModel
 
 _WINDOW = 100
-#: A rank feature of Vespa, or a function of its schema.
-_FEATURE = re.compile(r"[A-Za-z_]\w*(?:\([\w@.$, -]*\))?(?:\.\w+)*\Z")
 
 
 class _Parts(NamedTuple):
@@ -130,11 +126,7 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
     parts = _parts(model, options, "vespa")
     terms = []
     for name, weight in zip(parts.names, parts.weights, strict=True):
-        if not _FEATURE.match(name):
-            raise ExportError(
-                f"{printable(name)!r} is not the name of a Vespa rank feature or function",
-                fix="Name runs as Vespa names features (bm25(title), closeness(field,vector))",
-            )
+        check_rank_feature(name)
         ranks = parts.normalization == "reciprocal_rank"
         call = (
             f"reciprocal_rank({name}, {parts.constant:g})" if ranks else f"normalize_linear({name})"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankine.core.specs import encode_transforms
 from rankine.export.registry import Export, ExportOptions, register
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
+from rankine.model import LinearModel
 
 
 @register("json")

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from rankine.export.registry import Export, ExportOptions, register, require_features
+from rankine.core.specs import ListRange, LogColumns
+from rankine.export.registry import (
+    Export,
+    ExportOptions,
+    RawFeature,
+    raw_features,
+    register,
+    require_features,
+)
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, tables_of
 
@@ -68,6 +76,35 @@ def scores(rows):
     return [score(row) for row in rows]
 '''
 
+_FEATURES = '''
+
+def _text(value):
+    """The text of a category."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _features(row):
+    """Features of a dictionary of raw columns; an absent column is missing, others are ignored."""
+    found = {}
+    for name, feature in NUMBERS.items():
+        if row.get(name) is not None and row[name] == row[name]:
+            found[feature] = float(row[name])
+    for name, values in VALUES.items():
+        if _text(row.get(name)) in values:
+            found[values[_text(row.get(name))]] = 1.0
+    for name, (cuts, cells) in CELLS.items():
+        value = row.get(name)
+        missing = value is None or value != value
+        cell = len(cuts) + 1 if missing else bisect_right(cuts, value)
+        if cell in cells:
+            found[cells[cell]] = 1.0
+    return found
+'''
+
 #: The end of every exported module.
 RANK = '''
 
@@ -87,13 +124,15 @@ def python(model: LinearModel, options: ExportOptions) -> Export:
         head = [title, "", "from bisect import bisect_right", "from math import fsum", ""]
         body = "\n".join([*head, *_table_literals(tables)])
         return Export((body + "\n" + _SCORE_TABLES + RANK).encode("ascii"))
-    require_features(model, "A Python file")
+    raw = raw_features(model, "A Python file")
+    require_features(model, "A Python file", raw=True)
     lines = [
         f'"""Linear ranking model {options.versioned(model)}, {model.nnz} weights.',
         "",
         f"Exported by rankine from the model with digest {model.digest}.",
         '"""',
         "",
+        *([] if raw is None else ["from bisect import bisect_right"]),
         "from math import fsum",
         "",
         "WEIGHTS = {",
@@ -103,8 +142,34 @@ def python(model: LinearModel, options: ExportOptions) -> Export:
         ),
         "}",
     ]
-    body = _SCORE_LISTS if model.transforms else _SCORE
+    scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
+    body = _SCORE_LISTS if scaled else _SCORE
+    if raw is not None:
+        lines += _raw_literals(model, raw)
+        read = "    rows = [_features(row) for row in rows]\n"
+        body = body.replace("    halves =", f"{read}    halves =")
+        body = body.replace("    return fsum(W", "    row = _features(row)\n    return fsum(W")
+        body = _FEATURES + body
     return Export(("\n".join(lines) + "\n" + body + RANK).encode("ascii"))
+
+
+def _raw_literals(model: LinearModel, raw: list[RawFeature]) -> list[str]:
+    """Which features the columns have, as assignments."""
+    spec = next(one for one in model.transforms if isinstance(one, LogColumns))
+    cuts = {field.column: list(field.cuts) for field in spec.binned}
+    numbers = {one.column: one.name for one in raw if one.kind == "number"}
+    values: dict[str, dict[str, str]] = {}
+    cells: dict[str, dict[int, str]] = {}
+    for one in raw:
+        if one.kind == "value":
+            values.setdefault(one.column, {})[one.value] = one.name
+        elif one.kind != "number":
+            own = cuts[one.column]
+            inner = len(own) if one.high is None else own.index(one.high)
+            cell = len(own) + 1 if one.kind == "missing" else inner
+            cells.setdefault(one.column, {})[cell] = one.name
+    ranges = {column: (cuts[column], found) for column, found in cells.items()}
+    return [f"NUMBERS = {numbers!a}", f"VALUES = {values!a}", f"CELLS = {ranges!a}"]
 
 
 def _table_literals(tables: Tables) -> list[str]:

@@ -6,20 +6,18 @@ import importlib
 import json
 import pkgutil
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from rankine.core.errors import ExportError, ParameterError
-from rankine.core.specs import ListRange, RunScores
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from rankine.model import LinearModel
-
+from rankine.core.safe_text import printable
+from rankine.core.specs import ListRange, LogColumns, RunScores
+from rankine.model import LinearModel
+from rankine.model.tables import Tables
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
 
@@ -43,6 +41,9 @@ class ExportOptions:
         model and a query, ready to send.
     dtype
         ONNX: "float32" or "float64".
+    query
+        SQL of a model that scales within each list: the column that names a row's list. The
+        default is that of the model's log; without one all rows are one list.
     """
 
     name: str = "rankine"
@@ -50,6 +51,7 @@ class ExportOptions:
     form: str | None = None
     dtype: str = "float32"
     feature_set: str | None = None
+    query: str | None = None
 
     def versioned(self, model: LinearModel) -> str:
         """``name_digest``: another model never has the same name."""
@@ -130,9 +132,50 @@ class WeightTerm(NamedTuple):
     weight: str
 
 
-def require_features(model: LinearModel, target: str) -> None:
-    """Refuse a model that reads raw columns: no engine runs its encoders."""
+class RawFeature(NamedTuple):
+    """A feature that is made of one raw column.
+
+    ``kind`` is ``"number"``, ``"value"`` (1 where the column is ``value``), ``"cell"`` (1 where
+    low <= column < high; None is no bound) or ``"missing"``.
+    """
+
+    name: str
+    column: str
+    kind: str
+    value: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+def raw_features(model: LinearModel, target: str) -> list[RawFeature] | None:
+    """Features of the weights of a model of raw columns; None where rows are features already."""
+    spec = next((one for one in model.transforms if isinstance(one, LogColumns)), None)
+    if spec is None:
+        return None
+    if (model.indices >= spec.hash_start).any():
+        hashed = [repr(name) for name in spec.hashed] + [repr("*".join(c)) for c in spec.crosses]
+        raise ExportError(
+            f"{target} cannot hash column {', '.join(hashed)}",
+            fix="Train with --one-hot instead of --categorical and without --cross, or serve the "
+            "model with rankine serve",
+        )
+    found = [RawFeature(name, name, "number") for name in spec.numeric]
+    for known in spec.one_hot:
+        column = known.column
+        found += [RawFeature(f"{column}={v}", column, "value", v) for v in known.values]
+    for cells in spec.binned:
+        ends = (None, *cells.cuts, None)
+        for k, name in enumerate(cells.names[:-1]):
+            found.append(RawFeature(name, cells.column, "cell", "", ends[k], ends[k + 1]))
+        found.append(RawFeature(cells.names[-1], cells.column, "missing"))
+    return [found[j] for j in model.indices.tolist()]
+
+
+def require_features(model: LinearModel, target: str, *, raw: bool = False) -> None:
+    """Refuse a model whose features the target cannot make; ``raw``: it reads raw columns."""
     for spec in model.transforms:
+        if raw and isinstance(spec, LogColumns):
+            continue
         if isinstance(spec, RunScores):
             raise ExportError(
                 f"{target} cannot normalise the scores of retrievers within a list",
@@ -146,14 +189,14 @@ def require_features(model: LinearModel, target: str) -> None:
             )
 
 
-def require_plain(model: LinearModel, target: str) -> None:
+def require_plain(model: LinearModel, target: str, *, raw: bool = False) -> None:
     """Refuse what a weighted sum of stored features cannot express."""
-    require_features(model, target)
-    if model.transforms:
+    require_features(model, target, raw=raw)
+    if any(isinstance(spec, ListRange) for spec in model.transforms):
         raise ExportError(
             f"{target} scores one document at a time and cannot scale features within each list",
             fix="Train with scale='standard' or 'maxabs', which fold into the weights; or use "
-            "rankine serve, or the python or json export",
+            "rankine serve, or the sql, python or json export",
         )
 
 
@@ -190,3 +233,114 @@ def _shortest(weight: np.float32) -> str:
     """Fewest digits that give the same float32, also when an engine parses them as float64."""
     text = str(weight)
     return text if np.float32(float(text)) == weight else repr(float(weight))
+
+
+# A table as a tree: a curve is one, a grid a tree of trees. ``x < cut`` goes left, and so does a
+# missing value: the first question about a column is ``x < -inf``, which nothing else answers yes.
+#: Written for -inf, which JSON does not have.
+LOWEST = -3.4028234663852886e38
+
+
+class Node(NamedTuple):
+    """A question (``x < cut``, x of a column: left) or, where ``left`` is None, a value."""
+
+    value: float
+    column: int = -1
+    cut: float = 0.0
+    left: Node | None = None
+    right: Node | None = None
+
+
+def trees_of(tables: Tables, target: str, *, linear: bool = False) -> list[Node]:
+    """A tree for every table that is not zero, in float32; ``linear`` columns may be refused."""
+    if tables.bins.linear and not linear:
+        raise ExportError(
+            f"{target} has trees, and column {tables.column_name(tables.bins.linear[0])!r} of this "
+            "model is linear",
+            fix="Train without linear=, or export to sql, onnx, vespa, python or json",
+        )
+    axes = {axis.column: axis.cells for axis in tables.grids.axes} if tables.grids else {}
+    found = []
+    for term in tables.terms:
+        if not term.values.any():
+            continue
+        with np.errstate(over="ignore"):
+            leaves = term.values.astype(np.float32)
+        if not np.isfinite(leaves).all():
+            raise ExportError(f"an entry overflows float32 in {target}", fix="Raise smooth")
+        rows = [Node(float(value)) for value in leaves.ravel().tolist()]
+        first = term.columns[0]
+        if len(term.columns) == 2:
+            second, width = term.columns[1], leaves.shape[1]
+            inner = [rows[k : k + width] for k in range(0, len(rows), width)]
+            rows = [_column(tables, second, axes[second], row, target) for row in inner]
+            found.append(_column(tables, first, axes[first], rows, target))
+        else:
+            found.append(_column(tables, first, None, rows, target))
+    return found
+
+
+def _column(
+    tables: Tables, j: int, places: Sequence[int] | None, below: list[Node], target: str
+) -> Node:
+    """The tree that leads a value of column j to its place."""
+    missing, *tests, other = tables.tests(j, places)
+    bounds: list[tuple[float, Node]] = [(-np.inf, below[tests[0].place if tests else other.place])]
+    if j in tables.bins.unordered:
+        bounds = [(-np.inf, below[other.place])]
+        for test in tests:
+            cut = np.float32(test.cut)
+            if float(cut) != test.cut:
+                raise ExportError(
+                    f"{target} compares in float32, where the category {test.cut!r} of column "
+                    f"{printable(tables.column_name(j))!r} is another number",
+                    fix="Number categories from 0",
+                )
+            if bounds[-1][0] == cut:
+                bounds.pop()
+            bounds.append((float(cut), below[test.place]))
+            bounds.append((float(np.nextafter(cut, np.float32(np.inf))), below[other.place]))
+    else:
+        for test, after in zip(tests, [*tests[1:], other], strict=True):
+            bounds.append((float(np.float32(test.cut)), below[after.place]))
+    return Node(0.0, j, -np.inf, below[missing.place], _balanced(j, bounds))
+
+
+def _balanced(j: int, bounds: list[tuple[float, Node]]) -> Node:
+    if len(bounds) == 1 or all(node == bounds[0][1] for _, node in bounds[1:]):
+        return bounds[0][1]
+    middle = len(bounds) // 2
+    return Node(
+        0.0, j, bounds[middle][0], _balanced(j, bounds[:middle]), _balanced(j, bounds[middle:])
+    )
+
+
+def flat(tree: Node) -> list[tuple[Node, int, int, int]]:
+    """Nodes of a tree with the numbers of both children and of the parent (or -1).
+
+    Level by level: a right child follows its left one, as XGBoost takes for granted.
+    """
+    out = [(tree, -1, -1, -1)]
+    for number, (node, _, _, parent) in enumerate(out):
+        if node.left is not None and node.right is not None:
+            first = len(out)
+            out[number] = (node, first, first + 1, parent)
+            out += [(node.left, -1, -1, number), (node.right, -1, -1, number)]
+    return out
+
+
+def nested(node: Node, write: Callable[[Node, Any, Any], Any]) -> Any:
+    """A tree written from its leaves up: ``write(node, left, right)``, None below a leaf."""
+    if node.left is None or node.right is None:
+        return write(node, None, None)
+    return write(node, nested(node.left, write), nested(node.right, write))
+
+
+def column_names(tables: Tables, target: str) -> tuple[str, ...]:
+    """Names of the columns, which the target knows them by."""
+    if tables.bins.names is None:
+        raise ExportError(
+            f"{target} knows columns by name and this model's have none",
+            fix="Train on data with names of columns",
+        )
+    return tables.bins.names

@@ -10,7 +10,17 @@ from collections.abc import Sequence
 
 from rankine.core.errors import ExportError
 from rankine.core.safe_text import printable
-from rankine.export.registry import Export, ExportOptions, named_terms, register, require_plain
+from rankine.core.specs import ListRange
+from rankine.export.registry import (
+    Export,
+    ExportOptions,
+    RawFeature,
+    column_names,
+    named_terms,
+    raw_features,
+    register,
+    require_features,
+)
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, Test, tables_of
 
@@ -21,27 +31,74 @@ _MAX_IDENTIFIER_BYTES = 63
 @register("sql")
 def sql(model: LinearModel, options: ExportOptions) -> Export:
     """Write a comment and the expression, ready for ``ORDER BY <expression> DESC``."""
-    tables = tables_of(model)
+    tables, remark = tables_of(model), ""
     if tables is not None:
         terms = _table_terms(tables)
     else:
-        require_plain(model, "SQL")
+        raw = raw_features(model, "SQL")
+        require_features(model, "SQL", raw=True)
         weights = named_terms(model, "SQL")
-        _check_identifiers([name for name, _ in weights])
-        terms = [_product(name, weight) for name, weight in weights]
+        scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
+        _check_identifiers(list(dict.fromkeys(
+            [one.column for one in raw] if raw is not None else [name for name, _ in weights]
+        )))  # fmt: skip
+        values = [_number_of(name) for name, _ in weights]
+        if raw is not None:
+            values = [_feature(one) for one in raw]
+        over = _over(model, options) if scaled else ""
+        terms = [
+            _scaled(value, weight, over) if scaled else f"{_double(weight)} * {value}"
+            for value, (_, weight) in zip(values, weights, strict=True)
+        ]
+        if scaled:
+            lists = "all rows are one list" if over == "OVER ()" else "each list by itself"
+            remark = f"{lists}: window functions stand in ORDER BY and SELECT, not in WHERE"
     text = (
         f"-- {options.versioned(model)}: {len(terms)} terms; "
         "use as: SELECT ... ORDER BY <this expression> DESC\n"
         f"{_balanced(terms)}\n"
     )
-    return Export(text.encode())
+    return Export(text.encode(), remark=remark)
 
 
-def _product(name: str, weight: str) -> str:
-    return (
-        f"CAST({weight} AS DOUBLE PRECISION) * "
-        f"CAST(COALESCE({_quoted(name)}, 0) AS DOUBLE PRECISION)"
-    )
+def _over(model: LinearModel, options: ExportOptions) -> str:
+    """The window of a row's list."""
+    query = options.query or dict(model.parameters.get("log", {})).get("query")
+    if query is None:
+        return "OVER ()"
+    _check_identifier(query)
+    return f"OVER (PARTITION BY {_quoted(query)})"
+
+
+def _scaled(value: str, weight: str, over: str) -> str:
+    """A weight times a feature divided by its range within the list; 0 where it has none."""
+    span = f"MAX({value}) {over} * 0.5e0 - MIN({value}) {over} * 0.5e0"
+    return f"COALESCE({_double(weight)} * ({value} * 0.5e0 / NULLIF({span}, 0)), 0)"
+
+
+def _feature(one: RawFeature) -> str:
+    """A feature of a raw column as a double."""
+    column = _quoted(one.column)
+    if one.kind == "number":
+        return _number_of(one.column)
+    if one.kind == "value":
+        text = one.value.replace("'", "''")
+        asks = f"CAST({column} AS TEXT) = '{text}'"
+    elif one.kind == "missing":
+        asks = f"{column} IS NULL"
+    else:
+        low = [] if one.low is None else [f"{column} >= {_number(one.low)}"]
+        high = [] if one.high is None else [f"{column} < {_number(one.high)}"]
+        asks = " AND ".join([*low, *high]) or f"{column} IS NOT NULL"
+    return f"CASE WHEN {asks} THEN 1e0 ELSE 0e0 END"
+
+
+def _double(weight: str) -> str:
+    return f"CAST({weight} AS DOUBLE PRECISION)"
+
+
+def _number_of(name: str) -> str:
+    return f"CAST(COALESCE({_quoted(name)}, 0) AS DOUBLE PRECISION)"
 
 
 def _quoted(name: str) -> str:
@@ -50,12 +107,7 @@ def _quoted(name: str) -> str:
 
 def _table_terms(tables: Tables) -> list[str]:
     """A CASE for every curve, a CASE of CASEs for every grid."""
-    names = tables.bins.names
-    if names is None:
-        raise ExportError(
-            "SQL knows columns by name and this model's have none",
-            fix="Train on data with names of columns",
-        )
+    names = column_names(tables, "SQL")
     _check_identifiers(names)
     axes = {axis.column: axis.cells for axis in tables.grids.axes} if tables.grids else {}
     terms = []
@@ -70,7 +122,8 @@ def _table_terms(tables: Tables) -> list[str]:
             case = _case(names[a], tables.tests(a, axes[a]), rows)
         terms.append(f"CAST({case} AS DOUBLE PRECISION)")
     for k, j in enumerate(tables.bins.linear):
-        terms.append(_product(names[j], repr(float(tables.weights[tables.linear_start + k]))))
+        weight = repr(float(tables.weights[tables.linear_start + k]))
+        terms.append(f"{_double(weight)} * {_number_of(names[j])}")
     return terms
 
 

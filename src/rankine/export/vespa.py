@@ -9,33 +9,56 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import Any
+
+import numpy as np
 
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
-from rankine.export.registry import Export, ExportOptions, float32_terms, register, require_plain
-
-if TYPE_CHECKING:
-    from rankine.export.registry import WeightTerm
-    from rankine.model import LinearModel
-
+from rankine.export.registry import (
+    Export,
+    ExportOptions,
+    Node,
+    RawFeature,
+    WeightTerm,
+    column_names,
+    float32_terms,
+    nested,
+    raw_features,
+    register,
+    require_plain,
+    trees_of,
+)
+from rankine.model import LinearModel
+from rankine.model.tables import Tables, tables_of
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _ARGUMENT = r'(?:[A-Za-z0-9_@.$-]+|"[A-Za-z0-9_@.:/ -]*")'
 #: name, name(arguments), with an optional .output
 _RANK_FEATURE = re.compile(
-    rf"{_IDENTIFIER}(?:\({_ARGUMENT}(?:,{_ARGUMENT})*\))?(?:\.[A-Za-z0-9_]+)*\Z"
+    rf"{_IDENTIFIER}(?:\({_ARGUMENT}(?:, ?{_ARGUMENT})*\))?(?:\.[A-Za-z0-9_]+)*\Z"
 )
 
 
 @register("vespa")
 def vespa(model: LinearModel, options: ExportOptions) -> Export:
     """Write a rank profile, in the tensor form beside its constant."""
-    require_plain(model, "Vespa")
+    tables = tables_of(model)
+    if tables is not None:
+        if options.form not in (None, "expression"):
+            raise ParameterError(
+                f"form={options.form!r}: tables are an expression", fix="Leave out --form"
+            )
+        return Export(_profile(options.versioned(model), _table_terms(tables)))
+    raw = raw_features(model, "Vespa")
+    require_plain(model, "Vespa", raw=True)
     terms = float32_terms(model, "Vespa")
     name = options.versioned(model)
     if options.form in (None, "expression"):
-        return Export(_expression_profile(name, terms))
+        if raw is not None:
+            asked = {one.name: _expression(one) for one in raw}
+            terms = [WeightTerm(asked[term.name], term.weight) for term in terms]
+        return Export(_expression_profile(name, terms, checked=raw is None))
     if options.form == "tensor":
         cells = {term.name: float(term.weight) for term in terms}
         constant = json.dumps({"cells": cells}, indent=1).encode() + b"\n"
@@ -45,20 +68,64 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
     )
 
 
-def _expression_profile(name: str, terms: list[WeightTerm]) -> bytes:
-    for term in terms:
-        if not _RANK_FEATURE.match(term.name):
-            raise ExportError(
-                f"{printable(term.name)!r} is not the name of a Vespa rank feature or function",
-                fix="Name features as Vespa does (bm25(title), attribute(price)), or export with "
-                "--form tensor, where names are labels",
-            )
-    lines = []
-    for k, term in enumerate(terms):
-        sign, size = ("-", term.weight[1:]) if term.weight[0] == "-" else ("+", term.weight)
-        opening = ("-" if sign == "-" else "") if k == 0 else f"{sign} "
-        lines.append(f"            {opening}{size} * {term.name}")
-    body = "\n".join(lines)
+def check_rank_feature(name: str, otherwise: str = "") -> None:
+    """Refuse what Vespa does not read as a rank feature or function."""
+    if not _RANK_FEATURE.match(name):
+        raise ExportError(
+            f"{printable(name)!r} is not the name of a Vespa rank feature or function",
+            fix=f"Name it as Vespa does (bm25(title), closeness(field,vector)){otherwise}",
+        )
+
+
+def _expression(one: RawFeature) -> str:
+    """A feature of a raw column, which is an attribute of the documents."""
+    if not re.fullmatch(_IDENTIFIER, one.column):
+        raise ExportError(
+            f"column {printable(one.column)!r} cannot be the name of a Vespa attribute",
+            fix="Rename it, or export with --form tensor, where names are labels",
+        )
+    column = f"attribute({one.column})"
+    if one.kind == "number":
+        return column
+    if one.kind == "value":
+        return f"if({column} == {json.dumps(one.value)}, 1, 0)"
+    if one.kind == "missing":
+        return f"isNan({column})"
+    low = [] if one.low is None else [f"if({column} >= {one.low!r}, 1, 0)"]
+    high = [] if one.high is None else [f"if({column} < {one.high!r}, 1, 0)"]
+    return " * ".join([*low, *high]) or f"(1 - isNan({column}))"
+
+
+def _table_terms(tables: Tables) -> list[str]:
+    """A nest of ``if`` for every table, which asks first whether the value is missing."""
+    names = column_names(tables, "Vespa")
+    for name in names:
+        check_rank_feature(name)
+
+    def write(node: Node, left: Any, right: Any) -> str:
+        if left is None:
+            return str(np.float32(node.value))
+        name = names[node.column]
+        asks = f"isNan({name})" if node.cut == -np.inf else f"{name} < {np.float32(node.cut)}"
+        return f"if ({asks}, {left}, {right})"
+
+    terms = [nested(tree, write) for tree in trees_of(tables, "Vespa", linear=True)]
+    weights = tables.weights[tables.linear_start :].astype(np.float32)
+    linear = zip(weights, tables.bins.linear, strict=True)
+    return [*terms, *(f"{weight} * {names[j]}" for weight, j in linear)]
+
+
+def _expression_profile(name: str, terms: list[WeightTerm], *, checked: bool) -> bytes:
+    for term in terms if checked else ():
+        check_rank_feature(term.name, ", or export with --form tensor, where names are labels")
+    return _profile(name, [f"{term.weight} * {term.name}" for term in terms])
+
+
+def _profile(name: str, terms: list[str]) -> bytes:
+    """A rank profile whose first phase adds up the terms, one a line."""
+    signed = [f"- {term[1:]}" if term[0] == "-" else f"+ {term}" for term in terms]
+    first = terms[0] if terms else "0"
+    body = "\n".join(f"            {line}" for line in [first, *signed[1:]])
     return (
         f"rank-profile {name} inherits default {{\n"
         "    first-phase {\n"

@@ -219,6 +219,17 @@ def pair_histograms(
 
 
 @jit
+def copy_rows(codes: Any, n_rows: int, out: Any, offset: int) -> None:
+    """Copy n rows into another store from row ``offset`` on."""
+    block, length = codes.shape[2], out.shape[2]
+    for i in range(n_rows):
+        source, target = codes[i // block], out[(offset + i) // length]
+        a, b = i % block, (offset + i) % length
+        for j in range(codes.shape[1]):
+            target[j, b] = source[j, a]
+
+
+@jit
 def _take(codes: Any, rows: Any, out: Any) -> None:
     block, length = codes.shape[2], out.shape[2]
     for i in range(rows.shape[0]):

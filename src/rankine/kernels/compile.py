@@ -259,6 +259,16 @@ class CompileClock(event.Listener):
         self._since = 0.0
         self._collecting = False
 
+    def mark(self) -> tuple[float, float]:
+        """Now, for ``since``."""
+        return time.perf_counter(), self.seconds
+
+    def since(self, mark: tuple[float, float]) -> dict[str, float]:
+        """Seconds that have passed without compiling, and those of compiling."""
+        compiled = self.seconds - mark[1]
+        passed = time.perf_counter() - mark[0] - compiled
+        return {"seconds": round(passed, 3), "compile_seconds": round(compiled, 3)}
+
     def on_start(self, event: Any) -> None:  # noqa: ARG002
         """Count, tell, and keep the collector from walking Numba's millions of objects."""
         self._depth += 1

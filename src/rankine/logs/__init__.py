@@ -9,27 +9,31 @@ from rankine.core.callable_package import import_on_use
 
 #: Public name -> module that holds it (``simulate`` is a module that can be called).
 _PUBLIC = {
-    "LogScan": "rankine.logs.scan",
+    "LogScan": "rankine.logs.source",
+    "LogSchema": "rankine.logs.schema",
     "coec": "rankine.logs.clicks",
     "estimate_propensity": "rankine.logs.propensity",
-    "log_spec": "rankine.logs.scan",
+    "propose_schema": "rankine.logs.schema",
     "read_clicks": "rankine.logs.clicks",
-    "read_for": "rankine.logs.scan",
-    "scan_log": "rankine.logs.scan",
+    "read_for": "rankine.logs.source",
+    "read_schema": "rankine.logs.schema",
+    "scan": "rankine.logs.source",
+    "schema_of": "rankine.logs.schema",
     "simulate": "rankine.logs.simulate",
-    "train_from_log": "rankine.logs.training",
 }
 
 __all__ = [
     "LogScan",
+    "LogSchema",
     "coec",
     "estimate_propensity",
-    "log_spec",
+    "propose_schema",
     "read_clicks",
     "read_for",
-    "scan_log",
+    "read_schema",
+    "scan",
+    "schema_of",
     "simulate",
-    "train_from_log",
 ]
 
 __getattr__ = import_on_use(__name__, _PUBLIC)

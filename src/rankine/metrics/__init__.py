@@ -3,6 +3,7 @@
 A new metric is one file that registers a ``Definition`` and answers the questions of its family.
 """
 
+from rankine.core.callable_package import import_on_use
 from rankine.metrics import (
     average_precision,
     dcg,
@@ -57,4 +58,8 @@ __all__ = [
     "parse_metric",
     "random_expectation",
     "register",
+    "scorer",
 ]
+
+#: It needs scikit-learn, which judging files does not.
+__getattr__ = import_on_use(__name__, {"scorer": "rankine.rankers.search_scorer"})

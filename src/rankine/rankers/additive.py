@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rankine.core.checks import check_choice, check_count, check_positive
-from rankine.core.errors import ParameterError
+from rankine.core.errors import FeatureMismatchError, ParameterError
+from rankine.core.specs import Bins
 from rankine.data.dataset import Dataset, concat
 from rankine.kernels.binned import BinnedProducts
-from rankine.model.tables import Tables
+from rankine.model import LinearModel
+from rankine.model.tables import Tables, tables_of
 from rankine.rankers.additive_search import (
     LOSSES,
+    STIFF,
     Plan,
+    Records,
     TableData,
     best_pairs,
     hold_out,
     judge_rounds,
+    judged,
     search,
     solve_plan,
 )
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Outcome, Task
+from rankine.rankers.fitting import Outcome, Task, warn_unfinished
+from rankine.rankers.path import Step, TablePath, check_steps
+from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import Choice, Number
 from rankine.rankers.sources import Capabilities
-from rankine.solvers.tables import Strengths, bin_means, purify
+from rankine.solvers.base import report
+from rankine.solvers.tables import Strengths, TablePenalty, bin_means, purify
 from rankine.transforms.bins import (
     SAMPLE_LISTS,
     BinCoder,
     CodeStore,
+    RowSample,
     fit_bins,
     layout_of,
     score_tables,
@@ -42,7 +53,11 @@ from rankine.transforms.bins import (
 from rankine.transforms.scaling import Scaling, fit_scaling
 
 if TYPE_CHECKING:
-    from rankine.core.specs import Bins
+    from rankine.core.specs import Grids
+    from rankine.kernels.binned import BinnedRows
+    from rankine.solvers.base import Callback
+
+_STRENGTHS = ("smooth", "pair_smooth", "anchor")
 
 
 @dataclass(eq=False, repr=False)
@@ -97,14 +112,17 @@ class AdditiveRanker(BaseRanker):
     max_iter
         Newton steps at most, for every solution.
     metric, warm_start, random_state
-        See ``BaseRanker``. A warm start keeps cuts, pairs and strengths of the last fit and
-        starts from its tables.
+        See ``BaseRanker``. A warm start, or a model of this ranker as ``coef_init``, keeps cuts,
+        pairs and strengths and starts from its tables; a ``smooth`` that is a number, or pairs by
+        name, replace those.
     scale
         ``"none"``: quantiles make scaling void.
     early_stopping
         Strengths of a path without a better metric before the path ends; None: 2.
     n_threads
         Threads; None takes what the machine offers.
+    propensity, max_weight, position_offset
+        Learn from clicks, see ``BaseRanker``.
 
     Attributes
     ----------
@@ -156,7 +174,12 @@ class AdditiveRanker(BaseRanker):
     n_threads: int | None = None
 
     system: ClassVar[str] = "additive"
-    can = Capabilities(fit=("memory", "stream"), query_weight=("memory", "stream"))
+    can = Capabilities(
+        fit=("memory", "stream", "partitions"),
+        path=("memory", "stream"),
+        checkpoint=("memory", "stream", "partitions"),
+        query_weight=("memory", "stream"),
+    )
     takes_missing: ClassVar[bool] = True
     #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"smooth": [0.1, 1.0, 10.0, 100.0, 1000.0]}
@@ -170,17 +193,22 @@ class AdditiveRanker(BaseRanker):
 
     _plan: Plan = field(init=False)
     _theta: NDArray[np.float64] = field(init=False)
+    #: Columns with cells.
+    _cells: NDArray[np.int64] = field(init=False)
 
     # ---------------------------------------------------------------- training
     def _solve(self, task: Task) -> Outcome:
-        before: Plan | None = self.__dict__.get("_plan") if self.warm_start else None
-        bins, data = self._read(task.source, before)
+        before, start = self._before()
+        data, bins = self._read(task.source, None if before is None else before.bins)
+        records = Records(task.source.journal)
         tried: list[dict[str, float]] = []
-        plan, start = before, self.__dict__.get("_theta")
-        if plan is None:
-            products = BinnedProducts(data.rows, layout_of(bins), self.n_threads)
-            counts = products.transpose_times(np.ones(data.lists.n_rows))
-            plan, start = self._choose(self._first_plan(bins, counts), data, task, tried.append)
+        if isinstance(before, Tables):
+            before, start = self._plan_of(before, data)
+        if before is None:
+            plan, start = self._choose(self._first_plan(bins, data), data, task, tried, records)
+        else:
+            plan = self._asked(before)
+            start = None if start is None else plan.carried(start, before)
         # Plans are judged above; the last solution is watched by the user's callbacks alone.
         outcome = replace(task, judge=None).run(
             lambda _, watch: solve_plan(plan, data, start, self.tol, watch.callbacks)
@@ -191,39 +219,43 @@ class AdditiveRanker(BaseRanker):
         return replace(outcome, evals=[evals]).noting(**plan.notes())
 
     def _choose(
-        self, plan: Plan, data: TableData, task: Task, told: Callable[[dict[str, float]], None]
+        self,
+        plan: Plan,
+        data: TableData,
+        task: Task,
+        tried: list[dict[str, float]],
+        records: Records,
     ) -> tuple[Plan, NDArray[np.float64] | None]:
         """Strengths, pairs and rounds, and parameters to start from."""
         rounds = self.reweight if self.reweight is not None else int(self.smooth is None)
-        pairs = self._named_pairs(plan.bins)
+        pairs = self._named_pairs()
         train = valid = data
         if task.judge is not None:
-            held = task.judge.data
-            if task.judge.query_weight is not None:
-                raise ParameterError(
-                    "AdditiveRanker cannot take eval_query_weight", fix="Leave it out"
-                )
-            valid = self._table_data(held, plan.bins, np.ones(held.n_queries))
+            valid = self._held_out(task, plan.bins)
         elif self.smooth is None or rounds:
             train, valid = hold_out(data, task.seed)
         if self.smooth is None:
             patience = 2 if self.early_stopping is None else self.early_stopping
-            return search(plan, train, valid, pairs, rounds, patience, task.seed, told)
+            return search(
+                plan, train, valid, pairs, rounds, patience, task.seed, tried.append, records
+            )
         start = None
         if not isinstance(pairs, int):
             plan = plan.with_pairs(pairs)
         elif pairs > 0:
-            theta = solve_plan(plan, data, None, self.tol).coef
+            theta = records.solve(plan, data, None, self.tol)
             curves, plan = plan, plan.with_pairs(best_pairs(plan, data, theta, pairs))
             start = plan.carried(theta, curves)
         if rounds:
-            plan = judge_rounds(plan, train, valid, rounds, told)
+            plan = judge_rounds(plan, train, valid, rounds, tried.append, records)
         return plan, start
 
-    def _first_plan(self, bins: Bins, counts: NDArray[np.float64]) -> Plan:
+    def _first_plan(self, bins: Bins, data: TableData) -> Plan:
         smooth = 1.0 if self.smooth is None else float(self.smooth)
         pair_smooth = smooth if self.pair_smooth is None else float(self.pair_smooth)
-        monotone = {self._column(name): sign for name, sign in (self.monotone or {}).items()}
+        monotone = {self._cell_column(name): s for name, s in (self.monotone or {}).items()}
+        products = BinnedProducts(data.rows, layout_of(bins), self.n_threads)
+        counts = products.transpose_times(np.ones(data.lists.n_rows))
         return Plan(
             bins,
             bin_means(bins, counts),
@@ -231,35 +263,115 @@ class AdditiveRanker(BaseRanker):
             Strengths(smooth, pair_smooth, float(self.anchor)),
             self.loss,
             self.metric,
+            0 if data.linear is None else data.linear.shape[1],
             monotone=monotone,
             max_iter=self.max_iter,
             threads=self.n_threads,
         )
 
-    def _read(self, source: Any, before: Plan | None) -> tuple[Bins, TableData]:
-        """Cuts of the first lists, then all lists as codes, block by block."""
-        if source.encoding is not None:
+    # -------------------------------------------------------------- warm start
+    def _start(self, given: Any, _scaling: Scaling) -> tuple[None, int]:
+        """A model of tables hands on its cuts, pairs, strengths and tables."""
+        self._yesterday: LinearModel | None = None
+        if given is not None:
+            if not isinstance(given, LinearModel) or given.bins is None:
+                raise ParameterError(
+                    "tables start from tables, and coef_init holds one weight a feature",
+                    fix="Pass a model of AdditiveRanker, or leave it out",
+                )
+            if given.n_columns != self.n_features_in_:
+                raise FeatureMismatchError(
+                    f"the model to start from has {given.n_columns} columns, the data "
+                    f"{self.n_features_in_}",
+                    fix=f"Read the data with n_features={given.n_columns}",
+                )
+            self._same_names(given.column_names)
+            self._yesterday = given
+        return None, 0
+
+    def _before(self) -> tuple[Plan | Tables | None, NDArray[np.float64] | None]:
+        """What a warm start goes on from, with bins over the columns that have cells."""
+        model = self._yesterday
+        if model is None:
+            known = self.warm_start and hasattr(self, "_plan")
+            return (self._plan, self._theta) if known else (None, None)
+        tables = tables_of(model)
+        assert tables is not None  # noqa: S101 - asked before
+        own = [self._column(name) for name in self.linear]
+        if list(tables.bins.linear) != sorted(own):
             raise ParameterError(
-                "AdditiveRanker cannot be fitted to a raw log",
-                fix="Use columns of numbers (rankine.load or rankine.scan), or ElasticRanker",
+                "the model to start from has other linear columns",
+                fix=f"Pass linear={list(tables.bins.linear)}",
             )
-        blocks = source.blocks()
-        first: list[Dataset] = []
-        while sum(block.n_queries for block in first) < SAMPLE_LISTS:
-            block = next(blocks, None)
-            if block is None:
-                break
-            first.append(block)
-        bins = self._fit_bins(concat(list(first))) if before is None else before.bins
+        self._strengths = dict(model.provenance.get("certificate", {}))
+        place = {
+            j: k for k, j in enumerate(j for j in range(len(tables.bins.cuts)) if j not in own)
+        }
+        bins = msgspec.structs.replace(
+            tables.bins,
+            cuts=tuple(tables.bins.cuts[j] for j in place),
+            unordered=tuple(place[j] for j in tables.bins.unordered),
+            linear=(),
+            names=None if tables.bins.names is None else tuple(tables.bins.names[j] for j in place),
+        )
+        grids = _moved(tables.grids, place)
+        return Tables(bins, grids, tables.weights, tables.base), None
+
+    def _plan_of(self, tables: Tables, data: TableData) -> tuple[Plan, NDArray[np.float64]]:
+        """The plan of a model, measured on the rows of today."""
+        plan = self._first_plan(tables.bins, data)
+        found = self._strengths
+        strengths = Strengths(
+            *(float(found.get(k, getattr(plan.strengths, k))) for k in _STRENGTHS)
+        )
+        plan = replace(
+            plan, grids=tables.grids, strengths=strengths, rounds=int(found.get("rounds", 0))
+        )
+        weights = tables.weights
+        if data.linear is not None:
+            size = len(weights) - len(self.linear)
+            factors = self._linear_scaling.factors
+            assert factors is not None  # noqa: S101 - standard scaling has some
+            own = weights[size:] / factors[: len(self.linear)]
+            weights = np.concatenate([weights[:size], own])
+        return plan, plan.start_from(weights)
+
+    def _asked(self, plan: Plan) -> Plan:
+        """The plan of a warm start with what the ranker is told now: strengths, and named pairs."""
+        told = {
+            name: float(value)
+            for name, value in (("smooth", self.smooth), ("pair_smooth", self.pair_smooth))
+            if value is not None
+        }
+        if self.smooth is not None and self.pair_smooth is None:
+            told["pair_smooth"] = float(self.smooth)
+        plan = replace(plan, strengths=replace(plan.strengths, **told), max_iter=self.max_iter)
+        pairs = self._named_pairs()
+        return plan if isinstance(pairs, int) else plan.with_pairs(pairs)
+
+    # ------------------------------------------------------------------- lists
+    def _read(self, source: Any, bins: Bins | None) -> tuple[TableData, Bins]:
+        """All lists as codes, block by block, and their bins: those of the first lists, or known.
+
+        Columns without cells stay numbers: linear ones, and those of positions.
+        """
+        own = sorted(self._column(name) for name in self.linear)
+        offsets = range(self.n_features_in_, source.n_features)
+        self._cells = np.setdiff1d(np.arange(self.n_features_in_), own)
+        chosen = None if len(self._cells) == source.n_features else self._cells
+        linear = [*own, *offsets]
+        fresh = bins is None
+        if bins is None:
+            bins = self._fit_bins(source, chosen)
         store = CodeStore(BinCoder(bins, self.n_threads))
         parts: list[Dataset] = []
         weights: list[NDArray[np.float64]] = []
-        for block in chain(first, blocks):
+        for rows, block in source.map_blocks(code_block, bins, chosen, linear, self.n_threads):
             weights.append(source.weights(block, sum(map(len, weights))))
-            store.append(block.X)
-            parts.append(_columns(block, bins.linear))
+            store.append_codes(rows)
+            parts.append(block)
         lists = concat(parts)
-        if before is None:
+        if fresh or not hasattr(self, "_linear_scaling"):
             self._linear_scaling = fit_scaling("standard", lists)
         labels = lists.labels
         source.note(
@@ -268,53 +380,195 @@ class AdditiveRanker(BaseRanker):
             queries_used=len(labels.usable),
             pairs=labels.n_pairs,
         )
-        linear = self._linear_scaling.apply(lists).X if bins.linear else None
+        numbers = self._linear_scaling.apply(lists).X if linear else None
         bare = replace(lists, X=np.zeros((lists.n_rows, 0)), query_index=lists.queries)
-        return bins, TableData(bare, np.concatenate(weights), store.rows(), linear)
+        return TableData(bare, np.concatenate(weights), store.rows(), numbers), bins
 
-    def _fit_bins(self, data: Dataset) -> Bins:
-        """Cuts of the first lists."""
-        first = min(SAMPLE_LISTS, data.n_queries)
-        bins = fit_bins(
-            data.take_queries(np.arange(first)).X if first < data.n_queries else data.X,
-            self.bins,
-            unordered=[self._column(name) for name in self.categorical],
-            linear=[self._column(name) for name in self.linear],
-        )
+    def _fit_bins(self, source: Any, chosen: NDArray[np.int64] | None) -> Bins:
+        """Cuts of the first lists, whatever the blocks, threads or partitions."""
+        if source.kind == "stream":
+            source.require_again("cuts are measured on its first lists")
+        sample, left = RowSample(), SAMPLE_LISTS
+        for block in source.blocks():
+            first = block
+            if block.n_queries > left:
+                first = block.take_queries(np.arange(left))
+            left -= first.n_queries
+            sample.append(first.X if chosen is None else first.X[:, chosen])
+            if left == 0:
+                break
+        unordered = [self._cell_column(name) for name in self.categorical]
         names = getattr(self, "feature_names_in_", None)
-        return bins if names is None else _renamed(bins, names)
+        return msgspec.structs.replace(
+            fit_bins(sample.rows(), self.bins, unordered=unordered),
+            names=None if names is None else tuple(str(names[j]) for j in self._cells),
+        )
 
-    def _table_data(
-        self, data: Dataset, bins: Bins, query_weight: NDArray[np.float64]
-    ) -> TableData:
-        coder = BinCoder(bins, self.n_threads)
-        lists = replace(data, X=np.zeros((data.n_rows, 0)), query_index=data.queries)
+    def _held_out(self, task: Task, bins: Bins) -> TableData:
+        """The evaluation set; its rows have no positions."""
+        assert task.judge is not None  # noqa: S101 - asked before
+        if task.judge.named:
+            raise ParameterError(
+                "AdditiveRanker chooses its strengths on one eval_set",
+                fix="Pass one, and score the others with the fitted ranker",
+            )
+        if task.judge.query_weight is not None:
+            raise ParameterError("AdditiveRanker cannot take eval_query_weight", fix="Leave it out")
+        held = task.judge.data
+        own = sorted(self._column(name) for name in self.linear)
+        chosen = self._cells if own else None
+        rows, lists = code_block(held, bins, chosen, own, self.n_threads)
         linear = None
-        if bins.linear:
-            linear = self._linear_scaling.apply(_columns(data, bins.linear)).X
-        return TableData(lists, query_weight, coder.code(data.X), linear)
+        if own:
+            scaling = self._linear_scaling
+            assert scaling.factors is not None  # noqa: S101 - standard scaling has some
+            linear = replace(scaling, factors=scaling.factors[: len(own)]).apply(lists).X
+        bare = replace(lists, X=np.zeros((lists.n_rows, 0)), query_index=lists.queries)
+        return TableData(bare, np.ones(held.n_queries), rows, linear)
 
-    def _keep(self, task: Task, outcome: Outcome, seconds: float) -> None:
-        super()._keep(task, outcome, seconds)
+    def _keep(self, task: Task, outcome: Outcome, times: dict[str, float]) -> None:
+        super()._keep(task, outcome, times)
         plan = self._plan
-        self.coef_ = self._purified(plan, self.__dict__.pop("_data"))
-        self.bins_, self.grids_ = plan.bins, plan.grids
+        tables, weights = self._purified(plan, self.__dict__.pop("_data"), self._theta)
+        own = len(self.linear)
+        self.coef_ = np.concatenate([tables, weights[:own]])
+        if len(weights) > own:
+            self.position_offset_ = np.r_[0.0, weights[own:]]
+        self.bins_, self.grids_ = self._all_columns(plan)
         self.strengths_ = plan.strengths
-        grids = plan.grids
-        names: Any = plan.bins.names or range(len(plan.bins.cuts))
-        columns = [] if grids is None else [names[axis.column] for axis in grids.axes]
-        self.pairs_ = [] if grids is None else [(columns[a], columns[b]) for a, b in grids.pairs]
+        names: Any = self.bins_.names or range(self.n_features_in_)
+        self.pairs_ = [(names[self._cells[a]], names[self._cells[b]]) for a, b in plan.pairs]
         self.training_["interactions"] = [list(pair) for pair in self.pairs_]
 
-    def _purified(self, plan: Plan, data: TableData) -> NDArray[np.float64]:
+    def _all_columns(self, plan: Plan) -> tuple[Bins, Grids | None]:
+        """Bins and grids over all columns of a row, those without cells too."""
+        cuts: list[tuple[float, ...]] = [()] * self.n_features_in_
+        for j, own in zip(self._cells, plan.bins.cuts, strict=True):
+            cuts[j] = own
+        names = getattr(self, "feature_names_in_", None)
+        bins = Bins(
+            tuple(cuts),
+            tuple(int(self._cells[j]) for j in plan.bins.unordered),
+            tuple(sorted(self._column(name) for name in self.linear)),
+            None if names is None else tuple(str(name) for name in names),
+        )
+        return bins, _moved(plan.grids, dict(enumerate(self._cells.tolist())))
+
+    def _purified(
+        self, plan: Plan, data: TableData, theta: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Tables whose curves are centred and whose grids are pure, and weights of raw columns."""
         space = plan.space()
         counts = BinnedProducts(data.rows, space.layout, self.n_threads).transpose_times(
             np.ones(data.lists.n_rows)
         )
-        tables = purify(space, space.tables(self._theta), counts)
-        weights = self._theta[space.size - space.n_linear :]
-        return np.concatenate([tables, self._linear_scaling.fold(weights) if len(weights) else []])
+        weights = theta[space.size - space.n_linear :]
+        return (
+            purify(space, space.tables(theta), counts),
+            self._linear_scaling.fold(weights) if len(weights) else weights,
+        )
+
+    # -------------------------------------------------------------------- path
+    def path(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+        eval_set: Any = None,
+        eval_qid: ArrayLike | None = None,
+        eval_group: ArrayLike | None = None,
+        n_steps: int = 10,
+        min_ratio: float = 1e-6,
+        max_nonzero: int | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> TablePath:
+        """Solve for falling strengths and more and more pairs, each from the one before.
+
+        Parameters
+        ----------
+        X, y, qid, group, sample_weight, query_weight
+            Training data, as in ``fit``.
+        eval_set, eval_qid, eval_group
+            Evaluation data for ``metric``.
+        n_steps, min_ratio
+            ``smooth`` falls from 1,000 to ``min_ratio`` times that in so many steps, for curves
+            alone and then for an eighth, a third and all of ``pairs``. Grids have the strength of
+            the curves unless ``pair_smooth`` is given.
+        max_nonzero
+            End the path before the first model with more non-zero weights.
+        callbacks
+            Called after every step; one that returns True ends the path.
+        """
+        task = self._task(
+            X,
+            y,
+            act="path",
+            qid=qid,
+            group=group,
+            sample_weight=sample_weight,
+            query_weight=query_weight,
+            eval_set=eval_set,
+            eval_qid=eval_qid,
+            eval_group=eval_group,
+            callbacks=callbacks,
+        )
+        check_steps(n_steps, min_ratio)
+        data, bins = self._read(task.source, None)
+        valid = None if task.judge is None else self._held_out(task, bins)
+        plans = self._path_plans(bins, data, np.geomspace(STIFF, STIFF * min_ratio, n_steps))
+        steps, tables, solved = [], [], {}
+        theta: NDArray[np.float64] | None = None
+        for k, plan in enumerate(plans):
+            started = time.perf_counter()
+            start = None if theta is None else plan.carried(theta, plans[k - 1])
+            solution = solve_plan(plan, data, start, self.tol)
+            theta = solution.coef
+            coef = np.concatenate(self._purified(plan, data, theta))
+            if max_nonzero is not None and np.count_nonzero(coef) > max_nonzero:
+                break
+            value = math.nan if valid is None else judged(plan, valid, theta)
+            seconds = time.perf_counter() - started
+            found, gap = solution.objective, solution.certificate["relative_gap"]
+            loss = found - TablePenalty(plan.space(), plan.strengths).value(theta)
+            steps.append(Step(plan.strengths.smooth, loss, coef, seconds, value, found, gap))
+            tables.append(tuple(spec for spec in self._all_columns(plan) if spec is not None))
+            solved[f"smooth={plan.strengths.smooth:.3g}, {len(plan.pairs)} pairs"] = solution
+            told = {"smooth": plan.strengths.smooth, "pairs": len(plan.pairs), self.metric: value}
+            if report(callbacks, "path", k + 1, len(plans), told, coef):
+                break
+        warn_unfinished(type(self).__name__, self.tol, solved)
+        width = max((len(step.coef) for step in steps), default=0)
+        return TablePath.collect(
+            [step._replace(coef=np.pad(step.coef, (0, width - len(step.coef)))) for step in steps],
+            task,
+            metric=self.metric,
+            names=None,
+            parameters={"ranker": self.system, **plain_parameters(self)},
+            tables=tuple(tables),
+        )
+
+    def _path_plans(
+        self, bins: Bins, data: TableData, strengths: NDArray[np.float64]
+    ) -> list[Plan]:
+        """Falling strengths for curves alone, then for more and more pairs."""
+        plan = self._first_plan(bins, data)
+        pairs = self._named_pairs()
+        if isinstance(pairs, int):
+            # Sought where curves of the ranker's own strength leave most to gain.
+            theta = solve_plan(plan, data, None, self.tol).coef if pairs else np.zeros(0)
+            pairs = best_pairs(plan, data, theta, pairs)
+        plans = []
+        for count in sorted({0, len(pairs) // 8, len(pairs) // 3, len(pairs)}):
+            paired = plan.with_pairs(pairs[:count])
+            for smooth in strengths.tolist():
+                grid = smooth if self.pair_smooth is None else float(self.pair_smooth)
+                own = replace(plan.strengths, smooth=smooth, pair_smooth=grid)
+                plans.append(replace(paired, strengths=own))
+        return plans
 
     # --------------------------------------------------------------------- use
     def predict(
@@ -342,14 +596,6 @@ class AdditiveRanker(BaseRanker):
         return [name for name, _ in terms], np.array([size for _, size in terms])
 
     # ------------------------------------------------------------------- input
-    def _start(self, given: Any, _scaling: Scaling) -> tuple[None, int]:
-        if given is not None:
-            raise ParameterError(
-                "tables cannot start from one weight a feature (coef_init)",
-                fix="Use warm_start=True and fit again",
-            )
-        return None, 0
-
     def _column(self, name: Any) -> int:
         """Number of a column given by name or number."""
         names = getattr(self, "feature_names_in_", None)
@@ -366,20 +612,40 @@ class AdditiveRanker(BaseRanker):
             )
         return int(name)
 
-    def _named_pairs(self, bins: Bins) -> int | list[tuple[int, int]]:
+    def _cell_column(self, name: Any) -> int:
+        """Number of a column among those with cells."""
+        found = np.flatnonzero(self._cells == self._column(name))
+        if len(found) == 0:
+            raise ParameterError(
+                f"column {name!r} is linear and has no table", fix="Take it out of linear"
+            )
+        return int(found[0])
+
+    def _named_pairs(self) -> int | list[tuple[int, int]]:
+        """How many pairs, or which, among the columns with cells."""
         if isinstance(self.pairs, (int, np.integer)):
             return int(self.pairs)
         chosen = []
-        barred = {self._column(name) for name in (self.monotone or {})} | set(bins.linear)
+        barred = {self._column(name) for name in self.monotone or ()}
+        place = {int(j): k for k, j in enumerate(self._cells) if j not in barred}
         for first, second in self.pairs:
             a, b = sorted((self._column(first), self._column(second)))
-            if a == b or {a, b} & barred:
+            if a == b or not {a, b} <= set(place):
                 raise ParameterError(
                     f"the pair {first!r}, {second!r} needs two columns with tables, none monotone",
                     fix="Take monotone and linear columns out of pairs",
                 )
-            chosen.append((a, b))
+            chosen.append((place[a], place[b]))
         return list(dict.fromkeys(chosen))
+
+    def _source(self, *given: Any) -> Any:
+        """What ``fit`` was given; checkpoints hold what was found on the way."""
+        source = super()._source(*given)
+        source.asks = True
+        return source
+
+    def _divisor(self) -> str:
+        return "pairs" if self.loss == "squared_hinge" else "gains"
 
     def _check(self) -> None:
         check_count("bins", self.bins)
@@ -405,18 +671,33 @@ class AdditiveRanker(BaseRanker):
             raise ParameterError(f"reweight={self.reweight}", fix="Pass 0 or more rounds")
 
 
-def _take_columns(X: Any, columns: Sequence[int]) -> Any:
-    taken = X[:, list(columns)]
-    return taken if hasattr(taken, "indptr") else np.ascontiguousarray(taken)
+def code_block(
+    data: Dataset,
+    bins: Bins,
+    chosen: NDArray[np.int64] | None,
+    linear: Sequence[int],
+    threads: int | None,
+) -> tuple[BinnedRows, Dataset]:
+    """Codes of some columns (None: of all), and the lists with the linear columns alone."""
+    X: Any = data.X
+    rows = BinCoder(bins, threads).code(X if chosen is None else X[:, chosen])
+    kept = X[:, linear] if len(linear) else np.zeros((data.n_rows, 0))
+    if isinstance(kept, np.ndarray):
+        kept = np.ascontiguousarray(kept)
+    return rows, Dataset(
+        kept,
+        data.y,
+        data.qid,
+        weight=data.weight,
+        position=data.position,
+        sources=data.sources,
+        query_index=data.queries,
+    )
 
 
-def _columns(data: Dataset, columns: Sequence[int]) -> Dataset:
-    """The data with some of its columns alone."""
-    X = _take_columns(data.X, columns) if len(columns) else np.zeros((data.n_rows, 0))
-    return replace(data, X=X, feature_names=None, query_index=data.queries)
-
-
-def _renamed(bins: Bins, names: Sequence[str]) -> Bins:
-    from msgspec.structs import replace as changed
-
-    return changed(bins, names=tuple(str(name) for name in names))
+def _moved(grids: Grids | None, place: Mapping[int, int]) -> Grids | None:
+    """Grids whose columns have other numbers, in the same order."""
+    if grids is None:
+        return None
+    axes = [msgspec.structs.replace(axis, column=place[axis.column]) for axis in grids.axes]
+    return msgspec.structs.replace(grids, axes=tuple(axes))

@@ -18,6 +18,7 @@ from rankine.core.specs import Bins, Grids
 from rankine.kernels.binned import BinnedProducts, BinnedRows, take_rows
 from rankine.kernels.products import Products
 from rankine.kernels.random import permutation, stream_seed
+from rankine.kernels.shards import dot
 from rankine.losses.active_pairs import SquaredHingeRisk
 from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.pair_queries import PairQueries, check_normalization
@@ -120,6 +121,8 @@ class Plan:
         Cells of columns and their places for slopes.
     strengths
         Penalties.
+    n_linear
+        Columns that stay linear.
     grids
         Pairs with tables, or None.
     rounds
@@ -134,6 +137,7 @@ class Plan:
     strengths: Strengths
     loss: str
     metric: Any
+    n_linear: int = 0
     grids: Grids | None = None
     rounds: int = 0
     monotone: Mapping[int, int] = field(default_factory=dict)
@@ -143,7 +147,9 @@ class Plan:
     def space(self) -> TableSpace:
         """Parameters of the tables."""
         layout = layout_of(self.bins, self.grids)
-        return TableSpace.build(layout, self.bins, self.grids, self.means, self.monotone)
+        return TableSpace.build(
+            layout, self.bins, self.grids, self.means, self.monotone, self.n_linear
+        )
 
     def problem(self, data: TableData, risk: Any) -> TableProblem:
         """The risk of lists as a function of parameters."""
@@ -163,8 +169,8 @@ class Plan:
         n_cells = space.n_curve_cells
         out[:n_cells] = theta[:n_cells]
         out[space.layout.size :] = theta[old.layout.size :]
-        known = {pair: g for g, pair in enumerate(_named_pairs(before.grids))}
-        for g, pair in enumerate(_named_pairs(self.grids)):
+        known = {pair: g for g, pair in enumerate(before.pairs)}
+        for g, pair in enumerate(self.pairs):
             if pair in known:
                 start, source = space.layout.grid_starts[g], old.layout.grid_starts[known[pair]]
                 size = int(np.prod(space.grid_sides[g]))
@@ -182,6 +188,35 @@ class Plan:
         named = tuple((place[min(p)], place[max(p)]) for p in (tuple(map(int, p)) for p in pairs))
         return replace(self, grids=Grids(axes, named))
 
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Pairs of columns with a grid."""
+        grids = self.grids
+        if grids is None:
+            return []
+        return [(grids.axes[a].column, grids.axes[b].column) for a, b in grids.pairs]
+
+    def start_from(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Parameters of tables and linear weights: slopes first, the curves hold the rest."""
+        space = self.space()
+        n_linear = space.n_linear
+        out = np.zeros(space.size)
+        out[: space.layout.size] = tables[: space.layout.size]
+        out[space.size - n_linear :][: len(tables) - space.layout.size] = tables[
+            space.layout.size :
+        ]
+        for j, (start, size) in enumerate(zip(space.layout.starts, space.sizes, strict=True)):
+            curve, m = out[start : start + size - 1], space.means[start : start + size - 1]
+            if self.monotone.get(j, 0):
+                steps = self.monotone[j] * np.diff(curve, prepend=curve[0])
+                out[start : start + size - 1] = np.maximum(steps, 0.0)
+                continue
+            weight = self.column_counts(j)[:-1] * m
+            slope = dot(weight, curve) / max(dot(weight, m), 1e-300)
+            curve -= slope * m
+            out[space.layout.size + j] = slope
+        return out
+
     def notes(self) -> dict[str, float]:
         """What was chosen, in numbers."""
         strengths = self.strengths
@@ -198,10 +233,31 @@ class Plan:
         return self.counts[ends[j] - self.bins.n_cells[j] : ends[j]]
 
 
-def _named_pairs(grids: Grids | None) -> list[tuple[int, int]]:
-    if grids is None:
-        return []
-    return [(grids.axes[a].column, grids.axes[b].column) for a, b in grids.pairs]
+class Records:
+    """What plans were solved to: told again to a run that is resumed.
+
+    Parameters
+    ----------
+    journal
+        Where answers are kept (``rankine.distributed.journal``), or None.
+    """
+
+    def __init__(self, journal: Any = None) -> None:
+        self.journal = journal
+
+    def solve(
+        self, plan: Plan, data: TableData, start: NDArray[np.float64] | None, tol: float
+    ) -> NDArray[np.float64]:
+        """Parameters of a plan."""
+
+        def ask() -> tuple[NDArray[np.float64]]:
+            return (solve_plan(plan, data, start, tol).coef,)
+
+        if self.journal is None:
+            return ask()[0]
+        asked = (plan.notes(), plan.pairs, start)
+        found: NDArray[np.float64] = self.journal.answer("plan", asked, ask)[0]
+        return found
 
 
 def make_risk(plan: Plan, data: TableData, ranked_by: NDArray[np.float64] | None = None) -> Any:
@@ -248,6 +304,12 @@ def solve_plan(
     return solution
 
 
+def judged(plan: Plan, valid: TableData, theta: NDArray[np.float64]) -> float:
+    """The metric of parameters on held-out lists."""
+    scores = plan.problem(valid, None).scores(theta)
+    return float(evaluate_on(valid.lists, metric=parse_metric(plan.metric), scores=scores))
+
+
 class _Walk:
     """Plans tried on training lists and judged on held-out ones; the best is kept."""
 
@@ -255,11 +317,16 @@ class _Walk:
     theta: NDArray[np.float64]
 
     def __init__(
-        self, train: TableData, valid: TableData, told: Callable[[dict[str, float]], None]
+        self,
+        train: TableData,
+        valid: TableData,
+        told: Callable[[dict[str, float]], None],
+        records: Records,
     ) -> None:
         self.train = train
         self.valid = valid
         self.told = told
+        self.records = records
         self.value = -np.inf
         self.fell = False
 
@@ -267,19 +334,16 @@ class _Walk:
         self, plan: Plan, start: NDArray[np.float64] | None
     ) -> tuple[bool, NDArray[np.float64]]:
         """Solve and judge: whether it is the best so far, and its parameters."""
-        solution = solve_plan(plan, self.train, start, SEARCH_TOL)
-        lists = self.valid.lists
-        scores = plan.problem(self.valid, None).scores(solution.coef)
+        theta = self.records.solve(plan, self.train, start, SEARCH_TOL)
         metric = parse_metric(plan.metric)
-        value = evaluate_on(lists, metric=metric, scores=scores)
-        n_pairs = 0 if plan.grids is None else len(plan.grids.pairs)
-        self.told({**plan.notes(), "pairs": n_pairs, "value": value})
+        value = judged(plan, self.valid, theta)
+        self.told({**plan.notes(), "pairs": len(plan.pairs), "value": value})
         signed = value if metric.larger_is_better else -value
         better = bool(signed > self.value)
         self.fell = bool(signed < self.value - CLIFF * abs(self.value))
         if better:
-            self.value, self.plan, self.theta = signed, plan, solution.coef
-        return better, solution.coef
+            self.value, self.plan, self.theta = signed, plan, theta
+        return better, theta
 
     def path(self, plan: Plan, name: str, values: Sequence[float], patience: int = 1) -> bool:
         """Try strengths in order, each from the last, until ``patience`` of them gain nothing.
@@ -324,9 +388,10 @@ def search(
     patience: int,
     seed: int,
     told: Callable[[dict[str, float]], None],
+    records: Records,
 ) -> tuple[Plan, NDArray[np.float64]]:
     """The plan that ranks held-out lists best, and its parameters."""
-    walk = _Walk(sample(train, seed), valid, told)
+    walk = _Walk(sample(train, seed), valid, told, records)
     stiff = replace(plan, strengths=replace(plan.strengths, smooth=STIFF))
     walk.path(stiff, "anchor", (1.0, 0.1, 0.01))
     if walk.plan.strengths.anchor == 1.0:
@@ -348,9 +413,10 @@ def judge_rounds(
     valid: TableData,
     rounds: int,
     told: Callable[[dict[str, float]], None],
+    records: Records,
 ) -> Plan:
     """The plan with as many rounds of weights by Delta as held-out lists gain from."""
-    walk = _Walk(train, valid, told)
+    walk = _Walk(train, valid, told, records)
     walk.try_plan(plan, None)
     walk.add_rounds(rounds, eased=(1.0,))
     return walk.plan

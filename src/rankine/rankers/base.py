@@ -13,9 +13,9 @@ Everything around a solver stands in ``rankine.rankers.fitting``, where lists co
 
 from __future__ import annotations
 
-import time
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -45,10 +45,11 @@ from rankine.data.dataset import (
 )
 from rankine.data.frames import is_frame, split_frame, take_qid
 from rankine.data.query_index import QueryIndex
+from rankine.kernels.compile import CLOCK
 from rankine.kernels.random import resolve_seed
 from rankine.model import LinearModel
 from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
-from rankine.rankers.provenance import packed_trace, plain, plain_parameters
+from rankine.rankers.provenance import TIMES, packed_trace, plain, plain_parameters
 from rankine.rankers.sources import (
     Capabilities,
     Clicks,
@@ -61,7 +62,7 @@ from rankine.transforms.clicks import check_offset, inverse_propensity
 from rankine.transforms.scaling import scale_lists
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from rankine.solvers.base import Callback
@@ -84,6 +85,13 @@ class BaseRanker(BaseEstimator, ABC):
 
     With an evaluation set, ``early_stopping=k`` stops after k reports without a better ``metric``
     and keeps the best weights; ``evals_`` holds what was measured.
+
+    All of them learn from clicks. ``propensity`` is the probability that a user looks at position
+    1, 2, ... (the last holds for all beyond it), such as ``estimate_propensity`` gives: a row with
+    a positive label weighs 1 / propensity of the ``position`` it was shown at, at most
+    ``max_weight``. ``position_offset=k`` learns an offset for each of the first k positions beside
+    the weights (the first is 0, the last holds for all beyond it; penalised like the weights). It
+    stands in ``position_offset_`` and in no score, explanation or export.
     """
 
     metric: str = "ndcg@10"
@@ -91,6 +99,9 @@ class BaseRanker(BaseEstimator, ABC):
     early_stopping: int | None = None
     warm_start: bool = False
     random_state: Any = None
+    propensity: Sequence[float] | None = None
+    max_weight: float = 10.0
+    position_offset: int | None = None
 
     _estimator_type = "ranker"
     #: Name on the command line and in model files.
@@ -113,8 +124,9 @@ class BaseRanker(BaseEstimator, ABC):
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
         eval_set: Any = None,
-        eval_qid: ArrayLike | None = None,
-        eval_group: ArrayLike | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_qid: Any = None,
+        eval_group: Any = None,
         eval_query_weight: Any = None,
         coef_init: Any = None,
         callbacks: Sequence[Callback] = (),
@@ -130,7 +142,8 @@ class BaseRanker(BaseEstimator, ABC):
             Rows x features: array, sparse matrix, data frame (a ``qid`` column is taken out and
             used); or a source that brings labels, query ids and weights with it: a ``Dataset``, a
             stream ``rankine.scan(...)``, partitions ``rankine.distributed.scan(...)``, a raw log
-            ``rankine.logs.scan_log(...)``. ``can`` says which of them a ranker takes.
+            ``rankine.logs.scan(...)``, which a ranker that needs all rows at once loads. ``can``
+            says which of them a ranker takes.
         y
             Labels, larger is better.
         qid
@@ -143,7 +156,11 @@ class BaseRanker(BaseEstimator, ABC):
             Mapping from query id to weight, or one number per query in order of first appearance.
         eval_set, eval_qid, eval_group
             ``(X, y)`` and its query ids or rows per query, a ``Dataset`` or a stream: held in
-            memory and evaluated during training.
+            memory and evaluated during training. A list of several, or a mapping from names to
+            them, is evaluated whole, with one entry of ``eval_qid`` or ``eval_group`` each; the
+            last one is watched by ``early_stopping`` and chooses between strengths.
+        eval_names
+            Names of a list's entries in ``evals_``; ``valid_0``, ``valid_1`` ... by default.
         eval_query_weight
             What each held-out query weighs in the mean of ``metric``, as ``query_weight``; 1 by
             default. Weights of the training are never used for judging.
@@ -159,7 +176,7 @@ class BaseRanker(BaseEstimator, ABC):
             Go on from what the folder holds. The finished model has the same bits as that of a
             run that was never interrupted.
         """
-        started = time.perf_counter()
+        mark = CLOCK.mark()
         task = self._task(
             X,
             y,
@@ -168,6 +185,7 @@ class BaseRanker(BaseEstimator, ABC):
             sample_weight=sample_weight,
             query_weight=query_weight,
             eval_set=eval_set,
+            eval_names=eval_names,
             eval_qid=eval_qid,
             eval_group=eval_group,
             eval_query_weight=eval_query_weight,
@@ -181,7 +199,7 @@ class BaseRanker(BaseEstimator, ABC):
             outcome = self._solve(task)
         finally:
             task.source.close()
-        self._keep(task, outcome, time.perf_counter() - started)
+        self._keep(task, outcome, CLOCK.since(mark))
         return self
 
     @available_if(_learns_in_instalments)  # type: ignore[untyped-decorator]
@@ -199,7 +217,7 @@ class BaseRanker(BaseEstimator, ABC):
 
         Feature scales are those of the first call.
         """
-        started = time.perf_counter()
+        mark = CLOCK.mark()
         self._check()
         first = not hasattr(self, "coef_")
         source = MemorySource(
@@ -209,7 +227,7 @@ class BaseRanker(BaseEstimator, ABC):
         )
         scaling = source.measure(self.scale) if first else source.scale(self.scaling_)
         task = Task(source, scaling, seed=resolve_seed(self.random_state))
-        self._keep(task, self._learn_more(task), time.perf_counter() - started)
+        self._keep(task, self._learn_more(task), CLOCK.since(mark))
         return self
 
     @abstractmethod
@@ -235,6 +253,7 @@ class BaseRanker(BaseEstimator, ABC):
         sample_weight: Any = None,
         query_weight: Any = None,
         eval_set: Any = None,
+        eval_names: Any = None,
         eval_qid: Any = None,
         eval_group: Any = None,
         eval_query_weight: Any = None,
@@ -260,6 +279,7 @@ class BaseRanker(BaseEstimator, ABC):
             raise ParameterError(
                 "a path of models has no position_offset", fix="Fit a model per strength instead"
             )
+        X = self._loaded(X, act)
         kind, name = source_kind(X), type(self).__name__
         self.can.require(act, kind, name)
         asked = {"checkpoint": checkpoint, "query_weight": query_weight}
@@ -269,29 +289,34 @@ class BaseRanker(BaseEstimator, ABC):
         if resume and checkpoint is None:
             raise CheckpointError("nothing to resume from", fix="Pass the folder as checkpoint=")
         source = self._source(kind, X, y, qid, group, sample_weight, query_weight)
-        if eval_set is None and not (eval_qid is eval_group is eval_query_weight is None):
-            raise ParameterError(
-                "eval_qid, eval_group and eval_query_weight belong to an eval_set", fix="Pass it"
-            )
+        asked = {"qid": eval_qid, "group": eval_group, "query_weight": eval_query_weight}
         many = kind == "memory" and source.data.n_queries > 1
-        valid = self._eval_data(eval_set, eval_qid, eval_group, many)
+        held = self._eval_sets(eval_set, eval_names, asked, many)
         facts = self._recorded(source) if checkpoint is not None else {}
         seed = source.record(checkpoint, every, facts, resolve_seed(self.random_state), resume)
         scaling = source.measure(self.scale)
+        if source.encoding is not None and isinstance(coef_init, LinearModel):
+            source.encoding.check_start(coef_init)
         start, steps_seen = self._start(coef_init, scaling)
         return Task(
             source,
             scaling,
             start,
             steps_seen,
-            None if valid is None else Judge.of(metric, scaling.apply(valid), eval_query_weight),
+            Judge.over(metric, {name: (scaling.apply(data), w) for name, data, w in held}),
             self.early_stopping,
             tuple(callbacks),
             seed,
             facts,
         )
 
-    def _keep(self, task: Task, outcome: Outcome, seconds: float) -> None:
+    def _loaded(self, X: Any, act: str) -> Any:
+        """A raw log in memory where this ranker needs all rows at once; others as they are."""
+        able = getattr(self.can, act)
+        log = getattr(X, "encoding", None) is not None and hasattr(X, "load")
+        return X.load() if log and "stream" not in able and "memory" in able else X
+
+    def _keep(self, task: Task, outcome: Outcome, times: dict[str, float]) -> None:
         """Remember what a task came to."""
         keys = outcome.values or range(len(outcome.solutions))
         solutions = dict(zip(keys, outcome.solutions, strict=True))
@@ -304,7 +329,7 @@ class BaseRanker(BaseEstimator, ABC):
         self.solution_ = solution
         self.scaling_ = scaling
         self.evals_ = outcome.evals[outcome.position]
-        self.training_ = {**task.source.facts(), **outcome.notes, "seconds": round(seconds, 3)}
+        self.training_ = {**task.source.facts(), **outcome.notes, **times}
         self.encoding_ = task.source.encoding
         if outcome.values:
             self.path_ = outcome.solutions
@@ -358,8 +383,9 @@ class BaseRanker(BaseEstimator, ABC):
         *,
         group: ArrayLike | None = None,
         query_weight: Any = None,
+        metric: str | None = None,
     ) -> float:
-        """Mean of ``metric`` over queries.
+        """Mean of ``metric``, the ranker's own unless given, over queries.
 
         A query weighs the mean ``sample_weight`` of its rows times its ``query_weight``, 1 without
         them; weights that a ``Dataset`` holds are weights of the training and are not used.
@@ -367,14 +393,17 @@ class BaseRanker(BaseEstimator, ABC):
         from rankine.metrics import evaluate, evaluate_on
 
         weights = {"sample_weight": sample_weight, "query_weight": query_weight}
+        metric = metric or self.metric
+        if source_kind(X) == "stream":
+            X = concat(list(X))
         if isinstance(X, Dataset):
             self._lists("score", X, qid, group, X.n_rows)
-            return float(evaluate_on(X, metric=self.metric, model=self, **weights))
+            return float(evaluate_on(X, metric=metric, model=self, **weights))
         if y is None:
             raise SchemaError("score needs labels", fix="Pass y")
         scores = self.predict(X, qid, group=group)
         index = self._lists("score", X, qid, group, len(scores))
-        return float(evaluate(self.metric, y, scores, index, **weights))
+        return float(evaluate(metric, y, scores, index, **weights))
 
     def _lists(self, act: str, X: Any, qid: Any, group: Any, n_rows: int) -> QueryIndex:
         """Queries of the rows of X; refuse to ``act`` on many lists as if they were one."""
@@ -441,7 +470,7 @@ class BaseRanker(BaseEstimator, ABC):
             stories = {"trace": solution.trace, "validation": checks}
         return {
             "rankine": __version__,
-            "training": plain({k: v for k, v in self.training_.items() if k != "seconds"}),
+            "training": plain({k: v for k, v in self.training_.items() if k not in TIMES}),
             "n_iter": int(self.n_iter_),
             "stop_reason": solution.stop_reason,
             "certificate": plain(dict(solution.certificate)),
@@ -499,7 +528,14 @@ class BaseRanker(BaseEstimator, ABC):
 
     def _clicks(self) -> Clicks:
         """How rows are corrected for their positions."""
-        return Clicks()
+        inverse = (
+            () if self.propensity is None else inverse_propensity(self.propensity, self.max_weight)
+        )
+        return Clicks(inverse, check_offset(self.position_offset), self._divisor())
+
+    def _divisor(self) -> str:
+        """What each query's loss is divided by, see ``Clicks``."""
+        return ""
 
     def _recorded(self, source: Any) -> dict[str, Any]:
         """What a resumed run must share with the interrupted one."""
@@ -616,28 +652,51 @@ class BaseRanker(BaseEstimator, ABC):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _eval_data(
-        self, eval_set: Any, eval_qid: Any, eval_group: Any, many: bool
-    ) -> Dataset | None:
-        """Held-out rows in memory."""
-        if eval_set is None:
-            return None
-        if isinstance(eval_set, Dataset):
-            return self._same_columns(eval_set)
-        kind = source_kind(eval_set)
+    def _eval_sets(
+        self, given: Any, names: Any, asked: dict[str, Any], many: bool
+    ) -> list[tuple[str, Dataset, Any]]:
+        """Held-out rows in memory: a name, the rows and what their queries weigh."""
+        if given is None:
+            if names is None and all(value is None for value in asked.values()):
+                return []
+            raise ParameterError(
+                "eval_names, eval_qid, eval_group and eval_query_weight belong to an eval_set",
+                fix="Pass it",
+            )
+        if isinstance(given, Mapping):
+            names, given = list(given), list(given.values())
+        sets = given if isinstance(given, list) else [given]
+        if names is None:
+            names = [f"valid_{k}" for k in range(len(sets))]
+        if not sets or len(set(names)) != len(sets):
+            raise ParameterError(
+                f"{len(sets)} eval sets have the names {names}",
+                fix="Pass one name for each, no two alike",
+            )
+        each = {key: _one_each(f"eval_{key}", value, len(sets)) for key, value in asked.items()}
+        data = [
+            self._eval_data(*one, many)
+            for one in zip(sets, each["qid"], each["group"], strict=True)
+        ]
+        return list(zip(names, data, each["query_weight"], strict=True))
+
+    def _eval_data(self, given: Any, qid: Any, group: Any, many: bool) -> Dataset:
+        if isinstance(given, Dataset):
+            return self._same_columns(given)
+        kind = source_kind(given)
         if kind == "stream":
-            return self._same_columns(concat(list(eval_set)))
+            return self._same_columns(concat(list(given)))
         if kind == "partitions":
             raise ParameterError(
                 "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"
             )
-        X, y = eval_set[0] if isinstance(eval_set, list) else eval_set
-        if many and eval_qid is eval_group is None and take_qid(X)[1] is None:
+        X, y = given
+        if many and qid is group is None and take_qid(X)[1] is None:
             raise SchemaError(
                 "the training rows have several queries, and those of eval_set no query ids",
                 fix="Pass eval_qid=, eval_group=, or a frame with a qid column",
             )
-        return self._dataset(X, y, eval_qid, eval_group, None, reset=False)
+        return self._dataset(X, y, qid, group, None, reset=False)
 
     def _start(self, given: Any, scaling: Scaling) -> tuple[NDArray[np.float64] | None, int]:
         """Weights to start from, in scaled units, and the steps that they have seen."""
@@ -685,28 +744,15 @@ class BaseRanker(BaseEstimator, ABC):
         return tags
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class LinearRanker(BaseRanker):
-    """A ranker with one weight per feature; all of them learn from clicks.
-
-    ``propensity`` is the probability that a user looks at position 1, 2, ... (the last holds for
-    all beyond it), such as ``estimate_propensity`` gives: a row with a positive label weighs
-    1 / propensity of the ``position`` it was shown at, at most ``max_weight``.
-    ``position_offset=k`` learns an offset for each of the first k positions beside the weights
-    (the first is 0, the last holds for all beyond it; penalised like the weights). It stands in
-    ``position_offset_`` and in no score, explanation or export.
-    """
-
-    propensity: Sequence[float] | None = None
-    max_weight: float = 10.0
-    position_offset: int | None = None
-
-    def _clicks(self) -> Clicks:
-        inverse = (
-            () if self.propensity is None else inverse_propensity(self.propensity, self.max_weight)
-        )
-        return Clicks(inverse, check_offset(self.position_offset), self._divisor())
-
-    def _divisor(self) -> str:
-        """What each query's loss is divided by, see ``Clicks``."""
-        return ""
+def _one_each(name: str, given: Any, count: int) -> list[Any]:
+    """An entry of ``given`` for each eval set; a single set may have its own without a list."""
+    if given is None:
+        return [None] * count
+    listed = isinstance(given, list | tuple) and len(given) == count
+    if listed and all(one is None or isinstance(one, Mapping) or np.ndim(one) for one in given):
+        return list(given)
+    if count == 1:
+        return [given]
+    raise ParameterError(
+        f"{name} has no entry for each of the {count} eval sets", fix="Pass a list of as many"
+    )

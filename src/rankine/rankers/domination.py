@@ -20,7 +20,7 @@ from rankine.core.checks import (
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import column_storage, is_column_storage
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
-from rankine.rankers.base import LinearRanker
+from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Outcome, Task, Watch, warn_unfinished
 from rankine.rankers.path import RegularizationPath, Step, check_steps
 from rankine.rankers.provenance import plain_parameters
@@ -50,7 +50,7 @@ DEFAULT_SHARE = 0.01
 
 
 @dataclass(eq=False, repr=False)
-class DominationRanker(LinearRanker):
+class DominationRanker(BaseRanker):
     r"""Every better item above all worse ones at once; tiny models by an l1 penalty.
 
     Minimises, exactly and to a certified duality gap,

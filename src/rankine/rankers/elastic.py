@@ -17,7 +17,7 @@ from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.progress import read_ahead
 from rankine.losses import pair_losses
 from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
-from rankine.rankers.base import LinearRanker
+from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Outcome, Task, Watch
 from rankine.rankers.path import ElasticPath, Step, check_steps
 from rankine.rankers.provenance import plain_parameters
@@ -43,7 +43,7 @@ LEAST = 1e-12
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ElasticRanker(LinearRanker):
+class ElasticRanker(BaseRanker):
     r"""One-pass list learning with the elastic net.
 
     Minimises the mean over lists of

@@ -43,12 +43,24 @@ class Judge(NamedTuple):
         The held-out rows, scaled as the training rows.
     query_weight
         What its queries weigh in the mean, or None.
+    named
+        Every eval set where there are several, this one the last: they are told, not obeyed.
     """
 
     metric: Metric
     value: Callable[[NDArray[np.float64]], float]
     data: Dataset
     query_weight: Any = None
+    named: Mapping[str, Judge] = {}
+
+    @classmethod
+    def over(cls, metric: Metric, sets: Mapping[str, tuple[Dataset, Any]]) -> Judge | None:
+        """The judge of the last of several eval sets, None for none."""
+        judges = {name: cls.of(metric, *one) for name, one in sets.items()}
+        if not judges:
+            return None
+        *_, last = judges.values()
+        return last._replace(named=judges) if len(judges) > 1 else last
 
     @classmethod
     def of(cls, metric: Metric, data: Dataset, query_weight: Any = None) -> Judge:
@@ -60,6 +72,12 @@ class Judge(NamedTuple):
             return float(evaluate_on(data, metric=metric, coef=own, query_weight=query_weight))
 
         return cls(metric, value, data, query_weight)
+
+    def told(self, step: int, coef: NDArray[np.float64]) -> dict[str, float]:
+        """A record: the value that counts, and that of every named set."""
+        named = {name: one.value(coef) for name, one in self.named.items()}
+        value = [*named.values()][-1] if named else self.value(coef)
+        return {"step": step, "value": value, **named}
 
     def best(self, coefs: Sequence[NDArray[np.float64]]) -> int:
         """Position of the best weights, the first among equals."""
@@ -89,8 +107,9 @@ class Monitor:
     def __call__(self, progress: Progress) -> bool:
         """Judge; True when patience has run out."""
         coef = progress.coef()
-        value = self.judge.value(coef)
-        self.trace.append({"step": progress.step, "value": value, **progress.values})
+        told = self.judge.told(progress.step, coef)
+        self.trace.append({**told, **progress.values})
+        value = told["value"]
         signed = value if self.judge.metric.larger_is_better else -value
         if signed > self.best_value:
             self.best_value, self.best_coef, self.since_best = signed, np.array(coef), 0
@@ -283,7 +302,7 @@ class Task:
     def _final(self, solution: Solution) -> list[dict[str, float]]:
         if self.judge is None:
             return []
-        return [{"step": solution.n_iter, "value": self.judge.value(solution.coef)}]
+        return [self.judge.told(solution.n_iter, solution.coef)]
 
 
 #: What a certificate calls the distance that ``tol`` bounds, the nearest name first.

@@ -13,7 +13,7 @@ from rankine.core.checks import check_choice, check_count, check_positive, check
 from rankine.core.errors import ParameterError
 from rankine.losses.pair_queries import NORMALIZATIONS
 from rankine.losses.squared import PAIRS, pair_squares
-from rankine.rankers.base import LinearRanker
+from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Outcome, Task
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
@@ -36,7 +36,7 @@ CURVATURES = ("lanczos", "power", "online")
 
 
 @dataclass(eq=False, repr=False)
-class LeastSquaresRanker(LinearRanker):
+class LeastSquaresRanker(BaseRanker):
     r"""Fit differences of scores to differences of labels, by least squares over pairs.
 
     Minimises

@@ -2,14 +2,15 @@
 
 A ranker takes part in ``rankine path`` by declaring ``can.path`` and having ``path(X, y, qid=...,
 eval_set=..., n_steps=..., min_ratio=..., max_nonzero=..., callbacks=...) -> RegularizationPath``.
+Its defaults are those of the command.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,8 +66,8 @@ class RegularizationPath:
         Time of each step.
     metric, larger_is_better
         What ``values`` measures.
-    feature_names, transforms, parameters
-        What a model needs besides its weights.
+    feature_names, transforms, parameters, finish
+        What a model needs besides its weights; ``finish`` is that of a raw log, or None.
     """
 
     l1: NDArray[np.float64]
@@ -81,6 +82,7 @@ class RegularizationPath:
     feature_names: tuple[str, ...] | None = None
     transforms: Sequence[msgspec.Struct] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    finish: Callable[[LinearModel], LinearModel] | None = None
 
     @classmethod
     def collect(
@@ -98,6 +100,7 @@ class RegularizationPath:
 
         rows = [sparse.csr_array(task.scaling.fold(step.coef)[None, :]) for step in steps]
         empty = sparse.csr_array((0, task.source.n_features))
+        encoding = task.source.encoding
 
         def column(name: str) -> NDArray[np.float64]:
             return np.array([getattr(step, name) for step in steps], dtype=np.float64)
@@ -115,8 +118,21 @@ class RegularizationPath:
             None if names is None else tuple(str(name) for name in names),
             task.scaling.transforms,
             parameters,
+            None if encoding is None else lambda model: encoding.finish(model, task.scaling),
             **more,
         )
+
+    #: What a strength is called in records and parameters.
+    strength: ClassVar[str] = "l1"
+
+    def transforms_of(self, step: int) -> tuple[msgspec.Struct, ...]:  # noqa: ARG002
+        """What serving must do before the weights of a step."""
+        return tuple(self.transforms)
+
+    @property
+    def drawn_by(self) -> tuple[NDArray[Any], str]:
+        """What steps are drawn against, and its name."""
+        return self.nonzeros, "non-zero weights"
 
     @property
     def nonzeros(self) -> NDArray[np.int64]:
@@ -157,7 +173,7 @@ class RegularizationPath:
         """One plain mapping per step, for tables and JSON."""
         return [
             {
-                "l1": float(self.l1[k]),
+                self.strength: float(self.l1[k]),
                 "nonzeros": int(self.nonzeros[k]),
                 "loss": float(self.loss[k]),
                 "objective": float(self.objective[k]),
@@ -175,14 +191,15 @@ class RegularizationPath:
 
         chosen = self.best() if step is None else step
         record = self.records()[chosen]
-        return LinearModel.from_weights(
+        model = LinearModel.from_weights(
             self.coef(chosen),
             feature_names=self.feature_names,
-            transforms=tuple(self.transforms),
+            transforms=self.transforms_of(chosen),
             metric=self.metric,
-            parameters={**self.parameters, "l1": record["l1"]},
+            parameters={**self.parameters, self.strength: record[self.strength]},
             provenance={"rankine": __version__, "path_step": chosen, "path": record},
         )
+        return model if self.finish is None else self.finish(model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,6 +260,61 @@ class ElasticPath(RegularizationPath):
             own = {"theta": record["l1"]} if kind == "psgd" else {}
             found.append({"solver": kind, **record, **own, "latency_ms": float(self.latency[k])})
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class TablePath(RegularizationPath):
+    """Tables of falling strengths and growing numbers of pairs; ``l1`` holds ``smooth``.
+
+    Rows of ``weights`` are as long as those of the largest model.
+
+    Attributes
+    ----------
+    tables
+        What the weights of each step stand for: bins, and grids where there are pairs.
+    """
+
+    tables: tuple[tuple[Any, ...], ...] = ()
+    strength: ClassVar[str] = "smooth"
+
+    @property
+    def n_pairs(self) -> NDArray[np.int64]:
+        """Grids of each step."""
+        return np.array([len(specs[1].pairs) if specs[1:] else 0 for specs in self.tables])
+
+    @property
+    def drawn_by(self) -> tuple[NDArray[Any], str]:
+        """Strengths: tables of one shape have equally many weights."""
+        return self.l1, "smooth"
+
+    def coef(self, step: int) -> NDArray[np.float64]:
+        """Weights of a step."""
+        size = sum(sum(spec.n_cells) for spec in self.tables[step])
+        return super().coef(step)[: size + len(self.tables[step][0].linear)]
+
+    def transforms_of(self, step: int) -> tuple[msgspec.Struct, ...]:
+        """Bins and grids of a step."""
+        return self.tables[step]
+
+    def curves(self) -> dict[str, RegularizationPath]:
+        """The steps of each number of pairs."""
+        found: dict[str, RegularizationPath] = {}
+        for n_pairs in dict.fromkeys(self.n_pairs.tolist()):
+            chosen = np.flatnonzero(self.n_pairs == n_pairs)
+            parts = {
+                name: getattr(self, name)[chosen]
+                for name in ("l1", "weights", "loss", "objective", "relative_gap", "values")
+            }
+            tables = tuple(self.tables[k] for k in chosen)
+            found[f"{n_pairs} pairs"] = replace(
+                self, **parts, seconds=self.seconds[chosen], tables=tables
+            )
+        return found
+
+    def records(self) -> list[dict[str, Any]]:
+        """One plain mapping per step, for tables and JSON."""
+        steps = zip(self.n_pairs.tolist(), super().records(), strict=True)
+        return [{"pairs": n_pairs, **record} for n_pairs, record in steps]
 
 
 def _number(value: Any) -> float | None:

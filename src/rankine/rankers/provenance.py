@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 MAX_RECORDS = 64
-_TIMES = frozenset({"seconds", "time"})
+TIMES = frozenset({"seconds", "compile_seconds", "time"})
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def packed_trace(records: Sequence[Mapping[str, float]]) -> dict[str, list[float
     """
     places = np.linspace(0, len(records) - 1, min(len(records), MAX_RECORDS)).round().astype(int)
     kept = [records[k] for k in dict.fromkeys(places.tolist())]
-    names = dict.fromkeys(name for record in kept for name in record if name not in _TIMES)
+    names = dict.fromkeys(name for record in kept for name in record if name not in TIMES)
     return {name: [_short(record.get(name)) for record in kept] for name in names}
 
 

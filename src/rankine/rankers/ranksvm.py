@@ -14,7 +14,7 @@ from rankine.core.checks import check_choice, check_count, check_positive, check
 from rankine.core.errors import ParameterError
 from rankine.losses.base import pair_loss_named, pair_losses
 from rankine.losses.pair_queries import NORMALIZATIONS, PairQueries, pair_risk
-from rankine.rankers.base import LinearRanker
+from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Outcome, Task
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
@@ -36,7 +36,7 @@ _Solver = Callable[[float, "NDArray[np.float64] | None", float, Sequence[Callbac
 
 
 @dataclass(eq=False, repr=False)
-class RankSVM(LinearRanker):
+class RankSVM(BaseRanker):
     r"""Linear ranking support vector machine over all pairs of each query.
 
     Minimises, over weights w (w >= 0 with ``positive=True``),

@@ -12,13 +12,14 @@ A *source* is rows in memory, a stream or partitions. It has ``kind``, ``n_featu
 ``close()``
     ends the fit, however it ended.
 
-Problems are built from ``data`` and ``query_weight``, ``blocks()`` and ``weights(block, first)``,
-or ``team(recipe)``.
+Problems are built from ``data`` and ``query_weight``; from ``blocks()`` (or
+``map_blocks(function)``, worked out where the rows are) and ``weights(block, first)``; or from
+``team(recipe)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -111,7 +112,8 @@ class Clicks(NamedTuple):
         Positions with an offset of their own; 0 for none.
     divisor
         What the ranker divides each query's loss by: the weight of its "pairs" of two labels, of
-        any two rows ("ties"), of its "rows" or the "square" of that; "" for nothing. The inverse
+        any two rows ("ties"), of its "gains", of its "rows" or the "square" of that; "" for
+        nothing. The inverse
         weights must not be divided out (that of a list's only click would vanish), so the query
         weighs more in their place: its loss is divided by what the divisor was without them.
     """
@@ -136,31 +138,62 @@ class Clicks(NamedTuple):
         if self.divisor in ("pairs", "ties"):
             return pair_masses(block, ties=self.divisor == "ties")
         index = block.queries
-        sums: Any = np.bincount(index.codes, block.weight, minlength=index.n_queries)
+        weight: Any = block.weight
+        if self.divisor == "gains":
+            lowest = np.full(index.n_queries, np.inf)
+            np.minimum.at(lowest, index.codes, block.y)
+            weight = weight * (np.exp2(block.y - lowest[index.codes]) - 1.0)
+        sums: Any = np.bincount(index.codes, weight, minlength=index.n_queries)
         return np.asarray(sums**2 if self.divisor == "square" else sums, dtype=np.float64)
 
 
+#: Partitions whose answers are brought here at a time.
+_AT_ONCE = 16
 #: Rows as they are.
 _AS_THEY_ARE = Clicks()
 
 
-class _KeepsFolder:
+class _KeepsAnswers:
+    """Checkpoints that are answers: what a deterministic run was told before it ended."""
+
+    journal: Journal | None = None
+
+    def keep_answers(
+        self, folder: str | Path, facts: Mapping[str, Any], seed: int, resume: bool
+    ) -> int:
+        """Open the journal; the seed of the run that is resumed, or the given one."""
+        from rankine.distributed.journal import Journal
+
+        self.journal = Journal(folder, facts, resume=resume)
+        return self.journal.remember("seed", seed)
+
+    def close(self) -> None:
+        """What was answered is on disk at the end, however it ends."""
+        if self.journal is not None:
+            self.journal.flush()
+
+
+class _KeepsFolder(_KeepsAnswers):
     """Checkpoints of rows that are learned from in this process."""
 
     folder: CheckpointFolder | None = None
     resume = False
+    #: Whether checkpoints are answers, and not the state of one long run.
+    asks = False
 
     def record(
         self,
         folder: str | Path | None,
         every: int,
-        facts: Mapping[str, Any],  # noqa: ARG002 - they are part of every checkpoint
+        facts: Mapping[str, Any],
         seed: int,
         resume: bool,
     ) -> int:
         """Open the folder; the seed of the run that is resumed, or the given one."""
         if folder is None:
             return seed
+        if self.asks:
+            return self.keep_answers(folder, facts, seed, resume)
         self.folder = CheckpointFolder(folder, every)
         self.resume = resume
         if not resume and self.folder.paths():
@@ -171,15 +204,20 @@ class _KeepsFolder:
             )
         return int(self.folder.latest().facts["seed"]) if resume else seed
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def blocks(self) -> Iterator[Dataset]:
+        """One reading, ready for training."""
+        raise NotImplementedError
+
+    def map_blocks(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+        """What a function of each block gives, in order."""
+        for block in self.blocks():
+            yield function(block, *arguments)
 
 
 class MemorySource(_KeepsFolder):
     """Rows in memory, with one weight per query."""
 
     kind = "memory"
-    encoding = None
 
     def __init__(
         self, data: Dataset, query_weight: Any = None, clicks: Clicks = _AS_THEY_ARE
@@ -190,6 +228,10 @@ class MemorySource(_KeepsFolder):
         self.n_features = data.n_features
         self._clicks = clicks
         self.feature_names = data.feature_names
+        self.encoding: Any = None
+        if data.encoding is not None:
+            self.encoding = data.encoding.begin()
+            self.encoding.see(data)
         self._unscaled = data
         self._seen: dict[str, Any] | None = None
 
@@ -246,7 +288,8 @@ class StreamSource(_KeepsFolder):
         self.scan = scan
         self.n_features = int(scan.n_features)
         self.feature_names = getattr(scan, "feature_names", None)
-        self.encoding = getattr(scan, "encoding", None)
+        encoding = getattr(scan, "encoding", None)
+        self.encoding = None if encoding is None else encoding.begin()
         self._weight = query_weight
         if query_weight is not None and not isinstance(query_weight, Mapping):
             self._weight = check_weight(query_weight, len(query_weight))
@@ -273,6 +316,8 @@ class StreamSource(_KeepsFolder):
     def blocks(self) -> Iterator[Dataset]:
         """One reading, scaled."""
         for block in self.scan:
+            if self.encoding is not None:
+                self.encoding.see(block)
             yield self._scaling.prepare(weigh(block, self._clicks.inverse))
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
@@ -304,24 +349,20 @@ class StreamSource(_KeepsFolder):
         return {**self._seen, "sources": list(getattr(self.scan, "sources", ()))}
 
 
-class PartitionSource:
+class PartitionSource(_KeepsAnswers):
     """Partitions, asked where they are."""
 
     kind = "partitions"
-    encoding = None
 
     def __init__(self, parts: PartitionedDataset, clicks: Clicks = _AS_THEY_ARE) -> None:
-        if clicks.inverse and clicks.divisor:
-            raise ParameterError(
-                "on partitions the loss of a query would be divided by the weights of propensity",
-                fix="Use normalization='pair', for SPD sampling='uniform'",
-            )
         self.parts = parts
+        self.encoding = None if parts.encoding is None else parts.encoding.begin()
         self._clicks = clicks
         self.n_features = parts.n_features
         self.feature_names = parts.feature_names
-        self.journal: Journal | None = None
         self.measured = parts.measure()
+        if self.encoding is not None:
+            self.encoding.see_parts(parts)
         self.scaling = Scaling("none")
 
     def measure(self, scale: str) -> Scaling:
@@ -329,7 +370,7 @@ class PartitionSource:
         from rankine.distributed.recipes import RawRecipe
         from rankine.distributed.recipes import measure_scaling as measure_parts
 
-        team = self.team(RawRecipe())
+        team = self.parts.team(RawRecipe(), self.journal)
         scaling = measure_parts(scale, team, self.n_features, self.measured.rows)
         self.scaling = replace(scaling, positions=self._clicks.positions)
         self.n_features += self._clicks.n_columns
@@ -337,11 +378,43 @@ class PartitionSource:
 
     def team(self, recipe: Any) -> Team:
         """All partitions, prepared by a recipe."""
+        if self._clicks.inverse and self._clicks.divisor:
+            raise ParameterError(
+                "on partitions the loss of a query would be divided by the weights of propensity",
+                fix="Use normalization='pair', for SPD sampling='uniform'",
+            )
         if self._clicks.inverse:
             from rankine.distributed.recipes import WeighedRecipe
 
             recipe = WeighedRecipe(recipe, self._clicks.inverse)
         return self.parts.team(recipe, self.journal)
+
+    def blocks(self) -> Iterator[Dataset]:
+        """The rows of one partition after the other, brought here."""
+        for piece in self.parts.pieces:
+            alone = replace(self.parts, pieces=(piece,))
+            yield from self._apply(alone, _as_they_are)
+
+    def map_blocks(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+        """What a function of each partition's rows gives, worked out where they are, in order."""
+        for first in range(0, self.parts.n_partitions, _AT_ONCE):
+            some = self.parts.pieces[first : first + _AT_ONCE]
+            yield from self._apply(replace(self.parts, pieces=some), function, *arguments)
+
+    def _apply(self, parts: PartitionedDataset, function: Any, *arguments: Any) -> list[Any]:
+        from rankine.distributed.recipes import RawRecipe
+
+        team = parts.team(RawRecipe())
+        return team.each(
+            "apply", _of_prepared, self.scaling, self._clicks.inverse, function, arguments
+        )
+
+    def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Query weights of a block."""
+        return np.ones(block.n_queries) * self._clicks.of_queries(block)
+
+    def note(self, **seen: Any) -> None:
+        """Partitions were counted before."""
 
     def identity(self) -> Any:
         """Digest of the files and of where they are cut."""
@@ -356,13 +429,8 @@ class PartitionSource:
         resume: bool,
     ) -> int:
         """Keep every answer in a journal; the seed of the run that is resumed, or the given one."""
-        from rankine.distributed.journal import Journal
-
         del every  # answers are kept as they come
-        if folder is None:
-            return seed
-        self.journal = Journal(folder, facts, resume=resume)
-        return self.journal.remember("seed", seed)
+        return seed if folder is None else self.keep_answers(folder, facts, seed, resume)
 
     def facts(self) -> dict[str, Any]:
         """Counts and files."""
@@ -375,10 +443,16 @@ class PartitionSource:
             "partitions": self.parts.n_partitions,
         }
 
-    def close(self) -> None:
-        """What was answered is on disk at the end, however it ends."""
-        if self.journal is not None:
-            self.journal.flush()
+
+def _of_prepared(
+    data: Dataset, scaling: Scaling, inverse: tuple[float, ...], function: Any, arguments: Any
+) -> Any:
+    """A function of training rows, on a worker."""
+    return function(scaling.prepare(weigh(data, inverse)), *arguments)
+
+
+def _as_they_are(data: Dataset) -> Dataset:
+    return data
 
 
 def resolve_query_weight(

@@ -22,7 +22,7 @@ from rankine.data.dataset import row_scores
 from rankine.data.progress import read_ahead
 from rankine.losses import pair_loss_spec, pair_losses
 from rankine.losses.all_pairs import MEANS, MeanPairLoss
-from rankine.rankers.base import LinearRanker
+from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Judge, Outcome, Task, Watch
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
@@ -61,7 +61,7 @@ REPORTS = 20
 
 
 @dataclass(eq=False, repr=False)
-class SPDRanker(LinearRanker):
+class SPDRanker(BaseRanker):
     """Linear ranker trained on randomly drawn pairs; training time does not grow with the data.
 
     Minimises ``l2/2 |w|^2 + mean over pairs of loss(<w, x_a - x_b>)`` where a is preferred to b,

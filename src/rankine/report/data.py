@@ -11,10 +11,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rankine.core.safe_text import Html, join, listed, name_of, tag
+from rankine.evaluation.tables import Table
 from rankine.metrics import count_without_value, data_columns
 from rankine.model.tables import tables_of
-from rankine.report.page import Section, card, count, facts, figures, percent, plural
+from rankine.report.page import (
+    Section,
+    card,
+    count,
+    facts,
+    figures,
+    from_table,
+    note,
+    percent,
+    plural,
+)
 from rankine.report.svg import histogram
+from rankine.transforms.drift import DRIFT_HEADER, Drift
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
@@ -163,6 +175,18 @@ def data_section(found: DataSummary) -> Section:
     return Section(
         "data", "Data", "What was it judged on?", lead, join([pictures, card(facts(_facts(found)))])
     )
+
+
+def drift_section(found: Drift) -> Section:
+    """The columns of the log against those of the training."""
+    lead = (
+        "Columns and scores now against the training's: the population stability index (above .25: "
+        "much has changed), values that the training never saw, the largest shift at a decile, and "
+        "missing values."
+    )
+    words = " ".join(f"{alarm}." for alarm in found.alarms) or "Nothing is above its limit."
+    parts = [card(from_table(Table("", DRIFT_HEADER, found.cells()))), note(words)]
+    return Section("drift", "Drift", "Does the log look like the training?", lead, join(parts))
 
 
 def _labels(found: Histogram) -> Html:

@@ -340,31 +340,34 @@ def _sizes(path: RegularizationPath, name: str, best: int) -> Html | None:
         drawn = np.flatnonzero((curve.nonzeros > 0) & np.isfinite(heights))
         if len(drawn) == 0:
             continue
-        drawn = drawn[np.argsort(curve.nonzeros[drawn], kind="stable")]
+        along = curve.drawn_by[0]
+        drawn = drawn[np.argsort(along[drawn], kind="stable")]
         sizes, y = curve.nonzeros[drawn].tolist(), heights[drawn].tolist()
         tips = [f"{plural(s, 'weight')}: {number(v)}" for s, v in zip(sizes, y, strict=True)]
-        x = [float(s) for s in sizes]
+        x = [float(s) for s in along[drawn]]
         lines.append(Line(curve_name or name, KINDS[k % len(KINDS)], x, y, tips=tips))
+    against = path.drawn_by[1]
     words = (
         f"Each dot is a model. Read: go left from the best "
         f"({plural(int(path.nonzeros[best]), 'weight')}) until the loss of quality is more than "
         "the smaller model is worth to you."
+        if path.strength == "l1"
+        else "Each dot is a model, each line a number of pairs; curves are smoother to the right."
     )
-    about = f"{name} against the number of weights"
-    names = ("non-zero weights", name)
-    title = "Quality against size"
+    about, title = f"{name} against {against}", "Quality against size"
+    names = (against, name)
     return line_chart(title, lines, names, words, about=about, log_x=True) if lines else None
 
 
 def _steps(path: RegularizationPath, name: str, best: int) -> Html:
     records = path.records()
-    one_pass = "solver" in records[0]
-    header = [*(["solver"] if one_pass else []), "l1", "weights", name, "seconds"]
+    kinds = [kind for kind in ("solver", "pairs") if kind in records[0]]
+    header = [*kinds, path.strength, "weights", name, "seconds"]
     quality = path.metric if path.measured else "loss"
     rows = [
         [
-            *([record["solver"]] if one_pass else []),
-            f"{record['l1']:.4g}",
+            *(str(record[kind]) for kind in kinds),
+            f"{record[path.strength]:.4g}",
             count(record["nonzeros"]),
             number(record[quality]),
             f"{record['seconds']:.2f}",

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
+from rankine.logs.source import watch_log
 from rankine.model.tables import tables_of
 from rankine.report.calibration import calibration, calibration_section
-from rankine.report.data import data_section, data_summary
+from rankine.report.data import data_section, data_summary, drift_section
 from rankine.report.headline import headline, headline_section, headline_tiles, summary_words
 from rankine.report.lists import Ranked, lists_part, ranked_query
 from rankine.report.origin import origin, origin_section
@@ -29,6 +30,7 @@ from rankine.report.ranks import (
 from rankine.report.tables import pictures, tables_section
 from rankine.report.training import training, training_section
 from rankine.report.weights import size_curve, size_section, weights, weights_section
+from rankine.transforms.drift import Drift, summary_of
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
@@ -69,7 +71,12 @@ def model_report(
         knows = tables_section(tables, judged.data, learned)
         numbers["tables"] = pictures(tables, judged.data)
     sections.insert(-2 if judged.metric is not None else 1, knows)
-    sections += [training_section(story), data_section(summary), origin_section(made, command)]
+    sections += [training_section(story), data_section(summary)]
+    if judged.data.encoding is not None and summary_of(judged.model) is not None:
+        changed = Drift.of(watch_log(judged.model, [judged.data]))
+        numbers["drift"] = changed.to_dict()
+        sections.append(drift_section(changed))
+    sections.append(origin_section(made, command))
     page = render(
         title,
         "rankine report",
@@ -174,7 +181,8 @@ def report(
         ``TuningResult``, ``Comparison`` (or several of them), ``LetorResult`` or
         ``RegularizationPath``.
     data
-        Labelled data that the model has not seen: a ``Dataset`` or what ``rankine.load`` reads.
+        Labelled data that the model has not seen: a ``Dataset``, a raw log, what ``rankine.load``
+        reads, or a function that reads it for the given models.
     against
         Another model, file or fitted ranker to stand beside it.
     metric
@@ -240,7 +248,7 @@ def judge_subject(
     **options: Any,
 ) -> Judged:
     """Whatever stands for a model, on whatever stands for labelled data."""
-    from rankine.logs.scan import read_for
+    from rankine.evaluation.contestants import read_for_all
     from rankine.report.judged import judge
 
     model, name = as_model(subject, topic)
@@ -249,7 +257,8 @@ def judge_subject(
             "a model is judged on data", fix="Pass labelled data that it has not seen"
         )
     other, other_name = (None, "") if against is None else as_model(against, topic)
-    found = data if isinstance(data, Dataset) else read_for(model, data, **options)
+    models = [one for one in (model, other) if one is not None]
+    found = data(models) if callable(data) else read_for_all(models, data, **options)
     return judge(
         model,
         found,

@@ -138,6 +138,8 @@ class Worker:
                     continue
                 rows = _rows(one, target.model.base, target.model.n_columns)
                 found.append(work(one, rows, self._scorer(request, one, target), notes))
+                if one.items[0].raw is not UNSET:
+                    target.watch(rows)
         except RankineError as error:
             reason = _ROW.sub("item ", error.reason)
             where = "" if request.lists is UNSET else f"list {len(found)}: "

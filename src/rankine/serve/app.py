@@ -189,6 +189,7 @@ _ERRORS = {
     "422": "JSON of another shape, features the model does not know, or a limit.",
     "503": "The queue is full; see Retry-After.",
 }
+_LATER = {"503": "Not yet, or no longer."}
 
 
 @cache
@@ -209,13 +210,13 @@ def openapi_document() -> bytes:
             "/v1/score": {"post": _scoring("score", "Score one list or a batch.", "Score")},
             "/v1/models": {"get": _getting("models", "Models and what they read.", "ModelsReply")},
             "/v1/models/{name}": {
-                "get": _getting("model", "One model, or a bundle's topics.", "ModelEntry", ["name"])
+                "get": _getting("model", "One model, or a bundle's topics.", "ModelEntry", "name")
             },
             "/v1/models/{name}/{topic}": {
-                "get": _getting("topic", "One topic.", "ModelEntry", ["name", "topic"])
+                "get": _getting("topic", "One topic.", "ModelEntry", "name", "topic")
             },
             "/healthz": {"get": _plain("healthz", "The process answers.")},
-            "/readyz": {"get": _plain("readyz", "Models are loaded, kernels compiled.", "503")},
+            "/readyz": {"get": _plain("readyz", "Models are loaded, kernels compiled.", **_LATER)},
             "/metrics": {"get": _plain("metrics", "Prometheus metrics.")},
         },
         "components": {
@@ -231,45 +232,30 @@ def _json(name: str) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
 
 
-def _errors() -> dict[str, Any]:
-    return {
-        code: {"description": text, "content": _json("ErrorReply")}
-        for code, text in _ERRORS.items()
-    }
+def _operation(
+    name: str, about: str, content: Any, others: dict[str, str], kind: Any = None, **more: Any
+) -> dict[str, Any]:
+    """One operation: its reply, and the descriptions of other replies by status."""
+    responses = {"200": {"description": about, "content": content}}
+    for code, text in others.items():
+        responses[code] = {"description": text, "content": kind or _json("ErrorReply")}
+    return {"operationId": name, "summary": about, **more, "responses": responses}
 
 
 def _scoring(operation: str, about: str, prefix: str) -> dict[str, Any]:
-    return {
-        "operationId": operation,
-        "summary": about,
-        "requestBody": {"required": True, "content": _json(f"{prefix}Request")},
-        "responses": {
-            "200": {"description": about, "content": _json(f"{prefix}Reply")},
-            **_errors(),
-        },
-    }
+    body = {"required": True, "content": _json(f"{prefix}Request")}
+    return _operation(operation, about, _json(f"{prefix}Reply"), _ERRORS, requestBody=body)
 
 
-def _getting(
-    operation: str, about: str, reply: str, parameters: list[str] | None = None
-) -> dict[str, Any]:
-    return {
-        "operationId": operation,
-        "summary": about,
-        "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-            for name in parameters or []
-        ],
-        "responses": {
-            "200": {"description": about, "content": _json(reply)},
-            "404": {"description": _ERRORS["404"], "content": _json("ErrorReply")},
-        },
-    }
+def _getting(operation: str, about: str, reply: str, *names: str) -> dict[str, Any]:
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in names
+    ]
+    missing = {"404": _ERRORS["404"]}
+    return _operation(operation, about, _json(reply), missing, parameters=parameters)
 
 
-def _plain(operation: str, about: str, other: str | None = None) -> dict[str, Any]:
+def _plain(operation: str, about: str, **others: str) -> dict[str, Any]:
     text = {"text/plain": {"schema": {"type": "string"}}}
-    responses = {"200": {"description": about, "content": text}}
-    if other is not None:
-        responses[other] = {"description": "Not yet, or no longer.", "content": text}
-    return {"operationId": operation, "summary": about, "responses": responses}
+    return _operation(operation, about, text, others, text)

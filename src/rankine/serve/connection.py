@@ -306,9 +306,7 @@ class Pool:
         if connection not in self.connections:
             return
         self.connections.remove(connection)
-        self.per_address[connection.address] -= 1
-        if self.per_address[connection.address] <= 0:
-            del self.per_address[connection.address]
+        self.per_address -= Counter((connection.address,))  # keeps positive counts alone
 
     def sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close every connection whose deadline has passed, and look again soon."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from rankine import __version__
 
@@ -103,7 +103,7 @@ class _Models(prometheus_client.registry.Collector):
     def __init__(self, models: Registry) -> None:
         self.models = models
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """As the registry is now."""
         info = GaugeMetricFamily(
             "rankine_model_info", "Models served.", labels=["model", "kind", "digest"]
@@ -118,6 +118,35 @@ class _Models(prometheus_client.registry.Collector):
                 info.add_metric([entry.name, entry.kind, entry.digest], 1)
             error.add_metric([entry.name], int(entry.error is not None))
         yield from (info, error)
+        yield from self._watched()
+
+    def _watched(self) -> Iterator[Metric]:
+        """Raw columns and scores of the lists that were compared with the training."""
+        about = {
+            "watched_rows": "Rows compared with the training, of one list in 16.",
+            "column_missing": "Missing values among them.",
+            "column_unseen": "Values among them that the training never saw.",
+        }
+        labels = {"watched_rows": ["model"]}
+        counters = {
+            name: CounterMetricFamily(
+                f"rankine_{name}", text, labels=labels.get(name, ["model", "column"])
+            )
+            for name, text in about.items()
+        }
+        psi = GaugeMetricFamily(
+            "rankine_psi",
+            "Population stability index of a column, or of the scores, against the training.",
+            labels=["model", "column"],
+        )
+        for name, watcher in self.models.watchers():
+            counters["watched_rows"].add_metric([name], watcher.rows)
+            for column, (missing, unseen) in watcher.counters().items():
+                counters["column_missing"].add_metric([name, column], missing)
+                counters["column_unseen"].add_metric([name, column], unseen)
+            for one in watcher.drift() if watcher.rows else ():
+                psi.add_metric([name, one.column or "(scores)"], one.psi)
+        yield from (*counters.values(), psi)
 
 
 def _resident_bytes() -> int:

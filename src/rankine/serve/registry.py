@@ -9,23 +9,29 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import msgspec
 
+from rankine.core.errors import RankineError
 from rankine.core.specs import LogColumns, encode_transforms
 from rankine.model import LinearModel, ModelBundle
-from rankine.scoring import Scorer
+from rankine.scoring import Notes, Scorer
 from rankine.serve.wire import ModelEntry, Refusal
+from rankine.transforms.drift import Watcher, summary_of
 
 #: Scorers kept per bundle; the others are built again when asked for.
 MAX_TOPICS_READY = 1024
 _MAX_NAMES_READY = 1 << 23
 _MAX_LISTED = 10_000
 _EXAMPLE_COLUMNS = 6
+#: One list of so many is compared with the training.
+WATCH_EVERY = 16
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,28 @@ class Target:
     def lenient(self) -> Scorer:
         """Counts what the model does not know, and takes it as zero."""
         return Scorer(self.model, unknown="zero", small=self.small or None)
+
+    @cached_property
+    def watcher(self) -> Watcher | None:
+        """Counts raw rows against the training, where the model remembers it."""
+        spec = next((one for one in self.model.transforms if isinstance(one, LogColumns)), None)
+        summary = summary_of(self.model)
+        return None if spec is None or summary is None else Watcher(summary, spec)
+
+    @cached_property
+    def _turns(self) -> Iterator[int]:
+        return count()
+
+    def watch(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Compare one list of raw rows in ``WATCH_EVERY`` with the training."""
+        if next(self._turns) % WATCH_EVERY or self.watcher is None:
+            return
+        # A column without a weight may hold anything: it is not read, and the list is not counted.
+        with suppress(RankineError):
+            scores = self.lenient.score(rows, notes=Notes())
+            names = self.watcher.summary.columns
+            columns = {name: [row.get(name) for row in rows] for name in names}
+            self.watcher.add(columns, len(rows), scores - scores.mean())
 
     @cached_property
     def example(self) -> list[dict[str, Any]]:
@@ -107,18 +135,18 @@ class Served:
         self.loaded_at = time.time()
         self._lock = threading.Lock()
         self._topics: OrderedDict[str, Target] = OrderedDict()
-        self._single: Target | None = None
+        self.single: Target | None = None
         if isinstance(model, LinearModel):
-            self._single = Target(name, self.digest, model)
+            self.single = Target(name, self.digest, model)
         # Where features have names, a scorer holds them all.
         self._ready = min(MAX_TOPICS_READY, max(4, _MAX_NAMES_READY // max(1, model.n_features)))
 
     def target(self, topic: str | None = None) -> Target:
         """The model, or one topic of the bundle."""
-        if self._single is not None:
+        if self.single is not None:
             if topic is not None:
                 raise _no_model(f"{self.name!r} is one model, not a bundle of topics")
-            return self._single
+            return self.single
         assert isinstance(self.model, ModelBundle)  # noqa: S101 - narrows the type
         if topic is None:
             raise _no_model(f"{self.name!r} is a bundle", f"Ask for {self.name}/TOPIC")
@@ -219,6 +247,11 @@ class Registry:
         if served is None:
             raise _no_model("no model of this name is served", "See /v1/models")
         return served.target(topic if slash else None)
+
+    def watchers(self) -> list[tuple[str, Watcher]]:
+        """What the models of raw logs have seen, by name."""
+        singles = ((name, served.single) for name, served in self.current.models.items())
+        return [(name, one.watcher) for name, one in singles if one is not None and one.watcher]
 
     def entries(self) -> list[ModelEntry]:
         """One line per name, in order; names whose first file was bad included."""

@@ -108,6 +108,7 @@ class TableSpace:
         grids: Grids | None,
         means: Vector,
         monotone: Mapping[int, int] | None = None,
+        n_linear: int = 0,
     ) -> TableSpace:
         """Parameters of bins and grids; ``means`` covers the cells of the columns."""
         ordered = np.array([j not in bins.unordered for j in range(len(bins.cuts))])
@@ -126,7 +127,7 @@ class TableSpace:
             ordered,
             signs,
             np.array(in_order, dtype=np.bool_).reshape(-1, 2),
-            len(bins.linear),
+            n_linear,
         )
 
     @property
@@ -336,6 +337,10 @@ class TablePenalty:
         )
         return out
 
+    def value(self, theta: Vector) -> float:
+        """theta' K theta / 2."""
+        return 0.5 * dot(theta, self.times(theta))
+
     def factor(self, diagonal: Vector | None = None) -> _Factor:
         """Solves (K + diag) x = b."""
         if diagonal is not None:
@@ -512,8 +517,9 @@ class TableProblem(RowsProblem):
     def scores(self, theta: Vector) -> Vector:
         """Scores of all rows."""
         scores = self.products.scores(self.space.tables(theta))
-        if self.linear is not None:
-            scores += self.linear.scores(theta[self.space.size - self.space.n_linear :])
+        if self.linear is not None:  # held-out rows lack the columns of positions, the last ones
+            weights = theta[self.space.size - self.space.n_linear :]
+            scores += self.linear.scores(weights[: self.linear.n_features])
         return scores
 
     def gradient(self, slopes: Vector) -> Vector:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError
 from rankine.core.specs import ListRange, LogColumns, RunScores
-from rankine.data.dataset import Dataset, row_scores
+from rankine.data.dataset import Dataset, make_csr, row_scores
 from rankine.model import LinearModel
 from rankine.model.tables import tables_of
 from rankine.transforms.bins import score_tables
+from rankine.transforms.log_columns import LogEncoder
 from rankine.transforms.scaling import scale_lists
 
 __all__ = ["fit_columns", "score_dataset"]
@@ -27,8 +28,8 @@ def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
     if tables is not None:
         return score_tables(tables.bins, tables.grids, tables.weights, X)
     for transform in model.transforms:
-        if isinstance(transform, LogColumns) and data.n_features == transform.n_features:
-            continue  # the columns were encoded as the log was read
+        if isinstance(transform, LogColumns):
+            continue  # the columns are encoded
         if not isinstance(transform, (ListRange, RunScores)):
             raise ModelError(
                 f"this model reads raw columns ({type(transform).__name__}), not numeric features",
@@ -39,7 +40,13 @@ def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
 
 
 def fit_columns(model: LinearModel, data: Dataset) -> Dataset:
-    """The data with the model's columns in the model's order; names decide where both have them."""
+    """The data with the model's columns in the model's order; names decide where both have them.
+
+    Lists of a raw log that were encoded for another model are encoded again.
+    """
+    spec = next((one for one in model.transforms if isinstance(one, LogColumns)), None)
+    if spec is not None and data.encoding is not None:
+        return _encoded(spec, data)
     names = model.column_names
     if names is not None and data.feature_names is not None and names != data.feature_names:
         place = {name: j for j, name in enumerate(data.feature_names)}
@@ -53,9 +60,30 @@ def fit_columns(model: LinearModel, data: Dataset) -> Dataset:
         X = data.X[:, chosen]
         X = X if not isinstance(X, np.ndarray) else np.ascontiguousarray(X)
         return replace(data, X=X, feature_names=names, query_index=data.queries)
+    if spec is not None and data.n_features != spec.n_features:
+        raise ModelError(
+            "this model reads the raw columns of a log, not numeric features",
+            fix="Give it the log it was trained on, or the same columns",
+        )
     if data.n_features != model.n_columns:
         raise FeatureMismatchError(
             f"the model has {model.n_columns} features and the data {data.n_features}",
             fix=f"Read the data with n_features={model.n_columns}, or use the matching model",
         )
     return data
+
+
+def _encoded(spec: LogColumns, data: Dataset) -> Dataset:
+    """Lists of a raw log as the features of a spec."""
+    if data.encoding.spec.read_columns == spec.read_columns:
+        return data
+    absent = [name for name in spec.columns if name not in data.columns]
+    if absent:
+        raise FeatureMismatchError(
+            f"the log was read without column {absent[0]!r} of the model",
+            fix="Read it for this model, or keep the column too (columns=[...])",
+            column=absent[0],
+        )
+    rows = LogEncoder(spec).encode(data.columns, data.n_rows)  # type: ignore[arg-type]
+    X = make_csr(rows.values, rows.indices, rows.indptr, (data.n_rows, spec.n_features))
+    return replace(data, X=X, feature_names=None, query_index=data.queries, encoding=None)

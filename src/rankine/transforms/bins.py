@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import MAX_CUTS, Bins, GridAxis, Grids
-from rankine.kernels.binned import BLOCK, BinnedProducts, BinnedRows, TableLayout
+from rankine.kernels.binned import BLOCK, BinnedProducts, BinnedRows, TableLayout, copy_rows
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import map_shards
 
 #: Cuts are measured on the rows of this many lists at the start of a source...
 SAMPLE_LISTS = 10_000
-#: ... and on about this many of their rows, evenly spread.
+#: ... and on at most this many of their rows, evenly spread.
 SAMPLE_ROWS = 65_536
 #: Steps between a column's first and last cut.
 BUCKETS = 256.0
@@ -76,35 +76,64 @@ def _between(low: float, high: float) -> float:
     return middle if low < middle <= high else high
 
 
-def fit_bins(
-    X: Any,
-    bins: int,
-    *,
-    unordered: Sequence[int] = (),
-    linear: Sequence[int] = (),
-) -> Bins:
+class RowSample:
+    """Every k-th row of those that come, k the least power of 2 that keeps ``SAMPLE_ROWS`` at most.
+
+    The sample is the same however the rows are cut into parts.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+        self._step, self._seen, self._kept = 1, 0, 0
+
+    def append(self, X: Any) -> None:
+        """Take further rows (dense or CSR)."""
+        first = -self._seen % self._step
+        self._seen += X.shape[0]
+        self._add(X[first :: self._step])
+        while self._kept > SAMPLE_ROWS:
+            parts, self._parts, self._kept, at = self._parts, [], 0, 0
+            for part in parts:
+                self._add(part[at % 2 :: 2])
+                at += part.shape[0]
+            self._step *= 2
+
+    def _add(self, part: Any) -> None:
+        if part.shape[0]:
+            self._parts.append(part.copy())
+            self._kept += part.shape[0]
+
+    def rows(self) -> Any:
+        """The sample."""
+        if len(self._parts) == 1:
+            return self._parts[0]
+        if not hasattr(self._parts[0], "indptr"):
+            return np.concatenate(self._parts)
+        # A matrix of its own kind: naming scipy would import it into a server.
+        parts = self._parts
+        counts = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
+        data = np.concatenate([part.data for part in parts])
+        indices = np.concatenate([part.indices for part in parts])
+        shape = (self._kept, parts[0].shape[1])
+        return type(parts[0])((data, indices, np.cumsum(counts)), shape=shape)
+
+
+def fit_bins(X: Any, bins: int, *, unordered: Sequence[int] = ()) -> Bins:
     """Measure cuts on the rows of a sample (dense or CSR; an absent value of CSR is a zero)."""
     if not 2 <= bins <= MAX_CUTS + 1:
         raise ParameterError(
             f"bins={bins} is not between 2 and {MAX_CUTS + 1}", fix="64 bins serve most data"
         )
-    n_rows, n_columns = X.shape
-    step = max(1, n_rows // SAMPLE_ROWS)
-    sample = X[::step] if step > 1 else X
-    columns = sample.tocsc() if hasattr(sample, "indptr") else sample
-    plain = set(linear)
+    columns = X.tocsc() if hasattr(X, "indptr") else X
     cuts: list[tuple[float, ...]] = []
-    for j in range(n_columns):
-        if j in plain:
-            cuts.append(())
-            continue
+    for j in range(X.shape[1]):
         values, counts = _distinct(columns, j)
         if j in unordered:
             most = np.sort(np.argsort(-counts, kind="stable")[:MAX_CUTS])
             cuts.append(tuple(values[most].tolist()))
         else:
             cuts.append(quantile_cuts(values, counts, bins))
-    return Bins(tuple(cuts), tuple(sorted(set(unordered))), tuple(sorted(plain)))
+    return Bins(tuple(cuts), tuple(sorted(set(unordered))))
 
 
 def _distinct(columns: Any, j: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -322,14 +351,24 @@ class CodeStore:
 
     def append(self, X: Any) -> None:
         """Take further rows."""
-        needed = self._n_rows + X.shape[0]
+        needed = self._make_room(X.shape[0])
+        self._coder.code_into(X, self._codes, self._n_rows)
+        self._n_rows = needed
+
+    def append_codes(self, rows: BinnedRows) -> None:
+        """Take rows that were coded elsewhere."""
+        needed = self._make_room(rows.n_rows)
+        copy_rows(rows.codes, rows.n_rows, self._codes, self._n_rows)
+        self._n_rows = needed
+
+    def _make_room(self, more: int) -> int:
+        needed = self._n_rows + more
         if needed > self._codes.shape[0] * self._codes.shape[2]:
             blocks = max(-(-needed // BLOCK), self._codes.shape[0] * 5 // 4)
             grown = self._room(blocks, BLOCK)
             grown[: self._codes.shape[0], :, : self._codes.shape[2]] = self._codes
             self._codes = grown
-        self._coder.code_into(X, self._codes, self._n_rows)
-        self._n_rows = needed
+        return needed
 
     def rows(self) -> BinnedRows:
         """The codes taken so far."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import SchemaError
 from rankine.core.safe_text import printable
-from rankine.core.specs import LogColumns
+from rankine.core.specs import Binned, LogColumns
 from rankine.kernels.compile import jit
 from rankine.kernels.rows import CsrRows
 from rankine.transforms.categories import HashedPlaces, KnownPlaces, categories, places_of
@@ -43,6 +43,9 @@ class LogEncoder:
         for field in spec.one_hot:
             self._fields.append(((field.column,), KnownPlaces(field.values, start)))
             start += len(field.values)
+        for binned in spec.binned:
+            self._fields.append(((binned.column,), CellPlaces(binned, start)))
+            start += binned.n_cells
         for columns in (*((name,) for name in spec.hashed), *spec.crosses):
             self._fields.append((columns, HashedPlaces(columns, spec.hash_bits, start)))
         self.required = spec.columns if weights is None else self._read_by(weights)
@@ -51,11 +54,11 @@ class LogEncoder:
         spec = self.spec
         numeric = [name for j, name in enumerate(spec.numeric) if j in set(indices.tolist())]
         start = len(spec.numeric)
-        for field in spec.one_hot:
-            stop = start + len(field.values)
-            if ((indices >= start) & (indices < stop)).any():
-                numeric.append(field.column)
-            start = stop
+        sizes = [(field.column, len(field.values)) for field in spec.one_hot]
+        for column, size in [*sizes, *((field.column, field.n_cells) for field in spec.binned)]:
+            if ((indices >= start) & (indices < start + size)).any():
+                numeric.append(column)
+            start += size
         if (indices >= start).any():
             numeric.extend(spec.hashed)
             numeric.extend(name for cross in spec.crosses for name in cross)
@@ -75,6 +78,9 @@ class LogEncoder:
                 numbers[j] = numeric_values(columns[name], name)
         fields = np.full((len(self._fields), n_rows), -1, dtype=np.int64)
         for j, (_, places) in enumerate(self._fields):
+            if isinstance(places, CellPlaces):
+                fields[j] = places.of(columns, n_rows)
+                continue
             values = self._values(j, columns)
             if values is not None:
                 fields[j] = places_of(places, values)
@@ -103,18 +109,33 @@ class LogEncoder:
         """Fill in the names of the wanted hashed features that these rows hold."""
         open_places = np.array([j for j, name in wanted.items() if name is None], dtype=np.int64)
         for j, (_, places) in enumerate(self._fields):
+            if not isinstance(places, HashedPlaces) or len(open_places) == 0:
+                continue
             values = self._values(j, columns)
-            if values is None or isinstance(places, KnownPlaces) or len(open_places) == 0:
+            if values is None:
                 continue
             found, first = np.unique(places_of(places, values), return_index=True)
             for place, row in zip(found.tolist(), first.tolist(), strict=True):
                 if place in wanted and wanted[place] is None:
                     wanted[place] = places.name(values[row])
 
-    def known_names(self) -> list[str]:
-        """Names of the numeric and one-hot features, in order."""
-        values = [f"{f.column}={value}" for f in self.spec.one_hot for value in f.values]
-        return [*self.spec.numeric, *values]
+
+class CellPlaces:
+    """Places of the cells of a binned column."""
+
+    def __init__(self, field: Binned, start: int) -> None:
+        self._column = field.column
+        self._cuts = np.array(field.cuts)
+        self._start = start
+
+    def of(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.int64]:
+        """Place of each row's cell; an absent column is missing everywhere."""
+        numbers = np.full(n_rows, np.nan)
+        if self._column in columns:
+            numbers = numeric_values(columns[self._column], self._column)
+        cells = np.searchsorted(self._cuts, numbers, side="right")
+        cells[np.isnan(numbers)] = len(self._cuts) + 1
+        return self._start + cells.astype(np.int64)
 
 
 def encoder_of(model: LinearModel) -> LogEncoder | None:

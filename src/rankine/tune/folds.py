@@ -11,8 +11,7 @@ import numpy as np
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.data.dataset import Dataset, concat
-from rankine.data.splits import query_folds, split_in_order
-from rankine.logs.training import parse_split
+from rankine.data.splits import named_parts, query_folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +56,11 @@ def make_folds(
     if split is not None:
         if folds is not None:
             raise ParameterError("both folds and a split by time", fix="Give one of them")
-        shares = split_in_order(data, parse_split(split), time_column)
-        train, held = shares[0], shares[1]
-        test = shares[2] if len(shares) > 2 else None
+        parts = named_parts(data, split, time_column)
+        train, held = parts["train"], parts["valid"]
         whole = concat([train, held])
-        return Folds([(train, held)], whole, test, f"{split} {time_column or ''}".strip())
+        text = f"{split} {time_column or ''}".strip()
+        return Folds([(train, held)], whole, parts.get("test"), text)
     n_folds = 5 if folds is None else folds
     return Folds(list(query_folds(data, n_folds, seed)), data, None, f"{n_folds} folds")
 

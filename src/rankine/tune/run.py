@@ -67,8 +67,8 @@ def tune(
     Parameters
     ----------
     data, valid
-        Training data and, if there is one, the validation set: ``Dataset`` or what
-        ``rankine.load`` reads.
+        Training data and, if there is one, the validation set: ``Dataset``, a raw log
+        (``rankine.logs.scan``) or what ``rankine.load`` reads.
     ranker
         A name, ``"auto"`` (the ranker is searched too), or an unfitted ranker whose parameters
         stand where they are not searched.
@@ -159,6 +159,9 @@ def tune(
 def _load(data: Any, n_features: int | None = None) -> Dataset:
     if isinstance(data, Dataset):
         return data
+    if hasattr(data, "load"):
+        found: Dataset = data.load()
+        return found
     from rankine.data.open import load
 
     return load(data, n_features=n_features)

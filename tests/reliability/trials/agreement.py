@@ -24,8 +24,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rankine
 import rankine.distributed
+from rankine import logs
 from rankine.core.errors import RankineError
-from rankine.logs.scan import log_spec, read_for, scan_log
+from rankine.logs.source import read_for
 from rankine.rankers.registry import ranker_class
 from rankine.scoring import Scorer
 from rankine.transforms.apply import score_dataset
@@ -426,6 +427,7 @@ def try_log(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
             ("elastic", {}),
             ("elastic", {"propensity": [1.0, 0.5, 0.2]}),
             ("spd", {"n_steps": 300}),
+            ("ranksvm", {}),
         )
     )
     setting = Setting(system, options, rng.choice(("none", "query")))
@@ -433,18 +435,14 @@ def try_log(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
     pq.write_table(log.table, folder / "log.parquet", row_group_size=rng.choice((1, 5, 100)))
     with pa.ipc.new_file(str(folder / "log.arrow"), log.table.schema) as writer:
         writer.write_table(log.table, max_chunksize=7)
-    spec = log_spec(**log.spec)
     position = "position" if "propensity" in options else None
     first: Any = None
     for suffix in ("parquet", "arrow"):
         for rows in (1, 7, 1000):
 
             def fit(ranker: Any, path: Any = folder / f"log.{suffix}", rows: int = rows) -> Any:
-                stream = scan_log(
-                    path, spec, query="session", label="clicked + 4*bought", position=position,
-                    block_rows=rows,
-                )  # fmt: skip
-                return ranker.fit(stream)
+                how = {"query": "session", "label": "clicked + 4*bought", "position": position}
+                return ranker.fit(logs.scan(path, block_rows=rows, **how, **log.spec))
 
             found = outcome_of(fit, setting.ranker())
             first = found if first is None else first

@@ -140,7 +140,7 @@ def raw_log(rng: Any) -> RawLog:
     columns = {
         "session": pa.array([f"s{k}" for k in sessions]),
         "brand": pa.array(nulls([brands[k] for k in random.integers(0, len(brands), n)])),
-        "kind": random.integers(-2, 3, n),
+        "kind": pa.array(nulls(random.integers(-2, 3, n).tolist()), pa.int64()),
         "price": pa.array(nulls((np.round(random.normal(size=n), 3) + 0.0).tolist()), pa.float64()),
         "stock": pa.array(nulls(random.integers(0, 9, n).tolist()), pa.int32()),
         "clicked": random.integers(0, 2, n),

@@ -63,12 +63,12 @@ def test_inspect_converts_foreign_models(files):
 
 
 def test_explain_the_best_documents_of_a_query(files):
-    text = run("explain", files / "m.rankine", files / "d.txt", "--query", 7, "-k", 2)
+    text = run("explain", files / "m.rankine", files / "d.txt", "--qid", 7, "-k", 2)
     assert "1. A (label 2)" in text
     assert "2. C (label 1)" in text
     assert "D" not in text
     data = json.loads(
-        run("explain", files / "m.rankine", files / "d.txt", "--query", 7, "-k", 1, "--json")
+        run("explain", files / "m.rankine", files / "d.txt", "--qid", 7, "-k", 1, "--json")
     )
     assert data["explanations"][0]["total"] == 2.25
 
@@ -76,7 +76,7 @@ def test_explain_the_best_documents_of_a_query(files):
 def test_files_are_read_with_the_models_index_base(files):
     (files / "zero.txt").write_text("2 qid:7 0:1 1:0.5\n0 qid:7 0:0.5 2:1\n")
     LinearModel.from_weights([2.0, 0.5, -1.0], base=0).save(files / "zero.rankine")
-    out = run("explain", files / "zero.rankine", files / "zero.txt", "--query", 7, "--json")
+    out = run("explain", files / "zero.rankine", files / "zero.txt", "--qid", 7, "--json")
     assert json.loads(out)["explanations"][0]["total"] == 2.25
     assert run("predict", files / "zero.rankine", files / "zero.txt").split() == ["2.25", "0.0"]
     with pytest.raises(ParseError, match="base"):
@@ -86,12 +86,12 @@ def test_files_are_read_with_the_models_index_base(files):
 def test_explain_a_pair_by_docid_or_place(files):
     for docs in (("A", "B"), ("1", "2")):
         out = run(
-            "explain", files / "m.rankine", files / "d.txt", "--query", 7, "--docs", *docs, "--json"
+            "explain", files / "m.rankine", files / "d.txt", "--qid", 7, "--docs", *docs, "--json"
         )
         found = json.loads(out)["explanations"][0]
         assert found["total"] == 2.25
         assert found["contributions"][0]["contribution"] == 1.0
     with pytest.raises(ParameterError, match="no document 'Z'"):
-        run("explain", files / "m.rankine", files / "d.txt", "--query", 7, "--docs", "A", "Z")
+        run("explain", files / "m.rankine", files / "d.txt", "--qid", 7, "--docs", "A", "Z")
     with pytest.raises(ParameterError, match="no query '9'"):
-        run("explain", files / "m.rankine", files / "d.txt", "--query", 9)
+        run("explain", files / "m.rankine", files / "d.txt", "--qid", 9)

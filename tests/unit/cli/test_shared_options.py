@@ -9,7 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from rankine.cli import _console
 from rankine.cli._options import ModelReading, Reading, split_list, spread
+from rankine.cli.main import app, find_commands
 
 pytestmark = pytest.mark.cli
 
@@ -78,3 +80,14 @@ def test_reading_options_leave_out_what_is_not_given():
 def test_lists_are_split_at_commas():
     assert split_list(None) == ()
     assert split_list(" a, b,,") == ("a", "b")
+
+
+@pytest.mark.parametrize("words", [["-q", "inspect"], ["inspect", "-q"], ["inspect", "--quiet"]])
+def test_quiet_stands_before_and_after_the_command(words, tmp_path):
+    from rankine import LinearModel
+
+    LinearModel.from_weights([1.0, 2.0]).save(tmp_path / "m.rankine")
+    find_commands()
+    result = CliRunner().invoke(app, [*words, str(tmp_path / "m.rankine")])
+    assert result.exit_code == 0, result.output
+    assert _console.verbosity() == -1

@@ -61,7 +61,7 @@ def test_a_split_query_is_named_and_repartition_mends_it(tmp_path):
     [
         (["--repartition"], "belongs to --dask"),
         (["--dask", "here", "--stream"], "two ways"),
-        (["--dask", "here", "--numeric", "f0"], "raw logs"),
+        (["--dask", "here", "--numeric", "f0"], "--query"),
         (["--dask", "nowhere"], "cannot read the cluster"),
         (["--dask", "here", "--resume"], "--resume needs --checkpoint"),
     ],

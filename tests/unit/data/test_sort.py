@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rankine
-from rankine.core.errors import DataError, EmptyDataError, ParameterError, ParseError
+from rankine.core.errors import DataError, EmptyDataError, FileKindError, ParseError
 from rankine.data.sort import sort_file
 
 
@@ -70,7 +70,7 @@ def test_lines_are_not_changed(tmp_path):
 def test_what_cannot_be_sorted(tmp_path):
     with pytest.raises(EmptyDataError):
         sort_file(io.BytesIO(b"# none\n"), tmp_path / "out.txt")
-    with pytest.raises(ParameterError, match="only once"):
+    with pytest.raises(FileKindError, match="from a pipe"):
         sort_file(io.BytesIO(b"PAR1...."), tmp_path / "out.txt")
     with pytest.raises(DataError, match="query id"):
         sort_file(io.BytesIO(b"1 1:1\n"), tmp_path / "out.txt")

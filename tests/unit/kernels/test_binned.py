@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rankine.core.specs import Grids
+from rankine.core.specs import Bins, Grids
 from rankine.kernels.binned import BLOCK, BinnedProducts, take_rows
 from rankine.transforms.bins import BinCoder, fit_bins, grid_axis, layout_of
 
@@ -13,7 +13,8 @@ def tables():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(BLOCK + 300, 5))
     X[::7, 1] = np.nan
-    bins = fit_bins(X, 12, linear=[3])
+    cuts = fit_bins(X, 12).cuts
+    bins = Bins((*cuts[:3], (), cuts[4]), linear=(3,))
     axes = tuple(grid_axis(bins, j, np.ones(len(bins.cuts[j]) + 2), 4) for j in (0, 1, 4))
     grids = Grids(axes, ((0, 1), (1, 2)))
     return BinCoder(bins).code(X), bins, grids, layout_of(bins, grids)

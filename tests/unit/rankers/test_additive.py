@@ -1,10 +1,16 @@
+from dataclasses import replace
+from unittest import mock
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import rankine
-from rankine import AdditiveRanker, Dataset, LinearModel, RankSVM, Scorer
-from rankine.core.errors import FeatureMismatchError, ParameterError
+from rankine import AdditiveRanker, Dataset, LinearModel, RankSVM, Scorer, distributed
+from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError
+from rankine.metrics import evaluate_on
+from rankine.rankers import additive_search
+from rankine.transforms.bins import fit_bins
 
 
 def shop(n_queries=60, size=15, seed=0):
@@ -211,21 +217,139 @@ def test_refusals(wrong, told):
         AdditiveRanker(**{"smooth": 1.0, **wrong}).fit(X, y, qid=qid)
 
 
-def test_coef_init_is_refused():
+def test_a_model_hands_on_its_cuts_pairs_and_strengths():
+    X, y, qid = shop(40)
+    told = {"pairs": 2, "linear": [3], "monotone": {0: 1}, "random_state": 0}
+    first = AdditiveRanker(**told).fit(X, y, qid=qid)
+    again = AdditiveRanker(**told).fit(X, y, qid=qid, coef_init=first.to_model())
+    assert (again.bins_, again.pairs_, again.strengths_) == (
+        first.bins_, first.pairs_, first.strengths_,
+    )  # fmt: skip
+    assert again.evals_ == []
+    np.testing.assert_allclose(again.predict(X), first.predict(X), atol=0.1)
+    asked = AdditiveRanker(**{**told, "pairs": [(1, 2)]}, smooth=5.0)
+    asked.fit(X, y, qid=qid, coef_init=first.to_model())
+    assert (asked.pairs_, asked.strengths_.smooth) == ([(1, 2)], 5.0)
+
+
+@pytest.mark.parametrize("given", [np.zeros(5), LinearModel.from_weights(np.ones(5))])
+def test_weights_of_features_are_no_tables(given):
     X, y, qid = shop(4)
-    with pytest.raises(ParameterError, match="warm_start"):
-        AdditiveRanker().fit(X, y, qid=qid, coef_init=np.zeros(5))
+    with pytest.raises(ParameterError, match="tables start from tables"):
+        AdditiveRanker().fit(X, y, qid=qid, coef_init=given)
 
 
-def test_a_stream_gives_the_bits_of_memory_whatever_its_blocks(tmp_path):
+def clicks(n_queries=200, size=8, seed=0):
+    """Clicks that fall with the position, which follows a column that makes nothing better."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_queries * size, 3))
+    good = (X[:, 0] ** 2 + X[:, 1] > 1).astype(float)
+    shown = np.argsort(np.argsort(-(X[:, 2] + 0.5 * rng.normal(size=len(X))).reshape(-1, size))) + 1
+    look = 1.0 / shown.ravel()
+    y = (rng.random(len(X)) < look * (0.1 + 0.8 * good)).astype(float)
+    qid = np.repeat(np.arange(n_queries), size)
+    data = Dataset.from_arrays(X, y, qid, position=shown.ravel())
+    return data, replace(data, y=good)
+
+
+@pytest.mark.parametrize("loss", ["softmax", "squared_hinge"])
+@pytest.mark.parametrize("told", [{"propensity": 1 / np.arange(1.0, 9)}, {"position_offset": 8}])
+def test_clicks_are_corrected_for_positions(loss, told):
+    seen, truth = clicks()
+    plain = AdditiveRanker(smooth=1.0, pairs=0, loss=loss).fit(seen)
+    corrected = AdditiveRanker(smooth=1.0, pairs=0, loss=loss, **told).fit(seen)
+    assert corrected.score(truth) > plain.score(truth)
+    model = corrected.to_model()
+    assert model.explain(seen.X[0]).total == pytest.approx(corrected.predict(seen)[0], abs=1e-9)
+    if "position_offset" in told:
+        offset = corrected.position_offset_
+        assert offset[0] == 0.0
+        assert offset[1] > offset[7]
+        chosen = AdditiveRanker(pairs=0, linear=[2], **told).fit(seen, eval_set=truth)
+        assert len(chosen.coef_) == sum(chosen.bins_.n_cells) + 1
+
+
+def test_weights_of_clicks_are_not_divided_out_again():
+    """A list with one click weighs its inverse propensity, as a query weight would."""
+    seen, _ = clicks(60)
+    one = np.bincount(seen.queries.codes, seen.y) == 1
+    seen = seen.take_queries(np.flatnonzero(one))
+    inverse = np.arange(1.0, 9)
+    weight = np.bincount(seen.queries.codes, seen.y * inverse[seen.position - 1])
+    for loss in ("softmax", "squared_hinge"):
+        told = {"smooth": 1.0, "pairs": 0, "loss": loss, "tol": 1e-9}
+        by_rows = AdditiveRanker(**told, propensity=1 / inverse).fit(seen)
+        by_query = AdditiveRanker(**told).fit(seen, query_weight=weight)
+        np.testing.assert_allclose(by_rows.coef_, by_query.coef_, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
     X, y, qid = shop(30)
-    data = Dataset.from_arrays(X, y, qid, feature_names=list("abcde"))
-    data.save(tmp_path / "rows.parquet")
-    told = {"smooth": 1.0, "pairs": 2, "categorical": ["e"], "linear": ["d"]}
+    path = tmp_path_factory.mktemp("rows") / "rows.parquet"
+    Dataset.from_arrays(X, y, qid, feature_names=list("abcde")).save(path)
+    return path
+
+
+TOLD = {
+    "pairs": 2, "categorical": ["e"], "linear": ["d"], "random_state": 0, "smooth": 1.0,
+    "reweight": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [40, 200])
+def test_a_stream_gives_the_bits_of_memory_whatever_its_blocks(stored, rows):
     weight = np.where(np.arange(30) % 3 == 0, 2.0, 1.0)
-    rows = rankine.load(tmp_path / "rows.parquet")
-    memory = AdditiveRanker(**told).fit(rows, query_weight=weight)
-    for size in (40, 200):
-        stream = rankine.scan(tmp_path / "rows.parquet", block_rows=size)
-        found = AdditiveRanker(**told).fit(stream, query_weight=weight)
-        assert found.coef_.tobytes() == memory.coef_.tobytes()
+    memory = AdditiveRanker(**TOLD).fit(rankine.load(stored), query_weight=weight)
+    stream = rankine.scan(stored, block_rows=rows)
+    found = AdditiveRanker(**TOLD).fit(stream, query_weight=weight)
+    assert found.coef_.tobytes() == memory.coef_.tobytes()
+
+
+@pytest.mark.parametrize("n_bytes", [5_000, 2**26])
+def test_partitions_give_the_bits_of_memory_however_they_are_cut(stored, n_bytes, tmp_path):
+    memory = AdditiveRanker(**TOLD).fit(rankine.load(stored))
+    rankine.load(stored).save(tmp_path / "small.parquet", row_group_rows=60)
+    parts = distributed.scan(tmp_path / "small.parquet", partition_bytes=n_bytes)
+    assert parts.n_partitions > 1 or n_bytes > 5_000
+    found = AdditiveRanker(**TOLD).fit(parts)
+    assert found.coef_.tobytes() == memory.coef_.tobytes()
+    assert found.training_["partitions"] == parts.n_partitions
+
+
+@pytest.mark.parametrize("open_", [rankine.load, rankine.scan, distributed.scan])
+def test_an_interrupted_fit_goes_on_to_the_same_bits(stored, open_, tmp_path):
+    def fail(progress):
+        raise KeyboardInterrupt
+
+    whole = AdditiveRanker(**TOLD).fit(open_(stored))
+    kept = {"checkpoint": tmp_path / "kept"}
+    with pytest.raises(KeyboardInterrupt):
+        AdditiveRanker(**TOLD).fit(open_(stored), callbacks=[fail], **kept)
+    with mock.patch.object(additive_search, "solve_plan", side_effect=AssertionError):
+        again = AdditiveRanker(**TOLD).fit(open_(stored), resume=True, **kept)
+    assert again.coef_.tobytes() == whole.coef_.tobytes()
+    with pytest.raises(CheckpointError, match="parameters"):
+        AdditiveRanker(**{**TOLD, "pairs": 1}).fit(open_(stored), resume=True, **kept)
+
+
+def test_a_path_holds_models_of_all_strengths_and_numbers_of_pairs(tmp_path):
+    X, y, qid = shop(30)
+    V, v, vid = shop(20, seed=2)
+    ranker = AdditiveRanker(pairs=[(1, 2), (0, 1), (0, 3)], tol=1e-4)
+    path = ranker.path(X, y, qid=qid, eval_set=(V, v), eval_qid=vid, n_steps=3, min_ratio=1e-4)
+    assert [(record["pairs"], record["smooth"]) for record in path.records()] == [
+        (pairs, pytest.approx(smooth)) for pairs in (0, 1, 3) for smooth in (1000, 10, 0.1)
+    ]
+    best = path.best()
+    model = path.to_model()
+    assert model.transforms[0] == fit_bins(X, 64)
+    held = Dataset.from_arrays(V, v, vid)
+    assert evaluate_on(held, metric="ndcg@10", model=model) == pytest.approx(path.values[best])
+    alone = ranker.set_params(smooth=10.0).fit(X, y, qid=qid)
+    np.testing.assert_allclose(Scorer(path.to_model(7)).score(X), alone.predict(X), atol=0.05)
+    assert (path.relative_gap <= 1e-4).all()
+    assert path.best(max_nonzero=int(path.nonzeros[0])) < 3
+    curves = rankine.plot.path(path).get_lines()
+    assert len(curves) == 4, "one curve a number of pairs, and a ring round the best"
+    assert "3 pairs" in rankine.report(path).html

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 
 from rankine import DominationRanker, LeastSquaresRanker, RankSVM
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data import Dataset
-from rankine.metrics import evaluate
+from rankine.metrics import evaluate, scorer
 
 SIZES = [3, 5, 4, 6]
 QID = np.repeat(["a", "b", "c", "d"], SIZES)
@@ -216,3 +217,43 @@ def test_the_mean_over_all_pairs_differs_by_a_factor_of_l2() -> None:
     without = sum(v * (s.sum() ** 2 - (s**2).sum()) for v, s in usable)
     weighted, repeated = _weighted_and_repeated(make, without / with_copies)
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-8)
+
+
+def test_several_eval_sets_are_told_by_name_and_the_last_one_counts():
+    X, y = lists()
+    group = [SIZES, SIZES[:2]]
+    n = sum(SIZES[:2])
+    sets = [(X, y), (X[:n], 1 - y[:n])]
+    ranker = RankSVM().fit(
+        X, y, qid=QID, eval_set=sets, eval_group=group, eval_names=["all", "turned"]
+    )
+    one = RankSVM().fit(X, y, qid=QID, eval_set=sets[1], eval_group=SIZES[:2])
+    same = RankSVM().fit(
+        X, y, qid=QID, eval_set=dict(zip(["all", "turned"], sets, strict=True)), eval_group=group
+    )
+    assert ranker.evals_ == same.evals_
+    assert [row["value"] for row in ranker.evals_] == [row["value"] for row in one.evals_]
+    for row in ranker.evals_:
+        assert row["turned"] == row["value"] != row["all"]
+    with pytest.raises(ParameterError, match="no entry for each of the 2 eval sets"):
+        RankSVM().fit(X, y, qid=QID, eval_set=sets, eval_group=SIZES)
+    with pytest.raises(ParameterError, match="one name for each"):
+        RankSVM().fit(X, y, qid=QID, eval_set=sets, eval_group=group, eval_names=["a", "a"])
+
+
+def test_a_scorer_asks_for_lists_and_turns_errors():
+    X, y = lists()
+    ranker = RankSVM().fit(X, y, qid=QID)
+    assert scorer("map")(ranker, X, y, qid=QID) == ranker.score(X, y, qid=QID, metric="map")
+    error = ranker.score(X, y, qid=QID, metric="pairwise_error")
+    assert scorer("pairwise_error")(ranker, X, y, qid=QID) == -error
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = cross_validate(
+            RankSVM(scale="query").set_fit_request(qid=True),
+            X,
+            y,
+            cv=GroupKFold(2),
+            scoring=scorer("map"),
+            params={"qid": QID, "groups": QID},
+        )
+    assert np.isfinite(found["test_score"]).all()

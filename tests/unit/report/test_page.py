@@ -174,8 +174,6 @@ def test_a_model_of_a_raw_log(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from rankine.logs.training import train_from_log
-
     rng = np.random.default_rng(0)
     n = 240
     brand = rng.choice(["acme", "zeta", "blue"], n)
@@ -189,8 +187,7 @@ def test_a_model_of_a_raw_log(tmp_path):
     }
     log = tmp_path / "log.parquet"
     pq.write_table(pa.table(columns), log)
-    made = train_from_log(
-        rankine.ElasticRanker(random_state=0, l1=0.0),
+    lists = rankine.logs.scan(
         log,
         query="session",
         label="clicked",
@@ -200,7 +197,8 @@ def test_a_model_of_a_raw_log(tmp_path):
         hash_bits=10,
         position="position",
     )
-    made.model.save(tmp_path / "log.rankine")
+    ranker = rankine.ElasticRanker(random_state=0, l1=0.0).fit(lists)
+    ranker.to_model().save(tmp_path / "log.rankine")
     report = rankine.report(tmp_path / "log.rankine", log)
     assert_sound(report)
     groups = {group["column"] for group in report.figures["weights"]["groups"]}

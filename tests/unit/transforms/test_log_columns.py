@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.core.specs import OneHot, decode_transforms, encode_transforms
-from rankine.logs.scan import log_spec
+from rankine.core.specs import Binned, OneHot, decode_transforms, encode_transforms
+from rankine.logs.schema import LogSchema
 from rankine.transforms.log_columns import LogEncoder
 
 COLUMNS = {
@@ -21,6 +21,13 @@ COLUMNS = {
     "colour": ["red", "blue", "green"],
     "new": [True, False, None],
 }
+
+
+def log_spec(one_hot=(), ignored=(), **fields):
+    """The spec of a schema whose one-hot values are known."""
+    names = [field.column for field in one_hot]
+    schema = LogSchema.make({"query": "session", "one_hot": names, **fields})
+    return schema.spec(one_hot, None, ignored)
 
 
 def dense(spec, columns=COLUMNS, n_rows=3):
@@ -166,3 +173,16 @@ def test_memory_of_values_is_bounded(monkeypatch):
     first = [places[str(k)] for k in range(100)]
     assert len(places) <= 10
     assert first == [categories.HashedPlaces(["a"], 20, 0)[str(k)] for k in range(100)]
+
+
+def test_binned_columns_have_a_cell_for_every_range_and_one_for_missing_values():
+    schema = LogSchema(query="session", binned=("price",), categorical=("brand",), hash_bits=4)
+    spec = schema.spec(binned=[Binned("price", (1.0, 2.5))])
+    prices = [0.5, 1.0, 2.4, 2.5, 99.0, None, float("nan")]
+    X = dense(spec, {"price": prices}, len(prices))
+    np.testing.assert_array_equal(X[:, :4].argmax(axis=1), [0, 1, 1, 2, 2, 3, 3])
+    np.testing.assert_array_equal(X.sum(axis=1), 1)
+    assert spec.names == ("price < 1", "1 <= price < 2.5", "price >= 2.5", "price missing")
+    assert (dense(spec, {}, 2)[:, 3] == 1).all()
+    assert LogEncoder(spec, np.array([1])).required == ("price",)
+    assert decode_transforms(encode_transforms([spec])) == (spec,)

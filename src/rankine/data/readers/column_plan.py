@@ -31,18 +31,8 @@ _KEY = b"rankine"
 class FileNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a file written by rankine says about itself.
 
-    Attributes
-    ----------
-    n_features
-        Width of the matrix.
-    base
-        First index of the sparse layout.
-    named
-        Whether features have names (else those of the columns are mere numbers).
-    feature_names
-        Their names, in the sparse layout.
-    columns
-        Further columns, which are not features.
+    Features that are not ``named`` have mere numbers as names of their columns;
+    ``feature_names`` and ``base`` are those of the sparse layout, ``columns`` are no features.
     """
 
     n_features: int | None = None
@@ -54,24 +44,9 @@ class FileNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """Columns by role.
+    """Columns by role; ``features`` are one per feature, or the two list columns when ``sparse``.
 
-    Attributes
-    ----------
-    label, query, docid, weight, position
-        Column names, or None.
-    extra
-        Columns carried into ``Dataset.columns``.
-    features
-        One name per feature, or the two list columns when ``sparse``.
-    sparse
-        Which of the two layouts.
-    dtype
-        Type of ``Dataset.X``.
-    n_features
-        Width of X, or None when only the rows tell.
-    feature_names
-        Names of the features, or None.
+    ``extra`` are carried into ``Dataset.columns``. ``n_features`` is None when only the rows tell.
     """
 
     label: str | None

@@ -26,6 +26,7 @@ from rankine.data.readers.values import (
     Place,
     RowFaults,
     arrow_errors,
+    exact_floats,
     is_number,
     is_text,
     refuse_not_finite,
@@ -81,7 +82,6 @@ def rows_to_dataset(
         weight = _to_weights(column(plan.weight), plan.weight, faults)
     if plan.position is not None:
         position = _to_positions(column(plan.position), plan.position, faults)
-    zero = options.missing == "zero"
     data = Dataset(
         X,
         y,
@@ -90,7 +90,7 @@ def rows_to_dataset(
         plan.feature_names,
         weight,
         position,
-        {name: to_values(column(name), name, faults, zero=zero) for name in plan.extra},
+        {name: to_values(column(name), name, faults, options.missing) for name in plan.extra},
         sources=(place.file,),
         notes=faults.notes,
         lines=np.arange(place.first_row + 1, place.first_row + n_rows + 1),
@@ -231,12 +231,21 @@ def _to_positions(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.i
     return values
 
 
-def to_values(array: pa.Array, name: str, faults: RowFaults, *, zero: bool) -> NDArray[Any]:
+def to_values(array: pa.Array, name: str, faults: RowFaults, missing: str) -> NDArray[Any]:
     """A further column: numbers, text, booleans or times, without nulls.
 
-    With ``zero``, missing numbers are 0 and missing text is empty, for the sake of transforms.
+    With "zero", missing numbers are 0; with "keep" they are NaN and missing booleans None; missing
+    text is empty in both.
     """
     kind = array.type.value_type if pt.is_dictionary(array.type) else array.type
+    zero = missing != "error"
+    if missing == "keep" and pt.is_null(kind):
+        faults.missing += len(array)
+        return np.full(len(array), np.nan)
+    if missing == "keep" and is_number(kind):
+        kept = _kept_numbers(array, name, faults)
+        if kept is not None:
+            return kept
     if pt.is_dictionary(array.type) and zero and array.null_count:
         array = array.dictionary_decode()
     if zero and array.null_count and (is_text(array.type) or is_number(array.type)):
@@ -257,6 +266,22 @@ def to_values(array: pa.Array, name: str, faults: RowFaults, *, zero: bool) -> N
         fix="Use numbers, strings, booleans, dates or timestamps",
         column=name,
     )
+
+
+def _kept_numbers(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any] | None:
+    """Numbers of which some are missing; None where none is."""
+    if pt.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    nulls = pc.is_null(array, nan_is_null=True).to_numpy(zero_copy_only=False)
+    if not nulls.any():
+        return None
+    faults.missing += int(nulls.sum())
+    if pt.is_boolean(array.type):
+        return np.array(array.to_pylist(), dtype=object)
+    values = exact_floats(pc.fill_null(array, 0).to_numpy(zero_copy_only=False),
+                          np.dtype(np.float64), name, faults)  # fmt: skip
+    values = refuse_not_finite(np.where(nulls, 0.0, values), name, faults)
+    return np.where(nulls, np.nan, values)
 
 
 class ItemFaults(RowFaults):

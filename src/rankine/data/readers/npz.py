@@ -32,6 +32,7 @@ from rankine.data.readers.values import (
     arrow_errors,
     exact_floats,
     first_line,
+    open_seekable,
     refuse_not_finite,
 )
 from rankine.data.sources import Source
@@ -53,12 +54,7 @@ def read(source: Source, options: ReadOptions) -> Dataset:
 
 @contextmanager
 def _opened(source: Source) -> Iterator[zipfile.ZipFile]:
-    if not source.rereadable:
-        raise FileKindError(
-            "npz cannot be read from a pipe, since its index stands at the end",
-            fix="Save it to a file first",
-        )
-    with source.open() as raw:
+    with open_seekable(source, "npz") as raw:
         try:
             archive = zipfile.ZipFile(raw)
         except (*_DAMAGE, ValueError) as error:

@@ -1,10 +1,12 @@
-"""Parquet files and Arrow IPC (files, also called Feather version 2, and streams), by batches.
+"""Parquet, Arrow IPC (files, also called Feather version 2, and streams), CSV and JSON lines.
 
-Both give record batches of a schema with bounded memory; from there on they are read alike.
+All give record batches of a schema with bounded memory; from there on they are read alike. Types of
+text are those of its first 16 MiB; a later value of another type is an error.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -16,7 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from rankine.core.errors import FileKindError, LimitError, SchemaError
+from rankine.core.errors import (
+    EmptyDataError,
+    FileKindError,
+    LimitError,
+    ParseError,
+    SchemaError,
+)
+from rankine.data.compression import ByteStream, open_stream, strip_compression
 from rankine.data.dataset import Dataset, concat
 from rankine.data.formats import choose_format
 from rankine.data.options import ReadOptions
@@ -34,13 +43,15 @@ FILE_MAGIC = b"ARROW1"
 BATCH_ITEMS = 2**23
 #: What Arrow may allocate while it reads a footer.
 _LIMITS = {"thrift_string_size_limit": 2**26, "thrift_container_size_limit": 2**20}
+#: Bytes of text whose values decide the types of its columns, and of a batch.
+TEXT_BLOCK = 2**24
 #: Bytes buffered per column, instead of whole column chunks.
 _BUFFER = 256 * 1024
 
 
 def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
     """Datasets of at most ``options.block_rows`` rows, in file order, not query-aligned."""
-    with _open(source, options) as table:
+    with open_table(source, options) as table:
         yield from _blocks(table, source, options)
 
 
@@ -49,7 +60,7 @@ def read(source: Source, options: ReadOptions, span: tuple[int, int] | None = No
 
     Dense features of Parquet are decoded into their place.
     """
-    with _open(source, options) as table:
+    with open_table(source, options) as table:
         direct = not table.plan.sparse and options.dense is not False
         if isinstance(table, ParquetRows) and direct and options.on_bad_row == "error":
             start, stop = span or (0, table.n_rows)
@@ -98,7 +109,7 @@ def _room(table: ParquetRows, options: ReadOptions, n_rows: int) -> NDArray[Any]
 
 def measure(source: Source, options: ReadOptions) -> int:
     """Number of features: from the schema, or the largest index of the sparse layout."""
-    with _open(source, options) as table:
+    with open_table(source, options) as table:
         if table.plan.n_features is not None:
             return table.plan.n_features
         name = table.plan.features[0]
@@ -110,21 +121,24 @@ def measure(source: Source, options: ReadOptions) -> int:
 
 def feature_names(source: Source, options: ReadOptions) -> tuple[str, ...] | None:
     """Names of the features, if the file has them."""
-    with _open(source, options) as table:
+    with open_table(source, options) as table:
         return table.plan.feature_names
 
 
 def column_names(source: Source, options: ReadOptions) -> list[str]:
     """Names of all columns, from a schema that was checked first."""
-    with _open(source, options) as table:
+    with open_table(source, options) as table:
         return list(table.schema.names)
 
 
-def _open(
+def open_table(
     source: Source, options: ReadOptions
 ) -> AbstractContextManager[ParquetRows] | AbstractContextManager[ArrowRows]:
+    """An open file with a schema and batches; closed at the end."""
     form = choose_format(source, options.format, source.head())
-    return open_parquet(source, options) if form.name == "parquet" else _open_arrow(source, options)
+    if form.name == "parquet":
+        return open_parquet(source, options)
+    return (_open_arrow if form.name == "arrow" else _open_text)(source, options)
 
 
 @contextmanager
@@ -164,8 +178,49 @@ def _arrow_rows(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
         yield ArrowRows(name, options, file.schema, batches, raw.tell)
 
 
+@contextmanager
+def _open_text(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
+    """Schema and batches of CSV (commas, tabs in .tsv) or JSON lines, plain or compressed."""
+    from pyarrow import csv
+    from pyarrow import json as lines
+
+    form = choose_format(source, options.format, source.head())
+    if not source.head():
+        raise EmptyDataError("no rows: the file is empty", file=source.name, fix="Check the path")
+    with open_stream(source, options) as stream, _Bytes(stream) as file:
+        with arrow_errors(f"text as {form.name}", ParseError):
+            if form.name == "csv":
+                tabs = strip_compression(source.name.lower()).endswith(".tsv")
+                reader = csv.open_csv(
+                    file,
+                    csv.ReadOptions(use_threads=False, block_size=TEXT_BLOCK),
+                    csv.ParseOptions(delimiter="\t" if tabs else ","),
+                )
+            elif hasattr(lines, "open_json"):
+                reader = lines.open_json(file, lines.ReadOptions(False, TEXT_BLOCK))
+            else:  # before pyarrow 20
+                table = lines.read_json(file, lines.ReadOptions(False, TEXT_BLOCK))
+                reader = table.to_reader()
+        yield ArrowRows(source.name, options, reader.schema, iter(reader), lambda: stream.consumed)
+
+
+class _Bytes(io.RawIOBase):
+    """A stream of bytes as Arrow reads it."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._stream.readinto(memoryview(buffer).cast("B"))
+
+
 class _Table:
     """An open file with a schema."""
+
+    batches: Any
 
     def __init__(self, name: str, options: ReadOptions, schema: pa.Schema) -> None:
         self.name = name
@@ -176,6 +231,14 @@ class _Table:
     def plan(self) -> ColumnPlan:
         """The columns that the schema offers."""
         return plan_columns(self.schema, self._options)
+
+    def everything(self) -> Iterator[tuple[pa.RecordBatch, Place]]:
+        """Batches of all columns; only the query column has a meaning."""
+        rest = tuple(name for name in self.schema.names if name != self._options.query)
+        none: Any = dict.fromkeys(("label", "docid", "weight", "position", "feature_names"))
+        self._options = replace(self._options, columns=rest, features=(), **none)
+        found: Iterator[tuple[pa.RecordBatch, Place]] = self.batches(self.plan.columns)
+        return found
 
 
 class ArrowRows(_Table):
