@@ -53,6 +53,21 @@ MARKS = (
     "not full and not packaging and not browser and not docs and not dask and not reliability "
     "and not estimators"
 )
+#: Room -> tests of it that stand elsewhere.
+ALSO = {
+    "export": ("contracts/test_exports.py", "contracts/test_table_exports.py"),
+    "losses": ("contracts/test_losses.py", "unit/rankers"),
+    "samplers": ("contracts/test_samplers.py", "unit/rankers/test_spd.py"),
+    "updates": ("contracts/test_updates.py", "unit/rankers/test_elastic.py"),
+    "solvers": ("contracts/test_solvers.py", "unit/rankers"),
+    "rankers": ("contracts/test_rankers.py", "unit/evaluation"),
+    "transforms": ("properties", "unit/scoring", "unit/rankers/test_base.py"),
+    "metrics": ("properties", "unit/evaluation"),
+    "model": ("properties", "unit/scoring"),
+    "serve": ("integration/serve",),
+    "cli": ("integration/test_cli.py",),
+    "core": ("unit/model", "unit/data"),
+}
 #: A test that takes so many times its seconds, and more than LEAST_HANG, hangs.
 HANG, LEAST_HANG = 10.0, 40.0
 _COMPARE = {
@@ -461,7 +476,9 @@ def near_files(mutant: Mutant) -> list[str]:
             return 0 if f"/{mutant.room}/" in file else 1
         if f"/{mutant.room}/" in file:
             return 2
-        return 3 if any(len(name) > 5 and name in text for name in above) else 9
+        if any(len(name) > 5 and name in text for name in above):
+            return 3
+        return 4 if any(f"tests/{place}" in file for place in ALSO.get(mutant.room, ())) else 9
 
     ranked = sorted((distance(file), file) for file in _files())
     return [file for far, file in ranked if far < 9]

@@ -188,6 +188,17 @@ def test_warm_start_continues_from_the_weights():
     np.testing.assert_allclose(handed.coef_, first, rtol=1e-6)
 
 
+def test_a_model_hands_on_how_far_its_step_sizes_have_fallen():
+    """One more list moves weights by eta_0 / sqrt(t) times a gradient that is the same for all t."""
+    first = ElasticRanker(random_state=0, solver="fobos", l1=0.0, l2=0.0).fit(shop(lists=99))
+    one = shop(2, lists=1)
+    moved = []
+    for start in (first.to_model(), first.coef_):
+        ranker = ElasticRanker(random_state=0, solver="fobos", l1=0.0, l2=0.0)
+        moved.append(ranker.fit(one, coef_init=start).coef_ - first.coef_)
+    np.testing.assert_allclose(moved[1], 10 * moved[0], rtol=1e-9)
+
+
 def test_max_nonzero_bounds_the_weights():
     data = shop(d=20)
     ranker = ElasticRanker(random_state=0, max_nonzero=3).fit(data)
