@@ -28,7 +28,7 @@ from reference import ranking_metrics as slow
 from reliability.trials.problems import Problem
 
 #: Exports that score in float32.
-_SINGLE = ("elasticsearch", "opensearch", "solr", "vespa")
+_SINGLE = ("elasticsearch", "opensearch", "solr", "vespa", "xgboost")
 
 
 class Scores:
@@ -166,18 +166,22 @@ def _exported(model: LinearModel, given: Problem, right: Scores, folder: Path, r
         if target in _SINGLE:
             if given.wide > 1e15 or not 1e-15 < np.abs(model.values).min() < 1e15:
                 return ""
-            read = readers.read_solr if target == "solr" else readers.read_ltr
-            if target == "vespa":
-                read = readers.read_vespa_tensor
-            found, eps = read(result, names, X), 1e-6
+            read = {"solr": readers.read_solr, "vespa": readers.read_vespa_tensor}
+            if target == "xgboost":
+                found = readers.read_xgboost(result, names, X, model.indices)
+            else:
+                found = read.get(target, readers.read_ltr)(result, names, X)
+            eps = 1e-6
         elif target == "json":
             found = readers.read_json(result, names, X)
         elif target == "onnx":
             found = readers.read_onnx(result, names, X, model.n_features, model.indices)
         elif target == "python":
             found = _python(result.content, names, X, folder)
-        else:
+        elif target == "sql":
             found = _sql(result, names, X)
+        else:
+            return f"no reader for the export {target}"
     trouble = right.differ(found, eps)
     return f"the export {target} gives {trouble}" if trouble else ""
 

@@ -189,7 +189,7 @@ def test_warm_start_continues_from_the_weights():
 
 
 def test_a_model_hands_on_how_far_its_step_sizes_have_fallen():
-    """One more list moves weights by eta_0 / sqrt(t) times a gradient that is the same for all t."""
+    """The next list moves weights by eta_0 / sqrt(t) times a gradient of its own."""
     first = ElasticRanker(random_state=0, solver="fobos", l1=0.0, l2=0.0).fit(shop(lists=99))
     one = shop(2, lists=1)
     moved = []
