@@ -17,8 +17,8 @@ import rankine.distributed as rd
 from benchmarks.machine import save
 from benchmarks.partitions import WORKERS, true_weights, write_rows
 from benchmarks.timing import cpu_seconds, repeated
-from rankine.distributed.connect import connect
 from rankine.distributed.recipes import ProblemRecipe
+from rankine.distributed.runners import connect
 from rankine.losses.pair_queries import PairQueries, pair_risk
 from rankine.losses.squared import pair_squares
 from rankine.transforms.scaling import Scaling

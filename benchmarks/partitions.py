@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 import rankine.distributed as rd
 from benchmarks.machine import save
 from rankine import LeastSquaresRanker, RankSVM
-from rankine.distributed.connect import connect
 from rankine.distributed.recipes import ProblemRecipe, RawRecipe
+from rankine.distributed.runners import connect
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals
 from rankine.transforms.scaling import Scaling
 

@@ -67,6 +67,7 @@ def vowpal_methods(lists):
     try:
         import vowpalwabbit
     except ImportError:
+        print("vowpalwabbit is not installed: left out")
         return {}
     model = vowpalwabbit.Workspace("--quiet -b 20")
     turn = cycle(lists)

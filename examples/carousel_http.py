@@ -1,12 +1,13 @@
-"""A recommendation carousel over HTTP: learn from views, serve, and swap the model while serving.
+"""A recommendation carousel over HTTP: learn every day, compare, and swap the model while serving.
 
     python examples/carousel_http.py            # 6,000 visits
     python examples/carousel_http.py --small    # seconds
 
 A streaming service shows a row of films to each visitor. The model reads raw columns of the film
-and of the visitor; what a visitor likes is a *cross* of the two. This script trains on yesterday's
-visits, serves the model, asks for a carousel as a web shop would, and then releases today's model
-without a restart.
+and of the visitor; what a visitor likes is a *cross* of the two. This script trains on the first
+day's visits, serves the model and asks for a carousel as a web shop would. On each day after it
+trains on from yesterday's model, compares the two on visits that neither has seen, and releases the
+new one without a restart, but only if it is not worse.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rankine
+from rankine.metrics import evaluate_on
 
 GENRES = ["drama", "comedy", "thriller", "cartoon", "nature"]
 VISITORS = ["family", "night owl", "student"]
@@ -58,8 +60,8 @@ def make_visits(visits: int, seed: int) -> pa.Table:
     )
 
 
-def train(log: Path, before: rankine.LinearModel | None = None) -> tuple[Any, float]:
-    """One pass over a day's visits, from the weights of the day before; judged on the newest."""
+def train(log: Path, before: rankine.LinearModel | None = None) -> tuple[Any, rankine.Dataset]:
+    """A model of a day's visits, from the weights of the day before, and the newest visits."""
     ranker = rankine.ElasticRanker(
         adaptive=True, eta0=0.2, l1=1e-4, l2=0, scale="none", metric="mrr", random_state=0
     )
@@ -73,9 +75,25 @@ def train(log: Path, before: rankine.LinearModel | None = None) -> tuple[Any, fl
         crosses=["visitor*genre"],
         hash_bits=14,
     )
-    parts = visits.split("time:0.9,0.1")
-    ranker.fit(parts["train"], coef_init=before)
-    return ranker.to_model(), ranker.score(parts["valid"])
+    parts = visits.split("time:0.8,0.2")
+    return ranker.fit(parts["train"], coef_init=before).to_model(), parts["valid"].load()
+
+
+def release(log: Path, live: Path) -> rankine.LinearModel:
+    """Train on from the live model; publish by an atomic rename, but only what is not worse."""
+    before = rankine.LinearModel.load(live)
+    candidate, newest = train(log, before)
+    found = rankine.compare({"live": before, "candidate": candidate}, newest, "mrr", margin=0.01)
+    pair = found.pairs[0]
+    print(
+        f"{log.stem}: {pair.difference:+.3f} [{pair.low:+.3f}, {pair.high:+.3f}] against the live "
+        f"model, {pair.verdict}"
+    )
+    if pair.verdict == "worse":
+        return before
+    candidate.save(live.parent.parent / "candidate.rankine")
+    (live.parent.parent / "candidate.rankine").replace(live)
+    return candidate
 
 
 def ask(url: str, question: dict[str, Any]) -> dict[str, Any]:
@@ -107,11 +125,13 @@ def main() -> None:
     models.mkdir(parents=True, exist_ok=True)
 
     # 1. Yesterday's visits become yesterday's model.
-    logs = [options.out / "monday.parquet", options.out / "tuesday.parquet"]
+    logs = [options.out / f"{day}.parquet" for day in ("monday", "tuesday", "wednesday")]
     for seed, log in enumerate(logs):
         pq.write_table(make_visits(600 if options.small else 6000, seed), log)
-    monday, value = train(logs[0])
-    monday.save(models / "films.rankine")
+    live = models / "films.rankine"
+    monday, newest = train(logs[0])
+    monday.save(live)
+    value = evaluate_on(newest, metric="mrr", model=monday)
     print(f"monday: mean reciprocal rank {value:.3f} on the newest visits")
 
     # 2. Serve the folder. Port 0 takes a free one; --json says where when the server is ready.
@@ -136,21 +156,21 @@ def main() -> None:
             reason = " and ".join(term["name"] for term in terms)
             print(f"  for a {visitor}: {row}\n      the first because of {reason}")
 
-        # 3. Tuesday's model takes over between two requests; no request fails, none mixes models.
-        tuesday, _ = train(logs[1], before=monday)
-        tuesday.save(models / "films.rankine")
-        waited = time.monotonic() + 20
-        while carousel(url, "family", films)["digest"] != tuesday.digest:
-            if time.monotonic() > waited:
-                raise SystemExit("the server did not take the new model")
-            time.sleep(0.05)
-        print(f"tuesday's model {tuesday.digest[:12]} is live")
+        # 3. A new model takes over between two requests; no request fails, none mixes models.
+        for log in logs[1:]:
+            model = release(log, live)
+            waited = time.monotonic() + 20
+            while carousel(url, "family", films)["digest"] != model.digest:
+                if time.monotonic() > waited:
+                    raise SystemExit("the server did not take the new model")
+                time.sleep(0.05)
+            print(f"model {model.digest[:12]} is live")
     finally:
         server.terminate()
-        server.wait(20)
+        server.communicate(timeout=20)
 
     # 4. A page about the model that is live.
-    page = rankine.report(tuesday, logs[0], title="Film carousel")
+    page = rankine.report(model, logs[-1], title="Film carousel")
     page.save(options.out / "report.html")
     print(f"report: {options.out / 'report.html'}")
 

@@ -13,8 +13,7 @@ from benchmarks.workloads import letor_like, stored_rcv1_like
 from rankine import Dataset
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_bits
-from rankine.samplers.draw import EXACT, StreamPairs, draw_pair, pair_sampler
-from rankine.samplers.pair_index import build_pair_index
+from rankine.samplers.draw import EXACT, StreamPairs, build_pair_index, draw_pair, pair_sampler
 
 TITLE = "Section 3.1: samples per second"
 QUICK = {"rows": 20_000, "lists": 20, "draws": 200_000, "repetitions": 3}

@@ -81,18 +81,24 @@ def text_output(path: str) -> Iterator[Callable[[str], object]]:
         yield lambda text: file.write(text.encode())
 
 
-def require_folder(option: str, path: str | None) -> None:
-    """Refuse a file that could not be written, before long work rather than after it."""
-    if path is None:
-        return
-    folder = Path(path).absolute().parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise ParameterError(
-            f"{option} {path}: there is no folder {folder} that can be written to",
-            fix="Make the folder, or name another file",
-        )
-    if Path(path).is_dir():
-        raise ParameterError(f"{option} {path} is a folder", fix="Name a file")
+def require_folders(**files: str | None) -> None:
+    """Refuse files that could not be written, before long work; ``plot`` must be a picture."""
+    for name, path in files.items():
+        if path is None:
+            continue
+        option = f"--{name.replace('_', '-')} {path}"
+        folder = Path(path).absolute().parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise ParameterError(
+                f"{option}: there is no folder {folder} that can be written to",
+                fix="Make the folder, or name another file",
+            )
+        if Path(path).is_dir():
+            raise ParameterError(f"{option} is a folder", fix="Name a file")
+        if name == "plot":
+            from rankine.plot import check_plot_file
+
+            check_plot_file(path)
 
 
 @contextmanager

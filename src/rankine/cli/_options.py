@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -101,13 +101,13 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     )
 
 
-_PANEL = "Reading"
+def panel(title: str) -> Any:
+    """``typer.Option`` for options whose help stands under a title of its own."""
+    return partial(typer.Option, rich_help_panel=title)
 
 
-def _option(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=_PANEL, **settings)
-
-
+_option = panel("Reading")
+_log = panel("Raw logs")
 _Format = Annotated[
     str | None,
     _option(
@@ -136,20 +136,12 @@ def split_list(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
-def _log(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Raw logs", **settings)
-
-
 class _Group:
     """What every group of reading options can do."""
 
     def options(self, **more: Any) -> dict[str, Any]:
         """Keyword arguments of ``rankine.load``; an option that is not given is left out."""
-        given = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)  # type: ignore[arg-type]
-            if field.name not in _LOG_FIELDS
-        }
+        given = {name: value for name, value in vars(self).items() if name not in _LOG_FIELDS}
         found = {name: value for name, value in {**given, **more}.items() if value is not None}
         if "columns" in found:
             found["columns"] = split_list(found["columns"])
@@ -161,28 +153,26 @@ class LogOptions(_Group):
     """Columns of a raw log by their use."""
 
     schema: Annotated[
-        str | None,
-        _log("--schema", help="TOML file that says all of this (rankine inspect LOG --schema)."),
+        str | None, _log(help="TOML file that says all of this (rankine inspect LOG --schema).")
     ] = None
-    categorical: Annotated[
-        str | None, _log("--categorical", help="Columns to hash, comma-separated.")
-    ] = None
-    numeric: Annotated[str | None, _log("--numeric", help="Columns to use as numbers.")] = None
-    one_hot: Annotated[str | None, _log("--one-hot", help="Columns with a feature per value.")] = (
+    categorical: Annotated[str | None, _log(help="Columns to hash, comma-separated.")] = None
+    numeric: Annotated[str | None, _log(help="Columns to use as numbers.")] = None
+    one_hot: Annotated[str | None, _log(help="Columns with a feature per value.")] = None
+    binned: Annotated[str | None, _log(help="Columns of numbers with a feature per range.")] = None
+    cross: Annotated[list[str] | None, _log(help="Columns to hash together, a*b; repeatable.")] = (
         None
     )
-    binned: Annotated[
-        str | None, _log("--binned", help="Columns of numbers with a feature per range.")
+    hash_bits: Annotated[int | None, _log(help="The hashed space has 2^N features (20).")] = None
+    bins: Annotated[int | None, _log(help="Ranges of a binned column (32).")] = None
+    cuts: Annotated[
+        str | None, _log(help='JSON of cuts, {"price": [1, 2.5]}; default: measured on the log.')
     ] = None
-    cross: Annotated[
-        list[str] | None, _log("--cross", help="Columns to hash together, a*b; repeatable.")
-    ] = None
-    hash_bits: Annotated[
-        int | None, _log("--hash-bits", help="The hashed space has 2^N features (20).")
-    ] = None
-    bins: Annotated[int | None, _log("--bins", help="Ranges of a binned column (32).")] = None
     time: Annotated[
         str | None, _log("--time", "--time-column", help="Column of times; default: file order.")
+    ] = None
+    split: Annotated[
+        str | None,
+        _log("--split", help="time:9/11,1/11,1/11: train on the oldest lists, judge newer ones."),
     ] = None
 
     @property
@@ -234,6 +224,11 @@ class LogOptions(_Group):
         from rankine.logs.source import read_for, scan
 
         schema = None if self.schema is None else read_schema(self.schema)
+        if self.cuts is not None and (model is not None or not self.raw):
+            raise ParameterError(
+                "--cuts are those of binned columns in training",
+                fix="Leave it out, or add --binned",
+            )
         if model is not None:
             raw = schema_of(model) is not None
             if not raw and self.raw:
@@ -243,7 +238,10 @@ class LogOptions(_Group):
                 )
             options = self._of_log(more) if raw else self.options(**more)
             kept = (*options.pop("columns", ()), *columns)
-            return read_for(model, paths, schema=schema, stream=stream, columns=kept, **options)
+            if not raw and self.time is not None:
+                kept = (*kept, self.time)
+            found = read_for(model, paths, schema=schema, stream=stream, columns=kept, **options)
+            return self.newest(found)
         if not self.raw and like is None:
             options = self.options(**more)
             kept = (*options.pop("columns", ()), *columns)
@@ -251,8 +249,23 @@ class LogOptions(_Group):
                 kept = (*kept, self.time)
             read = rankine.scan if stream else rankine.load
             return read(paths, columns=tuple(dict.fromkeys(kept)), **options)
-        log = scan(paths, schema=schema, like=like, **self._of_log(more))
+        cuts = self.cuts if like is None else None
+        log = scan(paths, schema=schema, like=like, cuts=cuts, **self._of_log(more))
         return log if stream else log.load()
+
+    def parts(self, data: Any) -> dict[str, Any]:
+        """The parts of ``--split``, or all of the data as ``"train"``."""
+        from rankine.data.splits import named_parts
+
+        if self.split is None:
+            return {"train": data}
+        encoding = getattr(data, "encoding", None)
+        time = self.time or (None if encoding is None else encoding.schema.time)
+        return named_parts(data, self.split, time)
+
+    def newest(self, data: Any) -> Any:
+        """The last part of ``--split``, on which models are judged."""
+        return list(self.parts(data).values())[-1]
 
     def open_like(self, paths: Any, data: Any, **more: Any) -> Any:
         """Held-out data in memory, with the features of other data."""
@@ -299,19 +312,16 @@ class ModelReading(LogOptions):
 
     format: _Format = None
     base: Annotated[
-        int | None,
-        _option("--base", help="First feature index of text files; default: the model's."),
+        int | None, _option(help="First feature index of text files; default: the model's.")
     ] = None
     qid_type: _QidType = "int"
     missing: _Missing = None
-    feature_names: Annotated[
-        str | None, _option("--feature-names", help="File with one feature name a line.")
-    ] = None
+    feature_names: Annotated[str | None, _option(help="File with one feature name a line.")] = None
     label: _Label = None
     query: _Query = None
     columns: _Columns = None
     group: Annotated[
-        str | None, _option("--group", help="File of group sizes for text without query ids.")
+        str | None, _option(help="File of group sizes for text without query ids.")
     ] = None
     single_query: Annotated[
         bool, _option("--single-query", help="Text without query ids is one query.")
@@ -324,12 +334,11 @@ class Reading(ModelReading):
 
     base: _Base = 1
     n_features: Annotated[
-        int | None, _option("--n-features", help="Number of features; default: the largest index.")
+        int | None, _option(help="Number of features; default: the largest index.")
     ] = None
     on_bad_row: _OnBadRow = "error"
     dtype: Annotated[
-        str | None,
-        _option("--dtype", help="float64 or float32 storage; default: as stored, text as float64."),
+        str | None, _option(help="float64 or float32 storage; default: as stored, text as float64.")
     ] = None
 
 
@@ -372,8 +381,7 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
     return kind(**{**settings, **words})
 
 
-def _dask(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Partitions and clusters", **settings)
+_dask = panel("Partitions and clusters")
 
 
 @dataclass(frozen=True)
@@ -383,24 +391,20 @@ class Cluster:
     dask: Annotated[
         str | None,
         _dask(
-            "--dask",
             help="Train on partitions: tcp://host:8786, tls://..., local:N for N processes, "
-            "or here for one partition after the other without Dask.",
+            "or here for one partition after the other without Dask."
         ),
     ] = None
     repartition: Annotated[
         bool, _dask("--repartition", help="First group the rows by query, into a new file.")
     ] = False
     repartition_to: Annotated[
-        str | None,
-        _dask("--repartition-to", help="Folder of that file; default: rankine-partitions/ here."),
+        str | None, _dask(help="Folder of that file; default: rankine-partitions/ here.")
     ] = None
-    partition_mb: Annotated[
-        int, _dask("--partition-mb", help="About the memory of a partition.")
-    ] = 64
-    timeout: Annotated[
-        float, _dask("--timeout", help="Seconds without a finished task that are an error.")
-    ] = 600.0
+    partition_mb: Annotated[int, _dask(help="About the memory of a partition.")] = 64
+    timeout: Annotated[float, _dask(help="Seconds without a finished task that are an error.")] = (
+        600.0
+    )
 
     def check(self, *, stream: bool) -> None:
         """Refuse what does not go together."""
@@ -412,3 +416,31 @@ class Cluster:
             return
         if stream:
             raise ParameterError("--stream and --dask are two ways", fix="Leave one of them out")
+
+
+@dataclass(frozen=True)
+class ClickColumns:
+    """Where a click log says what."""
+
+    query: Annotated[str, typer.Option(help="Column that names the list of a row.")] = "session"
+    label: Annotated[str, typer.Option(help="Column or formula of the label.")] = "clicked"
+    position: Annotated[str, typer.Option(help="Column of positions, from 1.")] = "position"
+    search: Annotated[str | None, typer.Option(help="Column of what was searched for.")] = None
+
+
+def pick_model(found: Any, topic: str | None) -> Any:
+    """A model, or the model of a bundle that is named."""
+    from rankine.model import LinearModel
+
+    if isinstance(found, LinearModel):
+        if topic is not None:
+            raise ParameterError("this is a single model, not a bundle", fix="Leave --topic out")
+        return found
+    if topic is None or topic not in found:
+        raise ParameterError(
+            f"this is a bundle of {len(found)} models"
+            if topic is None
+            else f"the bundle has no topic {topic!r}",
+            fix="Name one of its topics: --topic TOPIC; rankine inspect BUNDLE lists them",
+        )
+    return found[topic]

@@ -5,49 +5,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
+from rankine.cli._options import panel
+from rankine.core.errors import ParameterError
 
-
-def _run(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Long runs", **settings)
-
-
-def _clicks(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Clicks", **settings)
+_run = panel("Long runs")
+_clicks = panel("Clicks")
 
 
 @dataclass(frozen=True)
 class ClickOptions:
     """How clicks are corrected for the positions they were made at."""
 
-    position: Annotated[
-        str | None, _clicks("--position", help="Column of displayed positions, from 1.")
-    ] = None
+    position: Annotated[str | None, _clicks(help="Column of displayed positions, from 1.")] = None
     propensity: Annotated[
         str | None,
         _clicks(
-            "--propensity",
             help="Weigh clicks by how often their position is looked at: a file of rankine clicks "
-            "propensity, or auto to estimate it from the training data (--item, --search).",
+            "propensity, or auto to estimate it from the training data (--item, --search)."
         ),
     ] = None
-    max_weight: Annotated[
-        float | None, _clicks("--max-weight", help="Largest weight of a click; default 10.")
-    ] = None
+    max_weight: Annotated[float | None, _clicks(help="Largest weight of a click; default 10.")] = (
+        None
+    )
     position_offset: Annotated[
-        int | None,
-        _clicks("--position-offset", help="Learn an offset for so many positions, for training."),
+        int | None, _clicks(help="Learn an offset for so many positions, for training.")
     ] = None
     item: Annotated[
-        str | None, _clicks("--item", help="Column of the item (propensity auto, label coec).")
+        str | None, _clicks(help="Column of the item (propensity auto, label coec).")
     ] = None
     search: Annotated[
-        str | None, _clicks("--search", help="Column of the search (propensity auto, label coec).")
+        str | None, _clicks(help="Column of the search (propensity auto, label coec).")
     ] = None
 
     def check(self, label: str, settings: dict[str, Any]) -> str | None:
         """Refuse what would be ignored; the formula of ``--label coec``, or None."""
-        from rankine.core.errors import ParameterError
         from rankine.logs.clicks import coec_formula
 
         formula = coec_formula(label)
@@ -100,10 +91,10 @@ class ClickOptions:
 class Checkpoints:
     """Where a long run keeps its state."""
 
-    checkpoint: Annotated[
-        str | None, _run("--checkpoint", help="Folder of checkpoints (streams and --dask).")
-    ] = None
-    every: Annotated[int, _run("--every", help="Lists or steps between checkpoints.")] = 100_000
+    checkpoint: Annotated[str | None, _run(help="Folder of checkpoints (streams and --dask).")] = (
+        None
+    )
+    every: Annotated[int, _run(help="Lists or steps between checkpoints.")] = 100_000
     resume: Annotated[bool, _run("--resume", help="Go on from the checkpoint.")] = False
 
     @property
@@ -113,8 +104,6 @@ class Checkpoints:
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of a fit."""
-        from rankine.core.errors import ParameterError
-
         if self.checkpoint is None:
             if self.resume:
                 raise ParameterError("--resume needs --checkpoint DIR", fix="Name the folder")

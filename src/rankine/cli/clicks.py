@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, show_tables
-from rankine.cli._options import AsJson, Seed, split_list
+from rankine.cli._console import require_folders, show_tables
+from rankine.cli._options import AsJson, ClickColumns, Seed, panel, split_list
 from rankine.cli.main import Commands, app
 
 if TYPE_CHECKING:
@@ -36,11 +36,7 @@ _EPILOG = """
 @clicks.command(epilog=_EPILOG)
 def propensity(
     log: Annotated[list[str], typer.Argument(help="Parquet or Arrow files.")],
-    query: Annotated[str, typer.Option(help="Column that names the list of a row.")] = "session",
-    label: Annotated[str, typer.Option(help="Column or formula of the label.")] = "clicked",
-    position: Annotated[str, typer.Option(help="Column of positions, from 1.")] = "position",
     item: Annotated[str | None, typer.Option(help="Column of the item shown.")] = None,
-    search: Annotated[str | None, typer.Option(help="Column of what was searched for.")] = None,
     method: Annotated[
         str | None,
         typer.Option(help="harvest (default with --item), randomised, or em (regression-EM)."),
@@ -59,24 +55,19 @@ def propensity(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="JSON file for rankine train --propensity.")
     ] = None,
+    *,
+    where: ClickColumns,
     json: AsJson = False,
 ) -> None:
     """Chance of being looked at by position, relative to the first, with intervals."""
     from rankine.logs.propensity import estimate_propensity
-    from rankine.plot import check_plot_file
 
-    require_folder("--out", out)
-    require_folder("--plot", plot)
-    if plot is not None:
-        check_plot_file(plot)
+    require_folders(out=out, plot=plot)
     found = estimate_propensity(
         log,
         method=method,
-        query=query,
-        label=label,
-        position=position,
         item=item,
-        search=search,
+        **vars(where),
         features=split_list(features),
         context=context,
         max_position=max_position,
@@ -85,7 +76,10 @@ def propensity(
         random_state=seed,
     )
     if plot is not None:
-        _draw(found, plot)
+        from rankine import plot as drawing
+
+        drawing.save_axes(drawing.propensity(found), plot)
+        _console.say(f"wrote {plot}")
     if out is not None:
         found.save(out)
         _console.say(f"wrote {out}")
@@ -110,15 +104,7 @@ def _tables(found: Propensity, name: str) -> list[Table]:
     return [Table(title, header, rows), *(table for part in parts for table in part)]
 
 
-def _draw(found: Propensity, file: str) -> None:
-    from rankine.plot import propensity, save_axes
-
-    save_axes(propensity(found), file)
-    _console.say(f"wrote {file}")
-
-
-def _option(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Judging on a click log", **settings)
+_option = panel("Judging on a click log")
 
 
 @dataclass(frozen=True)
@@ -128,30 +114,18 @@ class CounterfactualOptions:
     counterfactual: Annotated[
         bool, _option("--counterfactual", help="Value of the model on another ranker's click log.")
     ] = False
-    click_model: Annotated[str, _option("--click-model", help="position_based or independent.")] = (
-        "position_based"
-    )
-    propensity: Annotated[
-        str | None, _option("--propensity", help="File of rankine clicks propensity --out.")
-    ] = None
-    logged: Annotated[
-        str | None, _option("--logged", help="Column of the old ranker's probabilities.")
-    ] = None
-    position: Annotated[str, _option("--position", help="Column of positions.")] = "position"
-    item: Annotated[str | None, _option("--item", help="Column of the item shown.")] = None
-    search: Annotated[str | None, _option("--search", help="Column of what was searched for.")] = (
+    click_model: Annotated[str, _option(help="position_based or independent.")] = "position_based"
+    propensity: Annotated[str | None, _option(help="File of rankine clicks propensity --out.")] = (
         None
     )
-    top: Annotated[
-        int | None, _option("--top", help="Count the first positions only; default: all.")
-    ] = None
-    max_weight: Annotated[
-        float | None, _option("--max-weight", help="Cut larger weights to it.")
-    ] = None
-    min_effective: Annotated[
-        float, _option("--min-effective", help="Refuse fewer effective rows.")
-    ] = 100.0
-    min_overlap: Annotated[float, _option("--min-overlap", help="Refuse less overlap.")] = 0.5
+    logged: Annotated[str | None, _option(help="Column of the old ranker's probabilities.")] = None
+    position: Annotated[str, _option(help="Column of positions.")] = "position"
+    item: Annotated[str | None, _option(help="Column of the item shown.")] = None
+    search: Annotated[str | None, _option(help="Column of what was searched for.")] = None
+    top: Annotated[int | None, _option(help="Count the first positions only; default: all.")] = None
+    max_weight: Annotated[float | None, _option(help="Cut larger weights to it.")] = None
+    min_effective: Annotated[float, _option(help="Refuse fewer effective rows.")] = 100.0
+    min_overlap: Annotated[float, _option(help="Refuse less overlap.")] = 0.5
 
     def judge(self, path: str, files: list[str], reading: ModelReading, *, json: bool) -> None:
         """Score the log with a model, estimate its value and show it."""

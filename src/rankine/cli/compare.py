@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, save_report, show_tables
+from rankine.cli._console import require_folders, save_report, show_tables
 from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ModelReading, ReportFile, Seed
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -21,6 +21,9 @@ _EPILOG = """
   rankine compare old.rankine new.rankine test.txt --metric ndcg@10
 
   rankine compare bm25.run model.rankine test.txt --metric map --metric ndcg@10 --report page.html
+
+  rankine compare live.rankine new.rankine today.parquet --split time:0.8,0.2 --fail-if-worse \\
+    && mv new.rankine live.rankine
 
   rankine compare a.run b.run c.run qrels.txt --metric ndcg@10:gain=linear --json
 """
@@ -51,6 +54,12 @@ def compare(
     per_query: Annotated[
         bool, typer.Option("--per-query", help="Per-query values in the JSON output.")
     ] = False,
+    fail_if_worse: Annotated[
+        bool,
+        typer.Option(
+            "--fail-if-worse", help="Exit code 3 if the last is proven worse than the first."
+        ),
+    ] = False,
     report: ReportFile = None,
     *,
     reading: ModelReading,
@@ -59,43 +68,20 @@ def compare(
     markdown: AsMarkdown = False,
 ) -> None:
     """Compare models and runs query by query: intervals, tests, wins, what changed."""
-    require_folder("--report", report)
-    found = compare_files(
-        inputs,
-        metric or ["ndcg@10"],
-        reading,
-        confidence=confidence,
-        margin=margin,
-        n_resamples=n_resamples,
-        random_state=seed,
-        n_changed=n_changed,
-        depth=depth,
-    )
-    save_report(report, found)
-    if json:
-        plain = [comparison.to_dict(per_query=per_query) for comparison in found]
-        _console.print_json({"data": inputs[-1], "comparisons": plain})
-    else:
-        show(found, latex=latex, markdown=markdown)
-
-
-def compare_files(
-    inputs: list[str], metrics: list[str], reading: ModelReading, **settings: Any
-) -> list[Comparison]:
-    """Compare all inputs but the last on the last, once per metric."""
     from rankine.evaluation.compare import compare_contestants
     from rankine.evaluation.contestants import gather_contestants, is_qrels, is_run, named
     from rankine.evaluation.trec import read_qrels, read_run
     from rankine.metrics import parse_metric
     from rankine.model import LinearModel
 
+    require_folders(report=report)
     if len(inputs) < 3:
         raise ParameterError(
             "two models or runs and a data file are needed",
             fix="Write: rankine compare A.rankine B.rankine DATA",
         )
     *paths, data = inputs
-    chosen = [parse_metric(metric) for metric in metrics]
+    chosen = [parse_metric(name) for name in metric or ["ndcg@10"]]
     systems = {
         name: read_run(path) if is_run(path) else LinearModel.load(path)
         for name, path in named(paths).items()
@@ -105,12 +91,37 @@ def compare_files(
     if is_qrels(data):
         judged = read_qrels(data)
     else:
-        judged = reading.open_for(data, models) if models else reading.open(data)
+        judged = reading.open_for(data, models) if models else reading.newest(reading.open(data))
     contestants = gather_contestants(systems, judged)
-    return [compare_contestants(contestants, metric, **settings) for metric in chosen]
+    found = [
+        compare_contestants(
+            contestants,
+            one,
+            confidence=confidence,
+            margin=margin,
+            n_resamples=n_resamples,
+            random_state=seed,
+            n_changed=n_changed,
+            depth=depth,
+        )
+        for one in chosen
+    ]
+    save_report(report, found)
+    if json:
+        plain = [comparison.to_dict(per_query=per_query) for comparison in found]
+        _console.print_json({"data": data, "comparisons": plain})
+    else:
+        tables = [table for comparison in found for table in comparison.tables()]
+        show_tables(tables, latex=latex, markdown=markdown)
+    if fail_if_worse and any(_last_is_worse(comparison) for comparison in found):
+        raise typer.Exit(WORSE)
 
 
-def show(found: list[Comparison], *, latex: bool, markdown: bool) -> None:
-    """Tables in the chosen form."""
-    tables = [table for comparison in found for table in comparison.tables()]
-    show_tables(tables, latex=latex, markdown=markdown)
+#: Exit code of ``--fail-if-worse``.
+WORSE = 3
+
+
+def _last_is_worse(found: Comparison) -> bool:
+    first, last = found.systems[0].name, found.systems[-1].name
+    pair = next(pair for pair in found.pairs if (pair.a, pair.b) == (first, last))
+    return pair.verdict == "worse"

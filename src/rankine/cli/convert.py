@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, Reading, split_list
+from rankine.cli._options import AsJson, Reading, panel, split_list
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ _EPILOG = """
 """
 
 
-def _writing(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Writing", **settings)
+_writing = panel("Writing")
 
 
 @dataclass(frozen=True)
@@ -39,29 +38,26 @@ class Writing:
     """How the output is written."""
 
     to: Annotated[
-        str | None, _writing("--to", help="letor, parquet, arrow or npz; default: by suffix.")
+        str | None, _writing(help="letor, parquet, arrow or npz; default: by suffix.")
     ] = None
     layout: Annotated[
         str | None,
         _writing(
-            "--layout",
-            help="sparse (indices and values) or columns (one per feature); default: as read.",
+            help="sparse (indices and values) or columns (one per feature); default: as read."
         ),
     ] = None
     compression: Annotated[
         str | None,
         _writing(
-            "--compression",
             help="Parquet: zstd (default), snappy, gzip, brotli, lz4, none; "
-            "Arrow: lz4, zstd, none; npz: none, deflate; text: by suffix.",
+            "Arrow: lz4, zstd, none; npz: none, deflate; text: by suffix."
         ),
     ] = None
-    out_base: Annotated[
-        int | None, _writing("--out-base", help="First feature index of the output, 1 or 0.")
-    ] = None
+    out_base: Annotated[int | None, _writing(help="First feature index of the output, 1 or 0.")] = (
+        None
+    )
     names_out: Annotated[
-        str | None,
-        _writing("--names-out", help="Also write the feature names, one a line (text has none)."),
+        str | None, _writing(help="Also write the feature names, one a line (text has none).")
     ] = None
 
     def options(self) -> dict[str, Any]:
@@ -77,7 +73,6 @@ class ConvertReading(Reading):
     features: Annotated[
         str | None,
         typer.Option(
-            "--features",
             help="Feature columns of Parquet and Arrow, comma-separated; default: all others. "
             "With --judgments: logs of a search engine (JSON, JSON lines).",
             rich_help_panel="Reading",
@@ -86,7 +81,6 @@ class ConvertReading(Reading):
     judgments: Annotated[
         str | None,
         typer.Option(
-            "--judgments",
             help="TREC qrels, or CSV with query, document and grade, of a search engine's log.",
             rich_help_panel="Reading",
         ),
@@ -116,6 +110,8 @@ def convert(
     if reading.judgments is not None:
         _join(source, target, reading, writing, json=json)
         return
+    if reading.split is not None:
+        raise ParameterError("--split cuts data to learn from", fix="Leave it out")
     if not source:
         raise ParameterError("an output without an input", fix="Write: rankine convert IN... OUT")
     columns = None if reading.features is None else split_list(reading.features)

@@ -40,7 +40,15 @@ def demo(
     """Make a shop-search log, train, evaluate, explain one ranking, save model and report."""
     result = run_demo(out, n_queries, seed)
     if json:
-        _console.print_json(result.plain())
+        plain = {
+            "rows": result.train.n_rows + result.test.n_rows,
+            "queries": result.train.n_queries + result.test.n_queries,
+            "metrics": result.table,
+            "files": result.files,
+            "seconds": result.seconds,
+            "digest": result.model.digest,
+        }
+        _console.print_json(plain)
     else:
         show_demo(result)
 
@@ -63,17 +71,6 @@ class DemoResult:
     files: dict[str, str]
     seconds: dict[str, float]
 
-    def plain(self) -> dict[str, Any]:
-        """The figures as plain data."""
-        return {
-            "rows": self.train.n_rows + self.test.n_rows,
-            "queries": self.train.n_queries + self.test.n_queries,
-            "metrics": self.table,
-            "files": self.files,
-            "seconds": self.seconds,
-            "digest": self.model.digest,
-        }
-
 
 def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     """Log -> split by query -> train -> evaluate against baselines -> files."""
@@ -81,6 +78,7 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
 
     import rankine
     from rankine.data.shop import shop_log
+    from rankine.metrics import evaluate_on, random_expectation
     from rankine.transforms.apply import score_dataset
 
     seconds: dict[str, float] = {}
@@ -115,23 +113,8 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     files["model"] = str(target / "model.rankine")
     model.save(files["model"])
     scores = score_dataset(model, test)
-    table = _measure(test, scores)
-    clock = lap("evaluation", clock)
-    files["report"] = str(target / "report.html")
-    page = rankine.report(model, test, title=_TITLE, command=f"rankine demo --seed {seed}")
-    page.save(files["report"])
-    lap("report", clock)
-    return DemoResult(train, test, model, scores, table, files, seconds)
-
-
-def _measure(test: Dataset, scores: NDArray[Any]) -> dict[str, dict[str, float]]:
-    """Each metric for the model, the old engine's order, and a random order."""
-    import numpy as np
-
-    from rankine.metrics import evaluate_on, random_expectation
-
     shown = -np.asarray(test.position, dtype=np.float64)
-    return {
+    table = {
         metric: {
             "model": evaluate_on(test, scores=scores, metric=metric),
             "as_shown": evaluate_on(test, scores=shown, metric=metric),
@@ -139,6 +122,12 @@ def _measure(test: Dataset, scores: NDArray[Any]) -> dict[str, dict[str, float]]
         }
         for metric in _METRICS
     }
+    clock = lap("evaluation", clock)
+    files["report"] = str(target / "report.html")
+    page = rankine.report(model, test, title=_TITLE, command=f"rankine demo --seed {seed}")
+    page.save(files["report"])
+    lap("report", clock)
+    return DemoResult(train, test, model, scores, table, files, seconds)
 
 
 def show_demo(result: DemoResult) -> None:

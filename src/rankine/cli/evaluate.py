@@ -33,13 +33,13 @@ def evaluate(
     metric: Annotated[
         list[str] | None, typer.Option("--metric", "-m", help="Metric, repeatable.")
     ] = None,
-    run: Annotated[str | None, typer.Option("--run", help="TREC run instead of a model.")] = None,
-    qrels: Annotated[str | None, typer.Option("--qrels", help="TREC judgements.")] = None,
+    run: Annotated[str | None, typer.Option(help="TREC run instead of a model.")] = None,
+    qrels: Annotated[str | None, typer.Option(help="TREC judgements.")] = None,
     per_query: Annotated[
         bool, typer.Option("--per-query", help="One value per query too.")
     ] = False,
     relative_to: Annotated[
-        str | None, typer.Option("--relative-to", help="random: gain over a random order.")
+        str | None, typer.Option(help="random: gain over a random order.")
     ] = None,
     *,
     reading: ModelReading,
@@ -47,7 +47,16 @@ def evaluate(
     json: AsJson = False,
 ) -> None:
     """Evaluate a model on labelled data, or a run against judgements."""
-    check_inputs(model, data, run, qrels, relative_to)
+    if (run is None) != (qrels is None):
+        raise ParameterError("--run and --qrels belong together", fix="Give both")
+    if run is None and (model is None or not data):
+        raise ParameterError(
+            "nothing to evaluate", fix="Give MODEL DATA, or --run RUN --qrels QRELS; see --help"
+        )
+    if run is not None and model is not None:
+        raise ParameterError("both a model and a run were given", fix="Give one of them")
+    if relative_to not in (None, "random"):
+        raise ParameterError(f"--relative-to {relative_to!r} is unknown", fix="Use random")
     if clicks.counterfactual:
         if run is not None or metric or per_query or relative_to is not None:
             raise ParameterError(
@@ -67,26 +76,6 @@ def evaluate(
         _console.print_json(results)
     else:
         show_results(results)
-
-
-def check_inputs(
-    model: str | None,
-    data: list[str] | None,
-    run: str | None,
-    qrels: str | None,
-    relative_to: str | None,
-) -> None:
-    """Refuse combinations that mean nothing."""
-    if (run is None) != (qrels is None):
-        raise ParameterError("--run and --qrels belong together", fix="Give both")
-    if run is None and (model is None or not data):
-        raise ParameterError(
-            "nothing to evaluate", fix="Give MODEL DATA, or --run RUN --qrels QRELS; see --help"
-        )
-    if run is not None and model is not None:
-        raise ParameterError("both a model and a run were given", fix="Give one of them")
-    if relative_to not in (None, "random"):
-        raise ParameterError(f"--relative-to {relative_to!r} is unknown", fix="Use random")
 
 
 def evaluate_model(

@@ -9,10 +9,11 @@ import typer
 from rankine.cli import _console
 from rankine.cli._options import AsJson, ModelFile, ModelReading
 from rankine.cli.main import app
+from rankine.core.errors import ParameterError
+from rankine.core.safe_text import printable
 
 if TYPE_CHECKING:
     from rankine.data import Dataset
-    from rankine.scoring import Scorer
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -46,17 +47,22 @@ def explain(
     read = reading.open(data, model=fitted, progress=False)
     rows = fit_columns(fitted, _rows_of(read, qid))
     scorer = rankine.Scorer(fitted)
-    result = _pair(scorer, rows, docs) if docs else _best(scorer, rows, k)
-    if json:
-        _console.print_json(_plain(result, qid, top))
+    if docs:
+        a, b = (_row_of(rows, doc) for doc in docs)
+        title = f"a = {_described(rows, a)}, b = {_described(rows, b)}"
+        result: list[tuple[str, Any]] = [(title, scorer.explain_pair(rows.X, a, b))]
     else:
-        typer.echo(_text(result, qid, top))
+        best = enumerate(scorer.rank(rows.X, k).indices.tolist(), 1)
+        result = [(f"{n}. {_described(rows, i)}", scorer.explain(rows.X, i)) for n, i in best]
+    if json:
+        plain = [{"title": title, **found.to_dict(top)} for title, found in result]
+        _console.print_json({"query": qid, "explanations": plain})
+    else:
+        parts = [f"{printable(title)}\n{found.text(top)}" for title, found in result]
+        typer.echo(f"query {printable(qid)}\n\n" + "\n\n".join(parts))
 
 
 def _rows_of(data: Dataset, query: str) -> Dataset:
-    from rankine.core.errors import ParameterError
-    from rankine.core.safe_text import printable
-
     for q, found in enumerate(data.queries.ids.tolist()):
         if str(found) == query:
             return data.take(data.queries.rows_of(q))
@@ -66,8 +72,6 @@ def _rows_of(data: Dataset, query: str) -> Dataset:
 
 def _row_of(data: Dataset, doc: str) -> int:
     """Row of a document: by docid, else by its place among the query's rows."""
-    from rankine.core.errors import ParameterError
-
     if data.docid is not None:
         for i, found in enumerate(data.docid.tolist()):
             if str(found) == doc:
@@ -80,39 +84,6 @@ def _row_of(data: Dataset, doc: str) -> int:
     )
 
 
-def _name(data: Dataset, i: int) -> str:
-    named = data.docid is not None and str(data.docid[i])
-    return str(data.docid[i]) if named and data.docid is not None else f"row {i + 1}"
-
-
-def _pair(scorer: Scorer, data: Dataset, docs: tuple[str, str]) -> list[tuple[str, Any]]:
-    a, b = (_row_of(data, doc) for doc in docs)
-    title = (
-        f"a = {_name(data, a)} (label {data.y[a]:g}), b = {_name(data, b)} (label {data.y[b]:g})"
-    )
-    return [(title, scorer.explain_pair(data.X, a, b))]
-
-
-def _best(scorer: Scorer, data: Dataset, k: int) -> list[tuple[str, Any]]:
-    order = scorer.rank(data.X, k).indices.tolist()
-    return [
-        (
-            f"{place}. {_name(data, i)} (label {data.y[i]:g})",
-            scorer.explain(data.X, i),
-        )
-        for place, i in enumerate(order, 1)
-    ]
-
-
-def _plain(result: list[tuple[str, Any]], query: str, top: int) -> dict[str, Any]:
-    return {
-        "query": query,
-        "explanations": [{"title": title, **found.to_dict(top)} for title, found in result],
-    }
-
-
-def _text(result: list[tuple[str, Any]], query: str, top: int) -> str:
-    from rankine.core.safe_text import printable
-
-    parts = [f"{printable(title)}\n{found.text(top)}" for title, found in result]
-    return f"query {printable(query)}\n\n" + "\n\n".join(parts)
+def _described(data: Dataset, i: int) -> str:
+    docid = "" if data.docid is None else str(data.docid[i])
+    return f"{docid or f'row {i + 1}'} (label {data.y[i]:g})"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import ModelFile
+from rankine.cli._options import ModelFile, pick_model
 from rankine.cli.main import app
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -36,8 +34,7 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            "--to",
-            help="elasticsearch, opensearch, solr, vespa, onnx, xgboost, sql, json or python.",
+            help="elasticsearch, opensearch, solr, vespa, onnx, xgboost, sql, json or python."
         ),
     ],
     out: Annotated[str, typer.Option("--out", "-o", help="Output file, - for stdout.")],
@@ -46,8 +43,7 @@ def export(
     ] = "rankine",
     store: Annotated[str, typer.Option(help="Solr: the feature store.")] = "_DEFAULT_",
     form: Annotated[
-        str | None,
-        typer.Option(help="Vespa: expression or tensor; of a fusion: linear or rrf."),
+        str | None, typer.Option(help="Vespa: expression or tensor; of a fusion: linear or rrf.")
     ] = None,
     dtype: Annotated[str, typer.Option(help="ONNX: float32 or float64.")] = "float32",
     feature_set: Annotated[
@@ -69,8 +65,11 @@ def export(
     """Export a model; one that the target cannot express is refused with the reason."""
     from rankine.export import ExportOptions
     from rankine.export import export as export_model
+    from rankine.model.store import load_any
 
-    found = _load(model, feature_names, topic)
+    found = pick_model(load_any(model), topic)
+    if feature_names is not None:
+        found = found.renamed(Path(feature_names).read_text(encoding="utf-8").splitlines())
     options = ExportOptions(name, store, form, dtype, feature_set, query)
     result = export_model(found, to, options)
     files = {out: result.content}
@@ -104,25 +103,3 @@ def _write(files: dict[str, bytes]) -> None:
         else:
             with atomic_file(path) as file:
                 file.write(content)
-
-
-def _load(path: str, feature_names: str | None, topic: str | None) -> LinearModel:
-    from pathlib import Path
-
-    from rankine.core.errors import ParameterError
-    from rankine.model import LinearModel
-    from rankine.model.store import load_any
-
-    found = load_any(path)
-    if not isinstance(found, LinearModel):
-        if topic is None or topic not in found:
-            raise ParameterError(
-                f"this is a bundle of {len(found)} models",
-                fix="Name one of its topics: --topic TOPIC; rankine inspect lists them",
-            )
-        found = found[topic]
-    elif topic is not None:
-        raise ParameterError("this is a single model, not a bundle", fix="Leave --topic out")
-    if feature_names is None:
-        return found
-    return found.renamed(Path(feature_names).read_text(encoding="utf-8").splitlines())

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, show_tables
+from rankine.cli._console import require_folders, show_tables
 from rankine.cli._options import AsJson, AsMarkdown, Seed
 from rankine.cli.main import app
 
@@ -31,7 +31,7 @@ def fuse(
             help="TREC runs; or one Parquet file with qid, docid, label and a column per run.",
         ),
     ],
-    qrels: Annotated[str | None, typer.Option("--qrels", help="TREC judgements.")] = None,
+    qrels: Annotated[str | None, typer.Option(help="TREC judgements.")] = None,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Model file.")] = None,
     data_out: Annotated[
         str | None,
@@ -57,7 +57,7 @@ def fuse(
     """Fuse retrievers: learn their weights, beside equal weights, RRF and a grid, held out."""
     from rankine.evaluation.fusion import fuse as fuse_runs
 
-    require_folder("--out", out)
+    require_folders(out=out)
     found = fuse_runs(
         runs,
         qrels,

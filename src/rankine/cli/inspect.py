@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson
+from rankine.cli._options import AsJson, pick_model
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def inspect(
         return
     found = _load(model)
     if topic is not None:
-        found = _topic(found, topic)
+        found = pick_model(found, topic)
     if save is not None:
         found.save(save)
         _console.say(f"wrote {save}")
@@ -103,17 +103,3 @@ def _load(path: str) -> LinearModel | ModelBundle:
     from rankine.model.store import load_any
 
     return read_foreign(path) if is_foreign(path) else load_any(path)
-
-
-def _topic(found: Any, topic: str) -> LinearModel:
-    from rankine.core.errors import ParameterError
-    from rankine.model import LinearModel
-
-    if isinstance(found, LinearModel):
-        raise ParameterError("this is a single model, not a bundle", fix="Leave --topic out")
-    if topic not in found:
-        raise ParameterError(
-            f"the bundle has no topic {topic!r}", fix="rankine inspect BUNDLE lists the topics"
-        )
-    model: LinearModel = found[topic]
-    return model

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, save_report, show_tables
+from rankine.cli._console import require_folders, save_report, show_tables
 from rankine.cli._options import (
     AsJson,
     AsLatex,
     AsMarkdown,
+    ClickColumns,
     ModelReading,
     ReportFile,
     Seed,
@@ -100,7 +101,7 @@ def _draft(
             "two models, their lists and --out are needed",
             fix="Write: rankine interleave plan A.rankine B.rankine DATA --out shared.parquet",
         )
-    require_folder("--out", out)
+    require_folders(out=out)
     *paths, file = inputs
     if len(set(paths)) < len(paths):
         raise ParameterError("a model is named twice", fix="Name each model once")
@@ -126,17 +127,13 @@ def _draft(
 def analyse(
     log: Annotated[list[str], typer.Argument(help="Parquet or Arrow files: one row an item.")],
     team: Annotated[str, typer.Option(help="Column of the team that picked the item.")] = "team",
-    query: Annotated[str, typer.Option(help="Column of the list (session).")] = "session",
-    label: Annotated[str, typer.Option(help="Column or formula of the label.")] = "clicked",
-    position: Annotated[str, typer.Option(help="Column of positions.")] = "position",
-    search: Annotated[
-        str | None, typer.Option(help="Column of what was searched for: the unit of the tests.")
-    ] = None,
     credit: Annotated[str, typer.Option(help="clicks, any, first or last.")] = "clicks",
     confidence: Annotated[float, typer.Option(help="Of intervals and verdict.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="Bootstrap samples.")] = 10_000,
     seed: Seed = 0,
     report: ReportFile = None,
+    *,
+    where: ClickColumns,
     json: AsJson = False,
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
@@ -144,14 +141,11 @@ def analyse(
     """Which model users prefer: wins, ties and losses, exact and bootstrap p-values."""
     from rankine.evaluation.interleave import analyse_interleaving
 
-    require_folder("--report", report)
+    require_folders(report=report)
     found = analyse_interleaving(
         log,
         team=team,
-        query=query,
-        label=label,
-        position=position,
-        search=search,
+        **vars(where),
         credit=credit,
         confidence=confidence,
         n_resamples=resamples,

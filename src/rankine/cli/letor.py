@@ -11,7 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import progress_bar, require_folder, save_report, show_tables, text_output
+from rankine.cli._console import (
+    progress_bar,
+    require_folders,
+    save_report,
+    show_tables,
+    text_output,
+)
 from rankine.cli._options import (
     AsJson,
     AsLatex,
@@ -99,8 +105,7 @@ def letor(
 
     if json + latex + markdown + csv > 1:
         raise ParameterError("the output has several forms", fix="Give one of --json, --csv ...")
-    require_folder("--report", report)
-    require_folder("--per-query", per_query)
+    require_folders(report=report, per_query=per_query)
     figures = parse_baselines(baselines or [])
     rankers, grids = parse_rankers(ranker)
     with progress_bar("fits", remaining=True) as tell:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, save_report, training_progress
+from rankine.cli._console import require_folders, save_report, training_progress
 from rankine.cli._options import (
     AsJson,
     Files,
@@ -17,9 +17,11 @@ from rankine.cli._options import (
     Settings,
     make_ranker,
     parse_settings,
+    split_list,
 )
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
+from rankine.rankers.registry import ranker_class
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -46,10 +48,6 @@ def path(
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
-    split: Annotated[
-        str | None,
-        typer.Option(help="time:0.8,0.2: judge on the newest lists, without --valid."),
-    ] = None,
     scale: Annotated[
         str | None,
         typer.Option(help="none, standard, maxabs or query; default: none, raw logs query."),
@@ -81,87 +79,51 @@ def path(
     json: AsJson = False,
 ) -> None:
     """Train models of every size along a path of strengths; show, draw and keep the best."""
-    scale = scale or ("query" if reading.raw else "none")
+    import rankine
+
+    scale = scale or ("query" if reading.raw and not ranker_class(ranker).takes_tables else "none")
     settings = {"metric": metric, "scale": scale, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
-    result = walk_files(
-        estimator,
-        data,
-        reading,
-        valid=valid,
-        split=split,
-        steps={
-            **({} if n_steps is None else {"n_steps": n_steps}),
-            **({} if min_ratio is None else {"min_ratio": min_ratio}),
-            "max_nonzero": max_nonzero,
-            **path_options(estimator, solvers, max_latency),
-        },
-        out=out,
-        plot=plot,
-        report=report,
-    )
+    steps: dict[str, Any] = {"max_nonzero": max_nonzero}
+    steps |= {} if n_steps is None else {"n_steps": n_steps}
+    steps |= {} if min_ratio is None else {"min_ratio": min_ratio}
+    steps |= path_options(estimator, solvers, max_latency)
+    require_folders(out=out, plot=plot, report=report)
+    estimator.can.require("path", "memory", type(estimator).__name__)
+    # Known to be this wide, a stream is read once and never held in memory.
+    known = reading.raw or reading.n_features is not None
+    rows = reading.open(data, stream="stream" in estimator.can.path and known)
+    held = None if valid is None else reading.open_like(valid, rows)
+    if reading.split is not None:
+        if valid is not None:
+            raise ParameterError("both --valid and --split", fix="Leave out one of them")
+        parts = reading.parts(rows)
+        rows, held = parts["train"], parts["valid"]
+    with training_progress(f"path of {type(estimator).__name__}") as callbacks:
+        found = estimator.path(rows, eval_set=held, callbacks=callbacks, **steps)
+    if len(found) == 0:
+        raise ParameterError("the path is empty", fix="Allow more weights with --max-nonzero")
+    best = found.best()
+    result: dict[str, Any] = {
+        "ranker": type(estimator).__name__,
+        "metric": found.metric,
+        "measured": found.measured,
+        "n_features": rows.n_features,
+        "best": best,
+        "steps": found.records(),
+    }
+    if plot is not None:
+        rankine.plot.save_axes(rankine.plot.path(found), plot)
+        result["plot"] = plot
+    save_report(report, found)
+    if out is not None:
+        model = found.to_model(best)
+        model.save(out)
+        result |= {"model": out, "digest": model.digest}
     if json:
         _console.print_json(result)
     else:
         _console.show(path_table(result))
-
-
-def walk_files(
-    estimator: Any,
-    paths: list[str],
-    reading: Reading,
-    *,
-    valid: str | None,
-    split: str | None = None,
-    steps: dict[str, Any],
-    out: str | None,
-    plot: str | None,
-    report: str | None = None,
-) -> dict[str, Any]:
-    """Walk the path of a ranker on files; returns the steps and the best of them."""
-    import rankine
-    from rankine.data.splits import named_parts
-    from rankine.plot import check_plot_file, save_axes
-
-    require_folder("--out", out)
-    require_folder("--plot", plot)
-    require_folder("--report", report)
-    if plot is not None:
-        check_plot_file(plot)
-    estimator.can.require("path", "memory", type(estimator).__name__)
-    # Known to be this wide, a stream is read once and never held in memory.
-    known = reading.raw or reading.n_features is not None
-    data = reading.open(paths, stream="stream" in estimator.can.path and known)
-    held = None if valid is None else reading.open_like(valid, data)
-    if split is not None:
-        if valid is not None:
-            raise ParameterError("both --valid and --split", fix="Leave out one of them")
-        time = reading.time or (data.encoding and data.encoding.schema.time)
-        parts = named_parts(data, split, time)
-        data, held = parts["train"], parts["valid"]
-    with training_progress(f"path of {type(estimator).__name__}") as callbacks:
-        path = estimator.path(data, eval_set=held, callbacks=callbacks, **steps)
-    if len(path) == 0:
-        raise ParameterError("the path is empty", fix="Allow more weights with --max-nonzero")
-    best = path.best()
-    result: dict[str, Any] = {
-        "ranker": type(estimator).__name__,
-        "metric": path.metric,
-        "measured": path.measured,
-        "n_features": data.n_features,
-        "best": best,
-        "steps": path.records(),
-    }
-    if plot is not None:
-        save_axes(rankine.plot.path(path), plot)
-        result["plot"] = plot
-    save_report(report, path)
-    if out is not None:
-        model = path.to_model(best)
-        model.save(out)
-        result["model"] = out
-        result["digest"] = model.digest
-    return result
 
 
 def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -> dict[str, Any]:
@@ -170,7 +132,7 @@ def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -
 
     found: dict[str, Any] = {}
     if solvers is not None:
-        found["solvers"] = tuple(part.strip() for part in solvers.split(","))
+        found["solvers"] = split_list(solvers)
     if max_latency is not None:
         found["max_latency"] = parse_latency(max_latency)
     for name in found:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder
+from rankine.cli._console import command_line, require_folders
 from rankine.cli._options import ModelFile, ModelReading, Seed
 from rankine.cli.main import app
 
@@ -47,10 +47,9 @@ def report(
     ] = False,
 ) -> None:
     """Write one HTML page about a model: quality, queries, weights, training, data."""
-    from rankine.cli._console import command_line
     from rankine.report.run import report as make_report
 
-    require_folder("--out", out)
+    require_folders(out=out)
     made = make_report(
         model,
         lambda models: reading.open_for(data, models),

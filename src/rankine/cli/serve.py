@@ -43,11 +43,7 @@ def serve(
         float, typer.Option(min=0.05, help="Seconds between looks for changed model files.")
     ] = 1.0,
     strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="Refuse raw items with unknown or missing columns.",
-        ),
+        bool, typer.Option("--strict", help="Refuse raw items with unknown or missing columns.")
     ] = False,
     limit: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE of a limit, repeatable; see --show-limits.")

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folder, training_progress
+from rankine.cli._console import require_folders, training_progress
 from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings
 from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
+from rankine.rankers.registry import ranker_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,10 +54,6 @@ def train(
         list[str] | None, typer.Option("--set", help="Parameter name=value, repeatable.")
     ] = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="time:9/11,1/11,1/11: train on the oldest lists, measure on the newer."),
-    ] = None,
     metric: Annotated[
         str, typer.Option(help="Metric, such as ndcg@10, map, recall@4.")
     ] = "ndcg@10",
@@ -86,7 +83,7 @@ def train(
     raw = reading.raw or (start is not None and _is_raw(start))
     settings = {
         "metric": metric,
-        "scale": scale or ("query" if raw else "none"),
+        "scale": scale or ("query" if raw and not ranker_class(ranker).takes_tables else "none"),
         "random_state": seed,
         **({"early_stopping": early_stopping} if early_stopping is not None else {}),
         **({"n_passes": n_passes} if n_passes is not None else {}),
@@ -102,29 +99,30 @@ def train(
             settings[name] = getattr(clicks, name)
     estimator = make_ranker(ranker, settings)
     cluster.check(stream=stream)
-    if counted is not None and (not raw or split is not None):
+    if counted is not None and (not raw or reading.split is not None):
         raise ParameterError(
             "--label coec counts the clicks of each item over a whole raw log",
             fix="Name the log's columns (--numeric, --categorical), and hold out another log with "
             "--valid instead of a split",
         )
-    if estimator.early_stopping is not None and valid is None and split is None:
+    if estimator.early_stopping is not None and valid is None and reading.split is None:
         raise ParameterError(
             "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
         )
-    require_folder("--out", out)
+    require_folders(out=out)
     more: dict[str, Any] = {"position": clicks.position}
     if raw:
         more |= {"item": clicks.item, "search": clicks.search}
     if counted is not None and looks is not None:
         more["propensity"] = looks
-    run = _Run(estimator, data, reading, more, out, valid, split, start, kept.options())
+    run = _Run(estimator, data, reading, more, out, valid, start, kept.options())
     result = run.run(cluster, stream=stream or kept.asked, raw=raw)
     if json:
         _console.print_json(result)
     else:
         _console.show(_summary_table(result))
-        _console.say(_next_commands(result["model"], valid or data[-1]))
+        for line in _next_commands(result["model"], valid or data[-1]).splitlines():
+            _console.say(line)
 
 
 def _start(path: str | None) -> LinearModel | None:
@@ -150,7 +148,6 @@ class _Run:
     more: dict[str, Any]
     out: str
     valid: str | None
-    split: str | None
     start: LinearModel | None
     checkpoints: dict[str, Any]
 
@@ -179,7 +176,7 @@ class _Run:
                 model = replace(model, base=self.reading.base)
             model.save(self.out)
             measured = _measured(estimator.metric, model, parts)
-        if self.split is not None:
+        if self.reading.split is not None:
             model = replace(model, provenance={**model.provenance, "measured": measured})
             model.save(self.out)
         result = _result(estimator, model, self.out)
@@ -197,17 +194,12 @@ class _Run:
 
     def _parts(self, source: Any) -> dict[str, Any]:
         """What is trained on, and what is held out (in memory)."""
-        from rankine.data.splits import named_parts
-
-        if self.split is None:
-            parts = {"train": source}
-        elif hasattr(source, "pieces"):
+        if self.reading.split is not None and hasattr(source, "pieces"):
             raise ParameterError(
                 "--split cuts the files of one machine",
                 fix="Hold out other files with --valid, or leave --dask out",
             )
-        else:
-            parts = named_parts(source, self.split, self._time(source))
+        parts = self.reading.parts(source)
         if self.valid is None:
             return parts
         if "valid" in parts:
@@ -215,9 +207,6 @@ class _Run:
                 "both --valid and a split with held-out lists", fix="Leave out one of them"
             )
         return {**parts, "valid": self.reading.open_like(self.valid, source, **self.more)}
-
-    def _time(self, source: Any) -> str | None:
-        return self.reading.time or getattr(getattr(source, "schema", None), "time", None)
 
 
 @contextmanager
@@ -258,7 +247,7 @@ def _client(address: str) -> Iterator[Any]:
     if address == "here":
         yield None
         return
-    from rankine.distributed.connect import connect
+    from rankine.distributed.runners import connect
 
     with connect(address) as client:
         yield client

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import progress_bar, require_folder, save_report
-from rankine.cli._options import AsJson, Reading, ReportFile, Seed, parse_settings
+from rankine.cli._console import progress_bar, require_folders, save_report
+from rankine.cli._options import AsJson, Reading, ReportFile, Seed, panel, parse_settings
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -17,54 +17,37 @@ if TYPE_CHECKING:
     from rankine.tune.result import TuningResult
 
 
-def _search(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Search", **settings)
+_search = panel("Search")
 
 
 @dataclass(frozen=True)
 class Search:
     """Where, how and within which limits to search."""
 
-    folds: Annotated[int | None, _search("--folds", help="Folds by query (default 5).")] = None
-    split: Annotated[
-        str | None, _search("--split", help="time:0.8,0.2 or time:0.8,0.1,0.1 (test).")
-    ] = None
+    folds: Annotated[int | None, _search(help="Folds by query (default 5).")] = None
     space: Annotated[
-        list[str] | None,
-        _search("--space", help="Narrow the search: name=low..high[:log] or name=a,b,c."),
+        list[str] | None, _search(help="Narrow the search: name=low..high[:log] or name=a,b,c.")
     ] = None
     set_: Annotated[list[str] | None, _search("--set", help="Fix a parameter: name=value.")] = None
-    max_nonzero: Annotated[int | None, _search("--max-nonzero", help="Most non-zero weights.")] = (
-        None
-    )
+    max_nonzero: Annotated[int | None, _search(help="Most non-zero weights.")] = None
     max_latency: Annotated[
-        str | None, _search("--max-latency", help="Longest time to score an item, such as 9us.")
+        str | None, _search(help="Longest time to score an item, such as 9us.")
     ] = None
-    acquisition: Annotated[str, _search("--acquisition", help="thompson, or ei.")] = "thompson"
+    acquisition: Annotated[str, _search(help="thompson, or ei.")] = "thompson"
     pruner: Annotated[
-        str,
-        _search(
-            "--pruner",
-            help="Who gives up trials that cannot win: gain, median, halving, or none.",
-        ),
+        str, _search(help="Who gives up trials that cannot win: gain, median, halving, or none.")
     ] = "gain"
-    workers: Annotated[int, _search("--workers", help="Trials at the same time.")] = 1
+    workers: Annotated[int, _search(help="Trials at the same time.")] = 1
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of ``rankine.tune``."""
         from rankine.scoring.latency import parse_latency
 
-        return {
-            "folds": self.folds,
-            "split": self.split,
-            "space": read_space(self.space or []),
-            "parameters": parse_settings(self.set_ or []),
-            "max_nonzero": self.max_nonzero,
-            "max_latency": None if self.max_latency is None else parse_latency(self.max_latency),
-            "acquisition": self.acquisition,
-            "pruner": self.pruner,
-            "workers": self.workers,
-        }
+        found = {name: value for name, value in vars(self).items() if name != "set_"}
+        found["space"] = read_space(self.space or [])
+        if self.max_latency is not None:
+            found["max_latency"] = parse_latency(self.max_latency)
+        return {**found, "parameters": parse_settings(self.set_ or [])}
 
 
 def read_space(pairs: list[str]) -> dict[str, str]:
@@ -97,10 +80,7 @@ _EPILOG = """
 @app.command(epilog=_EPILOG)
 def tune(
     data: Annotated[list[str], typer.Argument(help="Training files or patterns.")],
-    ranker: Annotated[
-        str,
-        typer.Option(help="A ranker (see rankine train), or auto."),
-    ] = "spd",
+    ranker: Annotated[str, typer.Option(help="A ranker (see rankine train), or auto.")] = "spd",
     valid: Annotated[str | None, typer.Option(help="Validation data; else folds.")] = None,
     metric: Annotated[str, typer.Option("--metric", "-m", help="What is optimised.")] = "ndcg@10",
     trials: Annotated[int, typer.Option(help="Trials of the study, in all.")] = 30,
@@ -121,52 +101,14 @@ def tune(
     json: AsJson = False,
 ) -> None:
     """Find the parameters that rank held-out queries best, and train with them."""
-    require_folder("--report", report)
-    found = tune_files(
-        data,
-        valid,
-        reading,
-        out=out,
-        plot=plot,
-        study=study,
-        ranker=ranker,
-        metric=metric,
-        trials=trials,
-        random_state=seed,
-        **search.options(),
-    )
-    save_report(report, found)
-    if json:
-        _console.print_json({**found.to_dict(), "study": study, "model": out})
-    else:
-        show_result(found, out)
-
-
-def tune_files(
-    paths: list[str],
-    valid: str | None,
-    reading: Reading,
-    *,
-    out: str | None,
-    plot: str | None,
-    study: str | None,
-    **search: Any,
-) -> TuningResult:
-    """Read the files once, search, write the model and the plot."""
     import rankine
-    from rankine.plot import check_plot_file, save_axes
     from rankine.tune import import_optuna
 
     import_optuna()
-    require_folder("--out", out)
-    require_folder("--plot", plot)
-    require_folder("--study", study)
-    if plot is not None:
-        check_plot_file(plot)
-    data = reading.open(paths)
-    held = None if valid is None else reading.open_like(valid, data)
-    schema = None if data.encoding is None else data.encoding.schema
-    time = reading.time or (schema and schema.time)
+    require_folders(out=out, plot=plot, study=study, report=report)
+    rows = reading.open(data)
+    held = None if valid is None else reading.open_like(valid, rows)
+    schema = None if rows.encoding is None else rows.encoding.schema
     with progress_bar("tuning") as move:
 
         def tell(done: int, total: int, best: float | None) -> None:
@@ -174,15 +116,29 @@ def tune_files(
                 move(done, total, "trials" if best is None else f"trials, best {best:.4f}")
 
         found: TuningResult = rankine.tune(
-            data, valid=held, study=study, time_column=time, progress=tell, **search
+            rows,
+            ranker=ranker,
+            valid=held,
+            metric=metric,
+            trials=trials,
+            study=study,
+            split=reading.split,
+            time_column=reading.time or (schema and schema.time),
+            random_state=seed,
+            progress=tell,
+            **search.options(),
         )
-    model = found.model if schema is not None else replace(found.model, base=reading.base)
-    found = replace(found, model=model)
+    if schema is None:
+        found = replace(found, model=replace(found.model, base=reading.base))
     if out is not None:
-        model.save(out)
+        found.model.save(out)
     if plot is not None:
-        save_axes(rankine.plot.trials(found), plot)
-    return found
+        rankine.plot.save_axes(rankine.plot.trials(found), plot)
+    save_report(report, found)
+    if json:
+        _console.print_json({**found.to_dict(), "study": study, "model": out})
+    else:
+        show_result(found, out)
 
 
 def show_result(found: TuningResult, out: str | None) -> None:
@@ -194,6 +150,9 @@ def show_result(found: TuningResult, out: str | None) -> None:
     for title in ("trial", found.metric, "best", *names, "weights", "seconds", ""):
         table.add_column(title, justify="right" if title not in names else "left")
     for record in found.trace:
+        remark = "" if record.state == "complete" else record.reason or record.state
+        if not record.feasible:
+            remark = "above a limit"
         table.add_row(
             str(record.number),
             _number(record.value),
@@ -201,7 +160,7 @@ def show_result(found: TuningResult, out: str | None) -> None:
             *(_number(record.parameters.get(name)) for name in names),
             _number(record.weights),
             _number(record.seconds),
-            "" if record.state == "complete" and record.feasible else _remark(record),
+            remark,
         )
     _console.show(table)
     chosen = ", ".join(f"{name}={_number(value)}" for name, value in found.best_params.items())
@@ -222,10 +181,6 @@ def show_result(found: TuningResult, out: str | None) -> None:
         summary.add_row(name, value)
     _console.show("")
     _console.show(summary)
-
-
-def _remark(record: Any) -> str:
-    return "above a limit" if not record.feasible else str(record.reason or record.state)
 
 
 def _number(value: Any) -> str:

@@ -31,7 +31,7 @@ The folder may be read-only afterwards, and serves every machine of the same kin
 @app.command(epilog=_EPILOG)
 def warmup(
     ranker: Annotated[
-        list[str] | None, typer.Option("--ranker", help="Only these rankers, repeatable.")
+        list[str] | None, typer.Option(help="Only these rankers, repeatable.")
     ] = None,
     into: Annotated[
         str | None,
@@ -45,14 +45,11 @@ def warmup(
     """Compile the kernels of reading, training, evaluation and scoring, and keep them on disk."""
     from rankine.core.errors import ParameterError
     from rankine.kernels.compile import user_cache, write_baseline
-    from rankine.rankers.registry import RANKERS
+    from rankine.rankers.registry import RANKERS, ranker_class
 
     rankers = ranker or list(RANKERS)
-    unknown = [name for name in rankers if name not in RANKERS]
-    if unknown:
-        raise ParameterError(
-            f"--ranker {unknown[0]} is not known", fix=f"Choose from {', '.join(RANKERS)}"
-        )
+    for name in rankers:
+        ranker_class(name)  # or an error that lists those that exist
     if jobs is not None and jobs < 1:
         raise ParameterError(f"--jobs {jobs} is no number of processes", fix="Use 1 or more")
     folder = user_cache() if into is None else Path(into).absolute()

@@ -18,7 +18,7 @@ _EPILOG = """
 
   rankine watch models/shop.rankine today.parquet --threshold 0.2 --max-unseen 0.1 --json
 
-  rankine watch models/shop.rankine today.parquet || mail -s 'the log has changed' me
+  rankine watch models/shop.rankine today.parquet || echo 'the log has changed'
 """
 
 #: Exit code where something has changed more than it may.

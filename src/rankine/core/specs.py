@@ -91,6 +91,9 @@ class LogColumns(
         Further columns of the log (query, label, position ...), allowed in a row and not read.
     binned
         Columns of numbers by cells.
+    tables
+        Whether rows are columns of tables (``Bins``): numbers as they stand, NaN where one is
+        missing, and one-hot columns as the number of their value, infinite for other values.
     """
 
     numeric: tuple[str, ...] = ()
@@ -100,9 +103,12 @@ class LogColumns(
     hash_bits: int = 20
     ignored: tuple[str, ...] = ()
     binned: tuple[Binned, ...] = ()
+    tables: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a spec that cannot have been written by rankine."""
+        if self.tables and (self.hashed or self.crosses or self.binned):
+            raise ValueError("tables are over numeric and one-hot columns")
         if not 1 <= self.hash_bits <= MAX_HASH_BITS:
             raise ValueError(f"hash_bits {self.hash_bits} is not between 1 and {MAX_HASH_BITS}")
         if any(len(set(cross)) < 2 for cross in self.crosses):
@@ -131,6 +137,8 @@ class LogColumns(
     @property
     def bin_start(self) -> int:
         """Index of the first cell of a binned column."""
+        if self.tables:
+            return len(self.columns)
         return len(self.numeric) + sum(len(field.values) for field in self.one_hot)
 
     @property
@@ -141,6 +149,8 @@ class LogColumns(
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all features but the hashed ones, in order."""
+        if self.tables:
+            return self.columns
         values = (f"{f.column}={value}" for f in self.one_hot for value in f.values)
         cells = (name for field in self.binned for name in field.names)
         return (*self.numeric, *values, *cells)

@@ -10,17 +10,15 @@ is an error, so a run can never continue as another.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rankine.core.errors import CheckpointError
 from rankine.distributed.team import token_of
 from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, read_checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 _SOLVER = "partitions"
 #: Every file is part of the record.
@@ -30,16 +28,9 @@ _KEEP_ALL = 2**31
 class Journal:
     """Answers in a folder, a file of them at a time.
 
-    Parameters
-    ----------
-    folder
-        Where to keep them.
-    facts
-        What a resumed run must share: data, ranker, parameters.
-    resume
-        Go on from what the folder holds; else it must hold nothing.
-    seconds
-        Answers are written when the last writing is so long ago, and at the end.
+    ``facts`` is what a resumed run must share: data, ranker, parameters; without ``resume`` the
+    folder must hold nothing. Answers are written when the last writing is ``seconds`` ago, and at
+    the end.
     """
 
     def __init__(
@@ -51,7 +42,6 @@ class Journal:
         self._fresh: list[tuple[str, tuple[Any, ...]]] = []
         self._written = time.monotonic()
         self.step = 0
-        self.replayed = 0
         self._records: Iterator[tuple[str, tuple[Any, ...]]] = iter(())
         if resume:
             self._folder.latest().require(_SOLVER, self._facts, self._folder.latest_path())
@@ -77,7 +67,6 @@ class Journal:
                     file=str(self._folder.folder),
                     fix="Resume with the same data, parameters and version, or start afresh",
                 )
-            self.replayed += 1
             return record[1]
         try:
             parts = ask()

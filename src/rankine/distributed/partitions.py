@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.open import read_names
-from rankine.data.options import ReadOptions
+from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.sort import SortReport, sort_file
 from rankine.data.sources import Source, find_sources
+from rankine.distributed.journal import Journal
 from rankine.distributed.pieces import FileCuts, Piece, cut_file, file_state
 from rankine.distributed.recipes import Measured, RawRecipe, measure
 from rankine.distributed.runners import DaskRunner, LocalRunner, require_dask
-from rankine.distributed.team import Team, token_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankine.data.options import ReadKeywords
-    from rankine.distributed.journal import Journal
-    from rankine.distributed.runners import Runner
-    from rankine.distributed.team import Recipe
+from rankine.distributed.team import Recipe, Team, token_of
 
 __all__ = ["PARTITION_BYTES", "PartitionedDataset", "repartition", "scan"]
 
@@ -176,7 +170,7 @@ def _cut(file: str, options: ReadOptions, partition_bytes: int) -> FileCuts:
     return cut_file(Source(file, Path(file)), options, partition_bytes)
 
 
-def _runner(client: Any, timeout: float) -> Runner:
+def _runner(client: Any, timeout: float) -> LocalRunner:
     if client is None:
         return LocalRunner()
     distributed = require_dask()

@@ -11,23 +11,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ChangedDataError, DataError, EmptyDataError
+from rankine.data.dataset import Dataset
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import check_names, read_source
-from rankine.data.readers.tables import open_parquet
+from rankine.data.options import ReadOptions
+from rankine.data.readers.parquet_guard import Chunk, RowGroup
+from rankine.data.readers.tables import ParquetRows, open_parquet
 from rankine.data.sources import Source
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.data.options import ReadOptions
-    from rankine.data.readers.parquet_guard import Chunk, RowGroup
-    from rankine.data.readers.tables import ParquetRows
-
 
 #: A row group is cut inside only when it is this many times larger than a partition.
 INSIDE = 2
@@ -41,35 +37,20 @@ ITEM_BYTES = 6
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a file, described well enough for any machine that sees the file.
+    """Rows of a file, described well enough for any machine that sees the file."""
 
-    Attributes
-    ----------
-    number
-        Place among all partitions; sums are taken in this order.
-    file
-        Path of the file.
-    rows
-        First row and the row after the last; None for the whole file.
-    state
-        Size and time of last change of the file when it was cut.
-    nbytes
-        About the memory it takes.
-    options
-        How to read.
-    feature_names
-        Names of the features.
-    encoding
-        How the columns of a raw log become features, or None.
-    """
-
+    #: Place among all partitions; sums are taken in this order.
     number: int
     file: str
+    #: First row and the row after the last; None for the whole file.
     rows: tuple[int, int] | None
+    #: Size and time of last change of the file when it was cut.
     state: tuple[int, int]
+    #: About the memory it takes.
     nbytes: int
     options: ReadOptions
     feature_names: tuple[str, ...] | None
+    #: How the columns of a raw log become features, or None.
     encoding: Any = None
 
     @property
@@ -96,8 +77,7 @@ class Piece:
             data = reader.read(source, self.options, self.rows)
         data = replace(data, sources=(self.file,))
         if self.encoding is not None:
-            encoded: Dataset = self.encoding.encode(data)
-            return encoded
+            return self.encoding.encode(data)
         return check_names(data, self.feature_names) if data.feature_names is None else data
 
     @property
@@ -121,26 +101,15 @@ def file_state(file: str) -> tuple[int, int]:
 
 
 class FileCuts(NamedTuple):
-    """How a file is cut.
+    """How a file is cut."""
 
-    Attributes
-    ----------
-    ranges
-        First row and the row after the last of each part; None for the whole file.
-    nbytes
-        About the memory that each part takes.
-    n_features
-        Width of the matrix.
-    feature_names
-        Names of the features, or None.
-    peeked
-        Row groups whose query ids had to be read.
-    """
-
+    #: First row and the row after the last of each part; None for the whole file.
     ranges: list[tuple[int, int] | None]
+    #: About the memory that each part takes.
     nbytes: list[int]
     n_features: int
     feature_names: tuple[str, ...] | None
+    #: Row groups whose query ids had to be read.
     peeked: int
 
 

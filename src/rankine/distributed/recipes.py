@@ -15,28 +15,29 @@ The result depends on the partitions, on the number of passes and on the seed, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError, ParameterError, QueryOrderError
-from rankine.distributed.team import RAW, token_of
+from rankine.data.dataset import Dataset
+from rankine.distributed.pieces import Piece
+from rankine.distributed.team import RAW, Team, token_of
 from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
 from rankine.losses.base import pair_loss_spec
-from rankine.losses.domination import domination_risk
+from rankine.losses.domination import TaskOptions, domination_risk
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals, risk_at_zero
 from rankine.losses.squared import pair_squares, square_totals
-from rankine.samplers.draw import pair_sampler
-from rankine.samplers.pair_index import query_shares
-from rankine.solvers.base import Solution, report, require_finite
+from rankine.samplers.draw import pair_sampler, query_shares
+from rankine.solvers.base import Callback, Solution, report, require_finite
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.solvers.pair_sgd import PairPlan, run_phase
 from rankine.solvers.pair_steps import average_of, last_of, new_vector
-from rankine.solvers.problem import RowsProblem, SummedProblem
+from rankine.solvers.problem import Problem, RowsProblem
 from rankine.transforms.clicks import weigh
 from rankine.transforms.scaling import (
     Scaling,
@@ -48,22 +49,9 @@ from rankine.transforms.scaling import (
 )
 from rankine.updates import make_update
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from rankine.data.dataset import Dataset
-    from rankine.distributed.pieces import Piece
-    from rankine.distributed.team import Recipe, Team
-    from rankine.losses.domination import TaskOptions
-    from rankine.solvers.base import Callback
-
-
 #: Passes where none are asked for: the mean of weights that saw a part of the data each needs more
 #: than one to come near a pass over all of it.
 PASSES = 10
-
-#: Gives all partitions, prepared by a recipe.
-TeamOf = Callable[["Recipe"], "Team"]
 
 
 # ------------------------------------------------------------------------------ the first pass
@@ -88,12 +76,11 @@ class Measured:
     pairs: int
 
 
+@dataclass(frozen=True, eq=False)
 class RawPart:
     """The rows as they are."""
 
-    def __init__(self, data: Dataset, threads: int | None) -> None:
-        self.data = data
-        self.threads = threads
+    data: Dataset
 
     def contents(self) -> Contents:
         """Counts, and the smallest and largest query id."""
@@ -139,7 +126,7 @@ class RawRecipe(NamedTuple):
 
     def build(self, data: Dataset, threads: int | None, number: int) -> RawPart:  # noqa: ARG002
         """The rows."""
-        return RawPart(data, threads)
+        return RawPart(data)
 
 
 class WeighedRecipe(NamedTuple):
@@ -221,21 +208,18 @@ def scaling_token(scaling: Scaling) -> str:
 
 
 # ------------------------------------------------------------------------------ batch problems
+# A ``source`` gives all partitions, prepared by a recipe, as ``team(recipe)``; it has ``scaling``,
+# measured on all of them, and ``n_features``.
+
+
 class ProblemRecipe(NamedTuple):
-    """A risk of the rows of a partition.
+    """A risk of the rows of a partition."""
 
-    Attributes
-    ----------
-    risk
-        ``risk(data, *arguments, threads=...)``, a function that every worker can import.
-    arguments
-        Plain values; sums over all the data among them.
-    scaling
-        Measured on all the data.
-    """
-
+    #: ``risk(data, *arguments, threads=...)``, a function that every worker can import, and plain
+    #: values; sums over all the data among them.
     risk: Callable[..., Any]
     arguments: tuple[Any, ...]
+    #: Measured on all the data.
     scaling: Scaling
 
     @property
@@ -249,47 +233,35 @@ class ProblemRecipe(NamedTuple):
         return RowsProblem.of(scaled, self.risk(scaled, *self.arguments, threads=threads), threads)
 
 
-def _totals(team_of: TeamOf, count: Callable[..., PairTotals], *arguments: Any) -> PairTotals:
-    weight, pair_weight, queries = team_of(RawRecipe()).total("apply", count, *arguments)
+def _totals(source: Any, count: Callable[..., PairTotals], *arguments: Any) -> PairTotals:
+    weight, pair_weight, queries = source.team(RawRecipe()).total("apply", count, *arguments)
     return PairTotals(float(weight), float(pair_weight), int(queries))
 
 
-def pair_problem(
-    team_of: TeamOf,
-    scaling: Scaling,
-    n_features: int,
-    *,
-    loss: str,
-    normalization: str,
-    counting: str = "tree",
-) -> SummedProblem:
+def pair_problem(source: Any, loss: str, normalization: str, counting: str) -> Problem:
     """The pairwise risk of all partitions."""
-    totals = _totals(team_of, pair_totals)
+    totals = _totals(source, pair_totals)
     arguments = (None, loss, normalization, counting, totals)
-    team = team_of(ProblemRecipe(pair_risk, arguments, scaling))
+    team = source.team(ProblemRecipe(pair_risk, arguments, source.scaling))
     at_zero = risk_at_zero(pair_loss_spec(loss), normalization, totals)
-    return SummedProblem(team.total, n_features, at_zero)
+    return Problem(team.total, source.n_features, at_zero)
 
 
-def square_problem(
-    team_of: TeamOf, scaling: Scaling, n_features: int, *, normalization: str, pairs: str
-) -> SummedProblem:
+def square_problem(source: Any, normalization: str, pairs: str) -> Problem:
     """Pairwise least squares over all partitions."""
-    totals = _totals(team_of, square_totals, pairs)
-    recipe = ProblemRecipe(pair_squares, (None, normalization, pairs, totals), scaling)
-    return SummedProblem(team_of(recipe).total, n_features)
+    arguments = (None, normalization, pairs, _totals(source, square_totals, pairs))
+    team = source.team(ProblemRecipe(pair_squares, arguments, source.scaling))
+    return Problem(team.total, source.n_features)
 
 
-def domination_problem(
-    team_of: TeamOf, scaling: Scaling, n_features: int, options: TaskOptions
-) -> SummedProblem:
+def domination_problem(source: Any, options: TaskOptions) -> Problem:
     """The domination loss of all partitions."""
-    _check_margins(team_of, options)
-    recipe = ProblemRecipe(domination_risk, (options,), scaling)
-    return SummedProblem(team_of(recipe).total, n_features)
+    _check_margins(source, options)
+    team = source.team(ProblemRecipe(domination_risk, (options,), source.scaling))
+    return Problem(team.total, source.n_features)
 
 
-def _check_margins(team_of: TeamOf, options: TaskOptions) -> None:
+def _check_margins(source: Any, options: TaskOptions) -> None:
     """Refuse what belongs to rows in memory."""
     margin: Any = options.margin
     if not (margin is None or isinstance(margin, str) or np.isscalar(margin)):
@@ -300,7 +272,7 @@ def _check_margins(team_of: TeamOf, options: TaskOptions) -> None:
     if options.margin_table is None:
         return
     size = len(np.asarray(options.margin_table))
-    ranges = team_of(RawRecipe()).each("label_range")
+    ranges = source.team(RawRecipe()).each("label_range")
     if any(low < 0 or high >= size or not whole for low, high, whole in ranges):
         raise ParameterError(
             f"margin_table on partitions needs the labels 0 to {size - 1}",
@@ -310,38 +282,28 @@ def _check_margins(team_of: TeamOf, options: TaskOptions) -> None:
 
 # -------------------------------------------------------------------------- passes and means
 class PairPassRecipe(NamedTuple):
-    """Stochastic pairwise descent on the pairs of a partition.
-
-    Attributes
-    ----------
-    plan
-        Which steps are taken.
-    n_steps, n_passes
-        Steps and passes of all partitions together.
-    sampling, ties, max_trials
-        How pairs are drawn, see ``pair_sampler``.
-    seed
-        Root of the streams of all partitions.
-    total
-        Examples of all partitions.
-    scaling
-        Measured on all of them.
-    """
+    """Stochastic pairwise descent on the pairs of a partition."""
 
     plan: PairPlan
+    #: Steps and passes of all partitions together.
     n_steps: int
     n_passes: int
+    #: How pairs are drawn, see ``pair_sampler``.
     sampling: str
     ties: bool
     max_trials: int
+    #: Root of the streams of all partitions.
     seed: int
-    total: float
+    #: Measured on all of them.
     scaling: Scaling
+    #: Examples of all of them; ``average_pairs`` counts.
+    total: float = 0.0
 
     @property
     def token(self) -> str:
         """Digest of everything above."""
-        return token_of("pair pass", repr(self[:8]), scaling_token(self.scaling))
+        own = repr((*self[:7], self.total))
+        return token_of("pair pass", own, scaling_token(self.scaling))
 
     def build(self, data: Dataset, threads: int | None, number: int) -> _PairPasses:  # noqa: ARG002
         """The partition; its stream of draws is that of its number."""
@@ -389,34 +351,24 @@ def pair_examples(data: Dataset, sampling: str, ties: bool) -> float:
 
 
 def average_pairs(
-    team_of: TeamOf,
-    scaling: Scaling,
-    n_features: int,
-    plan: PairPlan,
-    *,
-    n_steps: int,
-    sampling: str,
-    ties: bool,
-    max_trials: int,
-    n_passes: int,
-    seed: int,
-    start: NDArray[np.float64] | None = None,
-    callbacks: Sequence[Callback] = (),
+    source: Any,
+    recipe: PairPassRecipe,
+    start: NDArray[np.float64] | None,
+    callbacks: Sequence[Callback],
 ) -> Solution:
     """``n_steps`` pair steps in all, a partition's share of them by its examples."""
-    found = team_of(RawRecipe()).each("apply", pair_examples, sampling, ties)
-    total = float(sum(found))
-    if total <= 0:
+    n_steps, n_passes, n_features = recipe.n_steps, recipe.n_passes, source.n_features
+    found = source.team(RawRecipe()).each("apply", pair_examples, recipe.sampling, recipe.ties)
+    recipe = recipe._replace(total=float(sum(found)))
+    if recipe.total <= 0:
         raise NoPairsError("no query holds two different labels", fix="Check the labels")
-    recipe = PairPassRecipe(
-        plan, n_steps, n_passes, sampling, ties, max_trials, seed, total, scaling
-    )
-    team = team_of(recipe)
+    team = source.team(recipe)
     w = np.zeros(n_features) if start is None else start
     mean, counted, reason, done = np.zeros(n_features), 0.0, "passes", 0
     for number in range(n_passes):
         w, averaged = team.total("learn", w, number, start is not None)
-        part = counted_part(number, n_passes) if plan.average else 0.0
+        # Averaged are the iterates of the second half of the run; a pass may lie in both.
+        part = min(1.0, max(0.0, number + 1 - n_passes / 2)) if recipe.plan.average else 0.0
         mean, counted = mean + part * averaged, counted + part
         current = mean / counted if counted else w
         require_finite(current, number, "stochastic pairwise descent")
@@ -428,33 +380,20 @@ def average_pairs(
     return Solution(current, float("nan"), {"passes": float(number + 1)}, done, (), reason)
 
 
-def counted_part(number: int, n_passes: int) -> float:
-    """The part of a pass that lies in the second half of the run, whose iterates are averaged."""
-    return min(1.0, max(0.0, number + 1 - n_passes / 2))
-
-
 class ListPassRecipe(NamedTuple):
-    """One-pass list learning on the lists of a partition.
+    """One-pass list learning on the lists of a partition."""
 
-    Attributes
-    ----------
-    update, options
-        Name of an update, and what ``make_update`` makes it from.
-    objective
-        What a list's loss is.
-    batch_lists, metric
-        Lists a step; what lists are judged by before they are learned from.
-    seed, total, scaling
-        As in ``PairPassRecipe``.
-    """
-
+    #: Name of an update, and what ``make_update`` makes it from.
     update: str
     options: Mapping[str, Any]
+    #: What a list's loss is.
     objective: Any
+    #: Lists a step; what lists are judged by before they are learned from.
     batch_lists: int
     metric: str
+    #: As in ``PairPassRecipe``; examples are lists.
     seed: int
-    total: float
+    total: int
     scaling: Scaling
 
     @property
@@ -483,7 +422,7 @@ class _ListPasses:
 
     def __init__(self, data: Dataset, recipe: ListPassRecipe, seed: int) -> None:
         self.data, self.recipe, self.seed = data, recipe, seed
-        self.share = float(data.n_queries) / recipe.total
+        self.share = data.n_queries / recipe.total
 
     def learn(self, w: NDArray[np.float64], number: int, warm: bool) -> tuple[Any, ...]:
         """Share of the weights; sums of the progressive metric and loss; lists it cannot judge."""
@@ -501,33 +440,22 @@ class _ListPasses:
 
 
 def average_lists(
-    team_of: TeamOf,
-    scaling: Scaling,
-    n_features: int,
-    *,
-    update: str,
-    options: Mapping[str, Any],
-    objective: Any,
-    batch_lists: int,
-    metric: str,
-    n_lists: int,
+    source: Any,
+    recipe: ListPassRecipe,
     n_passes: int,
-    seed: int,
-    start: NDArray[np.float64] | None = None,
-    max_nonzero: int | None = None,
-    callbacks: Sequence[Callback] = (),
+    start: NDArray[np.float64] | None,
+    max_nonzero: int | None,
+    callbacks: Sequence[Callback],
 ) -> Solution:
     """Passes over every partition, lists in a new seeded order each time.
 
     ``extra["progressive"]`` is the mean of the metric over lists before they were learned from.
     """
-    recipe = ListPassRecipe(
-        update, dict(options), objective, batch_lists, metric, seed, float(n_lists), scaling
-    )
-    recipe.learner(n_features, seed, start)
-    team = team_of(recipe)
+    n_features = source.n_features
+    recipe.learner(n_features, recipe.seed, start)
+    team = source.team(recipe)
     w = np.zeros(n_features) if start is None else start
-    progressive, tally, unfit = Progressive(metric), np.zeros(2), 0.0
+    progressive, tally, unfit = Progressive(recipe.metric), np.zeros(2), 0.0
     trace: list[dict[str, float]] = []
     reason = "passes"
     for number in range(n_passes):
@@ -545,7 +473,7 @@ def average_lists(
             reason = "callback"
             break
     judged = float("nan") if unfit else progressive.value
-    steps = (number + 1) * -(-n_lists // batch_lists)
+    steps = (number + 1) * -(-recipe.total // recipe.batch_lists)
     certificate = {**values, "passes": number + 1.0}
     return Solution(kept, float("nan"), certificate, steps, trace, reason, {"progressive": judged})
 

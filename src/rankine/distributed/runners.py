@@ -1,20 +1,21 @@
-"""Who asks the partitions: this process, one after the other, or the workers of a Dask cluster."""
+"""Who asks the partitions: this process, one after the other, or the workers of a Dask cluster.
+
+``connect`` comes from ``tcp://host:8786`` or ``local:2`` to a client of such a cluster.
+"""
 
 from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from rankine.core.errors import ClusterError, MissingExtraError, RankineError
+from rankine.core.errors import ClusterError, MissingExtraError, ParameterError, RankineError
 from rankine.distributed.team import Assignment, add_answers, ask, describe, listed, sum_in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 
 def require_dask() -> Any:
@@ -74,58 +75,36 @@ SHARED_BYTES = 2**18
 TICK = 1.0
 
 
-class Runner(Protocol):
-    """Asks partitions and adds their answers in order."""
+class LocalRunner:
+    """Asks partitions and adds their answers in order: here one after the other, in this process.
+
+    The kernels use all threads.
+    """
 
     def place(self, assignments: Sequence[Assignment]) -> Any:
-        """Make partitions known; the result is passed back to ``total``."""
-
-    def total(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> Any:
-        """Sum of all answers."""
-
-    def each(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> list[Any]:
-        """All answers, in order of partitions."""
-
-    def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
-        """``function`` of every item, in order."""
-
-
-class LocalRunner:
-    """Partitions one after the other in this process; the kernels use all threads."""
-
-    def place(self, assignments: Sequence[Assignment]) -> list[Assignment]:
-        """The assignments themselves."""
+        """Make partitions known; the result is passed back to ``total`` and ``each``."""
         return [replace(one, threads=None) for one in assignments]
 
-    def total(self, placed: list[Assignment], question: str, arguments: tuple[Any, ...]) -> Any:
+    def total(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> Any:
         """Sum of all answers; at most log2 of them are held at a time."""
         return sum_in_order(ask(one, question, arguments) for one in placed)
 
-    def each(
-        self, placed: list[Assignment], question: str, arguments: tuple[Any, ...]
-    ) -> list[Any]:
-        """All answers, in order."""
+    def each(self, placed: Any, question: str, arguments: tuple[Any, ...]) -> list[Any]:
+        """All answers, in order of partitions."""
         return [ask(one, question, arguments) for one in placed]
 
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
-        """``function`` of every item."""
+        """``function`` of every item, in order."""
         return [function(item) for item in items]
 
 
-class DaskRunner:
+class DaskRunner(LocalRunner):
     """One task per partition on a Dask cluster; nothing is scattered, nothing is pinned.
 
     Every task is a pure function of its description, so a task that is lost with its worker is
     run again elsewhere with the same result. A partition's description is the result of a tiny
     task; Dask prefers to run what needs it where it lies, which is where its rows were read
-    before.
-
-    Parameters
-    ----------
-    client
-        A ``distributed.Client``, with whatever security it was made.
-    timeout
-        Seconds without a finished task after which the round is an error.
+    before. A round in which no task finishes for ``timeout`` seconds is an error.
     """
 
     def __init__(self, client: Any, timeout: float = 600.0) -> None:
@@ -147,8 +126,7 @@ class DaskRunner:
 
     def each(self, placed: list[Any], question: str, arguments: tuple[Any, ...]) -> list[Any]:
         """All answers, in order."""
-        answers: list[Any] = self._gather(listed, placed, question, arguments)
-        return answers
+        return self._gather(listed, placed, question, arguments)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
         """``function`` of every item, in order."""
@@ -227,3 +205,112 @@ class DaskRunner:
             fix="Look at the workers' logs; raise timeout if a partition may take that long; "
             "resume from the checkpoint",
         )
+
+
+#: Seconds to wait for a scheduler, and for its first worker, which may have to be started.
+PATIENCE = 10.0
+WORKER_PATIENCE = 60.0
+#: Deaths of workers after which a local cluster gives a task up.
+ALLOWED_FAILURES = 10
+#: Milliseconds between looks for workers that are gone for good, and how long one must be gone.
+RENEWAL = 1000
+GONE = "3s"
+
+
+@contextmanager
+def connect(address: str, *, timeout: float = PATIENCE, **local: Any) -> Iterator[Any]:
+    """A client of a running scheduler, or of a cluster of processes started here.
+
+    Parameters
+    ----------
+    address
+        ``tcp://host:8786``, ``tls://host:8786`` (certificates from Dask's configuration) or
+        another address that Dask knows; ``local:2`` starts two worker processes on this machine,
+        bound to loopback, and ends them.
+    timeout
+        Seconds to wait for the scheduler.
+    **local
+        Further options of ``LocalCluster``, for ``local:N``.
+    """
+    kind, _, count = address.partition(":")
+    if kind == "local":
+        if not count.isdigit() or int(count) < 1:
+            raise ParameterError(
+                f"cannot read the cluster {address!r}", fix="Write local:2 for two workers here"
+            )
+        with _local(int(count), local) as client:
+            yield client
+        return
+    distributed = require_dask()
+    if "://" not in address:
+        raise ParameterError(
+            f"cannot read the cluster {address!r}",
+            fix="Write tcp://host:8786, tls://host:8786 or local:2",
+        )
+    try:
+        client = distributed.Client(address, timeout=timeout, set_as_default=False)
+    except (OSError, TimeoutError, ValueError, RuntimeError, TypeError) as error:
+        raise ClusterError(
+            f"no scheduler answers at {address}: {_short(error)}",
+            fix="Start one with `dask scheduler`, check the address, and TLS settings for tls://",
+        ) from error
+    with client:
+        _require_workers(client, address)
+        yield client
+
+
+@contextmanager
+def _local(count: int, options: dict[str, Any]) -> Iterator[Any]:
+    distributed = require_dask()
+    import dask
+
+    settings = {
+        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
+        "distributed.deploy.lost-worker-timeout": GONE,
+    }
+    chosen = {
+        "threads_per_worker": 1,
+        "dashboard_address": "127.0.0.1:0",
+        "host": "127.0.0.1",
+        **options,
+    }
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(n_workers=count, processes=True, **chosen) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        _renewed(cluster),
+    ):
+        yield client
+
+
+@contextmanager
+def _renewed(cluster: Any) -> Iterator[None]:
+    """Keep a local cluster at its number of workers.
+
+    A nanny starts its worker again when that dies, but gives up for good when it dies while it is
+    being started; the cluster then goes on with one worker fewer, in the end with none.
+    """
+    from tornado.ioloop import PeriodicCallback
+
+    # Asking for the number that is planned already makes the cluster replace what it has lost.
+    renewal = PeriodicCallback(lambda: cluster.scale(len(cluster.plan)), RENEWAL)
+    cluster.loop.add_callback(renewal.start)
+    try:
+        yield
+    finally:
+        cluster.loop.add_callback(renewal.stop)
+
+
+def _require_workers(client: Any, address: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=WORKER_PATIENCE)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"the scheduler at {address} has no worker",
+            fix=f"Start workers: dask worker {address}",
+        ) from error
+
+
+def _short(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:200]

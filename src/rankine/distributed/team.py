@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rankine.distributed.journal import Journal
-    from rankine.distributed.runners import Runner
+    from rankine.distributed.runners import LocalRunner
 
 
 def token_of(*values: Any) -> str:
@@ -132,12 +132,8 @@ class Assignment:
 class PartitionCache:
     """Partitions that were used last, as many as fit.
 
-    Parameters
-    ----------
-    limit
-        Gives the bytes that may be held.
-    pressed
-        Whether so many bytes more would bring the process near its limit, whoever holds the rest.
+    ``limit`` gives the bytes that may be held; ``pressed`` says whether so many bytes more would
+    bring the process near its limit, whoever holds the rest.
     """
 
     def __init__(
@@ -257,23 +253,14 @@ def bytes_of(data: Dataset) -> int:
 
 
 class Team:
-    """Partitions that were all prepared by one recipe.
+    """Partitions that were all prepared by one recipe, and who asks them.
 
-    Parameters
-    ----------
-    runner
-        Who asks them.
-    pieces
-        The partitions.
-    recipe
-        What they become.
-    journal
-        Remembers sums, or gives those of an interrupted run.
+    A journal remembers sums, or gives those of an interrupted run.
     """
 
     def __init__(
         self,
-        runner: Runner,
+        runner: LocalRunner,
         pieces: Sequence[Piece],
         recipe: Recipe,
         journal: Journal | None = None,
@@ -294,8 +281,7 @@ class Team:
 
     def each(self, question: str, *arguments: Any) -> list[Any]:
         """All answers, in the order of partitions."""
-        answers: list[Any] = self.runner.each(self._known(), question, arguments)
-        return answers
+        return self.runner.each(self._known(), question, arguments)
 
     def _ask(self, question: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         answer: Any = self.runner.total(self._known(), question, arguments)

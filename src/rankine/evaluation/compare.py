@@ -317,7 +317,14 @@ def compare_contestants(
     depth: int,
 ) -> Comparison:
     """Compare what has been read and scored already."""
-    _check(contestants, confidence, margin, n_resamples)
+    if len(contestants) < 2:
+        raise ParameterError("there is only one system", fix="Give two or more to compare")
+    if not 0 < confidence < 1:
+        raise ParameterError(f"confidence={confidence} is not in (0, 1)", fix="Use 0.95, say")
+    if margin < 0:
+        raise ParameterError(f"margin={margin} is negative", fix="Use 0.01, say")
+    if n_resamples < 100:
+        raise ParameterError(f"n_resamples={n_resamples} is too few", fix="Use 10000, say")
     columns = np.column_stack([c.values(metric) for c in contestants])
     weight = query_weights(contestants[0].queries, None, query_weight)
     counts = ~np.isnan(columns).any(axis=1)
@@ -335,11 +342,11 @@ def compare_contestants(
         None if weight is None else weight[kept],
     )  # fmt: skip
     ids = contestants[0].queries.ids
-    changed = [
-        change
-        for a, b in places
-        for change in _changed(contestants, columns, kept, a, b, n_changed, depth)
-    ]
+    changed = []
+    for a, b in places:
+        size = np.abs(_difference(values, a, b))
+        largest = kept[np.argsort(-size, kind="stable")[:n_changed]]
+        changed += _changed(contestants[a], contestants[b], columns[:, [a, b]], largest, depth)
     return Comparison(
         metric, systems, pairs, changed, ids[kept], values, len(ids) - len(kept), confidence,
         margin, n_resamples, weighted=weight is not None,
@@ -374,9 +381,17 @@ def compare_values(
     pairs = []
     for (a, b), gap, raw, corrected in zip(places, gaps, tests, adjusted, strict=True):
         low, high = percentile_interval(means[:, b] - means[:, a], confidence)
-        pairs.append(
-            _pair(names[a], names[b], gap, low, high, raw, corrected, sign, confidence, margin)
-        )
+        significant = bool(corrected.randomisation < 1 - confidence)
+        equivalent = bool(-margin < low and high < margin)
+        mean = float(gap.mean())
+        verdict = "equivalent" if equivalent else "undecided"
+        if significant:
+            verdict = "better" if sign * mean > 0 else "worse"
+            verdict += ", within the margin" if equivalent else ""
+        wins, losses = int((sign * gap > 0).sum()), int((sign * gap < 0).sum())
+        tally = (wins, len(gap) - wins - losses, losses)
+        ends = (names[a], names[b], mean, low, high)
+        pairs.append(Pair(*ends, *raw, *corrected, *tally, significant, equivalent, verdict))
     systems = [
         System(name, float(weighted[:, c].mean()), *percentile_interval(means[:, c], confidence))
         for c, name in enumerate(names)
@@ -384,84 +399,25 @@ def compare_values(
     return systems, pairs
 
 
-def _check(
-    contestants: Sequence[Contestant], confidence: float, margin: float, n_resamples: int
-) -> None:
-    if len(contestants) < 2:
-        raise ParameterError("there is only one system", fix="Give two or more to compare")
-    if not 0 < confidence < 1:
-        raise ParameterError(f"confidence={confidence} is not in (0, 1)", fix="Use 0.95, say")
-    if margin < 0:
-        raise ParameterError(f"margin={margin} is negative", fix="Use 0.01, say")
-    if n_resamples < 100:
-        raise ParameterError(f"n_resamples={n_resamples} is too few", fix="Use 10000, say")
-
-
 def _difference(values: NDArray[np.float64], a: int, b: int) -> NDArray[np.float64]:
     found = values[:, b] - values[:, a]
     return np.where(np.abs(found) > _EQUAL, found, 0.0)
 
 
-def _pair(
-    a: str,
-    b: str,
-    difference: NDArray[np.float64],
-    low: float,
-    high: float,
-    raw: PairedTests,
-    adjusted: PairedTests,
-    sign: float,
-    confidence: float,
-    margin: float,
-) -> Pair:
-    mean = float(difference.mean())
-    significant = adjusted.randomisation < 1 - confidence
-    equivalent = -margin < low and high < margin
-    if significant:
-        verdict = "better" if sign * mean > 0 else "worse"
-        if equivalent:
-            verdict += ", within the margin"
-    else:
-        verdict = "equivalent" if equivalent else "undecided"
-    return Pair(
-        a,
-        b,
-        mean,
-        low,
-        high,
-        *raw,
-        *adjusted,
-        wins=int((sign * difference > 0).sum()),
-        ties=int((difference == 0).sum()),
-        losses=int((sign * difference < 0).sum()),
-        significant=bool(significant),
-        equivalent=bool(equivalent),
-        verdict=verdict,
-    )
-
-
 def _changed(
-    contestants: Sequence[Contestant],
-    values: NDArray[np.float64],
-    kept: NDArray[np.int64],
-    a: int,
-    b: int,
-    count: int,
-    depth: int,
+    one: Contestant, other: Contestant, columns: NDArray[np.float64], largest: Any, depth: int
 ) -> list[Changed]:
-    size = np.abs(_difference(values, a, b)[kept])
-    largest = kept[np.argsort(-size, kind="stable")[:count]]
-    one, other = contestants[a], contestants[b]
+    """The queries of the largest differences, with both rankings; equal ones are left out."""
     return [
         Changed(
             one.name,
             other.name,
             one.queries.ids[[query]].tolist()[0],
-            float(values[query, a]),
-            float(values[query, b]),
+            float(columns[query, 0]),
+            float(columns[query, 1]),
             one.ranking(query, depth),
             other.ranking(query, depth),
         )
         for query in largest.tolist()
-        if values[query, a] != values[query, b]
+        if columns[query, 0] != columns[query, 1]
     ]

@@ -47,10 +47,9 @@ class Contestant:
     def values(self, metric: Metric) -> NDArray[np.float64]:
         """The metric of each query."""
         rule = run_metric(metric) if self.by_docid else metric
-        found: NDArray[np.float64] = evaluate(
+        return evaluate(
             rule, self.y, self.score, self.queries, per_query=True, columns=self.columns
         )
-        return found
 
     def ranking(self, query: int, depth: int) -> list[dict[str, Any]]:
         """The first documents of a query: id (or row), label and score."""

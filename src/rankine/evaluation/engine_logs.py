@@ -33,7 +33,7 @@ from rankine.data.dataset import Dataset
 from rankine.data.options import ReadOptions
 from rankine.data.sources import find_sources
 from rankine.evaluation.contestants import is_qrels
-from rankine.evaluation.trec import read_qrels
+from rankine.evaluation.trec import read_qrels, read_whole
 
 _FIX = "Log with the ltr_log extension (fields._ltrlog), or with Solr's fl=id,[features]"
 _COLUMNS = (("query", "qid"), ("document", "docid"), ("grade", "label", "relevance"))
@@ -52,16 +52,9 @@ class LoggedDocument(NamedTuple):
 
 @dataclass(frozen=True)
 class Joined:
-    """Judged rows, and what did not match.
+    """A row per logged document with a judgement, and (query, document) that did not match.
 
-    Attributes
-    ----------
-    data
-        A row per logged document with a judgement.
-    unjudged
-        (query, document) that were logged and have no judgement; left out.
-    unlogged
-        (query, document) that were judged and not logged.
+    ``unjudged`` were logged and have no judgement; ``unlogged`` were judged and not logged.
     """
 
     data: Dataset
@@ -142,8 +135,10 @@ def read_logged(source: Any) -> Iterator[LoggedDocument]:
     found = False
     for part in find_sources(source):
         name = Path(part.name).name.split(".")[0]
-        whole = _is_whole(part)
-        for line, text in _lines(part, whole=whole):
+        whole = ".json" in Path(part.name).suffixes  # one answer rather than an answer a line
+        for line, text in [(None, read_whole(part))] if whole else _lines(part):
+            if not text.strip():
+                continue
             place = (part.name, line)
             yield from _hits(_decode(text, place), name if whole else None, place)
             found = True
@@ -151,26 +146,15 @@ def read_logged(source: Any) -> Iterator[LoggedDocument]:
         raise EmptyDataError("the log holds no answer", file=str(source), fix=_FIX)
 
 
-def _is_whole(part: Any) -> bool:
-    """Whether the file is one answer rather than an answer a line."""
-    suffixes = Path(part.name).suffixes
-    return ".json" in suffixes
-
-
-def _lines(part: Any, *, whole: bool) -> Iterator[tuple[int | None, bytes]]:
+def _lines(part: Any) -> Iterator[tuple[int | None, bytes]]:
+    """Lines with their numbers, read block by block."""
     with open_stream(part, ReadOptions.make()) as stream:
         rest, number, buffer = b"", 0, bytearray(_BLOCK)
         while count := stream.readinto(memoryview(buffer)):
-            rest += bytes(buffer[:count])
-            if whole:
-                continue
-            *lines, rest = rest.split(b"\n")
-            for line in lines:
-                number += 1
-                if line.strip():
-                    yield number, line
-        if rest.strip():
-            yield (None if whole else number + 1), rest
+            *lines, rest = (rest + bytes(buffer[:count])).split(b"\n")
+            yield from enumerate(lines, number + 1)
+            number += len(lines)
+        yield number + 1, rest
 
 
 def _decode(text: bytes, place: tuple[str, int | None]) -> Any:
@@ -272,7 +256,7 @@ def read_judgments(path: Any) -> dict[tuple[str, str], float]:
         return dict(zip(pairs, found.label.tolist(), strict=True))
     grades: dict[tuple[str, str], float] = {}
     for part in find_sources(path):
-        text = b"\n".join(line for _, line in _lines(part, whole=True))
+        text = read_whole(part)
         try:
             reader = csv.reader(io.StringIO(text.decode("utf-8-sig")), strict=True)
             header = [name.strip().lower() for name in next(reader, [])]

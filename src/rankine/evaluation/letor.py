@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -59,15 +59,7 @@ class Fold(NamedTuple):
 
 
 class LetorFolder:
-    """A collection on disk.
-
-    Parameters
-    ----------
-    path
-        The folder; its name is the task's name.
-    **options
-        Of ``rankine.load``.
-    """
+    """A collection on disk: a folder whose name is the task's, read with ``rankine.load``."""
 
     def __init__(self, path: str | Path, **options: Any) -> None:
         self.path = Path(path)
@@ -171,18 +163,11 @@ TABLE = (
 
 @dataclass(frozen=True)
 class FoldResult:
-    """One method on one fold.
+    """One method on one fold: the setting that won, and what it reached.
 
-    Attributes
-    ----------
-    fold, chosen, validation
-        Its name, the setting that won, and that setting's value on the validation part.
-    values
-        Metric -> mean over the queries of the test part.
-    seconds
-        Training time of all settings and of the chosen one.
-    ids, per_query
-        The test queries, and metric -> their values; empty for published figures.
+    ``validation`` is its value on the validation part, ``values`` are metric -> mean over the
+    queries of the test part, ``per_query`` the values of the queries ``ids`` (none for published
+    figures); ``seconds`` is the training time of all settings.
     """
 
     fold: str
@@ -269,6 +254,8 @@ def run_letor(
     **options
         Of ``rankine.load``.
     """
+    from sklearn.base import clone
+
     if script is not None and script not in MODES:
         raise ParameterError(
             f"no evaluation script is called {script!r}", fix=f"Choose one of {', '.join(MODES)}"
@@ -276,7 +263,10 @@ def run_letor(
     check_count("workers", workers)
     parse_metric(metric)
     opened = [LetorFolder(folder, **options) for folder in folders]
-    seeded = {name: _seeded(ranker, random_state) for name, ranker in rankers.items()}
+    seeded = {name: clone(ranker) for name, ranker in rankers.items()}
+    for ranker in seeded.values():
+        if ranker.get_params(deep=False).get("random_state", 0) is None:
+            ranker.set_params(random_state=random_state)
     grid = {name: list(settings(one, (grids or {}).get(name))) for name, one in rankers.items()}
     if not all(grid.values()):
         raise ParameterError("the grid is empty", fix="Give one value per parameter at least")
@@ -334,15 +324,7 @@ def _gather(
         methods = []
         for name in grid:
             folds = [
-                FoldResult(
-                    folder.fold_name(trial.fold),
-                    trial.settings[0],
-                    found.validation,
-                    found.values,
-                    seconds[trial[:3]],
-                    found.ids,
-                    found.per_query,
-                )
+                replace(found.result, fold=folder.fold_name(trial.fold), seconds=seconds[trial[:3]])
                 for trial, found in here
                 if trial.ranker == name
             ]
@@ -371,15 +353,6 @@ def script_metric(metric: str, script: str) -> Metric:
     return plain
 
 
-def _seeded(ranker: Any, random_state: int) -> Any:
-    from sklearn.base import clone
-
-    copy = clone(ranker)
-    if copy.get_params(deep=False).get("random_state", 0) is None:
-        copy.set_params(random_state=random_state)
-    return copy
-
-
 Setting = dict[str, Any]
 
 
@@ -393,12 +366,9 @@ class _Trial(NamedTuple):
 
 
 class _Tested(NamedTuple):
-    """What the test part said of a chosen setting."""
+    """What the test part said of a chosen setting, by which script, and what the fit warned of."""
 
-    validation: float
-    values: dict[str, float]
-    ids: list[Any]
-    per_query: dict[str, NDArray[np.float64]]
+    result: FoldResult
     script: str
     warnings: list[str]
 
@@ -425,23 +395,16 @@ def _chains(ranker: Any, listed: Sequence[Setting]) -> list[list[Setting]]:
     return [sorted(chain, key=lambda s: -s[along]) for chain in chains.values()]
 
 
+@dataclass
 class _Protocol:
     """What every worker knows: the folders, the rankers, what is measured; it holds one fold."""
 
-    def __init__(
-        self,
-        folders: Sequence[LetorFolder],
-        rankers: Mapping[str, Any],
-        metric: str,
-        script: str | None,
-        workers: int,
-    ) -> None:
-        self.folders = folders
-        self.rankers = rankers
-        self.metric = metric
-        self.script = script
-        self.workers = workers
-        self._held: tuple[tuple[int, int], Fold, str] | None = None
+    folders: Sequence[LetorFolder]
+    rankers: Mapping[str, Any]
+    metric: str
+    script: str | None
+    workers: int
+    _held: tuple[tuple[int, int], Fold, str] | None = None
 
     def try_settings(self, trial: _Trial) -> list[float]:
         """Validation value of each setting, negated where less is better."""
@@ -471,12 +434,16 @@ class _Protocol:
         scores = ranker.predict(fold.test)
         values, per_query = {}, {}
         for name in TABLE:
-            computed = f"{script}:{name}" if name in _computed(script) else f"letor4:{name}"
+            # LETOR 3.0 has no MeanNDCG: 4.0's is used
+            rules = script if name.split("@")[0] in MODES[script] else "letor4"
+            computed = f"{rules}:{name}"
             values[name] = evaluate_on(fold.test, scores=scores, metric=computed)
             per_query[name] = evaluate_on(fold.test, scores=scores, metric=computed, per_query=True)
         where = f"{self.folders[trial.folder].name} {fold.name} {trial.ranker}"
         texts = [f"{where}: {warning.message}" for warning in told]
-        return _Tested(validation, values, fold.test.queries.ids.tolist(), per_query, script, texts)
+        ids, chosen = fold.test.queries.ids.tolist(), trial.settings[0]
+        result = FoldResult(fold.name, chosen, validation, values, 0.0, ids, per_query)
+        return _Tested(result, script, texts)
 
     def _fold(self, trial: _Trial) -> tuple[Fold, str]:
         place = (trial.folder, trial.fold)
@@ -581,8 +548,3 @@ def _ask(task: Any, trial: _Trial) -> tuple[Any, float]:
 def _timed(protocol: _Protocol, task: Any, trial: _Trial) -> tuple[Any, float]:
     started = time.perf_counter()
     return task(protocol, trial), time.perf_counter() - started
-
-
-def _computed(script: str) -> set[str]:
-    """Metrics of the table that a script computes (LETOR 3.0 has no MeanNDCG: 4.0's is used)."""
-    return {name for name in TABLE if name.split("@")[0] in MODES[script]}

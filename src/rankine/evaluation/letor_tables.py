@@ -153,20 +153,18 @@ def _with_figures(task: TaskResult, figures: Figures) -> TaskResult:
 
 
 def _method(name: str, values: Mapping[str, Any]) -> MethodResult:
-    means = {metric: float(value) for metric, value in values.items() if not _is_folds(metric)}
+    means = {
+        metric: float(value) for metric, value in values.items() if not metric.endswith(_FOLDS)
+    }
     folds: list[FoldResult] = []
     for metric, listed in values.items():
-        if _is_folds(metric):
+        if metric.endswith(_FOLDS):
             base = metric.removesuffix(_FOLDS)
             folds = [
                 FoldResult(f"Fold{k}", {}, float("nan"), {base: float(value)}, 0.0)
                 for k, value in enumerate(listed, 1)
             ]
     return MethodResult(name, means, folds, published=True)
-
-
-def _is_folds(metric: str) -> bool:
-    return metric.endswith(_FOLDS)
 
 
 def _shipped() -> dict[str, Any]:
@@ -208,7 +206,7 @@ def _check(values: Any, where: str, file: str) -> None:
         )
     for metric, value in values.items():
         parse_metric(metric.removesuffix(_FOLDS))
-        for number in value if _is_folds(metric) else [value]:
+        for number in value if metric.endswith(_FOLDS) else [value]:
             if isinstance(number, bool) or not isinstance(number, (int, float)):
                 raise SchemaError(
                     f"{where} has {metric} = {number!r}", file=file, fix="Write a number"

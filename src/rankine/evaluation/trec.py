@@ -26,7 +26,7 @@ from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaErr
 from rankine.data.compression import open_stream, open_target
 from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
-from rankine.data.sources import find_sources
+from rankine.data.sources import Source, find_sources
 from rankine.kernels.sorting import rank_order
 from rankine.metrics import DEFINITIONS, Metric, evaluate, parse_metric
 
@@ -128,8 +128,7 @@ def _lines(path: Any, form: str, n_fields: int) -> Iterator[tuple[tuple[str, int
     """Fields of each line that is not blank, with file name and line number."""
     found = False
     for source in find_sources(path):
-        with open_stream(source, ReadOptions.make()) as stream:
-            text = _whole(stream)
+        text = read_whole(source)
         try:
             lines = text.decode().split("\n")
         except UnicodeDecodeError as error:
@@ -154,11 +153,12 @@ def _lines(path: Any, form: str, n_fields: int) -> Iterator[tuple[tuple[str, int
         raise EmptyDataError("no lines", file=str(path), fix=f"Write lines as: {form}")
 
 
-def _whole(stream: Any) -> bytes:
-    parts = []
-    buffer = bytearray(2**20)
-    while count := stream.readinto(memoryview(buffer)):
-        parts.append(bytes(buffer[:count]))
+def read_whole(source: Source) -> bytes:
+    """All bytes of a source, decompressed."""
+    parts, buffer = [], bytearray(2**20)
+    with open_stream(source, ReadOptions.make()) as stream:
+        while count := stream.readinto(memoryview(buffer)):
+            parts.append(bytes(buffer[:count]))
     return b"".join(parts)
 
 

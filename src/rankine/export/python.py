@@ -53,8 +53,10 @@ _SCORE_TABLES = '''
 def _place(name, value):
     """Cell of a value: by order of the cuts, or the category; missing values stand last."""
     cuts = CUTS[name]
-    if value is None or value != value:
+    if value is None or value != value or value == "":
         return len(cuts) + 1
+    if name in TEXTS:
+        return TEXTS[name].get(str(value), len(cuts))
     place = bisect_right(cuts, value)
     if name in CATEGORIES:
         return place - 1 if place and cuts[place - 1] == value else len(cuts)
@@ -185,9 +187,13 @@ def _table_literals(tables: Tables) -> list[str]:
     linear = {
         name(j): float(tables.weights[tables.linear_start + k]) for k, j in enumerate(bins.linear)
     }
+    texts = {
+        name(j): {tables.value(j, k): k for k in range(len(bins.cuts[j]))} for j in tables.texts
+    }
     cuts = {name(t.columns[0]): list(bins.cuts[t.columns[0]]) for t in tables.terms}
     return [
         f"CUTS = {cuts!a}",
+        f"TEXTS = {texts!a}",
         f"CATEGORIES = {[name(j) for j in bins.unordered]!a}",
         f"CURVES = {curves!a}",
         f"GRIDS = {grids!a}",

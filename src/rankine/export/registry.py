@@ -259,6 +259,12 @@ def trees_of(tables: Tables, target: str, *, linear: bool = False) -> list[Node]
             "model is linear",
             fix="Train without linear=, or export to sql, onnx, vespa, python or json",
         )
+    if tables.texts:
+        raise ExportError(
+            f"{target} compares numbers, and column "
+            f"{printable(tables.column_name(min(tables.texts)))!r} of this model holds texts",
+            fix="Serve the model with rankine serve, or export to sql, python or json",
+        )
     axes = {axis.column: axis.cells for axis in tables.grids.axes} if tables.grids else {}
     found = []
     for term in tables.terms:

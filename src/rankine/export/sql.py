@@ -114,12 +114,12 @@ def _table_terms(tables: Tables) -> list[str]:
     for term in tables.terms:
         if len(term.columns) == 1:
             (j,) = term.columns
-            case = _case(names[j], tables.tests(j), [_number(v) for v in term.values.tolist()])
+            case = _case(tables, j, None, [_number(v) for v in term.values.tolist()])
         else:
             a, b = term.columns
-            inner = tables.tests(b, axes[b])
-            rows = [_case(names[b], inner, list(map(_number, row))) for row in term.values.tolist()]
-            case = _case(names[a], tables.tests(a, axes[a]), rows)
+            table = [list(map(_number, row)) for row in term.values.tolist()]
+            rows = [_case(tables, b, axes[b], row) for row in table]
+            case = _case(tables, a, axes[a], rows)
         terms.append(f"CAST({case} AS DOUBLE PRECISION)")
     for k, j in enumerate(tables.bins.linear):
         weight = repr(float(tables.weights[tables.linear_start + k]))
@@ -133,15 +133,21 @@ def _number(value: float) -> str:
     return text if "e" in text else f"{text}e0"
 
 
-def _case(name: str, tests: list[Test], values: list[str]) -> str:
-    column = _quoted(name)
-    asked = [
-        f"WHEN {column} IS NULL THEN {values[test.place]}"
-        if test.asks == "missing"
-        else f"WHEN {column} {test.asks} {_number(test.cut)} THEN {values[test.place]}"
-        for test in tests[:-1]
-    ]
-    return f"CASE {' '.join(asked)} ELSE {values[tests[-1].place]} END"
+def _case(tables: Tables, j: int, places: Sequence[int] | None, values: list[str]) -> str:
+    """The value at the place of column j."""
+    column, texts = _quoted(tables.column_name(j)), tables.texts.get(j)
+    *tests, other = tables.tests(j, places)
+
+    def asks(test: Test) -> str:
+        if test.asks == "missing":
+            return f"{column} IS NULL" + ("" if texts is None else f" OR {column} = ''")
+        if texts is None:
+            return f"{column} {test.asks} {_number(test.cut)}"
+        text = texts[int(test.cut)].replace("'", "''")
+        return f"CAST({column} AS TEXT) = '{text}'"
+
+    found = [f"WHEN {asks(test)} THEN {values[test.place]}" for test in tests]
+    return f"CASE {' '.join(found)} ELSE {values[other.place]} END"
 
 
 def _check_identifiers(names: Sequence[str]) -> None:

@@ -34,28 +34,18 @@ class BinnedRows(NamedTuple):
 
 
 class TableLayout(NamedTuple):
-    """Where tables stand in one vector.
+    """Where tables stand in one vector."""
 
-    Attributes
-    ----------
-    starts
-        First entry of each column's table; a column without cells has ``-1``.
-    firsts, seconds
-        Columns of each grid.
-    grid_starts
-        First entry of each grid.
-    places
-        ``places[2 g, c]`` is where cell c of the first column of grid g begins within it, and
-        ``places[2 g + 1, c]`` the step that cell c of the second column adds.
-    size
-        Length of the vector.
-    """
-
+    #: First entry of each column's table; a column without cells has ``-1``.
     starts: NDArray[np.int64]
+    #: Columns of each grid, and its first entry.
     firsts: NDArray[np.int64]
     seconds: NDArray[np.int64]
     grid_starts: NDArray[np.int64]
+    #: ``places[2 g, c]`` is where cell c of the first column of grid g begins within it, and
+    #: ``places[2 g + 1, c]`` the step that cell c of the second column adds.
     places: NDArray[np.uint16]
+    #: Length of the vector.
     size: int
 
 
@@ -144,17 +134,7 @@ def shard_cuts(n_blocks: int) -> list[int]:
 
 
 class BinnedProducts:
-    """The two products of binned rows with tables.
-
-    Parameters
-    ----------
-    rows
-        Codes.
-    layout
-        Where the tables stand.
-    threads
-        Worker threads; None takes what the machine offers. The result does not depend on it.
-    """
+    """The two products of binned rows with tables; any number of threads gives the same bits."""
 
     def __init__(self, rows: BinnedRows, layout: TableLayout, threads: int | None = None) -> None:
         self.rows = rows
@@ -182,8 +162,7 @@ class BinnedProducts:
             _histogram(codes, n_rows, first, last, self.layout, v, out)
             return out
 
-        total: NDArray[np.float64] = tree_sum(map_shards(shard, self.cuts, self.threads))
-        return total
+        return tree_sum(map_shards(shard, self.cuts, self.threads))
 
 
 @jit

@@ -264,5 +264,4 @@ def column_variances(
         cuts,
         threads,
     )
-    total: NDArray[np.float64] = tree_sum(parts) if parts else np.zeros(n_features)
-    return np.maximum(total, 0.0)
+    return np.maximum(tree_sum(parts), 0.0) if parts else np.zeros(n_features)

@@ -26,7 +26,7 @@ import re
 import sys
 import time
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
@@ -314,12 +314,7 @@ def jit(
         Inline into callers (needed by no one, useful to tiny helpers of hot loops).
     """
     if function is None:
-        return lambda wrapped: jit_with(wrapped, fastmath=fastmath, inline=inline)
-    return jit_with(function, fastmath=fastmath, inline=inline)
-
-
-def jit_with(function: F, *, fastmath: frozenset[str] | bool, inline: bool) -> F:
-    """Decorate one function and give it our cache."""
+        return partial(jit, fastmath=fastmath, inline=inline)
     if numba.config.DISABLE_JIT:
         return function
     compiled = numba.njit(

@@ -21,6 +21,15 @@ from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 
 
+class SortedRows(NamedTuple):
+    """Query q holds starts[q]:starts[q + 1]: ascending scores, and label ranks 1..n_levels[q]."""
+
+    scores: NDArray[np.float64]
+    ranks: NDArray[np.uint32]
+    n_levels: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+
 class Ones(NamedTuple):
     """Every value is 1: sums are counts, kept as integers."""
 
@@ -96,50 +105,29 @@ def _scan_below(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> 
 
 
 @jit
-def active_sums(
-    p: Any,
-    y: Any,
-    n_levels: Any,
-    starts: Any,
-    first: int,
-    last: int,
-    values: Any,
-    tree: Any,
-    upward: bool,
-    out: Any,
-) -> None:
-    """Sums over active higher (``upward``) or lower partners, queries ``first`` to ``last``.
+def active_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out: Any) -> None:
+    """Sums over active higher (``upward``) or lower partners, in the queries of ``span``.
 
-    ``p`` ascending within each query, ``y`` ranks 1..n_levels[q] in the same order, ``tree``
-    scratch space of at least max(n_levels) + 1 entries.
+    ``tree`` is scratch space of at least max(n_levels) + 1 entries.
     """
-    for q in range(first, last):
-        start, stop = starts[q], starts[q + 1]
-        ranks = tree[: n_levels[q] + 1]
-        span = slice(start, stop)
+    for q in range(span[0], span[1]):
+        start = rows.starts[q]
+        ranks = tree[: rows.n_levels[q] + 1]
+        own = slice(start, rows.starts[q + 1])
+        p, y = rows.scores[own], rows.ranks[own]
         if upward:
-            _scan_above(p[span], y[span], np.uint64(start), values, ranks, out[span])
+            _scan_above(p, y, np.uint64(start), values, ranks, out[own])
         else:
-            _scan_below(p[span], y[span], np.uint64(start), values, ranks, out[span])
+            _scan_below(p, y, np.uint64(start), values, ranks, out[own])
 
 
 @jit
-def levels_sums(
-    p: Any,
-    y: Any,
-    n_levels: Any,
-    starts: Any,
-    first: int,
-    last: int,
-    values: Any,
-    tree: Any,
-    upward: bool,
-    out: Any,
-) -> None:
+def levels_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out: Any) -> None:
     """The same sums by one scan per level, O(r m) (Joachims 2006); ``tree`` is unused."""
-    for q in range(first, last):
-        start, stop = starts[q], starts[q + 1]
-        for level in range(1, n_levels[q] + 1):
+    p, y = rows.scores, rows.ranks
+    for q in range(span[0], span[1]):
+        start, stop = rows.starts[q], rows.starts[q + 1]
+        for level in range(1, rows.n_levels[q] + 1):
             total = tree[0] * 0
             if upward:
                 j = start
@@ -162,21 +150,11 @@ def levels_sums(
 
 
 @jit
-def pairs_sums(
-    p: Any,
-    y: Any,
-    n_levels: Any,
-    starts: Any,
-    first: int,
-    last: int,
-    values: Any,
-    tree: Any,
-    upward: bool,
-    out: Any,
-) -> None:
+def pairs_sums(rows: Any, span: Any, values: Any, tree: Any, upward: bool, out: Any) -> None:
     """The same sums pair by pair, O(m^2); ``tree`` is unused."""
-    for q in range(first, last):
-        start, stop = starts[q], starts[q + 1]
+    p, y = rows.scores, rows.ranks
+    for q in range(span[0], span[1]):
+        start, stop = rows.starts[q], rows.starts[q + 1]
         for a in range(start, stop):
             total = tree[0] * 0
             for j in range(start, stop):

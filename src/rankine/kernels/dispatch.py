@@ -39,7 +39,7 @@ class Question(Protocol):
         """Ask."""
 
     def answer(self, spec_type: type) -> Callable[[F], F]:
-        """Register the decorated function as the answer of a spec type."""
+        """Register the decorated function as the answer of a spec type; ``object``: of the rest."""
 
 
 def question(stub: Callable[..., Any]) -> Question:
@@ -60,14 +60,13 @@ def _make(stub: Callable[..., Any], inline: str) -> Question:
     answers: dict[type, Callable[..., Any]] = {}
 
     def ask(spec: Any, *args: Any) -> Any:
-        try:
-            chosen = answers[type(spec)]
-        except KeyError:
-            raise TypeError(f"{type(spec).__name__} has no answer to {stub.__name__}") from None
+        chosen = answers.get(type(spec), answers.get(object))
+        if chosen is None:
+            raise TypeError(f"{type(spec).__name__} has no answer to {stub.__name__}")
         return chosen(spec, *args)
 
     def choose(spec: Any, *args: Any) -> Any:
-        return answers.get(getattr(spec, "instance_class", type(None)))
+        return answers.get(getattr(spec, "instance_class", type(None)), answers.get(object))
 
     overload(ask, strict=False, inline=inline)(choose)
 

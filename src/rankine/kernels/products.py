@@ -6,7 +6,8 @@ query is shared by all threads as well as many short ones.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,6 @@ from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.rows import CsrRows, DenseRows, Rows, scores_into
 from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards, tree_sum
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 #: A shard of X^T v keeps one dense sum; this many stored values must stand behind each of its
 #: entries, or sums would outweigh the data on wide, short problems.
@@ -53,17 +50,7 @@ def _add_rows(rows: Rows, start: int, stop: int, v: Any, out: Any) -> None:
 
 
 class Products:
-    """The two products of a matrix with fixed cuts.
-
-    Parameters
-    ----------
-    rows
-        Storage of the matrix, m rows.
-    n_features
-        Number of columns.
-    threads
-        Worker threads; None takes what the machine offers. The result does not depend on it.
-    """
+    """The two products of a matrix with fixed cuts; any number of threads gives the same bits."""
 
     def __init__(self, rows: Rows, n_features: int, threads: int | None = None) -> None:
         self.rows = rows
@@ -97,5 +84,4 @@ class Products:
 
         if self.n_rows == 0:
             return np.zeros(self.n_features)
-        total: NDArray[np.float64] = tree_sum(map_shards(shard, self.sum_cuts, self.threads))
-        return total
+        return tree_sum(map_shards(shard, self.sum_cuts, self.threads))

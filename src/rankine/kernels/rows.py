@@ -88,11 +88,6 @@ def row_dot(rows: Rows, i: int, w: NDArray[np.float64]) -> Any:
 
 
 @question
-def row_norm2(rows: Rows, i: int) -> Any:
-    """|x_i|^2."""
-
-
-@question
 def row_dot_diff(rows: Rows, a: int, b: int, w: NDArray[np.float64]) -> Any:
     """<w, x_a - x_b>."""
 
@@ -138,14 +133,6 @@ def _dense_dot(values: Any, i: int, w: Any) -> float:
     total = 0.0
     for j in range(values.shape[1]):
         total += values[i, j] * w[j]
-    return total
-
-
-@jit(fastmath=REDUCE)
-def _sum_of_squares(values: Any) -> float:
-    total = 0.0
-    for value in values:
-        total += np.float64(value) * np.float64(value)
     return total
 
 
@@ -220,16 +207,6 @@ def _dense_row_dot(rows: Any, i: Any, w: Any) -> Any:
 @row_dot.answer(CsrRows)
 def _csr_row_dot(rows: Any, i: Any, w: Any) -> Any:
     return _csr_dot(rows.indices, rows.values, rows.indptr[i], rows.indptr[i + 1], w)
-
-
-@row_norm2.answer(DenseRows)
-def _dense_row_norm2(rows: Any, i: Any) -> Any:
-    return _sum_of_squares(rows.values[i])
-
-
-@row_norm2.answer(CsrRows)
-def _csr_row_norm2(rows: Any, i: Any) -> Any:
-    return _sum_of_squares(rows.values[rows.indptr[i] : rows.indptr[i + 1]])
 
 
 @row_dot_diff.answer(DenseRows)

@@ -10,15 +10,10 @@ that are all equal, its ``FusionRules`` say. The result of an absent score is 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.specs import FUSION_RULES
-
-if TYPE_CHECKING:
-    from rankine.core.specs import FusionRules, RunScores
+from rankine.core.specs import FUSION_RULES, FusionRules, RunScores
 
 
 def run_score_values(
@@ -26,14 +21,8 @@ def run_score_values(
 ) -> NDArray[np.float64]:
     """Normalised scores, one column per retriever.
 
-    Parameters
-    ----------
-    spec
-        The normalisation and the engine whose rules it follows.
-    scores
-        One row per document, list by list; NaN where the retriever did not return it.
-    starts
-        List q holds rows starts[q] to starts[q + 1].
+    ``scores`` has one row per document, list by list (list q holds rows starts[q] to
+    starts[q + 1]); NaN where the retriever did not return it.
     """
     rules = FUSION_RULES[spec.engine]
     sizes = np.diff(starts)

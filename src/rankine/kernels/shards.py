@@ -8,17 +8,15 @@ here depend on the vectors alone.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 R = TypeVar("R")
 

@@ -105,22 +105,13 @@ class Propensity(Sequence[float]):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as ``--json`` prints it and ``save`` writes it."""
-        plain: dict[str, Any] = {
-            "propensity": self.values.tolist(),
-            "low": self.low.tolist(),
-            "high": self.high.tolist(),
-            "method": self.method,
-            "pairs": self.pairs,
-            "rows": self.rows.tolist(),
-            "clicks": self.clicks.tolist(),
-            "unit": self.unit,
-            "n_units": self.n_units,
-            "confidence": self.confidence,
-            "n_resamples": self.n_resamples,
-        }
+        plain = {"propensity": self.values, **vars(self)}
+        del plain["values"]
         if self.contexts:
             plain["contexts"] = {name: part.to_dict() for name, part in self.contexts.items()}
-        return plain
+        else:
+            del plain["contexts"]
+        return msgspec.to_builtins(plain, enc_hook=lambda array: array.tolist())
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file that ``Propensity.load`` and ``rankine train --propensity`` read."""
@@ -209,7 +200,15 @@ def estimate_propensity(
     >>> bool(abs(found.values - log.propensity).max() < 0.1)
     True
     """
-    method = _method(method, item)
+    if method is None and item is None:
+        raise ParameterError(
+            "no method was chosen, and the log's items are not named",
+            fix="Name the item column to harvest changes of rank, or say method='randomised' "
+            "when the lists were in random order",
+        )
+    method = method or "harvest"
+    if method not in _METHODS:
+        raise ParameterError(f"method={method!r} is unknown", fix=f"Use {', '.join(_METHODS)}")
     if max_position < 1 or min_rows < 1 or n_resamples < 0 or not 0 < confidence < 1:
         raise ParameterError(
             "max_position and min_rows are positive, n_resamples is not negative and confidence "
@@ -220,33 +219,22 @@ def estimate_propensity(
     clicks = read_clicks(
         log, query=query, label=label, position=position, item=item, search=search, columns=wanted
     )
-    options = (method, tuple(features), max_position, min_rows, falling, confidence, n_resamples)
-    whole = _estimate(clicks, *options, random_state)
+
+    def estimate(part: ClickLog) -> Propensity:
+        given = (method, tuple(features), max_position, min_rows, falling, confidence)
+        return _estimate(part, *given, n_resamples, random_state)
+
+    whole = estimate(clicks)
     if context is None:
         return whole
     codes, names = encode(clicks.columns[context], context)
     parts = {}
     for code, name in enumerate(names.tolist()):
         try:
-            part = clicks.take(np.flatnonzero(codes == code))
-            parts[str(name)] = _estimate(part, *options, random_state)
+            parts[str(name)] = estimate(clicks.take(np.flatnonzero(codes == code)))
         except (OverlapError, SchemaError) as error:
             raise type(error)(f"{context} = {name}: {error.reason}", fix=error.fix) from error
     return replace(whole, contexts=parts)
-
-
-def _method(method: str | None, item: str | None) -> str:
-    if method is None:
-        if item is None:
-            raise ParameterError(
-                "no method was chosen, and the log's items are not named",
-                fix="Name the item column to harvest changes of rank, or say method='randomised' "
-                "when the lists were in random order",
-            )
-        return "harvest"
-    if method not in _METHODS:
-        raise ParameterError(f"method={method!r} is unknown", fix=f"Use {', '.join(_METHODS)}")
-    return method
 
 
 @dataclass(frozen=True)
@@ -292,7 +280,9 @@ def _estimate(
             f"position 1 has {int((place == 0).sum())} rows, fewer than min_rows={min_rows}",
             fix="Give a longer log, or lower min_rows",
         )
-    log, place = _first_positions(log, place, count)
+    inside = place < count
+    if not inside.all():
+        log, place = log.take(np.flatnonzero(inside)), place[inside]
     group, table = _groups(log, method, features)
     cells = _count(log, group, place, count)
     cells, solve = _prepare(cells, method, table)
@@ -313,11 +303,6 @@ def _estimate(
         values, low, high, method, pairs, seen.astype(np.int64), clicks.astype(np.int64), unit,
         cells.n_units, confidence, n_resamples,
     )  # fmt: skip
-
-
-def _first_positions(log: ClickLog, place: Ints, count: int) -> tuple[ClickLog, Ints]:
-    inside = place < count
-    return (log, place) if inside.all() else (log.take(np.flatnonzero(inside)), place[inside])
 
 
 def _groups(log: ClickLog, method: str, features: tuple[str, ...]) -> tuple[Ints, Floats | None]:
@@ -606,21 +591,15 @@ def _lifted(matrix: Floats) -> Floats:
     return matrix + np.diag(np.full(len(matrix), 1e-10 * float(np.trace(matrix)) / len(matrix)))
 
 
-def _from_plain(plain: Any) -> Propensity:
+def _from_plain(plain: _Plain) -> Propensity:
     values = np.asarray(plain.propensity, dtype=np.float64)
     if len(values) == 0 or not ((values > 0) & np.isfinite(values)).all():
         raise SchemaError("propensities are positive numbers", fix="Estimate them again")
-    return Propensity(
-        values,
-        np.asarray(plain.low or values, dtype=np.float64),
-        np.asarray(plain.high or values, dtype=np.float64),
-        plain.method,
-        plain.pairs,
-        np.asarray(plain.rows, dtype=np.int64),
-        np.asarray(plain.clicks, dtype=np.int64),
-        plain.unit,
-        plain.n_units,
-        plain.confidence,
-        plain.n_resamples,
-        {name: _from_plain(part) for name, part in plain.contexts.items()},
-    )
+    given = msgspec.structs.asdict(plain)
+    del given["propensity"]
+    for name in ("low", "high"):
+        given[name] = np.asarray(given[name] or values, dtype=np.float64)
+    for name in ("rows", "clicks"):
+        given[name] = np.asarray(given[name], dtype=np.int64)
+    given["contexts"] = {name: _from_plain(part) for name, part in plain.contexts.items()}
+    return Propensity(values, **given)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +23,7 @@ from rankine.core.errors import (
     ParameterError,
     SchemaError,
 )
-from rankine.core.specs import Binned, LogColumns, OneHot
+from rankine.core.specs import MAX_CUTS, Binned, LogColumns, OneHot, check_cuts
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import scan as scan_files
 from rankine.data.options import ReadOptions
@@ -31,7 +33,7 @@ from rankine.transforms.categories import category_texts
 from rankine.transforms.log_columns import numeric_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rankine.data.dataset import Dataset
     from rankine.model import LinearModel
@@ -232,12 +234,31 @@ def column_names(path: Any) -> list[str]:
 
 
 # ------------------------------------------------------------------------------ what is measured
+@contextmanager
+def placed(block: Dataset) -> Iterator[None]:
+    """Errors about a row of a block name its file and its row there."""
+    try:
+        yield
+    except SchemaError as error:
+        row, colon, rest = error.reason.removeprefix("row ").partition(": ")
+        if colon and row.isdigit() and block.lines is not None:
+            raise SchemaError(
+                f"{rest}; training and serving need one type in every log",
+                fix=error.fix,
+                file=block.sources[-1] if block.sources else None,
+                line=int(block.lines[int(row)]),
+                column=error.column,
+            ) from error
+        raise
+
+
 def vocabulary(data: Dataset, names: Sequence[str]) -> dict[str, list[str]]:
     """Values of categorical columns, in order of first appearance."""
-    return {
-        name: [v for v in dict.fromkeys(category_texts(data.columns[name], name)) if v]
-        for name in names
-    }
+    with placed(data):
+        return {
+            name: [v for v in dict.fromkeys(category_texts(data.columns[name], name)) if v]
+            for name in names
+        }
 
 
 def one_hot_values(parts: Iterable[Mapping[str, Sequence[str]]], names: Sequence[str]) -> Any:
@@ -258,27 +279,76 @@ def one_hot_values(parts: Iterable[Mapping[str, Sequence[str]]], names: Sequence
     return tuple(OneHot(name, tuple(values)) for name, values in found.items())
 
 
-def measure_cuts(blocks: Iterable[Dataset], names: Sequence[str], bins: int) -> tuple[Binned, ...]:
-    """Cuts of columns on the rows of the first lists, however the blocks are cut."""
-    if not names:
-        return ()
-    parts: dict[str, list[Any]] = {name: [] for name in names}
+def frequent_texts(blocks: Iterable[Dataset], names: Sequence[str]) -> tuple[OneHot, ...]:
+    """The most frequent texts of columns in the first lists, as many as a table has cells."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for block in first_lists(blocks) if names else ():
+        with placed(block):
+            for name, found in counts.items():
+                found.update(category_texts(block.columns[name], name))
+    for found in counts.values():
+        del found[""]
+    most = {name: found.most_common(MAX_CUTS) for name, found in counts.items()}
+    return tuple(OneHot(name, tuple(sorted(t for t, _ in own))) for name, own in most.items())
+
+
+def first_lists(blocks: Iterable[Dataset]) -> Iterator[Dataset]:
+    """The first lists of a log, however its blocks are cut."""
     left = SAMPLE_LISTS
     for block in blocks:
-        taken = block if block.n_queries <= left else block.take_queries(np.arange(left))
-        for name, values in parts.items():
-            values.append(numeric_values(taken.columns[name], name))
-        left -= taken.n_queries
-        if left == 0:
+        yield block if block.n_queries <= left else block.take_queries(np.arange(left))
+        left -= block.n_queries
+        if left <= 0:
             break
-    cuts = []
+
+
+def read_cuts(given: Any, binned: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """Cuts by column, from a mapping or a JSON file."""
+    file = str(given) if isinstance(given, str | Path) else None
+    if file is not None:
+        try:
+            given = json.loads(Path(file).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise SchemaError(
+                f"not a file of cuts: {error}", file=file, fix='Write {"price": [1.0, 2.5]}'
+            ) from error
+    try:
+        cuts = msgspec.convert(given or {}, dict[str, tuple[float, ...]])
+        for column in cuts.values():
+            check_cuts(column)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise SchemaError(
+            f"not cuts of columns: {error}", file=file, fix="Give increasing numbers by column"
+        ) from error
+    unused = [name for name in cuts if name not in binned]
+    if unused:
+        raise ParameterError(
+            f"cuts are given for column {unused[0]!r}, which is not binned",
+            fix="Name it in binned (--binned), or leave its cuts out",
+        )
+    return cuts
+
+
+def measure_cuts(
+    blocks: Iterable[Dataset],
+    names: Sequence[str],
+    bins: int,
+    known: Mapping[str, Sequence[float]] | None = None,
+) -> tuple[Binned, ...]:
+    """Cuts of columns on the rows of the first lists, however the blocks are cut, or as known."""
+    given = {name: tuple(cuts) for name, cuts in (known or {}).items()}
+    parts: dict[str, list[Any]] = {name: [] for name in names if name not in given}
+    for block in first_lists(blocks) if parts else ():
+        with placed(block):
+            for name, values in parts.items():
+                values.append(numeric_values(block.columns[name], name))
     for name, values in parts.items():
         numbers = np.concatenate([np.zeros(0), *values])
         distinct, counts = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
         if len(distinct) == 0:
             raise SchemaError(f"column {name!r} holds no value", column=name, fix="Leave it out")
-        cuts.append(Binned(name, quantile_cuts(distinct, counts.astype(np.int64), bins)))
-    return tuple(cuts)
+        given[name] = quantile_cuts(distinct, counts.astype(np.int64), bins)
+    return tuple(Binned(name, given[name]) for name in names)
 
 
 # ------------------------------------------------------------------------------ a first proposal

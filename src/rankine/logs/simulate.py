@@ -38,16 +38,16 @@ _CHUNK = 4_000_000
 #: Shares of the catalogue with true grade 0, 1, ... 4.
 _GRADES = (0.5, 0.2, 0.15, 0.1, 0.05)
 
-Looked = NDArray[np.bool_]
-Clicked = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+#: What was looked at and what was clicked: rows are sessions, columns positions.
+Read = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
 class User(Protocol):
-    """How a user reads a list: rows are sessions, columns positions."""
+    """How a user reads a list."""
 
-    def read(
-        self, attraction: NDArray[np.float64], rng: np.random.Generator
-    ) -> tuple[Looked, Clicked]:
+    def read(self, attraction: Floats, rng: np.random.Generator) -> Read:
         """What was looked at and what was clicked."""
 
 
@@ -61,16 +61,14 @@ class PositionBased(NamedTuple):
     eta: float = 1.0
     examination: tuple[float, ...] = ()
 
-    def chances(self, length: int) -> NDArray[np.float64]:
+    def chances(self, length: int) -> Floats:
         """P(look at k) for k = 1 .. length."""
         if not self.examination:
             return np.arange(1.0, length + 1) ** np.float64(-self.eta)
         given = np.asarray(self.examination, dtype=np.float64)
         return given[np.minimum(np.arange(length), len(given) - 1)]
 
-    def read(
-        self, attraction: NDArray[np.float64], rng: np.random.Generator
-    ) -> tuple[Looked, Clicked]:
+    def read(self, attraction: Floats, rng: np.random.Generator) -> Read:
         """Independent looks, then independent clicks."""
         looked = rng.random(attraction.shape) < self.chances(attraction.shape[1])
         return looked, looked & (rng.random(attraction.shape) < attraction)
@@ -84,9 +82,7 @@ class Cascade(NamedTuple):
 
     patience: float = 1.0
 
-    def read(
-        self, attraction: NDArray[np.float64], rng: np.random.Generator
-    ) -> tuple[Looked, Clicked]:
+    def read(self, attraction: Floats, rng: np.random.Generator) -> Read:
         """One click at most."""
         return _read_down(attraction, rng, after_click=0.0, after_skip=self.patience)
 
@@ -100,9 +96,7 @@ class DependentClick(NamedTuple):
     go_on: float = 0.8
     fade: float = 0.5
 
-    def read(
-        self, attraction: NDArray[np.float64], rng: np.random.Generator
-    ) -> tuple[Looked, Clicked]:
+    def read(self, attraction: Floats, rng: np.random.Generator) -> Read:
         """Several clicks are possible."""
         place = np.arange(1, attraction.shape[1] + 1)
         return _read_down(attraction, rng, after_click=self.go_on * place**-self.fade, after_skip=1)
@@ -120,9 +114,7 @@ class TrustBias(NamedTuple):
     clear: float = 0.98
     fooled: float = 0.3
 
-    def read(
-        self, attraction: NDArray[np.float64], rng: np.random.Generator
-    ) -> tuple[Looked, Clicked]:
+    def read(self, attraction: Floats, rng: np.random.Generator) -> Read:
         """Clicks on what is wanted, and some on what stands high."""
         looked, _ = PositionBased(self.eta).read(attraction, rng)
         wanted = rng.random(attraction.shape) < attraction
@@ -132,8 +124,8 @@ class TrustBias(NamedTuple):
 
 
 def _read_down(
-    attraction: NDArray[np.float64], rng: np.random.Generator, after_click: Any, after_skip: Any
-) -> tuple[Looked, Clicked]:
+    attraction: Floats, rng: np.random.Generator, after_click: Any, after_skip: Any
+) -> Read:
     """Users who read from the top until they stop."""
     sessions, length = attraction.shape
     wanted = rng.random(attraction.shape) < attraction
@@ -170,18 +162,18 @@ class SimulatedLog:
     """
 
     catalogue: Dataset
-    session: NDArray[np.int64]
-    row: NDArray[np.int64]
-    position: NDArray[np.int64]
-    ranker: NDArray[np.int64]
+    session: Ints
+    row: Ints
+    position: Ints
+    ranker: Ints
     ranker_names: tuple[str, ...]
     clicked: NDArray[np.bool_]
     purchased: NDArray[np.bool_]
-    attraction: NDArray[np.float64]
+    attraction: Floats
     examined: NDArray[np.bool_]
 
     @cached_property
-    def propensity(self) -> NDArray[np.float64]:
+    def propensity(self) -> Floats:
         """Share of impressions looked at, by position, relative to the first: what happened."""
         shown = np.bincount(self.position)[1:]
         looked = sum_by(self.position, self.examined)[1:]
@@ -242,7 +234,7 @@ def simulate(
     n_items: int = 20,
     n_features: int = 10,
     list_length: int = 10,
-    taste: str | Callable[[Any], Any] | NDArray[np.float64] = "linear",
+    taste: str | Callable[[Any], Any] | Floats = "linear",
     base: float = -1.5,
     strength: float = 1.5,
     exploration: float = 0.0,
@@ -303,7 +295,19 @@ def simulate(
     >>> bool(log.clicked[log.session == 0].sum() <= 1)
     True
     """
-    _check(n_sessions, list_length, drift, purchase, exploration, random_state)
+    seed: Any = random_state
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ParameterError(f"random_state={random_state!r} is no seed", fix="Use 0, say")
+    if n_sessions < 1 or list_length < 1:
+        raise ParameterError(
+            f"n_sessions={n_sessions}, list_length={list_length} are not both positive",
+            fix="Simulate one session of one item at least",
+        )
+    for name, value in (("drift", drift), ("purchase", purchase)):
+        if not 0 <= value <= 1:
+            raise ParameterError(f"{name}={value} is not in [0, 1]", fix="Use a share")
+    if not exploration >= 0:
+        raise ParameterError(f"exploration={exploration} is negative", fix="Use 0 for none")
     user = _user(users)
     make, mind, work = (np.random.default_rng([random_state, part]) for part in range(3))
     items = _catalogue(make, n_searches, n_items, n_features) if catalogue is None else catalogue
@@ -320,7 +324,8 @@ def simulate(
         rows = places[searches[sessions]]
         shown = _shown(work, table, chosen[sessions], rows, exploration)[:, :list_length]
         age = (sessions / max(n_sessions - 1, 1))[:, None]
-        attraction = _attraction(first, last, base, strength, shown, age)
+        likes = first[shown] + age * (last - first)[shown]
+        attraction = np.where(shown < 0, 0.0, 1 / (1 + np.exp(-base - strength * likes)))
         looked, clicked = user.read(attraction, work)
         bought = clicked & (work.random(clicked.shape) < purchase * attraction)
         real = shown >= 0
@@ -332,34 +337,14 @@ def simulate(
     session, row, position, ranker, clicks, buys, wanted, seen = (
         np.concatenate(column) for column in zip(*parts, strict=True)
     )
+    bounds = np.quantile(last, np.cumsum(_GRADES)[:-1])
+    grades = np.searchsorted(bounds, last, "right").astype(np.float64)
     judged = Dataset.from_arrays(
-        items.X, _grades(last), items.qid, docid=items.docid, feature_names=items.feature_names
+        items.X, grades, items.qid, docid=items.docid, feature_names=items.feature_names
     )
     return SimulatedLog(
         judged, session, row, position, ranker, tuple(scores), clicks, buys, wanted, seen
     )
-
-
-def _check(
-    n_sessions: int,
-    list_length: int,
-    drift: float,
-    purchase: float,
-    exploration: float,
-    random_state: Any,
-) -> None:
-    if not isinstance(random_state, (int, np.integer)) or random_state < 0:
-        raise ParameterError(f"random_state={random_state!r} is no seed", fix="Use 0, say")
-    if n_sessions < 1 or list_length < 1:
-        raise ParameterError(
-            f"n_sessions={n_sessions}, list_length={list_length} are not both positive",
-            fix="Simulate one session of one item at least",
-        )
-    for name, value in (("drift", drift), ("purchase", purchase)):
-        if not 0 <= value <= 1:
-            raise ParameterError(f"{name}={value} is not in [0, 1]", fix="Use a share")
-    if not exploration >= 0:
-        raise ParameterError(f"exploration={exploration} is negative", fix="Use 0 for none")
 
 
 def _user(users: Any) -> User:
@@ -379,9 +364,7 @@ def _catalogue(rng: np.random.Generator, n_searches: int, n_items: int, n_featur
     return Dataset.from_arrays(X, np.zeros(len(X)), np.repeat(np.arange(n_searches), n_items))
 
 
-def _tastes(
-    rng: np.random.Generator, X: Any, taste: Any, drift: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _tastes(rng: np.random.Generator, X: Any, taste: Any, drift: float) -> tuple[Floats, Floats]:
     """Standardised taste at the beginning and at the end of the log."""
     kinds = {"linear": _linear, "curved": _curved}
     if isinstance(taste, str):
@@ -398,11 +381,11 @@ def _tastes(
     return first, _standard((1 - drift) * first + drift * other)
 
 
-def _linear(rng: np.random.Generator, X: Any) -> NDArray[np.float64]:
+def _linear(rng: np.random.Generator, X: Any) -> Floats:
     return row_scores(X, rng.standard_normal(X.shape[1]))
 
 
-def _curved(rng: np.random.Generator, X: Any) -> NDArray[np.float64]:
+def _curved(rng: np.random.Generator, X: Any) -> Floats:
     """Steps, bumps and products of single features."""
     weights = rng.standard_normal(X.shape[1])
     kind = np.arange(X.shape[1]) % 3
@@ -412,15 +395,15 @@ def _curved(rng: np.random.Generator, X: Any) -> NDArray[np.float64]:
     return shapes @ weights
 
 
-def _standard(values: Any) -> NDArray[np.float64]:
+def _standard(values: Any) -> Floats:
     values = np.asarray(values, dtype=np.float64)
     spread = values.std()
     return (values - values.mean()) / (spread if spread > 0 else 1.0)
 
 
 def _ranker_scores(
-    rankers: Any, items: Dataset, taste: NDArray[np.float64], rng: np.random.Generator
-) -> dict[str, NDArray[np.float64]]:
+    rankers: Any, items: Dataset, taste: Floats, rng: np.random.Generator
+) -> dict[str, Floats]:
     """Standardised scores of the catalogue by each ranker; NaN for a random order."""
     if rankers is None:
         rankers = {"old": taste + _standard(_linear(rng, items.X))}
@@ -430,7 +413,7 @@ def _ranker_scores(
     return {str(name): _scores(ranker, items) for name, ranker in named.items()}
 
 
-def _scores(ranker: Any, items: Dataset) -> NDArray[np.float64]:
+def _scores(ranker: Any, items: Dataset) -> Floats:
     if isinstance(ranker, str):
         if ranker != "random":
             raise ParameterError(f"rankers={ranker!r} is unknown", fix="Use random, or a model")
@@ -450,7 +433,7 @@ def _scores(ranker: Any, items: Dataset) -> NDArray[np.float64]:
     return _standard(found)
 
 
-def _places(items: Dataset) -> NDArray[np.int64]:
+def _places(items: Dataset) -> Ints:
     """Rows of the catalogue by search, filled up with -1."""
     queries = items.queries
     sizes = queries.sizes
@@ -461,7 +444,7 @@ def _places(items: Dataset) -> NDArray[np.int64]:
 
 def _searches(
     rng: np.random.Generator, n_sessions: int, n_searches: int, popularity: float | None
-) -> NDArray[np.int64]:
+) -> Ints:
     if popularity is None:
         return np.arange(n_sessions) % n_searches
     weight = np.arange(1, n_searches + 1) ** -float(popularity)
@@ -471,11 +454,11 @@ def _searches(
 
 def _shown(
     rng: np.random.Generator,
-    scores: NDArray[np.float64],
-    ranker: NDArray[np.int64],
-    rows: NDArray[np.int64],
+    scores: Floats,
+    ranker: Ints,
+    rows: Ints,
     exploration: float,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Rows of the catalogue in the order in which each session shows them; -1 where none is."""
     key = scores[ranker[:, None], rows]
     if exploration > 0:
@@ -485,23 +468,6 @@ def _shown(
         key[shuffled] = rng.random((int(shuffled.sum()), key.shape[1]))
     key[rows < 0] = -np.inf
     return np.take_along_axis(rows, np.argsort(-key, axis=1, kind="stable"), axis=1)
-
-
-def _attraction(
-    first: NDArray[np.float64],
-    last: NDArray[np.float64],
-    base: float,
-    strength: float,
-    shown: NDArray[np.int64],
-    age: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    taste = first[shown] + age * (last - first)[shown]
-    return np.where(shown < 0, 0.0, 1 / (1 + np.exp(-base - strength * taste)))
-
-
-def _grades(taste: NDArray[np.float64]) -> NDArray[np.float64]:
-    bounds = np.quantile(taste, np.cumsum(_GRADES)[:-1])
-    return np.searchsorted(bounds, taste, "right").astype(np.float64)
 
 
 __getattr__: Callable[[str], Any] = make_callable(__name__, f"{__name__}:simulate", {})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,8 +26,11 @@ from rankine.logs.schema import (
     check_same_features,
     column_names,
     columns_of,
+    frequent_texts,
     measure_cuts,
     one_hot_values,
+    placed,
+    read_cuts,
     schema_of,
     vocabulary,
 )
@@ -97,19 +101,41 @@ class LogEncoding:
     def encode(self, block: Dataset) -> Dataset:
         """A raw block with features and labels."""
         columns: Any = block.columns
-        rows = self.encoder.encode(columns, block.n_rows)
-        shape = (block.n_rows, self.spec.n_features)
+        with placed(block):
+            X: Any
+            if self.spec.tables:
+                X = self.encoder.matrix(columns, block.n_rows)
+            else:
+                rows = self.encoder.encode(columns, block.n_rows)
+                shape = (block.n_rows, self.spec.n_features)
+                X = make_csr(rows.values, rows.indices, rows.indptr, shape)
         y = np.zeros(block.n_rows)
         if self.label is not None:
             y = self.label({name: _filled(columns[name]) for name in self.label.columns})
         return replace(
             block,
-            X=make_csr(rows.values, rows.indices, rows.indptr, shape),
+            X=X,
             y=y,
             feature_names=self.feature_names,
             query_index=block.queries,
             encoding=self,
         )
+
+    def of_tables(self, blocks: Iterable[Dataset]) -> LogEncoding:
+        """The encoding of a ranker of tables; texts are those of the first lists."""
+        if self.spec.tables:
+            return self
+        schema, ignored = self.schema, self.spec.ignored
+        if schema.crosses:
+            raise ParameterError(
+                f"tables have no cross {schema.crosses[0]!r}",
+                fix="Leave crosses out; pairs=[(...)] names columns that share a table",
+            )
+        texts = (*schema.one_hot, *schema.categorical)
+        values = frequent_texts(blocks if self.raw is None else self.raw.blocks(), texts)
+        numeric = (*schema.numeric, *schema.binned)
+        spec = LogColumns(numeric, values, ignored=ignored, tables=True)
+        return LogEncoding(schema, spec, self.label, self.raw)
 
     def check_start(self, model: LinearModel) -> None:
         """Refuse to go on from a model that makes other features."""
@@ -133,6 +159,18 @@ class LogEncoding:
 
     def finish(self, model: LinearModel, scaling: Scaling) -> LinearModel:
         """The model with its columns, the names of its weights and rows to test it by."""
+        if self.spec.tables:
+            made = replace(
+                model,
+                transforms=(self.spec, *model.transforms),
+                parameters={**model.parameters, "log": msgspec.to_builtins(self.schema)},
+            )
+            rows = [_made_up(self.spec, (), i) for i in range(PROBE_ROWS)]
+            columns = {name: [row[name] for row in rows] for name in self.spec.columns}
+            X = self.encoder.matrix(columns, PROBE_ROWS)
+            scores = score_dataset(made, Dataset(X, np.zeros(PROBE_ROWS), np.zeros(PROBE_ROWS)))
+            probes = Probes(tuple(Probe(raw=row) for row in rows), tuple(scores.tolist()))
+            return replace(made, probes=probes)
         names = self.weight_names(model.indices.tolist())
         return replace(
             model,
@@ -242,7 +280,11 @@ class LogRecord:
         if not len(self._units):
             return made
         sample = self._sample()
-        scores = row_scores(scaling.apply(sample).X, model.to_dense())
+        scores = (
+            score_dataset(made, sample)
+            if self.encoding.spec.tables
+            else row_scores(scaling.apply(sample).X, model.to_dense())
+        )
         summary = summarise(
             self.encoding.spec,
             sample.columns,
@@ -263,7 +305,9 @@ def sample_lists(
     chosen = chosen[np.argsort(units[chosen], kind="stable")[:SAMPLE]]
     lists = replace(block, notes={}, lines=None, sources=()).take_queries(chosen)
     start = block.encoding.spec.hash_start
-    hashed = block.X.indices[block.X.indices >= start].astype(np.int64) - start
+    hashed = np.zeros(0, dtype=np.int64)
+    if hasattr(block.X, "indices"):
+        hashed = block.X.indices[block.X.indices >= start].astype(np.int64) - start
     return units[chosen], replace(lists, encoding=None), np.unique(hashed & (places - 1))
 
 
@@ -307,6 +351,8 @@ class LogScan:
         Formula of the label; None gives all rows the label 0.
     spec
         How columns become features; None measures values and cuts on this log when they are needed.
+    cuts
+        Cuts of binned columns that are not measured.
     """
 
     def __init__(
@@ -315,10 +361,12 @@ class LogScan:
         schema: LogSchema,
         label: Expression | CoecLabel | None,
         spec: LogColumns | None = None,
+        cuts: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         self.raw = raw
         self.schema = schema
         self.label = label
+        self.cuts = cuts or {}
         self.options = raw.options
         self.sources = raw.sources
         self._spec = spec
@@ -339,7 +387,7 @@ class LogScan:
         used = set(schema.spec().columns)
         ignored = sorted(set(column_names(list(self.sources))) - used)
         values = one_hot_values(parts(schema.one_hot), schema.one_hot) if schema.one_hot else ()
-        cells = measure_cuts(self.raw.blocks(), schema.binned, schema.bins)
+        cells = measure_cuts(self.raw.blocks(), schema.binned, schema.bins, self.cuts)
         return schema.spec(values, cells, ignored)
 
     @property
@@ -373,6 +421,17 @@ class LogScan:
         Lists are in order of the schema's ``time`` column, which is checked, or of the file.
         """
         return named_parts(self, text, self.schema.time)
+
+    def of_tables(self) -> LogScan:
+        """The same log for a ranker of tables."""
+        spec = self._spec
+        if spec is None or not spec.tables:
+            ignored = sorted(
+                set(column_names(list(self.sources))) - set(self.schema.spec().columns)
+            )
+            bare = LogEncoding(self.schema, self.schema.spec((), (), ignored), self.label, self.raw)
+            spec = bare.of_tables(()).spec
+        return LogScan(self.raw, self.schema, self.label, spec)
 
     def partitions(self, **options: Any) -> PartitionedDataset:
         """The log cut into partitions, see ``rankine.distributed.scan``."""
@@ -414,6 +473,7 @@ def scan(
     columns: Sequence[str] = (),
     missing: str | None = None,
     propensity: Sequence[float] = (),
+    cuts: str | Path | Mapping[str, Sequence[float]] | None = None,
     **options: Any,
 ) -> LogScan:
     """Read a raw log as labelled lists.
@@ -433,6 +493,9 @@ def scan(
         Fields of ``LogSchema``.
     propensity
         For the label ``"coec"``: how often each position is looked at.
+    cuts
+        Cuts of binned columns, by column, or a JSON file of them; others are quantiles of the
+        first 10,000 lists.
     **options
         Of ``rankine.scan``: ``format``, ``on_bad_row``, ``block_rows``, ``progress`` ...
 
@@ -460,7 +523,8 @@ def scan(
         check_same_features(chosen, own)
         spec = like.encoding.spec if hasattr(like, "encoding") else columns_of(like)
     formula = _formula(path, chosen, propensity)
-    return LogScan(_raw(path, chosen, formula, options), chosen, formula, spec)
+    known = read_cuts(cuts, chosen.binned)
+    return LogScan(_raw(path, chosen, formula, options), chosen, formula, spec, known)
 
 
 def _schema_of(like: Any) -> LogSchema | None:
@@ -552,7 +616,7 @@ def read_for(
     asked = {**({} if schema is None else msgspec.to_builtins(schema)), **fields}
     absent: dict[str, Any] = {
         name: None
-        for name in ("position", "time", "item", "search")
+        for name in ("position", "time", "item", "search", "weight")
         if name not in asked and getattr(chosen, name) not in have
     }
     absent["columns"] = [*(n for n in chosen.columns if n in have or "columns" in asked), *columns]

@@ -16,20 +16,18 @@ differences matter, and accurate, because no large offset cancels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
-from rankine.kernels.counting import Each, Ones, active_sums, levels_sums, pairs_sums
+from rankine.kernels.counting import Each, Ones, SortedRows, active_sums, levels_sums, pairs_sums
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.kernels.sorting import sort_queries
-
-if TYPE_CHECKING:
-    from rankine.losses.pair_queries import PairQueries
-
+from rankine.losses.pair_queries import PairQueries
 
 #: How active partners are summed: O(m log m), O(levels m), O(m^2).
 COUNTINGS = {"tree": active_sums, "levels": levels_sums, "pairs": pairs_sums}
@@ -120,23 +118,15 @@ class ActivePairs:
         self.items = np.empty(size, dtype=queries.rows.dtype)
         sorted_scores, spare = np.empty(size), np.empty(size)
         spare_items = np.empty_like(self.items)
-        map_shards(
-            lambda first, last: sort_queries(
-                scores,
-                queries.rows,
-                queries.starts,
-                first,
-                last,
-                sorted_scores,
-                self.items,
-                spare,
-                spare_items,
-            ),
-            self.cuts,
-            threads,
-        )
-        self.sorted_scores = sorted_scores
-        self.ranks = queries.ranks[self.items]
+        rows, starts, items = queries.rows, queries.starts, self.items
+
+        def sort(first: int, last: int) -> None:
+            sort_queries(
+                scores, rows, starts, first, last, sorted_scores, items, spare, spare_items
+            )
+
+        map_shards(sort, self.cuts, threads)
+        self.rows = SortedRows(sorted_scores, queries.ranks[items], queries.n_levels, starts)
         self.weight = np.zeros(0) if queries.weight is None else queries.weight[self.items]
         # Centred scores are what products need; the spare array has done its work.
         _centre(sorted_scores, queries.starts, spare)
@@ -155,18 +145,7 @@ class ActivePairs:
             first, last = int(spans[span][0]), int(spans[span][1])
             levels = self.queries.n_levels[first:last]
             tree = np.zeros(int(levels.max()) + 1 if len(levels) else 1, dtype=kind)
-            self._sum(
-                self.sorted_scores,
-                self.ranks,
-                self.queries.n_levels,
-                self.queries.starts,
-                first,
-                last,
-                asked,
-                tree,
-                upward == 0,
-                out[upward],
-            )
+            self._sum(self.rows, (first, last), asked, tree, upward == 0, out[upward])
 
         map_shards(task, range(2 * len(spans) + 1), self.threads)
         return out
@@ -192,17 +171,7 @@ class ActivePairs:
 
 
 class CountedRisk:
-    """A risk whose active pairs are counted rather than listed; margin 1.
-
-    Parameters
-    ----------
-    loss
-        The spec that is lifted; its margin is 1.
-    queries, omega
-        The rows that form pairs, and om_q.
-    counting
-        One of ``COUNTINGS``.
-    """
+    """A risk whose active pairs are counted rather than listed; the loss has margin 1."""
 
     #: The risk of all the data at w = 0; see ``pair_risk``.
     at_zero: float = 1.0
@@ -215,11 +184,6 @@ class CountedRisk:
         counting: str = "tree",
         threads: int | None = None,
     ) -> None:
-        if counting not in COUNTINGS:
-            raise ParameterError(
-                f"oracle={counting!r} is not one of {', '.join(COUNTINGS)}",
-                fix="Choose one of them",
-            )
         if loss.margin != 1.0:
             raise ParameterError(f"margin={loss.margin!r} is not 1", fix="Scale the features")
         self.loss = loss
@@ -240,10 +204,8 @@ class HingeRisk(CountedRisk):
         """R and its subgradient u = dR/dp, in row order."""
         active = self.active(scores)
         above, below = active.sums()
-        slope = np.empty(len(above))
-        risk = _hinge_finish(
-            active.centred, active.weight, above, below, self.queries.starts, self.omega, slope
-        )
+        p, starts, slope = active.centred, self.queries.starts, np.empty(len(above))
+        risk = _hinge_finish(p, active.weight, above, below, starts, self.omega, slope)
         return float(risk), active.unsort(slope)
 
     def smoothed(self, width: float) -> SmoothedHingeRisk:
@@ -257,31 +219,21 @@ class HingeRisk(CountedRisk):
         return risk
 
 
+@dataclass(frozen=True, eq=False)
 class SquaredHingeCurvature:
     """v -> d2R/dp2 v with the active pairs of one vector of scores."""
 
-    def __init__(
-        self, active: ActivePairs, degree: NDArray[np.float64], omega: NDArray[np.float64]
-    ) -> None:
-        self.active = active
-        self.degree = degree
-        self.omega = omega
+    active: ActivePairs
+    degree: NDArray[np.float64]
+    omega: NDArray[np.float64]
 
     def degrees(self) -> NDArray[np.float64]:
         """Diagonal of the second derivative, in row order: 2 om w (c + d)."""
         active = self.active
+        starts, out = active.queries.starts, np.zeros(len(self.degree))
         ones = np.ones(len(self.degree))
-        nothing = np.zeros(len(self.degree))
-        _curvature_finish(
-            ones,
-            active.weight,
-            self.degree,
-            nothing,
-            active.queries.starts,
-            self.omega,
-            nothing,
-        )
-        return active.unsort(nothing)
+        _curvature_finish(ones, active.weight, self.degree, out, starts, self.omega, out)
+        return active.unsort(out)
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Product with a row-ordered vector."""
@@ -303,18 +255,9 @@ class SquaredHingeRisk(CountedRisk):
         """R, its gradient u in row order, and its curvature."""
         active = self.active(scores)
         above, below = active.sums()
-        near = active.near(active.centred)
-        slope = np.empty(len(above))
-        risk = _squared_finish(
-            active.centred,
-            active.weight,
-            above,
-            below,
-            near,
-            self.queries.starts,
-            self.omega,
-            slope,
-        )
+        p, starts, slope = active.centred, self.queries.starts, np.empty(len(above))
+        near = active.near(p)
+        risk = _squared_finish(p, active.weight, above, below, near, starts, self.omega, slope)
         above += below
         return float(risk), active.unsort(slope), SquaredHingeCurvature(active, above, self.omega)
 
@@ -324,15 +267,13 @@ class SquaredHingeRisk(CountedRisk):
         return risk, slope
 
 
+@dataclass(frozen=True, eq=False)
 class SmoothedHingeCurvature:
     """The difference of two curvatures of the squared hinge, or half of one."""
 
-    def __init__(
-        self, outer: SquaredHingeCurvature, inner: SquaredHingeCurvature | None, factor: float
-    ) -> None:
-        self.outer = outer
-        self.inner = inner
-        self.factor = factor
+    outer: SquaredHingeCurvature
+    inner: SquaredHingeCurvature | None
+    factor: float
 
     def degrees(self) -> NDArray[np.float64]:
         """Diagonal of the second derivative, in row order."""

@@ -5,19 +5,17 @@ For losses and pair weights that have no O(m log m) form.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.data.dataset import Dataset
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.losses.base import pair_loss
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.losses.pair_queries import PairQueries
-
+from rankine.losses.pair_queries import PairQueries
 
 #: The mean over all pairs; over queries of their mean; over queries of the mean over label pairs.
 BY_PAIRS, BY_QUERIES, BY_LABELS = 0, 1, 2
@@ -41,24 +39,6 @@ def _block_sums(loss: Any, scores: Any, weights: Any, upper: Any, lower: Any) ->
 
 @jit
 def _query_sums(
-    loss: Any, scores: Any, weights: Any, level_starts: Any, first: int, last: int, by_labels: bool
-) -> Any:
-    """Loss and mass of the levels first..last of one query; each label pair weighs 1 if asked."""
-    total, mass = 0.0, 0.0
-    for high in range(first + 1, last):
-        for low in range(first, high):
-            upper = (level_starts[high], level_starts[high + 1])
-            lower = (level_starts[low], level_starts[low + 1])
-            part, part_mass = _block_sums(loss, scores, weights, upper, lower)
-            if by_labels and part_mass > 0.0:
-                part, part_mass = part / part_mass, 1.0
-            total += part
-            mass += part_mass
-    return total, mass
-
-
-@jit
-def _span_sums(
     loss: Any,
     scores: Any,
     weights: Any,
@@ -68,8 +48,17 @@ def _span_sums(
     span: Any,
     out: Any,
 ) -> None:
+    """Loss and mass of some queries; each pair of labels weighs 1 if asked."""
     for q in range(span[0], span[1]):
-        total, mass = _query_sums(loss, scores, weights, starts, ptr[q], ptr[q + 1], by_labels)
+        total, mass = 0.0, 0.0
+        for high in range(ptr[q] + 1, ptr[q + 1]):
+            for low in range(ptr[q], high):
+                upper, lower = (starts[high], starts[high + 1]), (starts[low], starts[low + 1])
+                part, part_mass = _block_sums(loss, scores, weights, upper, lower)
+                if by_labels and part_mass > 0.0:
+                    part, part_mass = part / part_mass, 1.0
+                total += part
+                mass += part_mass
         out[q, 0] = total
         out[q, 1] = mass
 
@@ -77,20 +66,13 @@ def _span_sums(
 class MeanPairLoss:
     """Weighted mean of ``pair_loss(loss, s_a - s_b)`` over the pairs of rows that come in blocks.
 
-    Queries are added one by one, so that how the rows are cut changes no bit.
-
-    Parameters
-    ----------
-    loss
-        A spec that answers ``pair_loss``.
-    mean
-        ``BY_PAIRS``, ``BY_QUERIES`` or ``BY_LABELS``; ``MEANS`` has that of every sampling.
+    Queries are added one by one, so that how the rows are cut changes no bit. ``mean`` is
+    ``BY_PAIRS``, ``BY_QUERIES`` or ``BY_LABELS``; ``MEANS`` has that of every sampling.
     """
 
-    def __init__(self, loss: Any, mean: int, threads: int | None = None) -> None:
+    def __init__(self, loss: Any, mean: int) -> None:
         self.loss = loss
         self.mean = mean
-        self.threads = threads
         self.sums = np.zeros(2)
 
     def add(
@@ -107,9 +89,9 @@ class MeanPairLoss:
 
         def visit(first: int, last: int) -> None:
             span = (first, last)
-            _span_sums(self.loss, ordered, weights, starts, ptr, by_labels, span, sums)
+            _query_sums(self.loss, ordered, weights, starts, ptr, by_labels, span, sums)
 
-        map_shards(visit, cuts, self.threads)
+        map_shards(visit, cuts)
         used = sums[:, 1] > 0
         share, sums = query_weight[used, None], sums[used]
         if self.mean != BY_PAIRS:
@@ -199,18 +181,10 @@ class AllPairs:
         weight = np.zeros(0) if queries.weight is None else queries.weight
 
         def part(first: int, last: int) -> float:
-            found: float = _visit(
-                self.loss,
-                scores,
-                (queries.rows, queries.starts),
-                queries.ranks,
-                weight,
-                self.omega,
-                (first, last),
-                values,
-                out,
+            at, span = (queries.rows, queries.starts), (first, last)
+            return _visit(
+                self.loss, scores, at, queries.ranks, weight, self.omega, span, values, out
             )
-            return found
 
         totals = map_shards(part, self.cuts, self.threads)
         return float(sum(totals)), out
@@ -227,12 +201,12 @@ class AllPairs:
         return value, slopes, AllPairsCurvature(self, scores)
 
 
+@dataclass(frozen=True, eq=False)
 class AllPairsCurvature:
     """d2R/dp2 at some scores."""
 
-    def __init__(self, risk: AllPairs, scores: NDArray[np.float64]) -> None:
-        self.risk = risk
-        self.scores = scores
+    risk: AllPairs
+    scores: NDArray[np.float64]
 
     def times(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Product with a row-ordered vector."""

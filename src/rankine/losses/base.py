@@ -18,14 +18,12 @@ take the losses that have one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rankine.core.errors import ParameterError
 from rankine.kernels.dispatch import question
-
-if TYPE_CHECKING:
-    from rankine.kernels.lists import ListWork
-    from rankine.kernels.rows import Rows
+from rankine.kernels.lists import ListWork
+from rankine.kernels.rows import Rows
 
 
 @question
@@ -56,20 +54,7 @@ def normal_times(
 
 
 class PairLoss(NamedTuple):
-    """A registered pair loss.
-
-    Attributes
-    ----------
-    name
-        How users call it.
-    spec_type
-        Its spec; a field ``margin`` is set by rankers that have such a parameter.
-    smooth
-        Whether it has a continuous slope, so that Newton steps work.
-    lift
-        ``lift(spec, queries, omega, counting, threads)`` answers ``evaluate(scores)`` (value and
-        slopes by row) and, if smooth, ``curved(scores)``; None where no such form is known.
-    """
+    """A registered pair loss; the arguments of ``register_pair_loss``."""
 
     name: str
     spec_type: Callable[..., Any]
@@ -105,11 +90,14 @@ def register_pair_loss(
     name
         How users call it: ``loss="hinge"``.
     spec_type
-        NamedTuple that answers ``pair_loss``.
+        NamedTuple that answers ``pair_loss``; a field ``margin`` is set by rankers that have such
+        a parameter.
     smooth
-        Whether its slope is continuous.
+        Whether it has a continuous slope, so that Newton steps work.
     lift
-        Its exact form over all pairs, see ``PairLoss``; ``rankine.losses.AllPairs`` serves every
+        Its exact form over all pairs, None where none is known:
+        ``lift(spec, queries, omega, counting, threads)`` answers ``evaluate(scores)`` (value and
+        slopes by row) and, if smooth, ``curved(scores)``. ``rankine.losses.AllPairs`` serves every
         loss, in one step a pair.
     """
     PAIR_LOSSES[name] = PairLoss(name, spec_type, smooth, lift)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import check_choice
+from rankine.core.checks import check_choice, check_not_negative
 from rankine.core.errors import ParameterError
 from rankine.kernels.lists import (
     AveragePrecisionGain,
@@ -46,26 +46,17 @@ GAINS: dict[str, Callable[[Metric, int], Any]] = {
 
 @dataclass(frozen=True)
 class ListObjective:
-    """What a list's loss is, before any data is seen.
+    """What a list's loss is, before any data is seen."""
 
-    Attributes
-    ----------
-    name
-        ``"pairwise"``, ``"pointwise"`` or one of ``GAINS``.
-    metric
-        Cutoff, gain, discount and threshold of a metric; None for the other two.
-    loss
-        Name of a pair loss; ``"squared"`` with ``"pointwise"`` is regression on the labels.
-    margin
-        Margin of a loss that has one.
-    target
-        Whether |Delta| is measured at the ranking by label instead of the model's.
-    """
-
+    #: ``"pairwise"``, ``"pointwise"`` or one of ``GAINS``.
     name: str
+    #: Cutoff, gain, discount and threshold of a metric; None for the first two.
     metric: Metric | None
+    #: Name of a pair loss; ``"squared"`` with ``"pointwise"`` is regression on the labels.
     loss: str
+    #: Of a loss that has one.
     margin: float
+    #: Whether |Delta| is measured at the ranking by label instead of the model's.
     target: bool
 
     def spec(self, longest: int) -> Any:
@@ -132,8 +123,7 @@ def parse_objective(
     name = text if metric is None else metric.name
     check_choice("loss", loss, pair_losses())
     check_choice("delta", delta, ("model", "target"))
-    if not (np.isfinite(margin) and margin >= 0):
-        raise ParameterError(f"margin={margin!r} is not a finite number >= 0", fix="Use 1.0")
+    check_not_negative("margin", margin)
     return ListObjective(name, metric, loss, margin, delta == "target")
 
 

@@ -196,18 +196,8 @@ class DeltaRisk(ListRisk):
     """Squared hinge of pairs, each weighted by the change of NDCG at a fixed ranking.
 
     All weights are scaled together so that R(0) is the sum of the lists' weights, as for the mean
-    over pairs.
-
-    Parameters
-    ----------
-    queries, omega
-        Lists and their weights.
-    gains
-        G of each grouped row.
-    scores
-        Scores of all rows, whose ranking is held; equal scores rank in grouped order.
-    cutoff
-        k of NDCG@k.
+    over pairs. ``gains`` is G of each grouped row; the ranking by ``scores`` of all rows is held,
+    equal scores in grouped order; ``cutoff`` is the k of NDCG@k.
     """
 
     def __init__(

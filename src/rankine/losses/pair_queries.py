@@ -13,16 +13,15 @@ Integer weights therefore equal repeated rows and repeated queries.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import NoPairsError, ParameterError
+from rankine.core.checks import check_choice
+from rankine.core.errors import NoPairsError
+from rankine.data.dataset import Dataset
 from rankine.losses.base import pair_loss, pair_loss_named
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
 
 NORMALIZATIONS = ("query", "pair", "sum")
 
@@ -39,31 +38,16 @@ class PairTotals(NamedTuple):
 class PairQueries:
     """Rows of the queries that hold at least one pair of positive weight.
 
-    Attributes
-    ----------
-    rows
-        Row numbers, grouped by query.
-    starts
-        Query q holds ``rows[starts[q]:starts[q + 1]]``.
-    ranks
-        Label rank of each grouped position, 1..n_levels[q]; equal labels share a rank.
-    n_levels
-        Distinct labels per query.
-    weight
-        Row weight of each grouped position, or None when all are 1.
-    query_weight
-        v_q.
-    mass
-        N_q.
+    Query q holds ``rows[starts[q]:starts[q + 1]]``; ranks and weights are those of these places.
     """
 
     rows: NDArray[np.uint32]
     starts: NDArray[np.int64]
-    ranks: NDArray[np.uint32]
-    n_levels: NDArray[np.int64]
-    weight: NDArray[np.float64] | None
-    query_weight: NDArray[np.float64]
-    mass: NDArray[np.float64]
+    ranks: NDArray[np.uint32]  # of the label, 1..n_levels[q]; equal labels share a rank
+    n_levels: NDArray[np.int64]  # distinct labels per query
+    weight: NDArray[np.float64] | None  # None when all are 1
+    query_weight: NDArray[np.float64]  # v_q
+    mass: NDArray[np.float64]  # N_q
 
     @classmethod
     def build(cls, data: Dataset, query_weight: NDArray[np.float64] | None = None) -> PairQueries:
@@ -154,11 +138,7 @@ def risk_at_zero(loss: Any, normalization: str, totals: PairTotals) -> float:
 
 def check_normalization(normalization: str, n_queries: int) -> None:
     """Refuse an unknown word, and data without a single pair."""
-    if normalization not in NORMALIZATIONS:
-        raise ParameterError(
-            f"normalization={normalization!r} is not one of {', '.join(NORMALIZATIONS)}",
-            fix="Choose one of them",
-        )
+    check_choice("normalization", normalization, NORMALIZATIONS)
     if n_queries == 0:
         raise NoPairsError(
             "no query holds two different labels of positive weight: one class or one sample "

@@ -19,24 +19,20 @@ queries: the same optimum at an l2 that is smaller by it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ParameterError
+from rankine.data.dataset import Dataset
 from rankine.kernels.compile import jit
+from rankine.kernels.products import Products
 from rankine.kernels.rows import row_add, row_dot
 from rankine.kernels.shards import cut_by_weight, dot, map_shards, tree_sum
 from rankine.losses.base import normal_times, pair_loss, register_pair_loss
 from rankine.losses.pair_queries import PairQueries, PairTotals, check_normalization
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankine.data.dataset import Dataset
-    from rankine.kernels.products import Products
 
 
 class Squared(NamedTuple):
@@ -140,12 +136,7 @@ LONGEST_SHARE = 4
 class PairSquares:
     """(p - y)^T L (p - y) over the usable queries of a dataset or partition.
 
-    Parameters
-    ----------
-    queries, y
-        The rows that form pairs, and all labels.
-    pairs
-        "all", or "untied": pairs of different labels alone.
+    ``y`` are all labels; ``pairs`` is "all", or "untied": pairs of different labels alone.
     """
 
     def __init__(
@@ -155,10 +146,6 @@ class PairSquares:
         pairs: str = "all",
         threads: int | None = None,
     ) -> None:
-        if pairs not in PAIRS:
-            raise ParameterError(
-                f"pairs={pairs!r} is not one of {', '.join(PAIRS)}", fix="Choose one of them"
-            )
         self.queries = queries
         self.y = y
         self.pairs = pairs
@@ -233,8 +220,7 @@ class PairSquares:
             cut_by_weight(starts, sums),
             self.threads,
         )
-        total: NDArray[np.float64] = tree_sum(shards)
-        return total
+        return tree_sum(shards)
 
     def range_product(
         self, products: Products, first: int, last: int, v: NDArray[np.float64]
@@ -278,5 +264,4 @@ def _query_sums(queries: PairQueries, power: int) -> NDArray[np.float64]:
     sizes = np.diff(queries.starts).astype(np.float64)
     if queries.weight is None or queries.n_queries == 0:
         return sizes
-    summed: NDArray[np.float64] = np.add.reduceat(queries.weight**power, queries.starts[:-1])
-    return summed
+    return np.add.reduceat(queries.weight**power, queries.starts[:-1])

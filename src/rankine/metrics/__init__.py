@@ -4,22 +4,7 @@ A new metric is one file that registers a ``Definition`` and answers the questio
 """
 
 from rankine.core.callable_package import import_on_use
-from rankine.metrics import (
-    average_precision,
-    dcg,
-    domination_error,
-    err,
-    hit_rate,
-    kendall,
-    mean_ndcg,
-    ndcg,
-    pairwise_error,
-    precision,
-    rank_biased_precision,
-    recall,
-    reciprocal_rank,
-    roc_area,
-)
+from rankine.metrics import discounted, domination_error, err, pairs, relevant
 from rankine.metrics.engine import (
     count_without_value,
     data_columns,
@@ -30,22 +15,7 @@ from rankine.metrics.engine import (
 from rankine.metrics.metric import DEFINITIONS, Definition, Metric, parse_metric, register
 
 #: The files that register the metrics of the package.
-_REGISTERED = (
-    ndcg,
-    dcg,
-    mean_ndcg,
-    average_precision,
-    precision,
-    recall,
-    hit_rate,
-    reciprocal_rank,
-    rank_biased_precision,
-    err,
-    roc_area,
-    pairwise_error,
-    kendall,
-    domination_error,
-)
+_REGISTERED = (discounted, relevant, err, pairs, domination_error)
 
 __all__ = [
     "DEFINITIONS",

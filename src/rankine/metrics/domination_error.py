@@ -9,17 +9,14 @@ of equal scores: t / (t + 1) with t tied items of D(i).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankine.kernels.compile import jit
 from rankine.kernels.sorting import rank_order
 from rankine.metrics.families import pair_value
-from rankine.metrics.metric import Definition, register
-
-if TYPE_CHECKING:
-    from rankine.metrics.metric import Metric
+from rankine.metrics.metric import Definition, Metric, register
 
 _RULES = ("strict", "errors", "expected")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import EmptyDataError, NoPairsError, ParameterError, SchemaError
-from rankine.data.dataset import check_finite, check_labels, check_weight, row_scores
+from rankine.data.dataset import Dataset, check_finite, check_labels, check_weight, row_scores
 from rankine.data.query_index import QueryIndex
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics.families import (
@@ -23,10 +23,6 @@ from rankine.metrics.families import (
 from rankine.metrics.gains import cutoffs, docid_key, gain_values, marks, relevance
 from rankine.metrics.metric import Metric, definition, parse_metric
 from rankine.transforms.apply import score_dataset
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-
 
 #: Scores, or features and weights, to the values of the queries and how much each pools.
 _Measure = Callable[
@@ -44,17 +40,6 @@ class QueryValues(NamedTuple):
     mass: NDArray[np.float64]
 
 
-def query_values(
-    metric: Metric,
-    labels: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    queries: QueryIndex,
-    columns: Mapping[str, Any],
-) -> QueryValues:
-    """Values of labels and scores in grouped order; ``columns`` are in row order."""
-    return value_function(metric, labels, queries, columns)(scores, None)
-
-
 def value_function(
     metric: Metric,
     labels: NDArray[np.float64],
@@ -63,6 +48,7 @@ def value_function(
 ) -> Callable[[NDArray[np.float64], NDArray[np.float64] | None], QueryValues]:
     """The function from scores to values, for many scores of the same rows, in grouped order.
 
+    ``columns`` are in row order.
     Beside weights (one row a candidate) it takes features instead of scores, and gives values of
     shape candidates x queries.
     """
@@ -192,30 +178,6 @@ def _over_shards(work: Any, starts: NDArray[np.int64]) -> None:
         map_shards(work, cut_by_weight(starts))
 
 
-@overload
-def evaluate(
-    metric: str | Metric,
-    y: ArrayLike,
-    score: ArrayLike,
-    qid: ArrayLike | QueryIndex | None = None,
-    *,
-    per_query: Literal[False] = False,
-    sample_weight: ArrayLike | None = None,
-    query_weight: Any = None,
-    columns: Mapping[str, Any] | None = None,
-) -> float: ...
-@overload
-def evaluate(
-    metric: str | Metric,
-    y: ArrayLike,
-    score: ArrayLike,
-    qid: ArrayLike | QueryIndex | None = None,
-    *,
-    per_query: bool,
-    sample_weight: ArrayLike | None = None,
-    query_weight: Any = None,
-    columns: Mapping[str, Any] | None = None,
-) -> Any: ...
 def evaluate(
     metric: str | Metric,
     y: ArrayLike,
@@ -254,37 +216,13 @@ def evaluate(
     """
     rule = parse_metric(metric)
     queries, labels, scores = _inputs(y, score, qid)
-    values = query_values(rule, labels, scores, queries, columns or {})
+    values = value_function(rule, labels, queries, columns or {})(scores, None)
     if per_query:
         return values.value
     weight = query_weights(queries, sample_weight, query_weight)
     return mean_value(rule, values.value, values.mass, weight)
 
 
-@overload
-def evaluate_on(
-    data: Dataset,
-    *,
-    metric: str | Metric,
-    coef: NDArray[np.float64] | None = None,
-    scores: ArrayLike | None = None,
-    model: Any = None,
-    per_query: Literal[False] = False,
-    sample_weight: ArrayLike | None = None,
-    query_weight: Any = None,
-) -> float: ...
-@overload
-def evaluate_on(
-    data: Dataset,
-    *,
-    metric: str | Metric,
-    coef: NDArray[np.float64] | None = None,
-    scores: ArrayLike | None = None,
-    model: Any = None,
-    per_query: bool,
-    sample_weight: ArrayLike | None = None,
-    query_weight: Any = None,
-) -> Any: ...
 def evaluate_on(
     data: Dataset,
     *,
@@ -346,24 +284,6 @@ def data_columns(data: Dataset) -> Mapping[str, Any]:
     return dict(data.columns) if data.docid is None else {**data.columns, "docid": data.docid}
 
 
-@overload
-def random_expectation(
-    metric: str | Metric,
-    y: ArrayLike,
-    qid: ArrayLike | QueryIndex | None = None,
-    *,
-    per_query: Literal[False] = False,
-    columns: Mapping[str, Any] | None = None,
-) -> float: ...
-@overload
-def random_expectation(
-    metric: str | Metric,
-    y: ArrayLike,
-    qid: ArrayLike | QueryIndex | None = None,
-    *,
-    per_query: bool,
-    columns: Mapping[str, Any] | None = None,
-) -> Any: ...
 def random_expectation(
     metric: str | Metric,
     y: ArrayLike,
@@ -410,17 +330,22 @@ def query_weights(
         rows = queries.gather(check_weight(sample_weight, queries.n_rows))
         weight = np.add.reduceat(rows, queries.starts[:-1]) / queries.sizes
     if query_weight is not None:
-        if isinstance(query_weight, Mapping):
-            missing = [q for q in queries.ids.tolist() if q not in query_weight]
-            if missing:
-                raise SchemaError(
-                    f"query_weight lacks query {missing[0]!r} (and {len(missing) - 1} more)",
-                    fix="Give every query a weight",
-                )
-            query_weight = [query_weight[q] for q in queries.ids.tolist()]
-        per_query = check_weight(query_weight, queries.n_queries)
+        per_query = check_weight(weights_in_order(query_weight, queries), queries.n_queries)
         weight = per_query if weight is None else weight * per_query
     return weight
+
+
+def weights_in_order(query_weight: Any, queries: QueryIndex) -> Any:
+    """Weights of queries in the order of ``queries.ids``, also from a mapping."""
+    if not isinstance(query_weight, Mapping):
+        return query_weight
+    missing = [q for q in queries.ids.tolist() if q not in query_weight]
+    if missing:
+        raise SchemaError(
+            f"query_weight lacks query {missing[0]!r} (and {len(missing) - 1} more)",
+            fix="Give every query a weight",
+        )
+    return [query_weight[q] for q in queries.ids.tolist()]
 
 
 def mean_value(

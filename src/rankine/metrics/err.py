@@ -9,16 +9,13 @@ or a column, p is that gain itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankine.kernels.compile import jit
 from rankine.metrics.families import list_expected, list_value
-from rankine.metrics.metric import Definition, register
-
-if TYPE_CHECKING:
-    from rankine.metrics.metric import Metric
+from rankine.metrics.metric import Definition, Metric, register
 
 
 class ExpectedReciprocalRank(NamedTuple):

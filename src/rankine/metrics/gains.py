@@ -78,8 +78,7 @@ def marks(name: str | None, columns: Mapping[str, Any], n_rows: int) -> NDArray[
     """True where a column of marks is not 0; None when nothing is marked."""
     if name is None or name == "none" or (name in _USUAL and columns.get(name) is None):
         return None
-    found: NDArray[np.bool_] = number_column(name, columns, n_rows, "marks") != 0
-    return found
+    return number_column(name, columns, n_rows, "marks") != 0
 
 
 def docid_key(columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -63,25 +63,22 @@ _BY_NAME: dict[str, Definition] = {}
 RANK_TIES = ("file", "docid", "expected", "worst")
 
 
-def register(known: Definition) -> Definition:
-    """Add a metric; its name and aliases must be new."""
-    for name in (known.name, *known.aliases):
-        if name in _BY_NAME:
-            raise ParameterError(f"a metric called {name!r} exists", fix="Choose another name")
-    if known.family == "ranks":
-        known = _with_rank_ties(known)
-    DEFINITIONS[known.name] = known
-    for name in (known.name, *known.aliases):
-        _BY_NAME[name] = known
-    return known
-
-
-def _with_rank_ties(known: Definition) -> Definition:
-    return replace(
-        known,
-        defaults={**known.defaults, "ties": "file", "no_relevant": "0"},
-        choices={**known.choices, "ties": RANK_TIES},
-    )
+def register(*metrics: Definition) -> None:
+    """Add metrics; their names and aliases must be new."""
+    for known in metrics:
+        for name in (known.name, *known.aliases):
+            if name in _BY_NAME:
+                raise ParameterError(f"a metric called {name!r} exists", fix="Choose another name")
+        whole = known
+        if known.family == "ranks":
+            whole = replace(
+                known,
+                defaults={**known.defaults, "ties": "file", "no_relevant": "0"},
+                choices={**known.choices, "ties": RANK_TIES},
+            )
+        DEFINITIONS[known.name] = whole
+        for name in (known.name, *known.aliases):
+            _BY_NAME[name] = whole
 
 
 def definition(name: str) -> Definition:
@@ -125,21 +122,6 @@ def mode_defaults(mode: str | None, name: str) -> dict[str, Any]:
         )
     return MODES[mode][name]
 
-
-#: Fields that a text form may set with ``:name=value``, in the order they are written.
-OPTIONS = (
-    "gain",
-    "discount",
-    "threshold",
-    "max_label",
-    "persistence",
-    "ties",
-    "no_relevant",
-    "short",
-    "mean",
-    "displayed",
-    "retrieved",
-)
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "discount": ("std", "paper", "letor"),
@@ -295,6 +277,9 @@ class Metric:
                 text += f":{option}={shown}"
         return text
 
+
+#: Fields that a text form may set with ``:name=value``, in the order they are written.
+OPTIONS = tuple(one.name for one in fields(Metric) if one.name not in ("name", "cutoff", "mode"))
 
 _HEAD = re.compile(r"(?P<name>[A-Za-z][\w-]*)(?:@(?P<cutoff>[^\s@:=]+))?")
 _NUMBERS: dict[str, Any] = {"threshold": float, "max_label": int, "persistence": float}

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, SchemaError
 from rankine.core.safe_text import printable
-from rankine.core.specs import Bins, Grids
 from rankine.model.linear import LinearModel
 from rankine.model.tables import Tables, tables_of
 
@@ -195,7 +194,7 @@ def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
     A model that scales each list cannot explain a row without it: ``Scorer.explain`` does that.
     """
     tables = tables_of(model)
-    if tables is not None and all(isinstance(spec, (Bins, Grids)) for spec in model.transforms):
+    if tables is not None:
         return explain_tables(tables, tables.row(a), None if b is None else tables.row(b))
     if model.transforms:
         kinds = ", ".join(type(spec).__name__ for spec in model.transforms)

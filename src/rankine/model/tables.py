@@ -7,15 +7,16 @@ explanation of a score is the list of these entries, in the columns that users k
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError
-from rankine.core.specs import Bins, GridAxis, Grids
+from rankine.core.specs import Bins, GridAxis, Grids, LogColumns
 
 if TYPE_CHECKING:
     from rankine.model.linear import LinearModel
@@ -59,6 +60,8 @@ class Tables:
     grids: Grids | None
     weights: NDArray[np.float64]
     base: int
+    #: Texts that the numbers of a column stand for, by column.
+    texts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def terms(self) -> list[TableTerm]:
@@ -108,6 +111,13 @@ class Tables:
             found = np.where(known, found - 1, len(cuts))
         return np.where(np.isnan(x), len(cuts) + 1, found)
 
+    def _number(self, j: int, value: Any) -> float:
+        """A value of column j as the number that cells are found by."""
+        if j not in self.texts:
+            return math.nan if value is None else float(value)
+        known = {"": math.nan, **{text: float(k) for k, text in enumerate(self.texts[j])}}
+        return known.get("" if value is None else str(value), math.inf)
+
     def tests(self, j: int, places: Sequence[int] | None = None) -> list[Test]:
         """How a value of column j is asked for its place, in order; the last is for all others.
 
@@ -155,6 +165,11 @@ class Tables:
         """What a cell of a column holds."""
         return self._span_label(j, cell, cell)
 
+    def value(self, j: int, cell: int) -> str:
+        """The value that a cell of an unordered column holds."""
+        cut = self.bins.cuts[j][cell]
+        return self.texts[j][int(cut)] if j in self.texts else f"{cut:g}"
+
     def axis_labels(self, axis: GridAxis) -> tuple[str, ...]:
         """What each place on a side of a grid holds."""
         cells = np.array(axis.cells)
@@ -173,7 +188,7 @@ class Tables:
         if last == len(cuts) + 1:
             return f"{name} missing"
         if j in self.bins.unordered:
-            return f"{name} other" if first == len(cuts) else f"{name} = {cuts[first]:g}"
+            return f"{name} other" if first == len(cuts) else f"{name} = {self.value(j, first)}"
         if not cuts:
             return f"{name} present"
         if first == 0:
@@ -194,7 +209,7 @@ class Tables:
                     raise FeatureMismatchError(
                         f"the model knows no feature {name!r}", fix="Check the spelling"
                     )
-                values[at[name]] = np.nan if value is None else float(value)
+                values[at[name]] = self._number(at[name], value)
             return values
         values = np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
         values = values[0] if values.ndim == 2 and len(values) == 1 else values
@@ -211,4 +226,8 @@ def tables_of(model: LinearModel) -> Tables | None:
     if model.bins is None:
         return None
     grids = next((spec for spec in model.transforms if isinstance(spec, Grids)), None)
-    return Tables(model.bins, grids, model.to_dense(), model.base)
+    log = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+    texts = {}
+    if log is not None:
+        texts = {j: one.values for j, one in enumerate(log.one_hot, len(log.numeric))}
+    return Tables(model.bins, grids, model.to_dense(), model.base, texts)

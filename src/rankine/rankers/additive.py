@@ -181,6 +181,7 @@ class AdditiveRanker(BaseRanker):
         query_weight=("memory", "stream"),
     )
     takes_missing: ClassVar[bool] = True
+    takes_tables: ClassVar[bool] = True
     #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"smooth": [0.1, 1.0, 10.0, 100.0, 1000.0]}
     #: What tuning searches.
@@ -397,7 +398,9 @@ class AdditiveRanker(BaseRanker):
             sample.append(first.X if chosen is None else first.X[:, chosen])
             if left == 0:
                 break
-        unordered = [self._cell_column(name) for name in self.categorical]
+        texts = () if source.encoding is None else source.encoding.encoding.spec.one_hot
+        named = [*self.categorical, *(text.column for text in texts)]
+        unordered = [self._cell_column(name) for name in named]
         names = getattr(self, "feature_names_in_", None)
         return msgspec.structs.replace(
             fit_bins(sample.rows(), self.bins, unordered=unordered),
@@ -586,6 +589,15 @@ class AdditiveRanker(BaseRanker):
             matrix, _ = self._matrix(X, reset=False)
         return score_tables(self.bins_, self.grids_, self.coef_, matrix, self.n_threads)
 
+    def _same_columns(self, data: Dataset) -> Dataset:
+        """The columns of the fit; lists of a raw log are encoded as those of the training were."""
+        log = self.__dict__.get("encoding_")
+        if log is not None and data.encoding is not None:
+            own = log.encoding
+            same = data.encoding.spec.read_columns == own.spec.read_columns
+            data = data if same else own.encode(data)
+        return super()._same_columns(data)
+
     def _features(self) -> dict[str, Any]:
         grids = () if self.grids_ is None else (self.grids_,)
         return {"transforms": (self.bins_, *grids)}
@@ -642,6 +654,7 @@ class AdditiveRanker(BaseRanker):
         """What ``fit`` was given; checkpoints hold what was found on the way."""
         source = super()._source(*given)
         source.asks = True
+        self.encoding_ = source.encoding
         return source
 
     def _divisor(self) -> str:

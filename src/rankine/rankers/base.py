@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,18 +57,12 @@ from rankine.rankers.sources import (
     MemorySource,
     PartitionSource,
     StreamSource,
+    of_tables,
     source_kind,
 )
+from rankine.solvers.base import Callback
 from rankine.transforms.clicks import check_offset, inverse_propensity
-from rankine.transforms.scaling import scale_lists
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from rankine.solvers.base import Callback
-    from rankine.transforms.scaling import Scaling
-
+from rankine.transforms.scaling import Scaling, scale_lists
 
 #: Parameters that do not decide what a resumed run computes; the seed is recorded by itself.
 _NOT_RECORDED = ("random_state", "warm_start", "n_threads")
@@ -108,8 +103,12 @@ class BaseRanker(BaseEstimator, ABC):
     system: ClassVar[str] = ""
     #: What this ranker can do, and with which sources.
     can: ClassVar[Capabilities] = Capabilities()
+    # Sub-classes also have ``letor_grid``, the values that the LETOR protocol tries on validation
+    # data, and ``search_space``, what tuning searches.
     #: Whether missing values (NaN) may stand in rows.
     takes_missing: ClassVar[bool] = False
+    #: Whether columns of raw logs become columns of tables, and not features.
+    takes_tables: ClassVar[bool] = False
 
     coef_: NDArray[np.float64] = field(init=False)
     n_iter_: int = field(init=False)
@@ -313,6 +312,8 @@ class BaseRanker(BaseEstimator, ABC):
     def _loaded(self, X: Any, act: str) -> Any:
         """A raw log in memory where this ranker needs all rows at once; others as they are."""
         able = getattr(self.can, act)
+        if getattr(X, "encoding", None) is not None and self.takes_tables:
+            return of_tables(X)
         log = getattr(X, "encoding", None) is not None and hasattr(X, "load")
         return X.load() if log and "stream" not in able and "memory" in able else X
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,15 +18,16 @@ from rankine.core.checks import (
     check_positive,
 )
 from rankine.core.errors import ParameterError
-from rankine.data.dataset import column_storage, is_column_storage
+from rankine.data.dataset import Dataset, column_storage, is_column_storage
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
+from rankine.model import ModelBundle
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Outcome, Task, Watch, warn_unfinished
 from rankine.rankers.path import RegularizationPath, Step, check_steps
 from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
-from rankine.solvers.base import Progress, Solution, notify
+from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,
     DescentSettings,
@@ -36,11 +37,6 @@ from rankine.solvers.coordinate_descent import (
     walk,
 )
 from rankine.solvers.problem import Penalty
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.model import ModelBundle
-    from rankine.solvers.base import Callback
 
 SOLVERS = ("cd",)
 CURVATURES = ("newton", "paper")
@@ -148,12 +144,10 @@ class DominationRanker(BaseRanker):
 
     system: ClassVar[str] = "domination"
     can = Capabilities(fit=("memory", "partitions"), path=("memory",), checkpoint=("partitions",))
-    #: Values that the LETOR runner tries on the validation part of each fold.
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "l1": [0.1, 0.3, 1.0, 3.0, 10.0],
         "l2": [0.0, 1.0],
     }
-    #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l1": Number(1e-3, 1e3, log=True),
         "l2": Number(1e-4, 10.0, log=True),
@@ -213,9 +207,7 @@ class DominationRanker(BaseRanker):
                 "max_nonzero walks down a path of models and needs the rows in memory",
                 fix="Choose l1, or train on a sample that fits",
             )
-        problem = domination_problem(
-            source.team, task.scaling, source.n_features, self.task_options()
-        )
+        problem = domination_problem(source, self.task_options())
         zero = np.zeros(source.n_features)
         at_zero, slopes = problem.value_and_gradient(zero)
         self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
@@ -247,8 +239,7 @@ class DominationRanker(BaseRanker):
             walked = points_within(descent, self.l1_max_, l2, settings, limit)
         for count, point in enumerate(walked, start=1):
             stop = notify(watch.callbacks, _told(point, count, None))
-            monitor = watch.monitor
-            better = point.loss < least if monitor is None else monitor.since_best == 0
+            better = point.loss < least if watch.judge is None else watch.since_best == 0
             if better:
                 best, least = point, point.loss
             if stop:

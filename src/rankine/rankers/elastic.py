@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from rankine.core.checks import check_choice, check_count, check_positive, count_passes
 from rankine.core.errors import NoPairsError, ParameterError
+from rankine.data.dataset import Dataset
 from rankine.data.progress import read_ahead
 from rankine.losses import pair_losses
 from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
@@ -24,15 +25,10 @@ from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
 from rankine.scoring.latency import scoring_latency
-from rankine.solvers.base import Progress, Solution, notify, require_finite
+from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun, Progressive
-from rankine.updates import UPDATES, make_update
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.solvers.base import Callback
-
+from rankine.updates import UPDATES, UpdateOptions, make_update
 
 #: FOBOS and TGD compare l1 with a step and not with the mean gradient: more of it is needed.
 STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
@@ -215,25 +211,22 @@ class ElasticRanker(BaseRanker):
         self, task: Task, start: NDArray[np.float64] | None, watch: Watch
     ) -> Solution:
         """A pass over every partition, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import PASSES, average_lists
+        from rankine.distributed.recipes import PASSES, ListPassRecipe, average_lists
 
-        source = task.source
         self.__dict__.pop("_run", None)
-        solution = average_lists(
-            source.team,
+        recipe = ListPassRecipe(
+            self.solver,
+            self._update_options(),
+            self._objective(),
+            int(self.batch_lists),
+            self.metric,
+            task.seed,
+            task.source.measured.queries,
             task.scaling,
-            source.n_features,
-            update=self.solver,
-            options=self._update_options(),
-            objective=self._objective(),
-            batch_lists=int(self.batch_lists),
-            metric=self.metric,
-            n_lists=source.measured.queries,
-            n_passes=count_passes(self.n_passes, PASSES),
-            seed=task.seed,
-            start=start,
-            max_nonzero=self.max_nonzero,
-            callbacks=watch.callbacks,
+        )
+        passes = count_passes(self.n_passes, PASSES)
+        solution = average_lists(
+            task.source, recipe, passes, start, self.max_nonzero, watch.callbacks
         )
         self.progressive_ = float(solution.extra["progressive"])
         return solution
@@ -261,15 +254,8 @@ class ElasticRanker(BaseRanker):
 
     def _update_options(self) -> dict[str, Any]:
         """What the update of the solver is made from."""
-        return {
-            "eta0": self.eta0,
-            "power": self.power,
-            "l1": self.l1,
-            "l2": self.l2,
-            "theta": self.theta,
-            "prune_every": self.prune_every,
-            "adaptive": self.adaptive,
-        }
+        names = (name for name in UpdateOptions._fields if name != "started")
+        return {name: getattr(self, name) for name in names}
 
     def _learner(
         self,
@@ -368,7 +354,9 @@ class ElasticRanker(BaseRanker):
         )
         members: list[_Member] = []
         sample: Dataset | None = None
-        for block in read_ahead(_in_blocks(task)):
+        source = task.source
+        blocks = source.data.blocks() if task.kind == "memory" else source.blocks()
+        for block in read_ahead(blocks):
             if sample is None:
                 sample = block.take_queries(np.arange(min(block.n_queries, LOOK_AHEAD)))
                 members = self._members(task, sample, solvers, n_steps, min_ratio)
@@ -424,14 +412,14 @@ class ElasticRanker(BaseRanker):
         return ElasticRanker._learner(other, task.source.n_features, task.seed)
 
 
+@dataclass(eq=False)
 class _Member:
     """One learner of a path."""
 
-    def __init__(self, solver: str, strength: float, learner: OnePassLearner) -> None:
-        self.solver = solver
-        self.strength = strength
-        self.learner = learner
-        self.seconds = 0.0
+    solver: str
+    strength: float
+    learner: OnePassLearner
+    seconds: float = 0.0
 
     def learn(self, block: Dataset) -> None:
         started = time.perf_counter()
@@ -449,8 +437,3 @@ class _Member:
     @property
     def nonzeros(self) -> int:
         return int(np.count_nonzero(self.coef))
-
-
-def _in_blocks(task: Task) -> Any:
-    """Blocks of a stream, or of rows in memory."""
-    return task.source.data.blocks() if task.kind == "memory" else task.source.blocks()

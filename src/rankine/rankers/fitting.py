@@ -31,26 +31,15 @@ if TYPE_CHECKING:
 
 
 class Judge(NamedTuple):
-    """Held-out data as a function of the weights.
+    """Held-out data as a function of the weights."""
 
-    Attributes
-    ----------
-    metric
-        What is measured.
-    value
-        Its value for weights in the units of the solver.
-    data
-        The held-out rows, scaled as the training rows.
-    query_weight
-        What its queries weigh in the mean, or None.
-    named
-        Every eval set where there are several, this one the last: they are told, not obeyed.
-    """
-
+    #: What is measured, and its value for weights in the units of the solver.
     metric: Metric
     value: Callable[[NDArray[np.float64]], float]
+    #: The held-out rows, scaled as the training rows, and what their queries weigh in the mean.
     data: Dataset
     query_weight: Any = None
+    #: Every eval set where there are several, this one the last: they are told, not obeyed.
     named: Mapping[str, Judge] = {}
 
     @classmethod
@@ -85,32 +74,40 @@ class Judge(NamedTuple):
         return int(np.argmax(values) if self.metric.larger_is_better else np.argmin(values))
 
 
-class Monitor:
-    """A callback that judges the weights at every report of a solver, and keeps the best.
+class Watch:
+    """What accompanies one run of a solver: held-out data, callbacks of the user, checkpoints.
 
-    Parameters
-    ----------
-    judge
-        Held-out data.
-    patience
-        Stop after this many reports without improvement; None never stops.
+    At every report the weights are judged and the best are kept; ``patience`` reports without a
+    better value end the run (None: never). ``callbacks`` is for the solver.
     """
 
-    def __init__(self, judge: Judge, patience: int | None) -> None:
+    def __init__(
+        self, judge: Judge | None, patience: int | None, callbacks: Sequence[Callback]
+    ) -> None:
         self.judge = judge
         self.patience = patience
+        self.keeper: Keeper | None = None
+        self.stopped = False
         self.trace: list[dict[str, float]] = []
         self.best_value = -np.inf
         self.best_coef: NDArray[np.float64] | None = None
         self.since_best = 0
+        self._asked = tuple(callbacks)
+        self.callbacks: tuple[Callback, ...] = (self,) if judge or callbacks else ()
 
     def __call__(self, progress: Progress) -> bool:
-        """Judge; True when patience has run out."""
+        """Judge and tell; True when the run should end."""
+        early = self.judge is not None and self._judge(self.judge, progress)
+        self.stopped = notify(self._asked, progress) or self.stopped
+        return early or self.stopped
+
+    def _judge(self, judge: Judge, progress: Progress) -> bool:
+        """True when patience has run out."""
         coef = progress.coef()
-        told = self.judge.told(progress.step, coef)
+        told = judge.told(progress.step, coef)
         self.trace.append({**told, **progress.values})
         value = told["value"]
-        signed = value if self.judge.metric.larger_is_better else -value
+        signed = value if judge.metric.larger_is_better else -value
         if signed > self.best_value:
             self.best_value, self.best_coef, self.since_best = signed, np.array(coef), 0
         else:
@@ -119,6 +116,8 @@ class Monitor:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and facts of a checkpoint."""
+        if self.judge is None:
+            return {}, {}
         arrays = {} if self.best_coef is None else {"best_coef": self.best_coef}
         best = None if self.best_coef is None else float(self.best_value).hex()
         return arrays, {"evals": self.trace, "best_value": best, "since_best": self.since_best}
@@ -131,68 +130,27 @@ class Monitor:
             self.best_coef = np.array(arrays["best_coef"])
             self.best_value = float.fromhex(facts["best_value"])
 
-
-class Watch:
-    """What accompanies one run of a solver: monitor, callbacks of the user, checkpoints.
-
-    Attributes
-    ----------
-    callbacks
-        For the solver.
-    keeper
-        Checkpoints, or None.
-    """
-
-    def __init__(
-        self, monitor: Monitor | None, callbacks: Sequence[Callback], keeper: Keeper | None
-    ) -> None:
-        self.monitor = monitor
-        self.keeper = keeper
-        self.stopped = False
-        self._asked = tuple(callbacks)
-        self.callbacks: tuple[Callback, ...] = (self,) if monitor or callbacks else ()
-
-    def __call__(self, progress: Progress) -> bool:
-        """Judge and tell; True when the run should end."""
-        early = self.monitor is not None and self.monitor(progress)
-        self.stopped = notify(self._asked, progress) or self.stopped
-        return early or self.stopped
-
-    @property
-    def trace(self) -> list[dict[str, float]]:
-        """What was measured on held-out data."""
-        return [] if self.monitor is None else self.monitor.trace
-
     def finish(self, solution: Solution) -> Solution:
         """The solution to keep: with early stopping, that of the best weights seen."""
-        monitor = self.monitor
-        if monitor is None or monitor.patience is None or monitor.best_coef is None:
+        if self.patience is None or self.best_coef is None:
             return solution
         early = solution.stop_reason == "callback" and not self.stopped
         reason = "early_stopping" if early else solution.stop_reason
-        return replace(solution, coef=monitor.best_coef, stop_reason=reason)
+        return replace(solution, coef=self.best_coef, stop_reason=reason)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a task came to: solutions, the one that is kept, and what was measured meanwhile.
+    """What a task came to: solutions, the one that is kept, and what was measured meanwhile."""
 
-    Attributes
-    ----------
-    solutions, evals
-        In order of solution; the records of each one's monitor.
-    position
-        The solution that the ranker keeps.
-    values
-        Strengths of the solutions, where there are several to choose from.
-    notes
-        Effective parameters of the kept solution: they stand in its certificate and in the model.
-    """
-
+    #: In order of solution, each with what its watch measured.
     solutions: list[Solution]
     evals: list[list[dict[str, float]]]
+    #: The solution that the ranker keeps.
     position: int = 0
+    #: Strengths of the solutions, where there are several to choose from.
     values: list[float] = field(default_factory=list)
+    #: Effective parameters of the kept solution: they stand in its certificate and in the model.
     notes: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -213,35 +171,22 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A fit that is ready for a solver.
+    """A fit that is ready for a solver."""
 
-    Attributes
-    ----------
-    source
-        Scaled rows, blocks or partitions.
-    scaling
-        How they were scaled.
-    start, steps_seen
-        Weights to start from in scaled units, or None; steps that a run of the same ranker has
-        already made to reach them.
-    judge, patience
-        Held-out data, and ``early_stopping``.
-    callbacks
-        Of the user.
-    seed
-        Root of every random stream of this fit.
-    facts
-        What a resumed run must share with the interrupted one.
-    """
-
+    #: Scaled rows, blocks or partitions, and how they were scaled.
     source: Any
     scaling: Scaling
+    #: Weights to start from in scaled units, and the steps that a run of the same ranker has
+    #: already made to reach them.
     start: NDArray[np.float64] | None = None
     steps_seen: int = 0
+    #: Held-out data, and ``early_stopping``.
     judge: Judge | None = None
     patience: int | None = None
     callbacks: Sequence[Callback] = ()
+    #: Root of every random stream of this fit.
     seed: int = 0
+    #: What a resumed run must share with the interrupted one.
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -250,15 +195,14 @@ class Task:
         return str(self.source.kind)
 
     def watch(self) -> Watch:
-        """A monitor of its own for one run of a solver, with callbacks and checkpoints."""
-        monitor = None if self.judge is None else Monitor(self.judge, self.patience)
+        """What accompanies one run of a solver; each judges for itself."""
+        watch = Watch(self.judge, self.patience, self.callbacks)
         folder = getattr(self.source, "folder", None)
-        keeper = None
         if folder is not None:
             start = None if self.start is None else np.float64(self.start.sum()).hex()
             facts = {**self.facts, "seed": self.seed, "start": start}
-            keeper = Keeper(folder, facts, resume=self.source.resume, beside=monitor)
-        return Watch(monitor, self.callbacks, keeper)
+            watch.keeper = Keeper(folder, facts, self.source.resume, watch)
+        return watch
 
     def run(self, solve: Callable[[NDArray[np.float64] | None, Watch], Solution]) -> Outcome:
         """Solve once."""
@@ -312,14 +256,8 @@ _DISTANCES = ("relative_gap", "residual", "gap")
 def warn_unfinished(name: str, tol: float | None, solutions: Mapping[Any, Solution]) -> None:
     """Warn, as scikit-learn does, where a run ended further from the optimum than ``tol``.
 
-    Parameters
-    ----------
-    name
-        Whose runs they are.
-    tol
-        What they should have reached; None for runs that are not solved to a tolerance.
-    solutions
-        By strength, topic or position: the worst is named where there are several.
+    Runs that are not solved to a tolerance have none. Of several solutions, by strength, topic or
+    position, the worst is named.
     """
     if tol is None:
         return

@@ -27,9 +27,9 @@ from rankine.solvers.heavy_ball import (
     power,
     solve_egdm,
     solve_gdm,
+    solve_query_sgd,
 )
 from rankine.solvers.problem import NormalEquations, Problem, RowsProblem
-from rankine.solvers.query_sgd import solve_query_sgd
 
 SOLVERS = ("cg", "egdm", "gdm", "sgd")
 CURVATURES = ("lanczos", "power", "online")
@@ -127,9 +127,7 @@ class LeastSquaresRanker(BaseRanker):
 
     system: ClassVar[str] = "least-squares"
     can = Capabilities(fit=("memory", "partitions"), checkpoint=("partitions",))
-    #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 2)]}
-    #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l2": Number(2e-7, 200.0, log=True),
         "pairs": Choice(PAIRS),
@@ -201,13 +199,7 @@ class LeastSquaresRanker(BaseRanker):
                     f"{name}={value!r} draws queries one by one and cannot use partitions",
                     fix="Use solver='cg', or 'egdm' with curvature='lanczos'",
                 )
-        return square_problem(
-            source.team,
-            task.scaling,
-            source.n_features,
-            normalization=self.normalization,
-            pairs=self.pairs,
-        )
+        return square_problem(source, self.normalization, self.pairs)
 
     def _solve_one(
         self,

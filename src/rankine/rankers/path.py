@@ -235,16 +235,12 @@ class ElasticPath(RegularizationPath):
         return int(np.flatnonzero(fast)[self._only(fast).best(max_nonzero)])
 
     def _only(self, chosen: NDArray[np.bool_]) -> RegularizationPath:
+        columns = ("l1", "loss", "objective", "relative_gap", "values", "seconds")
         return RegularizationPath(
-            self.l1[chosen],
-            self.weights[np.flatnonzero(chosen)],
-            self.loss[chosen],
-            self.objective[chosen],
-            self.relative_gap[chosen],
-            self.values[chosen],
-            self.seconds[chosen],
-            self.metric,
-            self.larger_is_better,
+            weights=self.weights[np.flatnonzero(chosen)],
+            metric=self.metric,
+            larger_is_better=self.larger_is_better,
+            **{name: getattr(self, name)[chosen] for name in columns},
         )
 
     def curves(self) -> dict[str, RegularizationPath]:

@@ -5,34 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.core.errors import ParameterError
+from rankine.data.dataset import Dataset
 from rankine.losses.base import pair_loss_named, pair_losses
 from rankine.losses.pair_queries import NORMALIZATIONS, PairQueries, pair_risk
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Outcome, Task
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
-from rankine.solvers.base import Callback, Solution
+from rankine.solvers.base import Solution
 from rankine.solvers.bundle import Bundle, solve_bundle
 from rankine.solvers.newton import solve_newton, solve_nonsmooth, solve_rounded
 from rankine.solvers.problem import Problem, RowsProblem, coarsen
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
 
 SOLVERS = ("auto", "bundle", "newton")
 ORACLES = ("tree", "levels", "pairs")
 #: Gap, relative to J(0), to which the sample that gives the start is solved.
 COARSE_TOL = 2e-3
-
-#: A function of l2, the start, the tolerance and callbacks.
-_Solver = Callable[[float, "NDArray[np.float64] | None", float, Sequence[Callback]], Solution]
 
 
 @dataclass(eq=False, repr=False)
@@ -127,9 +122,7 @@ class RankSVM(BaseRanker):
 
     system: ClassVar[str] = "ranksvm"
     can = Capabilities(fit=("memory", "partitions"), checkpoint=("partitions",))
-    #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 1)]}
-    #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l2": Number(2e-7, 20.0, log=True),
         "loss": Choice(lambda: pair_losses(lifted=True)),
@@ -164,14 +157,7 @@ class RankSVM(BaseRanker):
         if task.kind == "partitions":
             from rankine.distributed.recipes import pair_problem
 
-            problem: Problem = pair_problem(
-                source.team,
-                task.scaling,
-                source.n_features,
-                loss=self.loss,
-                normalization=self.normalization,
-                counting=self.oracle,
-            )
+            problem = pair_problem(source, self.loss, self.normalization, self.oracle)
         else:
             problem = self._problem(source.data, source.query_weight)
             if task.start is None:
@@ -179,7 +165,10 @@ class RankSVM(BaseRanker):
                 task = replace(task, start=start)
         solve = self._solver(problem)
         outcome = task.along(
-            l2s, lambda l2, start, watch: solve(l2, start, self.tol, watch.callbacks)
+            l2s,
+            lambda l2, start, watch: solve(
+                l2, start=start, tol=self.tol, callbacks=watch.callbacks
+            ),
         )
         self.l2_ = outcome.value
         self.C_ = 1.0 / self.l2_
@@ -197,35 +186,18 @@ class RankSVM(BaseRanker):
         )
         return RowsProblem.of(data, risk, self.n_threads)
 
-    def _solver(self, problem: Problem) -> _Solver:
+    def _solver(self, problem: Problem) -> Callable[..., Solution]:
         """How this problem is solved; cuts of the bundle method serve every l2."""
         known = pair_loss_named(self.loss, lifted=True)
-        solve: Callable[..., Solution] = partial(solve_newton, problem)
-        if self.solver == "bundle" or not (known.smooth or known.rounds):
-            bundle = Bundle(problem.n_features, positive=self.positive)
-            solve = partial(solve_bundle, problem, bundle=bundle)
-        elif not known.smooth and self.solver == "newton":
-            solve = partial(solve_rounded, problem)
-        elif not known.smooth:
-            bundle = Bundle(problem.n_features, positive=self.positive)
-            solve = partial(solve_nonsmooth, problem, bundle=bundle)
-
-        def solver(
-            l2: float,
-            start: NDArray[np.float64] | None,
-            tol: float,
-            callbacks: Sequence[Callback] = (),
-        ) -> Solution:
-            return solve(
-                l2,
-                start=start,
-                tol=tol,
-                max_iter=self.max_iter,
-                positive=self.positive,
-                callbacks=callbacks,
-            )
-
-        return solver
+        shared: dict[str, Any] = {"max_iter": self.max_iter, "positive": self.positive}
+        if known.smooth and self.solver != "bundle":
+            return partial(solve_newton, problem, **shared)
+        if known.rounds and self.solver == "newton":
+            return partial(solve_rounded, problem, **shared)
+        shared["bundle"] = Bundle(problem.n_features, positive=self.positive)
+        if known.rounds and self.solver == "auto":
+            return partial(solve_nonsmooth, problem, **shared)
+        return partial(solve_bundle, problem, **shared)
 
     def _coarse_start(
         self, data: Dataset, query_weight: NDArray[np.float64], l2: float
@@ -244,4 +216,4 @@ class RankSVM(BaseRanker):
             l2 *= part_totals.pair_weight / totals.pair_weight
         start = self._coarse_start(part, part_weight, l2)
         solve = self._solver(self._problem(part, part_weight))
-        return solve(l2, start, max(self.tol, COARSE_TOL), ()).coef
+        return solve(l2, start=start, tol=max(self.tol, COARSE_TOL)).coef

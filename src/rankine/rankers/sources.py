@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight
-from rankine.samplers.pair_index import pair_masses
+from rankine.metrics.engine import weights_in_order
+from rankine.samplers.draw import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
 from rankine.transforms.clicks import unweighed, weigh
 from rankine.transforms.scaling import Scaling, fit_scaling, measure_scaling
@@ -151,6 +152,29 @@ class Clicks(NamedTuple):
 _AT_ONCE = 16
 #: Rows as they are.
 _AS_THEY_ARE = Clicks()
+
+
+def of_tables(log: Any) -> Any:
+    """A raw log whose rows are the columns of tables, wherever it is."""
+    if hasattr(log, "of_tables"):
+        return log.of_tables()
+    if isinstance(log, Dataset):
+        return log.encoding.of_tables([log]).encode(log)
+    encoding = log.encoding.of_tables(log)
+    return log.encoded(encoding) if hasattr(log, "pieces") else _Encoded(log, encoding)
+
+
+class _Encoded:
+    """A stream of a raw log, encoded in another way."""
+
+    def __init__(self, stream: Any, encoding: Any) -> None:
+        self.stream, self.encoding = stream, encoding
+        self.n_features = encoding.spec.n_features
+        self.feature_names = encoding.feature_names
+        self.sources = getattr(stream, "sources", ())
+
+    def __iter__(self) -> Iterator[Dataset]:
+        return map(self.encoding.encode, self.stream)
 
 
 class _KeepsAnswers:
@@ -465,14 +489,7 @@ def resolve_query_weight(
     index = data.queries
     if query_weight is None:
         return np.ones(index.n_queries)
-    if isinstance(query_weight, Mapping):
-        missing = [q for q in index.ids.tolist() if q not in query_weight]
-        if missing:
-            raise SchemaError(
-                f"query_weight lacks query {missing[0]!r} (and {len(missing) - 1} more)",
-                fix="Give every query a weight",
-            )
-        query_weight = [query_weight[q] for q in index.ids.tolist()]
+    query_weight = weights_in_order(query_weight, index)
     if all_of_them or np.any(query_weight):
         return check_weight(query_weight, index.n_queries)
     return np.zeros(index.n_queries)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from rankine.core.checks import (
     count_passes,
 )
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.data.dataset import row_scores
+from rankine.data.dataset import Dataset, row_scores
 from rankine.data.progress import read_ahead
 from rankine.losses import pair_loss_spec, pair_losses
 from rankine.losses.all_pairs import MEANS, MeanPairLoss
@@ -26,8 +26,7 @@ from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Judge, Outcome, Task, Watch
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
-from rankine.samplers.draw import SAMPLINGS, pair_sampler, stream_sampler
-from rankine.samplers.pair_index import query_shares
+from rankine.samplers.draw import SAMPLINGS, pair_sampler, query_shares, stream_spans
 from rankine.solvers.base import Solution, require_finite
 from rankine.solvers.pair_sgd import PairPlan, Span, run_phase, solve_pairs
 from rankine.solvers.pair_steps import (
@@ -39,9 +38,6 @@ from rankine.solvers.pair_steps import (
     gradient_step,
     new_vector,
 )
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
 
 SOLVERS = (
     "pegasos",
@@ -165,7 +161,6 @@ class SPDRanker(BaseRanker):
         record_at=("memory", "stream"),
         partial=True,
     )
-    #: What tuning searches.
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "solver": Choice(("pegasos", "logistic", "passive_aggressive")),
         "sampling": Choice(("query", "uniform")),
@@ -247,24 +242,20 @@ class SPDRanker(BaseRanker):
         self, task: Task, start: NDArray[np.float64] | None, watch: Watch
     ) -> Solution:
         """Steps on every partition by its share, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import PASSES, average_pairs
+        from rankine.distributed.recipes import PASSES, PairPassRecipe, average_pairs
 
         self.record_ = []
-        source = task.source
-        return average_pairs(
-            source.team,
-            task.scaling,
-            source.n_features,
+        recipe = PairPassRecipe(
             self.plan(),
-            n_steps=int(self.n_steps),
-            sampling=self.sampling,
-            ties=self.ties == "zero",
-            max_trials=int(self.max_trials),
-            n_passes=count_passes(self.n_passes, PASSES),
-            seed=task.seed,
-            start=start,
-            callbacks=watch.callbacks,
+            int(self.n_steps),
+            count_passes(self.n_passes, PASSES),
+            self.sampling,
+            self.ties == "zero",
+            int(self.max_trials),
+            task.seed,
+            task.scaling,
         )
+        return average_pairs(task.source, recipe, start, watch.callbacks)
 
     def _learn_more(self, task: Task) -> Outcome:
         """Take ``n_steps`` more steps on these rows; averaging goes on from the first call's."""
@@ -328,14 +319,23 @@ class SPDRanker(BaseRanker):
     def _spans_of_stream(self, source: Any, taken: int) -> Iterator[Span]:
         """Every query's range of steps, from its share of the objective."""
         source.require_again("its queries must be counted first")
-        total = self._count(source)
-        return self._shared(source, taken, total, count_passes(self.n_passes))
+        drawn = stream_spans(
+            lambda: _weighed(source),
+            self._count(source),
+            self.n_steps,
+            sampling=self.sampling,
+            ties=self.ties == "zero",
+            taken=taken,
+            n_passes=count_passes(self.n_passes),
+        )
+        return (Span(block.rows, sampler, end) for block, sampler, end in drawn)
 
     def _count(self, source: Any) -> float:
         """First reading: the sum of shares; what was seen is noted."""
-        total = 0.0
+        total, ties = 0.0, self.ties == "zero"
         seen = dict.fromkeys(("rows", "queries", "queries_used", "pairs"), 0)
-        for block, shares, _ in self._weighed(source):
+        for block, weight in _weighed(source):
+            shares = query_shares(block, weight, sampling=self.sampling, ties=ties)
             total = float(np.cumsum(np.concatenate([[total], shares]))[-1])
             seen["rows"] += block.n_rows
             seen["queries"] += block.n_queries
@@ -348,35 +348,6 @@ class SPDRanker(BaseRanker):
             )
         source.note(**seen)
         return total
-
-    def _shared(self, source: Any, taken: int, total: float, n_passes: int) -> Iterator[Span]:
-        for number in range(n_passes):
-            passed = 0.0
-            for block, shares, weight in self._weighed(source):
-                # One by one, so that how the stream is cut changes no sum.
-                reached = np.cumsum(np.concatenate([[passed], shares]))[1:]
-                passed = float(reached[-1])
-                reached = reached[shares > 0]
-                if len(reached) == 0:
-                    continue
-                done = (number * total + reached) / (n_passes * total)
-                done[reached == total] = (number + 1) / n_passes
-                ends = taken + np.floor(self.n_steps * done).astype(np.int64)
-                sampler = stream_sampler(
-                    block, weight, ends, sampling=self.sampling, ties=self.ties == "zero"
-                )
-                yield Span(block.rows, sampler, int(ends[-1]))
-
-    def _weighed(
-        self, source: Any
-    ) -> Iterator[tuple[Dataset, NDArray[np.float64], NDArray[np.float64]]]:
-        """Blocks with the shares and the weights of their queries."""
-        first = 0
-        for block in read_ahead(source.blocks()):
-            weight = source.weights(block, first)
-            first += block.n_queries
-            ties = self.ties == "zero"
-            yield block, query_shares(block, weight, sampling=self.sampling, ties=ties), weight
 
     # ------------------------------------------------------------------ the objective on the way
     def _recorder(
@@ -401,3 +372,11 @@ class SPDRanker(BaseRanker):
             return values
 
         return record
+
+
+def _weighed(source: Any) -> Iterator[tuple[Dataset, NDArray[np.float64]]]:
+    """Blocks with the weights of their queries."""
+    first = 0
+    for block in read_ahead(source.blocks()):
+        yield block, source.weights(block, first)
+        first += block.n_queries

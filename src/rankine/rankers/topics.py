@@ -85,7 +85,7 @@ def fit_topics(
     absent
         What entries mean that a sparse Y does not store: "missing" (not a candidate), "zero"
         (label 0), or "auto": label 0 when no topic stores two different labels (an indicator
-        matrix), missing when every topic does.
+        matrix, from which nothing could be learnt otherwise), missing when every topic does.
     l1
         None (1 % of each topic's smallest l1 that gives w = 0), a number, or one per topic.
     eval_set
@@ -171,28 +171,15 @@ def _refuse_what_has_no_meaning(ranker: DominationRanker) -> None:
 
 
 class TopicLabels(NamedTuple):
-    """Labels of many topics.
-
-    Attributes
-    ----------
-    matrix
-        Dense array with NaN for missing, or CSC array.
-    absent_is_missing
-        Whether what a CSC array does not store is missing (else it is label 0).
-    """
+    """Labels of many topics: a dense array with NaN for missing, or a CSC array."""
 
     matrix: Any
+    #: Whether what a CSC array does not store is missing (else it is label 0).
     absent_is_missing: bool
 
     @classmethod
     def of(cls, Y: Any, n_rows: int, absent: str = "auto") -> TopicLabels:
-        """Check a label matrix.
-
-        ``absent`` says what entries mean that a sparse Y does not store: "missing" (not a
-        candidate), "zero" (label 0), or "auto": label 0 when no topic stores two different labels
-        (an indicator matrix, from which nothing could be learnt otherwise), missing when every
-        topic does.
-        """
+        """Check a label matrix; ``absent`` as in ``fit_topics``."""
         check_choice("absent", absent, ABSENT)
         if sparse.issparse(Y):
             matrix = sparse.csc_array(Y)

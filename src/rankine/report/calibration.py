@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.report.judged import Judged
 from rankine.report.page import Section, count, figures, number, percent
 from rankine.report.svg import Line, line_chart
 from rankine.samplers.pairs import pair_rows
-
-if TYPE_CHECKING:
-    from rankine.report.judged import Judged
 
 MAX_PAIRS, BINS = 200_000, 10
 _Z = 1.959964

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from rankine.core.safe_text import Html, join, listed, name_of, tag
+from rankine.data.dataset import Dataset
 from rankine.evaluation.tables import Table
 from rankine.metrics import count_without_value, data_columns
 from rankine.model.tables import tables_of
+from rankine.report.judged import Judged
 from rankine.report.page import (
     Section,
     card,
@@ -27,10 +29,6 @@ from rankine.report.page import (
 )
 from rankine.report.svg import histogram
 from rankine.transforms.drift import DRIFT_HEADER, Drift
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.report.judged import Judged
 
 #: Distinct labels shown one by one.
 MAX_LEVELS = 12

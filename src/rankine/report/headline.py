@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.evaluation.compare import Pair, System, compare_values
+from rankine.metrics import Metric
+from rankine.report.judged import Judged
+from rankine.report.origin import Origin
 from rankine.report.page import (
     MINUS,
     Section,
@@ -24,15 +29,6 @@ from rankine.report.page import (
     tile,
 )
 from rankine.report.svg import Scale, interval, linear
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from rankine.metrics import Metric
-    from rankine.report.judged import Judged
-    from rankine.report.origin import Origin
 
 CONFIDENCE, MARGIN = 0.95, 0.01
 #: Draws of queries that a report affords for one metric.
@@ -110,10 +106,10 @@ VERDICTS = {
 }
 
 
-def summary_words(judged: Judged, heads: Sequence[Headline]) -> Html:
+def summary_words(heads: Sequence[Headline]) -> list[Any]:
     """The page's first sentence."""
     if not heads:
-        return join(["Nothing can be measured on this data: no list holds two different labels."])
+        return ["Nothing can be measured on this data: no list holds two different labels."]
     head = heads[0]
     value = tag("strong", number(head.model.mean))
     where = plural(head.queries, "query", "queries")
@@ -124,28 +120,19 @@ def summary_words(judged: Judged, heads: Sequence[Headline]) -> Html:
     for k, pair in enumerate(told):
         words += [
             ": " if k == 0 else " and " if k == len(told) - 1 else ", ",
-            *_against(head, pair),
+            *_against(pair),
         ]
-    return join([*words, "."])
+    return [*words, "."]
 
 
-def _against(head: Headline, pair: Pair) -> list[Any]:
-    up = pair.difference > 0
-    if pair.difference == 0:
-        return ["the same as ", _told(pair.a)]
-    sure = "" if pair.significant else " (not settled by this data)"
-    side = "above" if up else "below"
-    return [
-        tag("strong", number(abs(pair.difference))),
-        f" {side} ",
-        _told(pair.a),
-        sure,
-    ]
-
-
-def _told(name: str) -> Any:
+def _against(pair: Pair) -> list[Any]:
     known = {"random order": "a random order", "order as shown": "the order as shown"}
-    return known.get(name) or name_of(name, 60)
+    other = known.get(pair.a) or name_of(pair.a, 60)
+    if pair.difference == 0:
+        return ["the same as ", other]
+    sure = "" if pair.significant else " (not settled by this data)"
+    side = " above " if pair.difference > 0 else " below "
+    return [tag("strong", number(abs(pair.difference))), side, other, sure]
 
 
 def headline_tiles(judged: Judged, heads: Sequence[Headline]) -> list[Html]:

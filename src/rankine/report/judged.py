@@ -46,21 +46,12 @@ class Opponent:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A model, its data and its scores.
+    """A model, its data (with the model's columns, in its order) and its scores.
 
-    Attributes
-    ----------
-    model, data
-        The data has the model's columns, in its order.
-    view, features
-        Weights and the matrix that they meet: after per-list scaling, where the model scales. Of a
-        model of tables, what each table adds to a row is a feature, and its weight 1.
-    metrics
-        What can be measured on these labels, the most important first.
-    refused
-        Metric -> why it cannot be measured here.
-    opponents
-        The model first, then what it is compared with.
+    ``view`` and ``features`` are the weights and the matrix that they meet: after per-list scaling,
+    where the model scales. Of a model of tables, what each table adds to a row is a feature, and
+    its weight 1. ``metrics`` can be measured on these labels, the most important first; ``refused``
+    says why others cannot. Of the ``opponents`` the model is the first.
     """
 
     model: LinearModel
@@ -91,18 +82,16 @@ class Judged:
 
     def values(self, opponent: Opponent, metric: Metric) -> NDArray[np.float64]:
         """The metric of each query (NaN where it is skipped)."""
-        key = (opponent.kind, str(metric))
-        if key not in self._known:
-            data = self.data
-            if opponent.scores is None:
-                found = random_expectation(
-                    metric, data.y, data.queries, per_query=True, columns=data_columns(data)
-                )
-            else:
-                found = evaluate_on(data, scores=opponent.scores, metric=metric, per_query=True)
-            self._known[key] = found
-        values: NDArray[np.float64] = self._known[key]
-        return values
+        key, data = (opponent.kind, str(metric)), self.data
+        if key not in self._known and opponent.scores is None:
+            self._known[key] = random_expectation(
+                metric, data.y, data.queries, per_query=True, columns=data_columns(data)
+            )
+        elif key not in self._known:
+            self._known[key] = evaluate_on(
+                data, scores=opponent.scores, metric=metric, per_query=True
+            )
+        return self._known[key]
 
     @cached_property
     def spread(self) -> NDArray[np.float64]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.kernels.sorting import rank_order
+from rankine.report.judged import Judged, Opponent
 from rankine.report.page import MINUS, count, number, signed
-
-if TYPE_CHECKING:
-    from rankine.report.judged import Judged, Opponent
 
 #: Features shown of an item, and good items that are shown although they stand too deep.
 TOP, MISSED = 3, 3

@@ -6,7 +6,7 @@ import platform
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +14,10 @@ from rankine._version import __version__
 from rankine.core.errors import ParameterError
 from rankine.core.safe_text import Html, join, name_of, tag, text
 from rankine.core.specs import LogColumns, encode_transforms
+from rankine.data.dataset import Dataset
+from rankine.model import LinearModel
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.report.page import Section, card, count, facts, shown
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.model import LinearModel
 
 #: Parameters that have an option of their own on the command line.
 _OPTIONS = {"metric": "--metric", "scale": "--scale", "random_state": "--seed"}
@@ -55,7 +53,7 @@ def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
         model.digest,
         None if name is None else str(name),
         {k: v for k, v in model.parameters.items() if k not in {"ranker", "log"}},
-        _defaults(name),
+        ranker_class(name)().get_params(deep=False) if name in RANKERS else {},
         [str(spec.get("type", "")) for spec in encode_transforms(model.transforms)],
         story,
         str(model.provenance["rankine"]) if "rankine" in model.provenance else None,
@@ -67,13 +65,6 @@ def origin(model: LinearModel, data: Dataset | None = None) -> Origin:
         training_command(model),
         [source for source in here if source in sources],
     )
-
-
-def _defaults(name: Any) -> dict[str, Any]:
-    if name not in RANKERS:
-        return {}
-    defaults: dict[str, Any] = ranker_class(name)().get_params(deep=False)
-    return defaults
 
 
 def training_command(model: LinearModel) -> str | None:

@@ -11,15 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from rankine._version import __version__
 from rankine.core.safe_text import Html, join, name_of, tag, text
-
-if TYPE_CHECKING:
-    from rankine.evaluation.tables import Table
+from rankine.evaluation.tables import Table
 
 #: Columns of a table up to which its rows become small lists on a phone.
 STACKED = 6
@@ -129,10 +127,24 @@ class Report:
         return f"Report({self.title!r}, {len(self.html) / 1000:,.0f} kB)"
 
 
-def render(
-    title: str, kicker: str, summary: Any, tiles: Sequence[Html], sections: Sequence[Section]
+def make_report(
+    title: str,
+    kicker: str,
+    summary: Sequence[Any],
+    tiles: Sequence[Html],
+    sections: Sequence[Section | None],
+    numbers: Mapping[str, Any],
+) -> Report:
+    """The page and its numbers; sections that are None are left out."""
+    kept = [section for section in sections if section is not None]
+    return Report(
+        title, _page(title, kicker, join(summary), tiles, kept), {"title": title, **numbers}
+    )
+
+
+def _page(
+    title: str, kicker: str, summary: Html, tiles: Sequence[Html], sections: Sequence[Section]
 ) -> str:
-    """The page."""
     style = _style()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,9 @@ from rankine.evaluation.significance import bootstrap_means, percentile_interval
 from rankine.metrics import Metric, parse_metric
 from rankine.metrics.metric import definition
 from rankine.report.headline import CONFIDENCE, resamples_for
+from rankine.report.judged import Judged, Opponent
 from rankine.report.page import Section, count, figures, number, percent, plural
 from rankine.report.svg import Line, histogram, line_chart
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.report.judged import Judged, Opponent
 
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)
 

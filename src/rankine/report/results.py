@@ -29,11 +29,11 @@ from rankine.report.page import (
     count,
     figures,
     from_table,
+    make_report,
     note,
     number,
     percent,
     plural,
-    render,
     shown,
     signed,
     table,
@@ -95,10 +95,8 @@ def _compare_report(found: Sequence[Comparison], title: str | None, command: str
     ]
     spans = ((s, f"{number(s.low, 3)} to {number(s.high, 3)}") for s in first.systems[:4])
     tiles = [tile(name_of(s.name, 40), number(s.mean), span) for s, span in spans]
-    page = render(heading, "rankine comparison", join(summary), tiles, sections)
-    return Report(
-        heading, page, {"title": heading, "comparisons": [one.to_dict() for one in found]}
-    )
+    numbers = {"comparisons": [one.to_dict() for one in found]}
+    return make_report(heading, "rankine comparison", summary, tiles, sections, numbers)
 
 
 def _compared(found: Comparison, *, several: bool) -> list[Section]:
@@ -193,8 +191,8 @@ def _letor_report(result: LetorResult, title: str | None, command: str | None) -
                 f", mean over the test parts of {plural(len(best.folds), 'fold')}. ",
             ]
     tiles = _method_tiles(result.tasks[0], metric)
-    page = render(heading, "rankine: the LETOR protocol", join(words), tiles, sections)
-    return Report(heading, page, {"title": heading, **letor_dict(result)})
+    kicker = "rankine: the LETOR protocol"
+    return make_report(heading, kicker, words, tiles, sections, letor_dict(result))
 
 
 def _method_tiles(task: TaskResult, metric: str) -> list[Html]:
@@ -291,8 +289,8 @@ def _interleaving_report(found: Interleaving, title: str | None, command: str | 
     body = join([from_table(part) for part in found.tables()])
     points = Section("points", "points", "Who is preferred", lead, body)
     sections = [points, *command_section(command)]
-    page = render(heading, "rankine interleaving", join(words), tiles, sections)
-    return Report(heading, page, {"title": heading, "interleaving": found.to_dict()})
+    numbers = {"interleaving": found.to_dict()}
+    return make_report(heading, "rankine interleaving", words, tiles, sections, numbers)
 
 
 def _path_report(path: RegularizationPath, title: str | None, command: str | None) -> Report:
@@ -323,14 +321,13 @@ def _path_report(path: RegularizationPath, title: str | None, command: str | Non
         origin_section(origin(model), command),
     ]
     numbers = {
-        "title": heading,
         "metric": path.metric,
         "measured": path.measured,
         "best": best,
         "steps": path.records(),
         "weights": learned,
     }
-    return Report(heading, render(heading, "rankine path", join(summary), tiles, sections), numbers)
+    return make_report(heading, "rankine path", summary, tiles, sections, numbers)
 
 
 def _sizes(path: RegularizationPath, name: str, best: int) -> Html | None:
@@ -405,17 +402,16 @@ def _tune_report(found: TuningResult, title: str | None, command: str | None) ->
     ]
     if found.test is not None:
         tiles.insert(1, tile(f"test {name}", number(found.test), "measured once"))
-    kept = [section for section in sections if section is not None]
-    page = render(heading, "rankine tuning", _tune_summary(found, name), tiles, kept)
-    numbers = {"title": heading, **found.to_dict(), "learned": learned}
-    return Report(heading, page, numbers)
+    numbers = {**found.to_dict(), "learned": learned}
+    summary = _tune_summary(found, name)
+    return make_report(heading, "rankine tuning", summary, tiles, sections, numbers)
 
 
 def _unfinished(found: TuningResult) -> int:
     return sum(record.state != "complete" for record in found.trace)
 
 
-def _tune_summary(found: TuningResult, name: str) -> Html:
+def _tune_summary(found: TuningResult, name: str) -> list[Any]:
     chosen = ", ".join(f"{key} = {shown(value)}" for key, value in found.best_params.items())
     words: list[Any] = [
         f"The best of {plural(len(found.trace), 'trial')} reaches {name} ",
@@ -427,7 +423,7 @@ def _tune_summary(found: TuningResult, name: str) -> Html:
     if found.test is not None:
         value = tag("strong", number(found.test))
         words += [" On the newest queries, which it never saw, it reaches ", value, "."]
-    return join(words)
+    return words
 
 
 def _trials(found: TuningResult, done: Sequence[TrialRecord], name: str) -> Html:

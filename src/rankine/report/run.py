@@ -6,18 +6,20 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
 from rankine.logs.source import watch_log
+from rankine.model import LinearModel
 from rankine.model.tables import tables_of
 from rankine.report.calibration import calibration, calibration_section
 from rankine.report.data import data_section, data_summary, drift_section
 from rankine.report.headline import headline, headline_section, headline_tiles, summary_words
+from rankine.report.judged import Judged
 from rankine.report.lists import Ranked, lists_part, ranked_query
 from rankine.report.origin import origin, origin_section
-from rankine.report.page import Report, Section, render
+from rankine.report.page import Report, Section, make_report
 from rankine.report.ranks import (
     curve_metrics,
     curves,
@@ -31,10 +33,6 @@ from rankine.report.tables import pictures, tables_section
 from rankine.report.training import training, training_section
 from rankine.report.weights import size_curve, size_section, weights, weights_section
 from rankine.transforms.drift import Drift, summary_of
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-    from rankine.report.judged import Judged
 
 #: Opponents that a query's list stands beside, the most telling first.
 _BESIDE = ("against", "shown", "feature", "random")
@@ -54,7 +52,6 @@ def model_report(
     learned, summary = weights(judged.view, judged.effect), data_summary(judged)
     story = training(judged.model)
     numbers: dict[str, Any] = {
-        "title": title,
         "headline": heads,
         "refused": judged.refused,
         "weights": learned,
@@ -77,14 +74,8 @@ def model_report(
         numbers["drift"] = changed.to_dict()
         sections.append(drift_section(changed))
     sections.append(origin_section(made, command))
-    page = render(
-        title,
-        "rankine report",
-        summary_words(judged, heads),
-        headline_tiles(judged, heads),
-        [section for section in sections if section is not None],
-    )
-    return Report(title, page, numbers)
+    words, tiles = summary_words(heads), headline_tiles(judged, heads)
+    return make_report(title, "rankine report", words, tiles, sections, numbers)
 
 
 def _measured(

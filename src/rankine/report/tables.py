@@ -4,39 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rankine.core.safe_text import Html, join, name_of
+from rankine.data.dataset import Dataset
+from rankine.model.tables import Tables, TableTerm
 from rankine.report.judged import column_of
 from rankine.report.page import Section, figures, number, plural
 from rankine.report.svg import Bar, Line, bars, heat_map, line_chart
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.model.tables import Tables, TableTerm
-    from rankine.report.weights import Weights
+from rankine.report.weights import Weights
 
 CURVES, GRIDS = 6, 4
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A table to look at.
+    """A table to look at, and the columns it reads.
 
-    Attributes
-    ----------
-    name, columns
-        The table, and the columns it reads.
-    labels
-        What each place of each side holds; missing values stand last.
-    places
-        Of a curve, where its steps begin and end on the column's axis; empty for categories.
-    values
-        Entries, of a grid row by row.
-    share
-        Share of the data's rows in each place of the first side.
+    ``labels``: what each place of each side holds, missing values last; ``places``: of a curve,
+    where its steps begin and end on the column's axis (none for categories); ``values``: entries,
+    of a grid row by row; ``share``: of the data's rows in each place of the first side.
     """
 
     name: str

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankine.core.safe_text import Html, join
+from rankine.model import LinearModel
 from rankine.report.page import Section, card, count, facts, figures, number
 from rankine.report.svg import Line, line_chart
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
 
 #: Names of the column that counts steps, in order of preference.
 STEPS = ("iteration", "sweep", "lists", "step")

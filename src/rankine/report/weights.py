@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from rankine.core.safe_text import Html, join, name_of, tag
 from rankine.core.specs import LogColumns
 from rankine.data.dataset import row_scores
 from rankine.metrics import Metric, evaluate_on
+from rankine.model import LinearModel
+from rankine.report.judged import Judged
 from rankine.report.page import (
     MINUS,
     Section,
@@ -25,10 +27,6 @@ from rankine.report.page import (
     signed,
 )
 from rankine.report.svg import Bar, Line, bars, line_chart
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
-    from rankine.report.judged import Judged
 
 TOP, TOP_GROUPS, POINTS = 12, 15, 40
 

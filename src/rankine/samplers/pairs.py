@@ -14,8 +14,7 @@ from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.compile import jit
 from rankine.kernels.random import PAIR_SIGNS, random_bits, resolve_seed, stream_seed
-from rankine.samplers.draw import SAMPLINGS, draw_pair, pair_sampler, stream_sampler
-from rankine.samplers.pair_index import query_shares
+from rankine.samplers.draw import SAMPLINGS, draw_pair, pair_sampler, query_shares, stream_spans
 
 
 class PairBlock(NamedTuple):
@@ -73,31 +72,24 @@ def sample_pairs(
         )
         yield from _drawn(data, sampler, seed, 0, int(n), block)
         return
-    total = float(_reached(data, sampling)[-1])
+    total = 0.0
+    for part, ones in _alike(data):
+        shares = query_shares(part, ones, sampling=sampling, ties=False)
+        total = float(np.cumsum(np.concatenate([[total], shares]))[-1])
     if total <= 0:
         raise NoPairsError(
             "no query of the stream holds two different labels", fix="Check the labels"
         )
-    passed, done = 0.0, 0
+    done = 0
+    for part, sampler, end in stream_spans(lambda: _alike(data), total, n, sampling=sampling):
+        yield from _drawn(part, sampler, seed, done, end, block)
+        done = end
+
+
+def _alike(data: Any) -> Iterator[tuple[Dataset, NDArray[np.float64]]]:
+    """Blocks of a stream whose queries all weigh 1."""
     for part in data:
-        ones = np.ones(part.n_queries)
-        shares = query_shares(part, ones, sampling=sampling, ties=False)
-        reached = np.cumsum(np.concatenate([[passed], shares]))[1:]
-        passed = float(reached[-1])
-        if not (shares > 0).any():
-            continue
-        ends = np.floor(n * (reached[shares > 0] / total)).astype(np.int64)
-        sampler = stream_sampler(part, ones, ends, sampling=sampling)
-        yield from _drawn(part, sampler, seed, done, int(ends[-1]), block)
-        done = int(ends[-1])
-
-
-def _reached(data: Any, sampling: str) -> NDArray[np.float64]:
-    """Running sum of the shares of all queries of a stream, by one reading."""
-    shares = [
-        query_shares(part, np.ones(part.n_queries), sampling=sampling, ties=False) for part in data
-    ]
-    return np.cumsum(np.concatenate([[0.0], *shares]))
+        yield part, np.ones(part.n_queries)
 
 
 @jit

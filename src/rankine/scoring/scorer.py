@@ -157,7 +157,7 @@ class Scorer:
         named: Any = NamedRows(model, encoder, unknown, strict)
         if tables is not None:
             scores = TableScores(model, tables)
-            named = TableRows(tables, scores, unknown, strict)
+            named = TableRows(tables, scores, unknown, strict, encoder)
         state = {
             "model": model,
             "unknown": unknown,
@@ -175,7 +175,7 @@ class Scorer:
         self.__dict__.update(state)
         known = int(scaled) + int(encoder is not None) + int(runs is not None)
         if tables is not None:
-            known = 1 + int(tables.grids is not None)
+            known = 1 + int(tables.grids is not None) + int(encoder is not None)
         if len(model.transforms) != known or (runs is not None and known > 1):
             kinds = ", ".join(type(spec).__name__ for spec in model.transforms)
             raise ModelError(

@@ -15,6 +15,7 @@ from rankine.model import LinearModel
 from rankine.model.tables import Tables
 from rankine.scoring.rows import Notes, Parts, RawColumns, refuse_scores
 from rankine.transforms.bins import cut_search, guided_cell, halved_cell, layout_of
+from rankine.transforms.log_columns import LogEncoder
 
 
 @jit
@@ -117,15 +118,24 @@ class TableScores:
 class TableRows:
     """Reads named rows for a model of tables; a column that a row lacks is missing there."""
 
-    def __init__(self, tables: Tables, scores: TableScores, unknown: str, strict: bool) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        scores: TableScores,
+        unknown: str,
+        strict: bool,
+        encoder: LogEncoder | None = None,
+    ) -> None:
         bins = tables.bins
+        self._encoder = encoder
         self._scores = scores
         self._places = {tables.column_name(j): j for j in range(len(bins.cuts))}
         self._blank = np.full(len(bins.cuts), np.nan)
         self._blank[list(bins.linear)] = 0.0
         #: Names of all columns.
         self.required = tuple(self._places)
-        self._columns = RawColumns(self.required, self.required, unknown, strict)
+        known = self.required if encoder is None else encoder.known
+        self._columns = RawColumns(known, self.required, unknown, strict)
 
     def score(self, rows: Sequence[Mapping[str, Any]], notes: Notes) -> NDArray[np.float64]:
         """Scores of dictionaries."""
@@ -134,6 +144,8 @@ class TableRows:
     def to_rows(self, rows: Any, notes: Notes) -> NDArray[np.float64]:
         """A matrix from dictionaries, columns or a data frame."""
         columns, n_rows = self._columns.read(rows, notes)
+        if self._encoder is not None:
+            return self._encoder.matrix(columns, n_rows)
         matrix = np.tile(self._blank, (n_rows, 1))
         for name, values in columns.items():
             j = self._places[name]

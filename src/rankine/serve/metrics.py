@@ -123,7 +123,7 @@ class _Models(prometheus_client.registry.Collector):
     def _watched(self) -> Iterator[Metric]:
         """Raw columns and scores of the lists that were compared with the training."""
         about = {
-            "watched_rows": "Rows compared with the training, of one list in 16.",
+            "watched_rows": "Rows compared with the training, of one list in 128.",
             "column_missing": "Missing values among them.",
             "column_unseen": "Values among them that the training never saw.",
         }

@@ -31,7 +31,7 @@ _MAX_NAMES_READY = 1 << 23
 _MAX_LISTED = 10_000
 _EXAMPLE_COLUMNS = 6
 #: One list of so many is compared with the training.
-WATCH_EVERY = 16
+WATCH_EVERY = 128
 
 
 @dataclass(frozen=True)

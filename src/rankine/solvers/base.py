@@ -100,3 +100,10 @@ def report(
         return coef
 
     return notify(callbacks, Progress(stage, step, total, values, current))
+
+
+def certified(objective: float, low: float, at_zero: float, **more: float) -> dict[str, float]:
+    """What proves a minimum: its value, a lower bound of it, and how far apart they are."""
+    gap = objective - low
+    proof = {"objective": objective, "lower_bound": low, "gap": gap, "relative_gap": gap / at_zero}
+    return {**proof, **more}

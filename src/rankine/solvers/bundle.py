@@ -19,21 +19,19 @@ bound of the objective, so an inaccurate inner solution can never cause a false 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.shards import add_rows, dot, norm, rows_dot
-from rankine.solvers.base import Callback, Solution, report, require_finite
+from rankine.solvers.base import Callback, Solution, certified, report, require_finite
+from rankine.solvers.problem import Problem
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from rankine.solvers.problem import Problem
-
+Vector = NDArray[np.float64]
 
 #: Exchanges of weight between two cuts. Nearly parallel cuts need thousands times more: the
 #: interior-point method, whose cost does not depend on that, takes over after these.
@@ -48,13 +46,7 @@ DUST = 1e-12
 
 
 @jit
-def maximise_dual(
-    gram: NDArray[np.float64],
-    b: NDArray[np.float64],
-    l2: float,
-    alpha: NDArray[np.float64],
-    tol: float,
-) -> float:
+def maximise_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float) -> float:
     """Improve a feasible ``alpha`` in place until its optimality gap is at most ``tol``.
 
     Moves weight from one cut to another (sequential minimal optimisation): the receiver has the
@@ -125,13 +117,7 @@ def _solve_two(matrix: Any, first: Any, second: Any) -> bool:
 
 
 @jit
-def interior_dual(
-    gram: NDArray[np.float64],
-    b: NDArray[np.float64],
-    l2: float,
-    alpha: NDArray[np.float64],
-    tol: float,
-) -> None:
+def interior_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float) -> None:
     """Improve a feasible ``alpha`` in place by a primal-dual interior-point method.
 
     With H = A A^T / l2 the optimum has H alpha - b = lambda 1 + z, alpha z = 0, z >= 0. Every step
@@ -214,13 +200,7 @@ def _masked_gram(cuts: Any, mask: Any) -> Any:
     return out
 
 
-def solve_dual(
-    gram: NDArray[np.float64],
-    b: NDArray[np.float64],
-    l2: float,
-    alpha: NDArray[np.float64],
-    tol: float,
-) -> float:
+def solve_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float) -> float:
     """Improve ``alpha`` by exchanges, and where these creep by the interior-point method.
 
     Returns the gap that is left; one above ``tol`` means that numbers are too coarse for the cuts.
@@ -233,13 +213,8 @@ def solve_dual(
 
 
 def maximise_dual_positive(
-    cuts: NDArray[np.float64],
-    b: NDArray[np.float64],
-    l2: float,
-    alpha: NDArray[np.float64],
-    tol: float,
-    max_rounds: int = 50,
-) -> NDArray[np.float64]:
+    cuts: Vector, b: Vector, l2: float, alpha: Vector, tol: float, max_rounds: int = 50
+) -> Vector:
     """Maximise the dual with w >= 0; returns the improved ``alpha``.
 
     Semismooth Newton: with the set of positive weights held, the dual is the quadratic one above;
@@ -263,13 +238,7 @@ def maximise_dual_positive(
     return alpha
 
 
-def _dual_step(
-    b: NDArray[np.float64],
-    l2: float,
-    pull: NDArray[np.float64],
-    move: NDArray[np.float64],
-    shift: NDArray[np.float64],
-) -> float:
+def _dual_step(b: Vector, l2: float, pull: Vector, move: Vector, shift: Vector) -> float:
     """Largest step in [0, 1] at which the concave dual still rises along ``move``."""
     linear = dot(b, move)
 
@@ -311,18 +280,11 @@ def minimise_along(
     max_trials: int = 6,
     max_step: float = float("inf"),
 ) -> Trial:
-    """Best trial, the start included.
+    """Best trial, the start (step 0) included.
 
-    Parameters
-    ----------
-    ask
-        Risk, its slope along the line and its subgradient at a step.
-    start
-        The trial at step 0.
-    line
-        A0 = l2 <w, d> and A1 = l2 |d|^2, so that J(k) = J(0) - R(0) + A0 k + A1 k^2 / 2 + R(k).
-    rtol
-        Stop when the slope of J has shrunk to this fraction of the one at 0.
+    ``ask`` gives risk, its slope along the line and its subgradient at a step. ``line`` holds
+    A0 = l2 <w, d> and A1 = l2 |d|^2, so that J(k) = J(0) - R(0) + A0 k + A1 k^2 / 2 + R(k). The
+    search ends when the slope of J has shrunk to ``rtol`` of the one at 0.
     """
     linear, bend = line
     rest = start.objective - start.risk
@@ -405,16 +367,16 @@ class Bundle:
         self.coarse = False
 
     @property
-    def cuts(self) -> NDArray[np.float64]:
+    def cuts(self) -> Vector:
         """The slopes a_k, one a row."""
         return self._cuts[: self.n_cuts]
 
     @property
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Vector:
         """A A^T."""
         return self._gram[: self.n_cuts, : self.n_cuts]
 
-    def add(self, slope: NDArray[np.float64], offset: float, size: float = 0.0) -> None:
+    def add(self, slope: Vector, offset: float, size: float = 0.0) -> None:
         """Add the cut <slope, w> + offset; ``size`` is that of the numbers it was made from."""
         if self.n_cuts >= self.max_cuts:
             self._merge(self.n_cuts // 2)
@@ -432,7 +394,7 @@ class Bundle:
         self.alpha = np.append(self.alpha, 0.0)
         self._idle = np.append(self._idle, 0)
 
-    def solve(self, l2: float, tol: float) -> tuple[NDArray[np.float64], float]:
+    def solve(self, l2: float, tol: float) -> tuple[Vector, float]:
         """Minimiser of l2/2 |w|^2 + max over cuts, and a lower bound of that minimum."""
         if self.positive:
             self.alpha = maximise_dual_positive(self.cuts, self.b, l2, self.alpha, tol)
@@ -448,7 +410,7 @@ class Bundle:
         self._keep(self._idle < IDLE_ROUNDS)
         return w, bound
 
-    def _rounding(self, w: NDArray[np.float64]) -> float:
+    def _rounding(self, w: Vector) -> float:
         """What rounding may have added to the bound: in the cuts' offsets, and in their mean."""
         lengths = np.sqrt(np.diag(self.gram))
         sizes = dot(self._size, self.alpha) + norm(w) * dot(lengths, self.alpha)
@@ -501,7 +463,7 @@ MAX_COARSE = 30
 class _Best:
     """The best point so far, with its scores and subgradient."""
 
-    def __init__(self, problem: Problem, w: NDArray[np.float64], l2: float) -> None:
+    def __init__(self, problem: Problem, w: Vector, l2: float) -> None:
         self.problem = problem
         self.l2 = l2
         self.evaluations = 1
@@ -510,7 +472,7 @@ class _Best:
         self.risk, self.slopes = problem.evaluate(self.scores)
         self.objective = 0.5 * l2 * dot(w, w) + self.risk
 
-    def search(self, w: NDArray[np.float64], scores: Any, *, positive: bool) -> None:
+    def search(self, w: Vector, scores: Any, *, positive: bool) -> None:
         """Move to the best point found on the line through ``w``."""
         problem = self.problem
         d, dp = w - self.w, problem.blend(1.0, scores, -1.0, self.scores)
@@ -530,7 +492,7 @@ class _Best:
             self.scores = problem.blend(1.0, self.scores, best.step, dp)
             self.risk, self.slopes, self.objective = best.risk, best.slopes, best.objective
 
-    def consider(self, w: NDArray[np.float64], scores: Any, risk: float, slopes: Any) -> None:
+    def consider(self, w: Vector, scores: Any, risk: float, slopes: Any) -> None:
         """Take a point if it is better."""
         objective = 0.5 * self.l2 * dot(w, w) + risk
         if objective < self.objective:
@@ -542,7 +504,7 @@ def solve_bundle(
     problem: Problem,
     l2: float,
     *,
-    start: NDArray[np.float64] | None = None,
+    start: Vector | None = None,
     tol: float = 1e-3,
     max_iter: int = 1000,
     positive: bool = False,
@@ -596,18 +558,12 @@ def solve_bundle(
         if stalled >= MAX_STALLED:
             reason = "stalled"
             break
-    certificate = {
-        "objective": best.objective,
-        "lower_bound": low,
-        "gap": best.objective - low,
-        "relative_gap": (best.objective - low) / problem.at_zero,
-        "evaluations": best.evaluations,
-        "cuts": bundle.n_cuts,
-    }
+    counts = {"evaluations": best.evaluations, "cuts": bundle.n_cuts}
+    certificate = certified(best.objective, low, problem.at_zero, **counts)
     return Solution(best.w, best.objective, certificate, iteration, trace, reason)
 
 
-def _longest_step(w: NDArray[np.float64], d: NDArray[np.float64]) -> float:
+def _longest_step(w: Vector, d: Vector) -> float:
     """Largest k with w + k d >= 0."""
     falling = d < 0.0
     return float((w[falling] / -d[falling]).min()) if falling.any() else float("inf")

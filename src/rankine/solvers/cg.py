@@ -7,19 +7,14 @@ Frommer and Maass 1999). The run is driven by the smallest gamma, whose system i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.shards import dot, norm
 from rankine.solvers.base import Callback, Solution, report, require_finite
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.solvers.problem import NormalEquations
-
+from rankine.solvers.problem import NormalEquations
 
 #: Times the true residual may contradict the recursive one before rounding has the last word.
 MAX_REFRESH = 5

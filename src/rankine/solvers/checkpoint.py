@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,23 +25,13 @@ SUFFIX = ".checkpoint"
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where a run stands.
-
-    Attributes
-    ----------
-    solver
-        Name of the solver that can continue it.
-    step
-        Progress in the solver's own unit; names the file and orders checkpoints.
-    arrays
-        The solver's state.
-    facts
-        Parameters, seed, counters, sources: JSON values.
-    """
+    """Where a run of a solver stands."""
 
     solver: str
+    #: Progress in the solver's own unit; names the file and orders checkpoints.
     step: int
     arrays: Mapping[str, NDArray[Any]]
+    #: Parameters, seed, counters, sources: JSON values.
     facts: Mapping[str, Any]
 
     def require(self, solver: str, expected: Mapping[str, Any], path: Path | None = None) -> None:
@@ -65,16 +55,9 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """A folder that keeps the last few checkpoints of one run.
+    """A folder, made if absent, that keeps the last few checkpoints of one run.
 
-    Parameters
-    ----------
-    folder
-        Made if absent.
-    every
-        Units of progress between checkpoints.
-    keep
-        How many to keep.
+    ``every`` counts units of progress between checkpoints.
     """
 
     def __init__(self, folder: str | Path, every: int, keep: int = 2) -> None:
@@ -116,43 +99,17 @@ class CheckpointFolder:
         return read_checkpoint(path)
 
 
-class HasState(Protocol):
-    """Something beside a solver that a resumed run needs, such as what watches it."""
-
-    def state(self) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
-        """Arrays and facts of a checkpoint."""
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Go on from them."""
-
-
+@dataclass(frozen=True)
 class Keeper:
-    """Keeps one run: the solver's state, and that of what accompanies it.
+    """Keeps one run: the solver's state, and that of what accompanies it."""
 
-    Parameters
-    ----------
-    folder
-        Where, and how often.
-    facts
-        What a resumed run must share with the interrupted one.
-    resume
-        Whether ``restore`` gives the newest checkpoint.
-    beside
-        What else has a state.
-    """
-
-    def __init__(
-        self,
-        folder: CheckpointFolder,
-        facts: Mapping[str, Any],
-        *,
-        resume: bool = False,
-        beside: HasState | None = None,
-    ) -> None:
-        self.folder = folder
-        self.facts = facts
-        self.resume = resume
-        self.beside = beside
+    folder: CheckpointFolder
+    #: What a resumed run must share with the interrupted one.
+    facts: Mapping[str, Any]
+    #: Whether ``restore`` gives the newest checkpoint.
+    resume: bool
+    #: What watches the run: ``state()`` gives arrays and facts, ``restore(arrays, facts)`` goes on.
+    beside: Any
 
     def next_due(self, step: int) -> int:
         """The first step after ``step`` at which a checkpoint is due."""
@@ -166,7 +123,7 @@ class Keeper:
         facts: Mapping[str, Any],
     ) -> None:
         """Write a checkpoint."""
-        more, told = ({}, {}) if self.beside is None else self.beside.state()
+        more, told = self.beside.state()
         everything = {**arrays, **{f"beside.{name}": array for name, array in more.items()}}
         known = {**self.facts, **facts, "beside": dict(told)}
         self.folder.save(Checkpoint(solver, step, everything, known))
@@ -177,13 +134,12 @@ class Keeper:
             return None
         saved = self.folder.latest()
         saved.require(solver, self.facts, self.folder.latest_path())
-        if self.beside is not None:
-            own = {
-                name.removeprefix("beside."): array
-                for name, array in saved.arrays.items()
-                if name.startswith("beside.")
-            }
-            self.beside.restore(own, saved.facts.get("beside", {}))
+        own = {
+            name.removeprefix("beside."): array
+            for name, array in saved.arrays.items()
+            if name.startswith("beside.")
+        }
+        self.beside.restore(own, saved.facts.get("beside", {}))
         return saved
 
 

@@ -19,20 +19,17 @@ Newton's steps blind to the scale of columns, which the bundle method is not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.shards import dot, norm
-from rankine.solvers.base import Callback, Solution, report, require_finite
+from rankine.solvers.base import Callback, Solution, certified, report, require_finite
 from rankine.solvers.bundle import Bundle, solve_bundle
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.solvers.problem import Problem
+from rankine.solvers.problem import Problem
 
 MAX_INNER = 200
 #: Armijo: accept a step that gains this fraction of what the slope promises.
@@ -53,14 +50,9 @@ NARROWEST = 0.1
 
 
 class QuadraticPenalty(Protocol):
-    """w'Kw/2, and which weights must not be negative.
+    """w'Kw/2 with w >= 0 where ``bounded``.
 
-    Attributes
-    ----------
-    bounded
-        Which weights must not be negative.
-    forcing
-        Share of the residual that may be left of the Newton equations.
+    ``forcing`` is the share of the residual that may be left of the Newton equations.
     """
 
     bounded: NDArray[np.bool_]
@@ -177,13 +169,7 @@ def solve_newton(
             reason = "precision"
             break
         point = moved
-    certificate = {
-        "objective": point.objective,
-        "lower_bound": low,
-        "gap": point.objective - low,
-        "relative_gap": (point.objective - low) / problem.at_zero,
-        "products": float(products),
-    }
+    certificate = certified(point.objective, low, problem.at_zero, products=float(products))
     return Solution(point.w, point.objective, certificate, iteration, trace, reason)
 
 
@@ -192,34 +178,16 @@ def solve_nonsmooth(
     l2: float,
     *,
     start: NDArray[np.float64] | None = None,
-    tol: float = 1e-3,
     max_iter: int = 1000,
-    positive: bool = False,
     bundle: Bundle | None = None,
-    callbacks: Sequence[Callback] = (),
+    **options: Any,
 ) -> Solution:
     """Minimise l2/2 |w|^2 + R(w): by cuts, and by Newton steps where cuts are slow."""
-    cuts = solve_bundle(
-        problem,
-        l2,
-        start=start,
-        tol=tol,
-        max_iter=min(max_iter, CUTS),
-        positive=positive,
-        bundle=bundle,
-        callbacks=callbacks,
-    )
+    few = min(max_iter, CUTS)
+    cuts = solve_bundle(problem, l2, start=start, max_iter=few, bundle=bundle, **options)
     if not cuts.unfinished or max_iter <= CUTS:
         return cuts
-    return solve_rounded(
-        problem,
-        l2,
-        before=cuts,
-        tol=tol,
-        max_iter=max_iter - cuts.n_iter,
-        positive=positive,
-        callbacks=callbacks,
-    )
+    return solve_rounded(problem, l2, before=cuts, max_iter=max_iter - cuts.n_iter, **options)
 
 
 def solve_rounded(
@@ -278,13 +246,7 @@ def solve_rounded(
             reason = "precision"
             break
         width = FIRST_WIDTH if width >= 1.0 else NARROWER * width
-    certificate = {
-        "objective": value,
-        "lower_bound": low,
-        "gap": value - low,
-        "relative_gap": (value - low) / problem.at_zero,
-        "products": products,
-    }
+    certificate = certified(value, low, problem.at_zero, products=products)
     return Solution(best, value, certificate, done, trace, reason)
 
 

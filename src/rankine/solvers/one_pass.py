@@ -8,7 +8,7 @@ sequence of lists and the seed alone: not on how the sequence is cut into blocks
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,31 +35,18 @@ from rankine.updates.lazy import (
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
+    from rankine.losses.list_objectives import ListObjective
 
 
 class ListBlock(NamedTuple):
-    """Lists to learn from.
-
-    Attributes
-    ----------
-    starts
-        List q holds places ``starts[q]:starts[q + 1]``.
-    rows
-        Row number at each place; empty when place = row.
-    levels
-        What the objective compares, by row.
-    row_weights, list_weights
-        Weights by row and by list; empty means 1.
-    cutoffs
-        The metric's cutoff of each list.
-    """
+    """Lists to learn from; list q holds places ``starts[q]:starts[q + 1]``."""
 
     starts: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    levels: NDArray[np.float64]
-    row_weights: NDArray[np.float64]
-    list_weights: NDArray[np.float64]
-    cutoffs: NDArray[np.int64]
+    rows: NDArray[np.int64]  # row number at each place; empty when place = row
+    levels: NDArray[np.float64]  # what the objective compares, by row
+    row_weights: NDArray[np.float64]  # empty means 1
+    list_weights: NDArray[np.float64]  # empty means 1
+    cutoffs: NDArray[np.int64]  # the metric's, of each list
 
 
 @question
@@ -204,47 +191,18 @@ _NOTHING = np.zeros(0)
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
-class LearnsLists(Protocol):
-    """What a learner asks of an objective."""
-
-    def spec(self, longest: int) -> Any:
-        """A spec that answers ``list_loss``, for lists of up to ``longest`` items."""
-
-    def levels(self, data: Dataset) -> NDArray[np.float64]:
-        """What is compared within a list, by row."""
-
-    def row_weights(self, data: Dataset) -> NDArray[np.float64] | None:
-        """Weights by row; None: all 1."""
-
-    def cutoffs(self, data: Dataset) -> NDArray[np.int64]:
-        """Cutoff of each list."""
-
-
 @dataclass
 class OnePassLearner:
-    """Weights that learn list by list.
-
-    Parameters
-    ----------
-    optimizer
-        A spec of ``rankine.updates``.
-    objective
-        What a list's loss is.
-    n_features
-        Length of the weight vector.
-    batch_lists
-        Lists a step; their gradients are averaged.
-    seed
-        Root of the tie-breaking draws.
-    start, offset
-        Weights to start from, and the steps they have already seen.
-    """
+    """Weights that learn list by list; ``optimizer`` is a spec of ``rankine.updates``."""
 
     optimizer: Any
-    objective: LearnsLists
+    objective: ListObjective
     n_features: int
+    #: Lists a step; their gradients are averaged.
     batch_lists: int = 1
+    #: Root of the tie-breaking draws.
     seed: int = 0
+    #: Weights to start from, and the steps they have already seen.
     start: NDArray[np.float64] | None = None
     offset: int = 0
 

@@ -38,26 +38,14 @@ class OnePassRun:
     """One or more passes over lists.
 
     Everything happens at fixed numbers of lists: how a stream is cut into blocks changes nothing.
-
-    Parameters
-    ----------
-    learner
-        What learns.
-    progressive
-        Judges lists before they are learned from.
-    shuffle_buffer
-        Lists of a stream shuffled together; 0 keeps its order.
-    max_nonzero
-        Reports show the weights of a model that keeps so many.
-    callbacks
-        Called at every report.
-    keeper
-        Checkpoints; None keeps none.
     """
 
     learner: OnePassLearner
+    #: Judges lists before they are learned from.
     progressive: Progressive
+    #: Lists of a stream shuffled together; 0 keeps its order.
     shuffle_buffer: int = 0
+    #: Reports show the weights of a model that keeps so many.
     max_nonzero: int | None = None
     callbacks: Sequence[Callback] = ()
     keeper: Keeper | None = None
@@ -241,11 +229,6 @@ class Progressive:
     Before anything was learned all scores are 0, and the order of the file often gives the labels
     away: items with equal scores count by the mean over their orders. The sum is taken list by list
     in stream order, so it does not depend on how the stream was cut.
-
-    Parameters
-    ----------
-    metric
-        A metric or its text form.
     """
 
     def __init__(self, metric: Any) -> None:
@@ -299,11 +282,8 @@ class Progressive:
         """The mean along the stream and at its end; nothing where labels do not suit the metric."""
         if self.unfit is not None or self.sums[1] == 0:
             return []
-        ends = [] if self._told_all() else [(int(self.sums[1]), self.value)]
-        return [{"lists": lists, self.name: mean} for lists, mean in [*self.milestones, *ends]]
-
-    def _told_all(self) -> bool:
-        return bool(self.milestones) and self.milestones[-1][0] == int(self.sums[1])
+        told = dict([*self.milestones, (int(self.sums[1]), self.value)])
+        return [{"lists": lists, self.name: mean} for lists, mean in told.items()]
 
 
 def _milestones(before: int, now: int) -> list[int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,8 @@ from rankine.kernels.rows import Rows, row_prefetch
 from rankine.kernels.shards import norm
 from rankine.samplers.draw import draw_pair
 from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
+from rankine.solvers.checkpoint import Keeper
 from rankine.solvers.pair_steps import AL, COUNT, S, ScaledVector, average_of, new_vector, pair_step
-
-if TYPE_CHECKING:
-    from rankine.solvers.checkpoint import Keeper
-
 
 #: Beyond this a feature cannot be squared.
 LARGEST_SQUARED = float(np.sqrt(np.finfo(np.float64).max))
@@ -53,25 +50,17 @@ class Phase:
 
 
 class PairPlan(NamedTuple):
-    """What a run of any length consists of.
+    """What a run of any length consists of."""
 
-    Attributes
-    ----------
-    first
-        Step that is taken, or taken first.
-    second, switch
-        Step that takes over after ``switch`` steps (None: a tenth of the run); None: none does.
-    matched
-        Steps after which eta = 1 / (l2 i) has fallen to the size that the first step may have.
-        Weights that come from elsewhere would be erased by larger ones: their counter starts here.
-    average
-        Count the iterates of the second half in the mean.
-    """
-
+    #: The step that is taken, or taken first; then one that takes over after ``switch`` steps
+    #: (None: a tenth of the run), if there is one.
     first: Any
     second: Any = None
     switch: int | None = None
+    #: Steps after which eta = 1 / (l2 i) has fallen to the size that the first step may have.
+    #: Weights that come from elsewhere would be erased by larger ones: their counter starts here.
     matched: int = 0
+    #: Count the iterates of the second half in the mean.
     average: bool = True
 
     def phases(self, n_steps: int, taken: int = 0, *, warm: bool = False) -> list[Phase]:
@@ -186,20 +175,11 @@ def solve_pairs(
     callbacks: Sequence[Callback] = (),
     keeper: Keeper | None = None,
 ) -> Solution:
-    """Run the phases one after another.
+    """Run the phases one after another, from the weights ``coef``.
 
-    Parameters
-    ----------
-    spans
-        Rows and samplers by steps: one for rows in memory, one a block for a stream.
-    coef
-        Weights to start from.
-    report_at
-        Steps after which callbacks are called and ``record`` is asked for a row of the trace.
-    record
-        Measures weights; its numbers go to the trace and to the callbacks.
-    keeper
-        Checkpoints.
+    There is one span for rows in memory, one a block for a stream. After the steps ``report_at``
+    callbacks are called and ``record`` measures the weights; its numbers go to the trace and to
+    the callbacks.
     """
     run = _PairRun(new_vector(coef), phases, seed, report_at, record, callbacks, keeper)
     run.resume()
@@ -208,25 +188,23 @@ def solve_pairs(
     return Solution(average_of(run.w), float("nan"), {}, run.done, tuple(run.trace), reason)
 
 
+@dataclass(eq=False)
 class _PairRun:
     """The state of a run, at some step."""
 
-    def __init__(
-        self,
-        w: ScaledVector,
-        phases: Sequence[Phase],
-        seed: int,
-        report_at: Sequence[int],
-        record: Callable[[int, NDArray[np.float64]], dict[str, float]] | None,
-        callbacks: Sequence[Callback],
-        keeper: Keeper | None,
-    ) -> None:
-        self.w, self.phases, self.seed = w, phases, seed
-        self.record, self.callbacks, self.keeper = record, callbacks, keeper
-        self.done, self.total = phases[0].start, phases[-1].stop
-        asked = {step for step in report_at if self.done < step <= self.total}
+    w: ScaledVector
+    phases: Sequence[Phase]
+    seed: int
+    report_at: Sequence[int]
+    record: Callable[[int, NDArray[np.float64]], dict[str, float]] | None
+    callbacks: Sequence[Callback]
+    keeper: Keeper | None
+    trace: list[dict[str, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.done, self.total = self.phases[0].start, self.phases[-1].stop
+        asked = {step for step in self.report_at if self.done < step <= self.total}
         self.reports = sorted(asked | {self.total})
-        self.trace: list[dict[str, float]] = []
 
     def through(self, span: Span) -> bool:
         """Take the steps up to the end of a span; True when a callback asks to stop."""

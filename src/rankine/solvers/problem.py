@@ -11,27 +11,24 @@ into them and passes them back:
   stands for the scores of w is w, and for slopes the gradient. Everything a solver does with scores
   is linear, so it can be done with weights: a(Xv) + b(Xw) = X(av + bw), <u, Xd> = <X^T u, d>.
 
-A partition is a ``RowsProblem`` as well; ``SummedProblem`` adds what all of them answer.
+A partition is a ``RowsProblem`` as well; ``Problem`` adds what all of them answer.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.data.dataset import Dataset
 from rankine.kernels.columns import column_variances
 from rankine.kernels.products import Products
+from rankine.kernels.rows import Rows
 from rankine.kernels.shards import cut_by_weight, dot
-
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-    from rankine.kernels.rows import Rows
 
 Vector = NDArray[np.float64]
 
@@ -72,53 +69,58 @@ class Penalty:
         return best
 
 
-class Problem(ABC):
-    """A risk asked by weights; weights stand for scores and gradients for slopes.
+class Problem:
+    """A risk whose rows lie in partitions; weights stand for scores and gradients for slopes.
 
-    Sub-classes answer ``value_and_gradient`` and what their risk can answer of ``curved_gradient``,
-    ``curvature_product``, ``curvature_diagonal`` (Newton), ``target``, ``normal_product``,
-    ``spread`` (least squares) and ``dual`` (coordinate and quasi-Newton methods).
+    ``total(question, *arguments)`` is a tuple: the sums of what every partition's ``RowsProblem``
+    answers. Which of ``curved_gradient``, ``curvature_product``, ``curvature_diagonal``,
+    ``smoothed`` (Newton), ``target``, ``normal_product``, ``spread`` (least squares) and ``dual``
+    (coordinate and quasi-Newton methods) have an answer depends on the risk.
     """
 
-    def __init__(self, n_features: int, at_zero: float = 1.0) -> None:
+    def __init__(self, total: Callable[..., Any], n_features: int, at_zero: float = 1.0) -> None:
+        self._total = total
         self.n_features = n_features
         self.at_zero = at_zero
 
-    @abstractmethod
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
         """R(Xw) and its (sub)gradient by w."""
+        value, gradient = self._total("value_and_gradient", w)
+        return float(value), gradient
 
-    @abstractmethod
     def curved_gradient(self, w: Vector) -> tuple[float, Vector]:
         """The same where products with the curvature at w will be asked for next."""
+        value, gradient = self._total("curved_gradient", w)
+        return float(value), gradient
 
-    @abstractmethod
     def curvature_product(self, w: Vector, v: Vector) -> Vector:
         """X^T d2R/dp2 X v at the weights w."""
+        return self._total("curvature_product", w, v)[0]
 
-    @abstractmethod
     def curvature_diagonal(self, w: Vector) -> Vector:
-        """About the diagonal of X^T d2R/dp2 X at the weights w (see ``kernels.moments``)."""
+        """About the diagonal of X^T d2R/dp2 X at the weights w (see ``column_variances``)."""
+        return self._total("curvature_diagonal", w)[0]
 
-    @abstractmethod
-    def target(self) -> Vector:
-        """b of the quadratic risk w^T A w - 2 b^T w + constant."""
-
-    @abstractmethod
-    def normal_product(self, v: Vector) -> Vector:
-        """A v of the quadratic risk."""
-
-    @abstractmethod
-    def spread(self, w: Vector) -> float:
-        """The quadratic risk at w."""
-
-    @abstractmethod
-    def dual(self, w: Vector, kappa: float) -> float:
-        """The dual at kappa times the slopes of w."""
-
-    @abstractmethod
     def smoothed(self, width: float) -> Problem:
         """A problem with a smooth risk R_s, R - width/2 at_zero <= R_s <= R."""
+        total = partial(self._total, "smoothed_answer", width)
+        return Problem(total, self.n_features, self.at_zero)
+
+    def target(self) -> Vector:
+        """b of the quadratic risk w^T A w - 2 b^T w + constant."""
+        return self._total("target")[0]
+
+    def normal_product(self, v: Vector) -> Vector:
+        """A v of the quadratic risk."""
+        return self._total("normal_product", v)[0]
+
+    def spread(self, w: Vector) -> float:
+        """The quadratic risk at w."""
+        return float(self._total("spread", w)[0])
+
+    def dual(self, w: Vector, kappa: float) -> float:
+        """The dual at kappa times the slopes of w."""
+        return float(self._total("dual", w, kappa)[0])
 
     # ------------------------------------------------------- what solvers pass around unseen
     def scores(self, w: Vector) -> Vector:
@@ -158,19 +160,14 @@ class Problem(ABC):
 class RowsProblem(Problem):
     """Rows in memory, or of one partition.
 
-    Parameters
-    ----------
-    rows, n_features
-        The matrix X.
-    risk
-        R as a function of scores: ``evaluate(scores)`` gives value and slopes by row; further
-        answers (``curved``, ``dual`` ...) as its solvers need.
-    threads
-        Of the kernels; None takes what the machine offers. Results do not depend on it.
+    ``risk`` is R as a function of scores: ``evaluate(scores)`` gives value and slopes by row;
+    further answers (``curved``, ``dual`` ...) as its solvers need. Results do not depend on the
+    number of threads; None takes what the machine offers.
     """
 
     def __init__(self, rows: Rows, n_features: int, risk: Any, threads: int | None = None) -> None:
-        super().__init__(n_features, float(getattr(risk, "at_zero", 1.0)))
+        self.n_features = n_features
+        self.at_zero = float(getattr(risk, "at_zero", 1.0))
         self.products = Products(rows, n_features, threads)
         self.risk = risk
         self._last: tuple[Vector, Any] | None = None
@@ -191,13 +188,11 @@ class RowsProblem(Problem):
 
     def evaluate(self, scores: Vector) -> tuple[float, Vector]:
         """R and dR/dp."""
-        answer: tuple[float, Vector] = self.risk.evaluate(scores)
-        return answer
+        return self.risk.evaluate(scores)
 
     def curved(self, scores: Vector) -> tuple[float, Vector, Any]:
         """R, dR/dp and d2R/dp2."""
-        answer: tuple[float, Vector, Any] = self.risk.curved(scores)
-        return answer
+        return self.risk.curved(scores)
 
     def curvature_times(self, curvature: Any, scores: Vector) -> Vector:
         """X^T d2R/dp2 p."""
@@ -264,8 +259,7 @@ class RowsProblem(Problem):
 
     def normal_product(self, v: Vector) -> Vector:
         """A v of the quadratic risk."""
-        product: Vector = self.risk.normal_product(self.products, v)
-        return product
+        return self.risk.normal_product(self.products, v)
 
     def spread(self, w: Vector) -> float:
         """The quadratic risk."""
@@ -274,74 +268,6 @@ class RowsProblem(Problem):
     def dual(self, w: Vector, kappa: float) -> float:
         """The dual at kappa times the slopes of w."""
         return float(self.risk.dual(self.scores(w), kappa))
-
-
-class SummedProblem(Problem):
-    """A problem whose rows lie in partitions; every answer is the sum of theirs.
-
-    Parameters
-    ----------
-    total
-        ``total(question, *arguments)`` is a tuple, the sums of what every partition's
-        ``RowsProblem`` answers.
-    n_features, at_zero
-        As in ``Problem``.
-    """
-
-    def __init__(
-        self, total: Callable[..., Any], n_features: int, at_zero: float | None = None
-    ) -> None:
-        super().__init__(n_features, 1.0 if at_zero is None else at_zero)
-        self._total = total
-
-    def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
-        """R and its gradient."""
-        value, gradient = self._total("value_and_gradient", w)
-        return float(value), gradient
-
-    def curved_gradient(self, w: Vector) -> tuple[float, Vector]:
-        """R and its gradient."""
-        value, gradient = self._total("curved_gradient", w)
-        return float(value), gradient
-
-    def curvature_product(self, w: Vector, v: Vector) -> Vector:
-        """X^T d2R/dp2 X v at the weights w."""
-        (total,) = self._total("curvature_product", w, v)
-        found: Vector = total
-        return found
-
-    def curvature_diagonal(self, w: Vector) -> Vector:
-        """About the diagonal of X^T d2R/dp2 X at the weights w."""
-        (total,) = self._total("curvature_diagonal", w)
-        found: Vector = total
-        return found
-
-    def smoothed(self, width: float) -> SummedProblem:
-        """The same partitions with a smooth risk."""
-        total = partial(self._total, "smoothed_answer", width)
-        return SummedProblem(total, self.n_features, self.at_zero)
-
-    def target(self) -> Vector:
-        """b of the quadratic risk."""
-        (total,) = self._total("target")
-        found: Vector = total
-        return found
-
-    def normal_product(self, v: Vector) -> Vector:
-        """A v of the quadratic risk."""
-        (total,) = self._total("normal_product", v)
-        found: Vector = total
-        return found
-
-    def spread(self, w: Vector) -> float:
-        """The quadratic risk."""
-        (total,) = self._total("spread", w)
-        return float(total)
-
-    def dual(self, w: Vector, kappa: float) -> float:
-        """The dual at kappa times the slopes of w."""
-        (total,) = self._total("dual", w, kappa)
-        return float(total)
 
 
 class NormalEquations:

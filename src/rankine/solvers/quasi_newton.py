@@ -13,9 +13,10 @@ value and gradient is asked a step: that is one round over partitions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,7 @@ from rankine.core.errors import DivergenceError
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import dot, norm, rows_dot
 from rankine.solvers.base import Callback, Solution, report, require_finite
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankine.solvers.problem import Penalty, Problem
-
+from rankine.solvers.problem import Penalty, Problem
 
 #: Pairs of steps and changes of the gradient that are remembered.
 MEMORY = 20

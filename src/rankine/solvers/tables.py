@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import dot
-from rankine.solvers.problem import Problem, RowsProblem
+from rankine.solvers.problem import RowsProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,23 +41,14 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Strengths:
-    """What the penalty charges.
+    """What the penalty charges."""
 
-    Attributes
-    ----------
-    smooth
-        Differences of neighbouring cells of a curve.
-    pair_smooth
-        Differences of neighbouring cells of a grid.
-    anchor
-        Slopes and linear weights.
-    ridge
-        Share of ``smooth`` (``pair_smooth``) on each cell's square.
-    """
-
+    #: Differences of neighbouring cells of a curve, and of a grid.
     smooth: float
     pair_smooth: float
+    #: Slopes and linear weights.
     anchor: float
+    #: Share of ``smooth`` (``pair_smooth``) on each cell's square.
     ridge: float = 1e-3
 
     def times(self, factor: float) -> Strengths:
@@ -69,35 +60,21 @@ class Strengths:
 
 @dataclass(frozen=True, eq=False)
 class TableSpace:
-    """Parameters and the tables they stand for.
-
-    Attributes
-    ----------
-    layout
-        Where tables stand.
-    sizes
-        Cells of each column, 0 where it has none.
-    grid_sides
-        Places on both sides of each grid.
-    means
-        m of every cell, 0 for missing values, unordered columns and grids.
-    ordered
-        Whether the bins of a column are in order.
-    signs
-        1, -1 or 0 for each column: which way its curve may go.
-    grid_ordered
-        Whether the places of each grid's two sides are in order.
-    n_linear
-        Columns that stay linear.
-    """
+    """Parameters and the tables they stand for."""
 
     layout: TableLayout
+    #: Cells of each column, 0 where it has none, and places on both sides of each grid.
     sizes: NDArray[np.int64]
     grid_sides: NDArray[np.int64]
+    #: m of every cell, 0 for missing values, unordered columns and grids.
     means: Vector
+    #: Whether the bins of a column are in order.
     ordered: NDArray[np.bool_]
+    #: 1, -1 or 0 for each column: which way its curve may go.
     signs: NDArray[np.int64]
+    #: Whether the places of each grid's two sides are in order.
     grid_ordered: NDArray[np.bool_]
+    #: Columns that stay linear.
     n_linear: int = 0
 
     @classmethod
@@ -510,8 +487,8 @@ class TableProblem(RowsProblem):
         self.space = space
         self.products: Any = products
         self.risk = risk
-        at_zero = 1.0 if risk is None else risk.evaluate(np.zeros(products.rows.n_rows))[0]
-        Problem.__init__(self, space.size, at_zero)
+        self.n_features = space.size
+        self.at_zero = 1.0 if risk is None else risk.evaluate(np.zeros(products.rows.n_rows))[0]
         self.linear = linear
 
     def scores(self, theta: Vector) -> Vector:

@@ -84,6 +84,10 @@ def _encoded(spec: LogColumns, data: Dataset) -> Dataset:
             fix="Read it for this model, or keep the column too (columns=[...])",
             column=absent[0],
         )
-    rows = LogEncoder(spec).encode(data.columns, data.n_rows)  # type: ignore[arg-type]
+    columns: Any = data.columns
+    if spec.tables:
+        X: Any = LogEncoder(spec).matrix(columns, data.n_rows)
+        return replace(data, X=X, feature_names=None, query_index=data.queries, encoding=None)
+    rows = LogEncoder(spec).encode(columns, data.n_rows)
     X = make_csr(rows.values, rows.indices, rows.indptr, (data.n_rows, spec.n_features))
     return replace(data, X=X, feature_names=None, query_index=data.queries, encoding=None)

@@ -16,7 +16,13 @@ from rankine.core.safe_text import printable
 from rankine.core.specs import Binned, LogColumns
 from rankine.kernels.compile import jit
 from rankine.kernels.rows import CsrRows
-from rankine.transforms.categories import HashedPlaces, KnownPlaces, categories, places_of
+from rankine.transforms.categories import (
+    HashedPlaces,
+    KnownPlaces,
+    categories,
+    category_texts,
+    places_of,
+)
 
 if TYPE_CHECKING:
     from rankine.model import LinearModel
@@ -97,6 +103,20 @@ class LogEncoder:
                 column=numeric[j],
             )
         return CsrRows(indptr, indices[:used], values_out[:used])
+
+    def matrix(self, columns: Mapping[str, Sequence[Any]], n_rows: int) -> NDArray[np.float64]:
+        """Rows of the columns of tables; absent columns are missing."""
+        out = np.full((n_rows, self.n_features), np.nan)
+        numeric = self.spec.numeric
+        for j, name in enumerate(numeric):
+            if name in columns:
+                out[:, j] = numeric_values(columns[name], name)
+        for j, field in enumerate(self.spec.one_hot, len(numeric)):
+            if field.column in columns:
+                texts = category_texts(columns[field.column], field.column)
+                numbers = {"": np.nan, **{text: float(k) for k, text in enumerate(field.values)}}
+                out[:, j] = [numbers.get(text, np.inf) for text in texts]
+        return out
 
     def _values(self, j: int, columns: Mapping[str, Any]) -> Sequence[Any] | None:
         names, _ = self._fields[j]

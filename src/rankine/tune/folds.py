@@ -16,18 +16,10 @@ from rankine.data.splits import named_parts, query_folds
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """The data of a search.
+    """The data of a search: (training, held out) ``pairs`` for each fit of a trial.
 
-    Attributes
-    ----------
-    pairs
-        (training, held out) for each fit of a trial.
-    whole
-        What the best setting is fitted on in the end.
-    test
-        Held out from everything; judged once, at the end. Or None.
-    text
-        How they were made.
+    The best setting is fitted on the ``whole`` in the end; ``test`` is held out from everything and
+    judged once, at the end; ``text`` says how they were made.
     """
 
     pairs: Sequence[tuple[Dataset, Dataset]]
@@ -51,7 +43,12 @@ def make_folds(
                 "a validation set leaves nothing to split",
                 fix="Give either a validation set, folds or a split by time",
             )
-        _check_width(data, valid)
+        if data.n_features != valid.n_features:
+            raise FeatureMismatchError(
+                f"the validation set has {valid.n_features} features, the training data "
+                f"{data.n_features}",
+                fix="Read both with the same n_features",
+            )
         return Folds([(data, valid)], data, None, "validation set")
     if split is not None:
         if folds is not None:
@@ -79,12 +76,3 @@ def data_digest(data: Dataset) -> str:
         else:
             digest.update(np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()
-
-
-def _check_width(data: Dataset, valid: Dataset) -> None:
-    if data.n_features != valid.n_features:
-        raise FeatureMismatchError(
-            f"the validation set has {valid.n_features} features, the training data "
-            f"{data.n_features}",
-            fix="Read both with the same n_features",
-        )

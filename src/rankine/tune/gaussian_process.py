@@ -21,8 +21,6 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
-from rankine.core.errors import ParameterError
-
 Floats = NDArray[np.float64]
 
 JITTER = 1e-8
@@ -35,20 +33,11 @@ BOUNDS = ((-3.0, 3.0), (-4.0, 4.0), (-14.0, 1.0))
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcess:
-    """A fitted process; values are standardised inside.
+    """A fitted process; values are standardised inside (``mean``, ``spread``).
 
-    Attributes
-    ----------
-    X, y
-        Points and standardised values.
-    groups
-        Parameter of each coordinate.
-    scales, signal, noise
-        Length scale per parameter, variance of the function and of the noise.
-    mean, spread
-        What standardisation took away.
-    factor
-        Lower Cholesky factor of the covariance of ``y``.
+    ``groups`` is the parameter of each coordinate; ``scales``, ``signal``, ``noise``: length scale
+    per parameter, variance of the function and of the noise; ``factor``: lower Cholesky factor of
+    the covariance of ``y``.
     """
 
     X: Floats
@@ -81,7 +70,10 @@ class GaussianProcess:
         if len(points) == 0:
             return self
         guessed = (self.posterior(points)[0] - self.mean) / self.spread
-        X, y = np.vstack([self.X, points]), np.concatenate([self.y, guessed])
+        return self.on(np.vstack([self.X, points]), np.concatenate([self.y, guessed]))
+
+    def on(self, X: Floats, y: Floats) -> GaussianProcess:
+        """The process with the same parameters on other points and standardised values."""
         covariance = self.signal * matern(X, X, self.scales, self.groups)
         covariance[np.diag_indices(len(y))] += self.noise
         return replace(self, X=X, y=y, factor=safe_cholesky(covariance))
@@ -119,11 +111,9 @@ def fit_process(
         )
         if found.fun < lowest:
             best, lowest = found.x, found.fun
-    scales, signal, noise = _unpack(best)
-    covariance = signal * matern(X, X, scales, groups)
-    covariance[np.diag_indices(len(y))] += noise
-    factor = safe_cholesky(covariance)
-    return GaussianProcess(X, values, groups, scales, signal, noise, mean, spread, factor)
+    unknown = np.zeros((0, 0))
+    process = GaussianProcess(X, values, groups, *_unpack(best), mean, spread, unknown)
+    return process.on(X, values)
 
 
 def negative_log_posterior(theta: Floats, squares: Floats, y: Floats) -> tuple[float, Floats]:
@@ -153,8 +143,8 @@ def negative_log_posterior(theta: Floats, squares: Floats, y: Floats) -> tuple[f
     slope[:-2] = np.einsum("gij,ij->g", scaled, weight * (signal / 3.0 * (1.0 + r) * decay))
     slope[-2] = signal * np.sum(weight * correlation)
     slope[-1] = noise * np.trace(weight)
-    centre, width = _priors(len(theta) - 2)
-    away = (theta - centre) / width
+    medians, width = np.array([PRIORS[0]] * (len(theta) - 2) + [*PRIORS[1:]]).T
+    away = (theta - np.log(medians)) / width
     return float(value + 0.5 * away @ away), slope + away / width
 
 
@@ -172,12 +162,6 @@ def safe_cholesky(covariance: Floats) -> Floats:
 
 def _unpack(theta: Floats) -> tuple[Floats, float, float]:
     return np.exp(theta[:-2]), float(np.exp(theta[-2])), float(np.exp(theta[-1]))
-
-
-def _priors(n_groups: int) -> tuple[Floats, Floats]:
-    rows = [PRIORS[0]] * n_groups + [PRIORS[1], PRIORS[2]]
-    medians, widths = np.array(rows).T
-    return np.log(medians), widths
 
 
 def _group_squares(X: Floats, groups: NDArray[np.int64], n_groups: int) -> Floats:
@@ -213,10 +197,6 @@ def choose(
         excess = sum(np.maximum(gp.draw(points, rng), 0.0) for gp in constraints)
         met = np.asarray(excess) <= 0
         return int(np.argmax(np.where(met, drawn, -np.inf)) if met.any() else np.argmin(excess))
-    if acquisition != "ei":
-        raise ParameterError(
-            f"acquisition={acquisition!r} is unknown", fix=f"Choose {' or '.join(ACQUISITIONS)}"
-        )
     value = expected_improvement(process, points, best)
     for gp in constraints:
         mean, covariance = gp.posterior(points)

@@ -8,8 +8,8 @@ work between judgements keeps their cost small beside the training.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from rankine.core.checks import check_count, check_positive
 from rankine.data.dataset import Dataset, row_scores
 from rankine.metrics import Metric, evaluate_on
 from rankine.scoring.latency import scoring_latency
+from rankine.solvers.base import Progress
 from rankine.transforms.scaling import Scaling, fit_scaling
 from rankine.tune import import_optuna
 from rankine.tune.folds import Folds
@@ -25,40 +26,30 @@ from rankine.tune.pruning import GainPruner
 from rankine.tune.spaces import Space
 from rankine.tune.thompson import SO_FAR
 
-if TYPE_CHECKING:
-    from rankine.solvers.base import Progress
-
 FIRST = 4
 #: Steps of an Optuna trial per fold: more than a run has judged reports.
 STEPS = 64
 
 
+@dataclass
 class TrialWatch:
     """A callback of ``fit`` that reports to an Optuna trial and heeds its pruner.
 
-    Parameters
-    ----------
-    trial
-        The Optuna trial.
-    metric, held
-        What judges.
-    scaling
-        Of the fit: solvers speak of weights for scaled rows.
-    means
-        Values of the folds before this one; what is reported is the mean up to here.
+    ``metric`` on the ``held`` rows judges; ``scaling`` is that of the fit (solvers speak of weights
+    for scaled rows); ``means`` are the values of the folds before this one, and what is reported
+    is the mean up to here.
     """
 
-    def __init__(
-        self, trial: Any, metric: Metric, held: Dataset, scaling: Scaling, means: list[float]
-    ) -> None:
-        self.trial = trial
-        self.metric = metric
-        self.held = held
-        self.scaling = scaling
-        self.means = means
-        self.hopeless = False
-        self._reports = 0
-        self._step = len(means) * STEPS
+    trial: Any
+    metric: Metric
+    held: Dataset
+    scaling: Scaling
+    means: list[float]
+    hopeless: bool = False
+    _reports: int = 0
+
+    def __post_init__(self) -> None:
+        self._step = len(self.means) * STEPS
 
     def __call__(self, progress: Progress) -> bool:
         """Whether to stop."""
@@ -95,15 +86,7 @@ _LEAST = {"weights": 0.5, "latency": 1e-9}
 
 @dataclass(frozen=True)
 class CostLimits:
-    """What a model may cost.
-
-    Attributes
-    ----------
-    max_nonzero
-        Most non-zero weights.
-    max_latency
-        Most milliseconds to score an item, as measured on this machine.
-    """
+    """What a model may cost: weights, and milliseconds to score an item on this machine."""
 
     max_nonzero: int | None = None
     max_latency: float | None = None
@@ -136,19 +119,19 @@ class CostLimits:
         return all(value <= 0 for value in self.excess(costs).values())
 
 
+@dataclass
 class Objective:
     """The value of a trial: mean over folds of the metric on held-out queries.
 
     Training is watched: an Optuna pruner may end it at any judged report, and after each fold.
     """
 
-    def __init__(self, folds: Folds, space: Space, metric: Metric, limits: CostLimits) -> None:
-        self.folds = folds
-        self.space = space
-        self.metric = metric
-        self.limits = limits
-        #: What scaling found, by fold and kind: trials share it.
-        self._scalings: dict[tuple[int, str], Scaling] = {}
+    folds: Folds
+    space: Space
+    metric: Metric
+    limits: CostLimits
+    #: What scaling found, by fold and kind: trials share it.
+    _scalings: dict[tuple[int, str], Scaling] = field(default_factory=dict)
 
     def __call__(self, trial: Any) -> float:
         """Run a trial; raises ``TrialPruned`` when it cannot win."""

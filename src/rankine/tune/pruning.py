@@ -15,23 +15,19 @@ that were given up show no gain, and a sampler does not propose at random.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from optuna.study import Study
+from optuna.trial import FrozenTrial
 
 from rankine.core.errors import ParameterError
 from rankine.tune import import_optuna
 from rankine.tune.result import is_feasible
 
-if TYPE_CHECKING:
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
-
 optuna = import_optuna()
 _Pruner: Any = optuna.pruners.BasePruner
-
-PRUNERS = ("gain", "median", "halving", "none")
 
 
 class GainPruner(_Pruner):
@@ -99,7 +95,7 @@ def make_pruner(name: str) -> Any:
     }
     if name not in made:
         raise ParameterError(
-            f"no pruner is called {name!r}", fix=f"Choose one of {', '.join(PRUNERS)}"
+            f"no pruner is called {name!r}", fix=f"Choose one of {', '.join(made)}"
         )
     return made[name]()
 

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from rankine.model import LinearModel
 from rankine.tune import import_optuna
 from rankine.tune.thompson import ABANDONED
-
-if TYPE_CHECKING:
-    from rankine.model import LinearModel
 
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One trial.
+    """One trial; ``state`` is ``"complete"``, ``"pruned"`` or ``"failed"`` (for a ``reason``).
 
-    Attributes
-    ----------
-    number, state
-        ``"complete"``, ``"pruned"`` or ``"failed"``.
-    value
-        Of the metric; None for trials that did not finish.
-    best
-        Best value of the trials up to this one; None before there is one.
-    parameters, weights, seconds
-        What was tried, the non-zero weights it gave (most of all folds), the time it took.
-    feasible
-        Whether the limits were kept.
-    reason
-        Why it failed.
+    ``value`` of the metric is None for trials that did not finish, ``best`` the best value of the
+    trials up to this one; ``weights`` are the non-zero ones (most of all folds); ``feasible`` says
+    whether the limits were kept.
     """
 
     number: int
@@ -79,6 +66,10 @@ class TuningResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
+        trials = [asdict(record) for record in self.trace]
+        for plain in trials:
+            if not plain["reason"]:
+                del plain["reason"]
         return {
             "metric": self.metric,
             "best_value": self.best_value,
@@ -87,20 +78,7 @@ class TuningResult:
             "weights": self.model.nnz,
             "test": self.test,
             "importances": dict(self.importances),
-            "trials": [
-                {
-                    "number": record.number,
-                    "state": record.state,
-                    "value": record.value,
-                    "best": record.best,
-                    "parameters": dict(record.parameters),
-                    "weights": record.weights,
-                    "seconds": record.seconds,
-                    "feasible": record.feasible,
-                    **({"reason": record.reason} if record.reason else {}),
-                }
-                for record in self.trace
-            ],
+            "trials": trials,
         }
 
 

@@ -197,10 +197,10 @@ def _work(
     shared: SharedStudy, objective: Objective, total: int, workers: int, progress: Report | None
 ) -> None:
     stop = threading.Event()
-    if workers == 1:
-        _worker(shared, objective, total, progress, stop)
-        return
     given = (shared, objective, total, progress, stop)
+    if workers == 1:
+        _worker(*given)
+        return
     with ThreadPoolExecutor(workers) as pool:
         runs = [pool.submit(_worker, *given) for _ in range(workers)]
         try:
@@ -309,16 +309,13 @@ def _refit(trials: list[Any], objective: Objective, metric: Metric) -> tuple[Any
         raise ParameterError(
             f"no trial finished; the last failed since {reasons[-1]}", fix="Search another space"
         )
+    latency = objective.limits.max_latency
     raise ParameterError(
         f"none of {len(trials)} trials keeps the limits "
         f"(max_nonzero={objective.limits.max_nonzero}, "
-        f"max_latency={_milliseconds(objective.limits.max_latency)})",
+        f"max_latency={'None' if latency is None else f'{latency:.6g} ms'})",
         fix="Raise the limits, allow more trials, or choose a ranker with an l1 penalty",
     )
-
-
-def _milliseconds(limit: float | None) -> str:
-    return "None" if limit is None else f"{limit:.6g} ms"
 
 
 @contextmanager

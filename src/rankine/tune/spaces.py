@@ -49,17 +49,11 @@ def read_dimension(text: str, declared: Choice | Number | None = None) -> Choice
 
 
 class Space:
-    """What is searched, and what it means for the rankers.
+    """What is searched, and what it means for the rankers (name -> unfitted ranker).
 
-    Parameters
-    ----------
-    rankers
-        Name -> unfitted ranker; its parameters are the fixed ones.
-    changes
-        Parameter -> ``Number``, ``Choice``, text for ``read_dimension``, (low, high) or a list of
-        values: narrows, replaces or adds what the rankers declare.
-    fixed
-        Parameters that are not searched, by the same names.
+    ``changes`` (parameter -> ``Number``, ``Choice``, text for ``read_dimension``, (low, high) or a
+    list of values) narrow, replace or add what the rankers declare; ``fixed`` parameters are not
+    searched.
     """
 
     def __init__(
@@ -92,17 +86,8 @@ class Space:
     def distributions(self) -> dict[str, Any]:
         """Every searched parameter as an Optuna distribution."""
         kinds = import_optuna().distributions
-        found: dict[str, Any] = {}
-        for name, dimension in self.dimensions.items():
-            if isinstance(dimension, Choice):
-                found[name] = kinds.CategoricalDistribution(dimension.values)
-            elif dimension.integer:
-                bounds = int(dimension.low), int(dimension.high)
-                found[name] = kinds.IntDistribution(*bounds, log=dimension.log)
-            else:
-                ends = float(dimension.low), float(dimension.high)
-                found[name] = kinds.FloatDistribution(*ends, log=dimension.log)
-        return found
+        made = (kinds.CategoricalDistribution, kinds.IntDistribution, kinds.FloatDistribution)
+        return {name: _asked(one, *made)() for name, one in self.dimensions.items()}
 
     def active(self, setting: Mapping[str, Any]) -> set[str]:
         """Names of the parameters that a setting reads."""
@@ -114,7 +99,8 @@ class Space:
         # a parameter comes after those that its condition names
         for name in sorted(self.dimensions, key=self._depth):
             if self._read(name, setting):
-                setting[name] = _suggest(trial, name, self.dimensions[name])
+                asked = (trial.suggest_categorical, trial.suggest_int, trial.suggest_float)
+                setting[name] = _asked(self.dimensions[name], *asked)(name)
         return setting
 
     def ranker(self, setting: Mapping[str, Any]) -> Any:
@@ -194,11 +180,12 @@ class Space:
 
     def _read(self, name: str, setting: Mapping[str, Any]) -> bool:
         dimension = self.dimensions[name]
-        for other, values in dimension.when.items():
-            if not self._holds(other, values, setting):
-                return False
-        return not any(
-            self._holds(other, values, setting) for other, values in dimension.unless.items()
+
+        def holds(condition: tuple[str, Any]) -> bool:
+            return self._holds(*condition, setting)
+
+        return all(map(holds, dimension.when.items())) and not any(
+            map(holds, dimension.unless.items())
         )
 
     def _holds(self, name: str, values: Any, setting: Mapping[str, Any]) -> bool:
@@ -229,10 +216,10 @@ def _word(value: Any, declared: Choice | Number | None) -> Any:
     return "none" if value is None and named else value
 
 
-def _suggest(trial: Any, name: str, dimension: Choice | Number) -> Any:
+def _asked(dimension: Choice | Number, choice: Any, whole: Any, real: Any) -> Any:
+    """One of Optuna's functions for choices, whole and real numbers, with values or bounds."""
     if isinstance(dimension, Choice):
-        return trial.suggest_categorical(name, dimension.values)
-    if dimension.integer:
-        low, high = int(dimension.low), int(dimension.high)
-        return trial.suggest_int(name, low, high, log=dimension.log)
-    return trial.suggest_float(name, float(dimension.low), float(dimension.high), log=dimension.log)
+        return lambda *name: choice(*name, dimension.values)
+    kind, number = (whole, int) if dimension.integer else (real, float)
+    ends = number(dimension.low), number(dimension.high)
+    return lambda *name: kind(*name, *ends, log=dimension.log)

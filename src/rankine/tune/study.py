@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +88,8 @@ PATIENCE = 600.0
 class SharedStudy:
     """An Optuna study that several workers complete together.
 
-    Parameters
-    ----------
-    path
-        SQLite file; None keeps the study in memory.
-    about
-        What the study is about: data, metric, space ... A file that was made for something else
-        is refused.
-    maximize, sampler, pruner
-        Of the Optuna study.
+    ``path`` is its SQLite file (None: in memory), ``about`` what it is about: data, metric, space
+    and so on. A file that was made for something else is refused.
     """
 
     def __init__(
@@ -138,7 +131,12 @@ class SharedStudy:
         """The next trial; None when ``total`` are finished or being run by live workers."""
         with self.lock():
             self.sweep()
-            taken = [t for t in self._trials() if t.state.name != "WAITING" and not _void(t)]
+            taken = [
+                t
+                for t in self._trials()
+                if t.state.name != "WAITING"
+                and not (t.state.name == "FAIL" and t.user_attrs.get(ABANDONED))
+            ]
             if len(taken) >= total:
                 return None
             trial = self.study.ask()
@@ -212,10 +210,6 @@ class SharedStudy:
             )
 
 
-def _void(trial: Any) -> bool:
-    return bool(trial.state.name == "FAIL" and trial.user_attrs.get(ABANDONED))
-
-
 def _flat(about: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested mappings as one, with names like ``"space.l2"``."""
     found: dict[str, Any] = {}
@@ -247,14 +241,10 @@ def _open_storage(optuna: Any, path: Path) -> Any:
 def _exclusive(path: Path) -> Iterator[None]:
     """Hold an SQLite lock on a file of its own; it vanishes with the process."""
     beside = path.with_name(f"{path.name}.lock")
-    try:
-        connection = sqlite3.connect(beside, timeout=PATIENCE, isolation_level=None)
-    except sqlite3.OperationalError as error:
-        raise CheckpointError(
-            f"cannot lock the study: {error}", file=str(path), fix="Name a file you can write"
-        ) from error
-    with closing(connection):
+    with ExitStack() as stack:
         try:
+            connection = sqlite3.connect(beside, timeout=PATIENCE, isolation_level=None)
+            stack.enter_context(closing(connection))
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             raise CheckpointError(

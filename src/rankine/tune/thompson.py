@@ -11,21 +11,19 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution
+from optuna.study import Study
+from optuna.trial import FrozenTrial
 from threadpoolctl import ThreadpoolController
 
 from rankine.core.errors import ParameterError
 from rankine.tune import import_optuna
 from rankine.tune.gaussian_process import ACQUISITIONS, choose, fit_process
-
-if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
 
 Setting = Mapping[str, Any]
 #: Names of the parameters that a setting reads.
@@ -38,20 +36,12 @@ LOCAL_REDRAW = 0.2
 
 
 class Encoding:
-    """Draws, perturbs and encodes settings of a search space.
-
-    Parameters
-    ----------
-    space
-        Optuna distributions by name.
-    active
-        Function from a setting to the names it reads; None: all.
-    """
+    """Draws, perturbs and encodes settings of a space of Optuna distributions by name."""
 
     def __init__(self, space: Mapping[str, BaseDistribution], active: Active | None = None) -> None:
         self.space = dict(space)
         self._active = active
-        widths = [self._width(dist) for dist in self.space.values()]
+        widths = [len(_choices(dist) or "1") for dist in self.space.values()]
         self.groups = np.repeat(np.arange(len(widths)), widths)
 
     def random(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -74,9 +64,8 @@ class Encoding:
 
     def points(self, settings: Sequence[Setting]) -> NDArray[np.float64]:
         """One row per setting."""
-        return np.array([self._point(setting) for setting in settings], dtype=np.float64).reshape(
-            len(settings), len(self.groups)
-        )
+        found = [self._point(setting) for setting in settings]
+        return np.array(found, dtype=np.float64).reshape(len(settings), len(self.groups))
 
     def _point(self, setting: Setting) -> NDArray[np.float64]:
         read = self.space if self._active is None else self._active(setting)
@@ -94,11 +83,6 @@ class Encoding:
         return np.concatenate(parts)
 
     @staticmethod
-    def _width(dist: Any) -> int:
-        options = _choices(dist)
-        return 1 if options is None else len(options)
-
-    @staticmethod
     def _draw(dist: Any, rng: np.random.Generator) -> Any:
         options = _choices(dist)
         if options is not None:
@@ -112,14 +96,9 @@ def _choices(dist: Any) -> tuple[Any, ...] | None:
 
 def _axis(dist: Any) -> tuple[float, float]:
     """Ends of the axis; a whole number owns the half unit on either side."""
-    whole = _is_integer(dist)
-    pad = 0.5 * (dist.step or 1) if whole else 0.0
+    pad = 0.5 * (dist.step or 1) if isinstance(dist.low, int) else 0.0
     low, high = dist.low - pad, dist.high + pad
     return (float(np.log(low)), float(np.log(high))) if dist.log else (low, high)
-
-
-def _is_integer(dist: Any) -> bool:
-    return isinstance(dist.low, int)
 
 
 def _to_unit(dist: Any, value: float) -> float:
@@ -135,7 +114,7 @@ def _from_unit(dist: Any, place: float) -> Any:
     if dist.step is not None:
         value = dist.low + round((value - dist.low) / dist.step) * dist.step
     value = min(max(value, dist.low), dist.high)
-    return round(value) if _is_integer(dist) else float(value)
+    return round(value) if isinstance(dist.low, int) else float(value)
 
 
 optuna = import_optuna()

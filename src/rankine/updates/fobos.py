@@ -13,12 +13,9 @@ from rankine.updates.lazy import (
     STEP,
     UpdateOptions,
     close_step,
-    importance,
     open_step,
-    place,
     push,
     register_update,
-    state_width,
     weight,
 )
 
@@ -44,11 +41,6 @@ class Fobos(NamedTuple):
     l2: float
 
 
-@state_width.answer(Fobos)
-def _width(_optimizer: Any) -> Any:
-    return 1
-
-
 @open_step.answer(Fobos)
 def _open(optimizer: Any, clock: Any) -> Any:
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP] + 1.0) ** optimizer.power
@@ -59,11 +51,6 @@ def _open(optimizer: Any, clock: Any) -> Any:
 def _weight(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     kept = state[j, 0]
     return np.copysign(max(abs(kept) - now[2], 0.0) * now[0], kept)
-
-
-@importance.answer(Fobos)
-def _importance(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    return abs(weight(optimizer, now, state, j))
 
 
 @push.answer(Fobos)
@@ -85,11 +72,6 @@ def _close(optimizer: Any, clock: Any, state: Any) -> Any:
             state[j, 0] = np.copysign(max(abs(kept) - clock[PENALTY], 0.0) * clock[SHRINK], kept)
         clock[PENALTY] = 0.0
         clock[SHRINK] = 1.0
-
-
-@place.answer(Fobos)
-def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
-    state[j, 0] = value
 
 
 def _make(options: UpdateOptions) -> Fobos:

@@ -13,13 +13,13 @@ An update is one file: its spec, its answers and one ``register_update``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import check_choice, check_count, check_not_negative, check_positive
 from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
@@ -31,7 +31,12 @@ CLOCK_SIZE = 6
 
 @question
 def state_width(optimizer: Any) -> Any:
-    """Numbers kept per weight."""
+    """Numbers kept per weight; one unless an update says otherwise."""
+
+
+@state_width.answer(object)
+def _one(_optimizer: Any) -> Any:
+    return 1
 
 
 @question
@@ -59,9 +64,19 @@ def importance(optimizer: Any, now: Any, state: NDArray[np.float64], j: int) -> 
     """How late weight j would vanish if the model had to become sparser; larger stays longer."""
 
 
+@importance.answer(object)
+def _magnitude(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
+    return abs(weight(optimizer, now, state, j))
+
+
 @question
 def place(optimizer: Any, state: NDArray[np.float64], j: int, value: float) -> Any:
     """Set weight j of a fresh state, to start from given weights."""
+
+
+@place.answer(object)
+def _first(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
+    state[j, 0] = value
 
 
 def new_clock(offset: int = 0) -> NDArray[np.float64]:
@@ -104,8 +119,8 @@ class UpdateOptions(NamedTuple):
     l2: float
     theta: float | None
     prune_every: int
-    adaptive: bool
-    started: bool
+    adaptive: bool = False
+    started: bool = False
 
 
 UPDATES: dict[str, Callable[[UpdateOptions], Any]] = {}
@@ -122,47 +137,24 @@ def register_update(
         _ADAPTIVE.add(name)
 
 
-def make_update(
-    name: str,
-    *,
-    eta0: float,
-    power: float,
-    l1: float,
-    l2: float,
-    theta: float | None,
-    prune_every: int,
-    adaptive: bool = False,
-    started: bool = False,
-) -> Any:
-    """The spec of a named update, from checked parameters."""
-    if name not in UPDATES:
-        raise ParameterError(
-            f"solver={name!r} is not one of {', '.join(UPDATES)}", fix="Choose one of them"
-        )
-    if not (math.isfinite(eta0) and eta0 > 0):
-        raise ParameterError(f"eta0={eta0!r} is not a finite number > 0", fix="Use 1.0")
-    for parameter, value in (("power", power), ("l1", l1), ("l2", l2)):
-        if not (math.isfinite(value) and value >= 0):
-            raise ParameterError(
-                f"{parameter}={value!r} is not a finite number >= 0", fix="Use 0 or more"
-            )
-    if prune_every < 1 or prune_every != int(prune_every):
-        raise ParameterError(f"prune_every={prune_every!r} is not a count", fix="Use 1 or more")
+def make_update(name: str, **chosen: Any) -> Any:
+    """The spec of a named update, from the fields of ``UpdateOptions``, checked."""
+    check_choice("solver", name, tuple(UPDATES))
+    options = UpdateOptions(**chosen)
+    theta = options.theta
     if theta is not None and not theta >= 0:
         raise ParameterError(f"theta={theta!r} is not >= 0", fix="Use None, or a threshold >= 0")
-    if adaptive and name not in _ADAPTIVE:
+    if options.adaptive and name not in _ADAPTIVE:
         raise ParameterError(
             f"adaptive steps are not known for {name!r}",
             fix=f"Use solver={', '.join(map(repr, sorted(_ADAPTIVE)))}",
         )
-    options = UpdateOptions(
-        float(eta0),
-        float(power),
-        float(l1),
-        float(l2),
-        None if theta is None else float(theta),
-        int(prune_every),
-        adaptive,
-        started,
+    checked = options._replace(
+        eta0=check_positive("eta0", options.eta0),
+        power=check_not_negative("power", options.power),
+        l1=check_not_negative("l1", options.l1),
+        l2=check_not_negative("l2", options.l2),
+        theta=None if theta is None else float(theta),
+        prune_every=check_count("prune_every", options.prune_every),
     )
-    return UPDATES[name](options)
+    return UPDATES[name](checked)

@@ -12,9 +12,7 @@ from rankine.updates.lazy import (
     STEP,
     UpdateOptions,
     close_step,
-    importance,
     open_step,
-    place,
     push,
     register_update,
     state_width,
@@ -61,11 +59,6 @@ def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     return kept * now[0]
 
 
-@importance.answer(Psgd)
-def _importance(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    return abs(weight(optimizer, now, state, j))
-
-
 @push.answer(Psgd)
 def _push(optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
     kept = state[j, 0]
@@ -91,11 +84,6 @@ def _close(optimizer: Any, clock: Any, state: Any) -> Any:
             state[j, 0] = kept * clock[SHRINK]
             state[j, 1] = clock[EPOCH]
         clock[SHRINK] = clock[SHRINK_AT_EPOCH] = 1.0
-
-
-@place.answer(Psgd)
-def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
-    state[j, 0] = value
 
 
 def _make(options: UpdateOptions) -> Psgd:

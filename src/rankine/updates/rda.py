@@ -69,19 +69,14 @@ class AdaptiveRdaFrom(NamedTuple):
     l2: float
 
 
-@state_width.answer(Rda)
-def _width(_optimizer: Any) -> Any:
-    return 1
-
-
 @state_width.answer(RdaFrom)
 @state_width.answer(AdaptiveRda)
-def _width_from(_optimizer: Any) -> Any:
+def _two(_optimizer: Any) -> Any:
     return 2
 
 
 @state_width.answer(AdaptiveRdaFrom)
-def _width_adaptive_from(_optimizer: Any) -> Any:
+def _three(_optimizer: Any) -> Any:
     return 3
 
 

@@ -12,9 +12,7 @@ from rankine.updates.lazy import (
     STEP,
     UpdateOptions,
     close_step,
-    importance,
     open_step,
-    place,
     push,
     register_update,
     state_width,
@@ -57,11 +55,6 @@ def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     return np.copysign(max(abs(kept) - (now[0] - state[j, 1]), 0.0), kept)
 
 
-@importance.answer(Tgd)
-def _importance(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    return abs(weight(optimizer, now, state, j))
-
-
 @push.answer(Tgd)
 def _push(optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
     kept = state[j, 0]
@@ -77,11 +70,6 @@ def _close(optimizer: Any, clock: Any, _state: Any) -> Any:
     if clock[STEP] % optimizer.every == 0.0:
         eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP]) ** optimizer.power
         clock[PENALTY] += optimizer.every * eta * optimizer.l1
-
-
-@place.answer(Tgd)
-def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
-    state[j, 0] = value
 
 
 def _make(options: UpdateOptions) -> Tgd:

@@ -30,7 +30,7 @@ def kill_one(client, chance) -> None:
 
 def trial(job: Job) -> Outcome:
     """A cluster for the batch; a run for every kill."""
-    from rankine.distributed.connect import connect
+    from rankine.distributed.runners import connect
 
     outcome = Outcome()
     np.seterr(all="warn")

@@ -18,7 +18,7 @@ def files(tmp_path_factory):
 @pytest.fixture(scope="session")
 def client():
     """A client of two worker processes."""
-    from rankine.distributed.connect import connect
+    from rankine.distributed.runners import connect
 
     np.seterr(all="warn")
     with connect("local:2", memory_limit="1GB") as client:

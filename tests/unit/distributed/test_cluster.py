@@ -9,9 +9,12 @@ import sys
 import time
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 
+import rankine
 import rankine.distributed as rd
 from rankine import DominationRanker, ElasticRanker, LeastSquaresRanker, RankSVM, SPDRanker
 from rankine.core.errors import (
@@ -20,8 +23,7 @@ from rankine.core.errors import (
     MissingExtraError,
     ParameterError,
 )
-from rankine.distributed.connect import connect
-from rankine.distributed.runners import cluster_errors
+from rankine.distributed.runners import cluster_errors, connect
 
 pytestmark = [pytest.mark.dask, pytest.mark.timeout(400)]  # compiles when the cache is cold
 
@@ -77,6 +79,42 @@ def test_killed_workers_change_nothing(parts, client, expected):
     ranker = clone(HINGE).fit(parts.on(client, timeout=100), callbacks=[kill])
     assert ranker.n_iter_ > 6
     np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+
+
+def test_a_raw_log_has_the_same_bits_on_a_cluster_whose_worker_dies(client, tmp_path):
+    """Values of one-hot columns and cuts are those of one machine, and so is the model."""
+    rng = np.random.default_rng(0)
+    brand, price = rng.choice(list("abcd"), 480), rng.random(480)
+    columns = {
+        "session": np.repeat(np.arange(80), 6),
+        "brand": brand,
+        "seller": rng.choice(list("uvwxyz"), 480),
+        "price": price,
+        "clicked": ((brand == "b") * 0.5 - price + rng.random(480) > 0).astype(np.int64),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet", row_group_size=60)
+
+    def fitted(client, *callbacks):
+        log = rankine.logs.scan(
+            tmp_path / "log.parquet",
+            query="session",
+            label="clicked",
+            one_hot=["brand"],
+            binned=["price"],
+            categorical=["seller"],
+            hash_bits=6,
+        )
+        parts = rd.scan(log, client=client, partition_bytes=20_000, timeout=100)
+        assert len(parts) > 1
+        return clone(HINGE).set_params(scale="query").fit(parts, callbacks=callbacks).to_model()
+
+    def kill(progress):
+        if progress.step == 2:
+            kill_one(client)
+
+    here = fitted(None)
+    assert here.digest == fitted(client, kill).digest
+    assert {"brand=b", "price missing"} & set(here.weight_names) == {"brand=b"}
 
 
 def test_workers_that_die_within_their_tasks_change_nothing(parts, client, expected, tmp_path):

@@ -14,6 +14,7 @@ from rankine.core.errors import (
     FileKindError,
     LimitError,
     ParameterError,
+    RankineError,
     SchemaError,
 )
 from rankine.data.splits import parse_split
@@ -301,3 +302,37 @@ def test_stored_rows_are_made_up_and_reach_every_kind_of_weight(trained, log):
     assert {row["brand"] for row in rows} & named
     assert {row["category"] for row in rows} <= set(KINDS.tolist())
     Scorer(trained).self_test()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "fix"),
+    [
+        (lambda t: t.drop(["price"]), "no column 'price'", "name another column"),
+        (lambda t: t.rename_columns({"price": "prize"}), "no column 'price'", "mean 'prize'"),
+        (lambda t: t.set_column(1, "price", pa.array(["EUR 1"] * t.num_rows)), "'EUR 1'", "number"),
+        (lambda t: t.set_column(2, "brand", pa.array([0.5] * t.num_rows)), "0.5", "as text"),
+        (lambda t: t.slice(0, 0), "no rows", "path"),
+        (
+            lambda t: t.set_column(6, "clicked", pa.array([0] * t.num_rows)),
+            "two different",
+            "label",
+        ),
+    ],
+    ids=["missing", "renamed", "text", "number", "empty", "one class"],
+)
+def test_a_bad_day_says_what_to_do(log, trained, tmp_path, change, reason, fix):
+    """The same words from a training that goes on and from a first one."""
+    table = pq.read_table(log)
+    pq.write_table(
+        change(table.set_column(7, "purchased", table["clicked"])), tmp_path / "d.parquet"
+    )
+    wanted = {**COLUMNS, "label": "clicked"}
+    for more, ranker in (
+        ({"like": trained, "label": "clicked"}, ElasticRanker(scale="query")),
+        (wanted, LeastSquaresRanker(scale="query")),
+    ):
+        with pytest.raises(RankineError, match=reason) as error:
+            ranker.fit(logs.scan(tmp_path / "d.parquet", **more))
+        assert fix in error.value.fix
+        if reason in ("'EUR 1'", "0.5"):
+            assert (error.value.file, error.value.line) == (str(tmp_path / "d.parquet"), 1)

@@ -10,8 +10,7 @@ from slow_pairs import pair_weights
 import rankine
 from rankine import SPDRanker
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.samplers.draw import SAMPLINGS, pair_sampler
-from rankine.samplers.pair_index import build_pair_index, query_shares
+from rankine.samplers.draw import SAMPLINGS, build_pair_index, pair_sampler, query_shares
 from rankine.samplers.pairs import draw_span
 
 # Unequal queries: two, three and one label, one row alone; rows interleaved on purpose.

@@ -8,9 +8,8 @@ import pytest
 from rankine.core.errors import DivergenceError, ParameterError
 from rankine.data import Dataset
 from rankine.losses.squared import pair_squares
-from rankine.solvers.heavy_ball import lanczos, solve_egdm, solve_gdm
+from rankine.solvers.heavy_ball import lanczos, solve_egdm, solve_gdm, solve_query_sgd
 from rankine.solvers.problem import NormalEquations, RowsProblem
-from rankine.solvers.query_sgd import solve_query_sgd
 
 
 def system(seed=0, scale=1.0):

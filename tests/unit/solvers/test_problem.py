@@ -13,7 +13,7 @@ from rankine.losses.squared import pair_squares, square_totals
 from rankine.solvers.bundle import solve_bundle
 from rankine.solvers.cg import solve_cg
 from rankine.solvers.newton import solve_newton
-from rankine.solvers.problem import NormalEquations, Penalty, RowsProblem, SummedProblem
+from rankine.solvers.problem import NormalEquations, Penalty, Problem, RowsProblem
 from rankine.solvers.quasi_newton import solve_quasi_newton
 
 
@@ -37,7 +37,7 @@ def summed(data, risk, at_zero=None):
         answer = sum_in_order(getattr(one, question)(*arguments) for one in problems)
         return answer if isinstance(answer, tuple) else (answer,)
 
-    return SummedProblem(total, data.n_features, at_zero)
+    return Problem(total, data.n_features, at_zero)
 
 
 def totals_of(data, count, *arguments):

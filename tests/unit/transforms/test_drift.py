@@ -124,7 +124,7 @@ def test_a_server_counts_what_watch_counts(model, tmp_path):
     registry.put(Served("shop", model[1]))
     target = registry.target("shop")
     for k in range(200):
-        target.__dict__["_turns"] = iter([0])  # every list, not one in 16
+        target.__dict__["_turns"] = iter([0])  # every list, not one in 128
         target.watch(rows[6 * k : 6 * k + 6])
     served = Drift.of(target.watcher).to_dict()
     assert served["columns"] == watch(model, path)[1]["columns"]

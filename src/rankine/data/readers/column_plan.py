@@ -7,6 +7,7 @@ Two layouts hold features: one numeric column per feature, or two list columns `
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -152,11 +153,17 @@ def _require(schema: pa.Schema, name: str, option: str) -> None:
         return
     shown = ", ".join(repr(column) for column in schema.names[:12])
     more = f" and {len(schema.names) - 12} more" if len(schema.names) > 12 else ""
-    raise SchemaError(
-        f"no column {name!r}; the file holds {shown}{more}",
-        fix=f"Name the right column with {option}",
-        column=name,
-    )
+    close = get_close_matches(name[:200], schema.names[:10_000], n=1)
+    fix = f"Did you mean {close[0]!r}? " if close else ""
+    fix += "Add it to the file, or name another column" if option == "columns=" else (
+        f"Name the right column with {option}"
+    )  # fmt: skip
+    if option == "label=" and set(name) & set("+-*/<>()"):
+        fix = (
+            "A formula is the label of a raw log: name its features too (numeric=, categorical=, "
+            "one_hot=)"
+        )
+    raise SchemaError(f"no column {name!r}; the file holds {shown}{more}", fix=fix, column=name)
 
 
 def _features(

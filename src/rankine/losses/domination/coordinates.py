@@ -39,8 +39,6 @@ from rankine.losses.domination.state import (
 )
 from rankine.losses.domination.task import LEVEL, LEVELS, QUERY, ROWS
 
-__all__: list[str] = []
-
 
 @jit
 def _open_query(levels: Any, q: Any, scratch: Any) -> None:

@@ -28,12 +28,13 @@ so that X^T dL/dp is the gradient. One pass over rows and levels.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError
+from rankine.data.dataset import Dataset
 from rankine.kernels.columns import Columns, add_column_products
 from rankine.kernels.compile import jit
 from rankine.losses.domination.task import (
@@ -51,10 +52,6 @@ from rankine.losses.domination.task import (
     task_levels,
 )
 
-if TYPE_CHECKING:
-    from rankine.data.dataset import Dataset
-
-
 #: Largest relative error of a sum that drift may cause before it is computed afresh.
 DRIFT = 1e-10
 #: Above this a query's sums are re-anchored.
@@ -68,55 +65,33 @@ MASS, BELOW, SLOPE, BEND = 0, 1, 2, 3
 
 
 class Domination(NamedTuple):
-    """The domination loss of one task at the current weights.
-
-    Attributes
-    ----------
-    levels
-        The task.
-    score
-        <w, x_i> of every row that takes part.
-    mass
-        E_i.
-    query
-        [q, ``ANCHOR``]: c_q; [q, ``BOTTOM``]: A of the query's bottom; [q, ``PEAK``]: its largest
-        sum since it was computed afresh; [q, ``MOVES``]: changes since then.
-    level
-        [k, ``MASS``]: A_k; [k, ``BELOW``]: Z_k; [k, ``SLOPE``]: S_k; [k, ``BEND``]: T_k.
-    slot
-        [d, 0]: v a sigma; [d, 1]: v a sigma (1 - sigma).
-    """
+    """The domination loss of one task at the current weights."""
 
     levels: Levels
+    #: <w, x_i> of every row that takes part, and E_i.
     score: NDArray[np.float64]
     mass: NDArray[np.float64]
+    #: [q, ``ANCHOR``]: c_q; [q, ``BOTTOM``]: A of the query's bottom; [q, ``PEAK``]: its largest
+    #: sum since it was computed afresh; [q, ``MOVES``]: changes since then.
     query: NDArray[np.float64]
+    #: [k, ``MASS``]: A_k; [k, ``BELOW``]: Z_k; [k, ``SLOPE``]: S_k; [k, ``BEND``]: T_k.
     level: NDArray[np.float64]
+    #: [d, 0]: v a sigma; [d, 1]: v a sigma (1 - sigma).
     slot: NDArray[np.float64]
 
 
 class Scratch(NamedTuple):
-    """Work space of one thread, for the column at hand.
+    """Work space of one thread, for the column at hand."""
 
-    Attributes
-    ----------
-    query
-        [q, 0] and [q, 1]: sums of E x and E x^2 over the bottom; [q, 2:5]: min, max and number of
-        stored values.
-    level
-        [k, 0] and [k, 1]: the same sums; [k, 2]: sum of v a sigma (1 - sigma) x.
-    seen
-        Column visit that last touched each query.
-    touched
-        Queries touched by the column.
-    tally
-        [visits so far, queries touched].
-    """
-
+    #: [q, 0] and [q, 1]: sums of E x and E x^2 over the bottom; [q, 2:5]: min, max and number of
+    #: stored values.
     query: NDArray[np.float64]
+    #: [k, 0] and [k, 1]: the same sums; [k, 2]: sum of v a sigma (1 - sigma) x.
     level: NDArray[np.float64]
+    #: Column visit that last touched each query, and queries touched by the column.
     seen: NDArray[np.int64]
     touched: NDArray[np.uint32]
+    #: [visits so far, queries touched].
     tally: NDArray[np.int64]
 
 
@@ -362,7 +337,7 @@ def row_slopes(state: Domination, out: Any) -> None:
 class DominationRisk:
     """The domination loss of one task, asked by columns or by rows.
 
-    Coordinate descent moves ``state`` through the questions of ``kernels.coordinates``;
+    Coordinate descent moves ``state`` through the questions of ``kernels.columns``;
     ``evaluate`` and ``dual`` take scores, as ``solvers.problem`` asks. A task without a single
     pair (a partition may be one) has the loss 0.
     """

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import check_choice
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.kernels.compile import jit
@@ -33,42 +34,28 @@ class Levels(NamedTuple):
     """One task: who dominates whom, with which weight and margin.
 
     Few arrays with named columns, because the time to compile a kernel grows with their number.
-
-    Attributes
-    ----------
-    code
-        Kind of each row, see the module.
-    order
-        Rows by query.
-    query
-        [q, ``ROWS``]: where the rows of query q start in ``order``; [q, ``LEVELS``]: its first
-        dominating level. Levels follow from low to high; one more row closes the last query.
-    level
-        [k, ``SLOTS``]: first slot of dominating level k; [k, ``QUERY``]: its query. One more row
-        closes the last level.
-    place
-        [d, ``ROW``] and [d, ``LEVEL``] of slot d.
-    slot
-        [d, ``WEIGHT``], [d, ``TERM``], [d, ``MARGIN``]: a_i, v_q a_i and s_i.
-    offset
-        log a_i - s_i of each row, or empty when all are zero.
-    term
-        Sum of v_q a_i over the slots of each query.
-    label
-        Row of ``table`` of each query's bottom, then of each dominating level; or empty.
-    table
-        e^M[k, l], the exponentials of required gaps between labels, or empty.
     """
 
+    #: Kind of each row, see the module, and the rows by query.
     code: NDArray[np.uint32]
     order: NDArray[np.uint32]
+    #: [q, ``ROWS``]: where the rows of query q start in ``order``; [q, ``LEVELS``]: its first
+    #: dominating level. Levels follow from low to high; one more row closes the last query.
     query: NDArray[np.int64]
+    #: [k, ``SLOTS``]: first slot of dominating level k; [k, ``QUERY``]: its query. One more row
+    #: closes the last level.
     level: NDArray[np.int64]
+    #: [d, ``ROW``] and [d, ``LEVEL``] of slot d.
     place: NDArray[np.uint32]
+    #: [d, ``WEIGHT``], [d, ``TERM``], [d, ``MARGIN``]: a_i, v_q a_i and s_i.
     slot: NDArray[np.float64]
+    #: log a_i - s_i of each row, or empty when all are zero.
     offset: NDArray[np.float64]
+    #: Sum of v_q a_i over the slots of each query.
     term: NDArray[np.float64]
+    #: Row of ``table`` of each query's bottom, then of each dominating level; or empty.
     label: NDArray[np.uint32]
+    #: e^M[k, l], the exponentials of required gaps between labels, or empty.
     table: NDArray[np.float64]
 
 
@@ -86,22 +73,10 @@ def build_levels(
 ) -> Levels:
     """Number the rows of one task.
 
-    Parameters
-    ----------
-    labels
-        Rows by query and label; positions in ``rows`` when that is given.
-    n_rows
-        Rows of the matrix.
-    query_weight
-        One weight per query of ``labels``.
-    normalization
-        "sum": v_q is the query's weight; "query": divided by the query's dominating weight.
-    rows
-        The candidates, when not every row is one.
-    weight, margin
-        a_i > 0 and s_i of every row of the matrix, or None for ones and zeros.
-    row_label, table
-        Row of the K x K ``table`` of gaps for every row of the matrix.
+    ``labels`` holds rows of the matrix by query and label, or positions in ``rows``, the
+    candidates, when not every row is one. a_i > 0 and s_i of every row are ``weight`` and
+    ``margin`` (None: ones and zeros); ``row_label`` is each row's place in the K x K ``table`` of
+    gaps.
     """
     labels.require_pairs()
     usable = labels.usable
@@ -311,11 +286,7 @@ class TaskOptions:
     margin_table: Any = None
 
     def __post_init__(self) -> None:
-        if self.normalization not in NORMALIZATIONS:
-            raise ParameterError(
-                f"normalization={self.normalization!r} is not one of {', '.join(NORMALIZATIONS)}",
-                fix="Choose one of them",
-            )
+        check_choice("normalization", self.normalization, NORMALIZATIONS)
 
 
 def task_levels(
@@ -349,7 +320,7 @@ def task_levels(
     if margin is not None:
         own = slice(None) if rows is None else rows
         check_margins(index, margin[own], y[own], ids)
-    table = resolve_table(options.margin_table, _labels_in_use(y, rows))
+    table = resolve_table(options.margin_table, y if rows is None else y[rows])
     row_label = None
     if table is not None:
         row_label = np.zeros(len(y), dtype=np.uint32)
@@ -365,10 +336,6 @@ def task_levels(
         row_label=row_label,
         table=None if table is None else table[0],
     )
-
-
-def _labels_in_use(y: NDArray[np.float64], rows: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    return y if rows is None else y[rows]
 
 
 def _taking_part(

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from rankine.solvers.coordinate_step import exponential_step, newton_step, quadratic_step, violation
+from rankine.solvers.coordinate_descent import (
+    exponential_step,
+    newton_step,
+    quadratic_step,
+    violation,
+)
 
 pytestmark = pytest.mark.kernels
 

@@ -1,0 +1,339 @@
+"""AdditiveRanker beside LightGBM and XGBoost: quality and CPU seconds on the same splits.
+
+    python -m benchmarks.additive [PART ...] [--share 1.0] [--bench FOLDER]
+
+Parts: california_random, california_cells, letor (OHSUMED and MQ2008), mslr (rows of MSLR's shape),
+bench (those of another generator, ``generate.py mslrlike``, as ``FOLDER/train.npz``), three_way (a
+generator of effects of three columns, where trees must win), speed. Settings of all systems are
+chosen on validation queries: trees by early stopping and the best of their settings, ours along its
+path. Real data: five splits, means with paired standard errors. Every system runs on one thread.
+Rows are shuffled, so that equal scores follow no order of the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import lzma
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.machine import add
+from benchmarks.peers import absent_packages
+from benchmarks.real_data import data_folder, letor_folders
+from benchmarks.timing import cpu_seconds, exponent
+from benchmarks.workloads import mslr_like
+from rankine import AdditiveRanker, Dataset, RankSVM, Scorer
+from rankine.data.splits import split_queries
+from rankine.metrics import evaluate
+
+METRIC = "ndcg@10"
+SPLITS = 5
+#: Settings of the peers; rounds end by early stopping on the validation queries.
+LIGHTGBM = ({"num_leaves": 15}, {"num_leaves": 63})
+XGBOOST = ({"max_depth": 4}, {"max_depth": 8})
+ROUNDS, PATIENCE, RATE = 1000, 50, 0.1
+#: On more rows than these ours has one setting, and its path chooses the rest.
+FEW_ROWS = 50_000
+
+
+def judge(part, scores):
+    """Mean NDCG@10."""
+    return float(evaluate(METRIC, part.y, scores, part.qid))
+
+
+# ------------------------------------------------------------------------------ systems
+def by_query(part):
+    """Rows grouped by query: matrix, labels, rows per query, and the order."""
+    order = np.argsort(part.queries.codes, kind="stable")
+    sizes = np.bincount(part.queries.codes)
+    return part.X[order], part.y[order].astype(int), sizes, order
+
+
+def ungrouped(scores, order):
+    """Scores in the order of the rows."""
+    out = np.empty(len(scores))
+    out[order] = scores
+    return out
+
+
+def lightgbm(parts, setting):
+    """LambdaMART by LightGBM, early-stopped."""
+    import lightgbm as peer
+
+    sets = [by_query(part) for part in parts]
+    options = {"objective": "lambdarank", "metric": "ndcg", "eval_at": [10], "verbosity": -1,
+               "learning_rate": RATE, "num_threads": 1, "seed": 0, "deterministic": True,
+               **setting}  # fmt: skip
+
+    def fit():
+        train = peer.Dataset(sets[0][0], sets[0][1], group=sets[0][2])
+        valid = train.create_valid(sets[1][0], sets[1][1], group=sets[1][2])
+        stop = peer.early_stopping(PATIENCE, verbose=False)
+        return peer.train(options, train, ROUNDS, valid_sets=[valid], callbacks=[stop])
+
+    seconds, model = cpu_seconds(fit)
+    return seconds, [ungrouped(model.predict(s[0], num_threads=1), s[3]) for s in sets]
+
+
+def xgboost(parts, setting):
+    """LambdaMART by XGBoost, early-stopped."""
+    import xgboost as peer
+
+    sets = [by_query(part) for part in parts]
+    options = {"objective": "rank:ndcg", "eval_metric": "ndcg@10", "eta": RATE, "nthread": 1,
+               "tree_method": "hist", "seed": 0, **setting}  # fmt: skip
+    tables = [peer.DMatrix(s[0], s[1], group=s[2], nthread=1) for s in sets]
+    told = {"evals": [(tables[1], "valid")], "verbose_eval": False}
+
+    def fit():
+        return peer.train(options, tables[0], ROUNDS, early_stopping_rounds=PATIENCE, **told)
+
+    seconds, model = cpu_seconds(fit)
+    rounds = (0, model.best_iteration + 1)
+    found = [model.predict(t, iteration_range=rounds) for t in tables]
+    return seconds, [ungrouped(f, s[3]) for f, s in zip(found, sets, strict=True)]
+
+
+def additive(parts, setting):
+    """Ours: the path of strengths is part of the time; validation queries choose."""
+    train, valid, _ = parts
+    ranker = AdditiveRanker(n_threads=1, random_state=0, **setting)
+    seconds, _ = cpu_seconds(lambda: ranker.fit(train, eval_set=valid))
+    return seconds, [ranker.predict(part) for part in parts], ranker
+
+
+def ranksvm(parts, setting):
+    """The linear ranker."""
+    ranker = RankSVM(loss="squared_hinge", scale="standard", **setting)
+    seconds, _ = cpu_seconds(lambda: ranker.fit(parts[0]))
+    return seconds, [ranker.predict(part) for part in parts]
+
+
+SYSTEMS = {
+    "additive": (additive, ({}, {"loss": "softmax"})),
+    "ranksvm": (ranksvm, tuple({"l2": l2} for l2 in (2e-5, 2e-4, 2e-3, 2e-2))),
+    "lightgbm": (lightgbm, LIGHTGBM),
+    "xgboost": (xgboost, XGBOOST),
+}
+
+
+def contest(parts, systems):
+    """Test NDCG and CPU seconds of each system at the setting that validation queries choose."""
+    found = {}
+    for name in systems:
+        run, settings = SYSTEMS[name]
+        if name == "additive" and parts[0].n_rows > FEW_ROWS:
+            settings = settings[:1]
+        tried = [(setting, *run(parts, setting)) for setting in settings]
+        best = max(tried, key=lambda one: judge(parts[1], one[2][1]))
+        found[name] = {
+            "test": judge(parts[2], best[2][2]),
+            "seconds": best[1],
+            "all_seconds": sum(one[1] for one in tried),
+            "setting": best[0],
+        }
+        if name == "additive":
+            ranker = best[3]
+            again = AdditiveRanker(
+                smooth=ranker.strengths_.smooth, pair_smooth=ranker.strengths_.pair_smooth,
+                anchor=ranker.strengths_.anchor, pairs=len(ranker.pairs_), n_threads=1,
+                loss=ranker.loss,
+            )  # fmt: skip
+            found[name]["single_seconds"] = cpu_seconds(partial(again.fit, parts[0]))[0]
+            found[name]["pairs"] = len(ranker.pairs_)
+    return found
+
+
+def over_splits(splits, systems):
+    """The contest on several splits: means, and paired differences to ours with their errors."""
+    runs = [contest(parts, systems) for parts in splits]
+    tests = {name: np.array([run[name]["test"] for run in runs]) for name in systems}
+    found = {
+        name: {
+            "test": float(tests[name].mean()),
+            "seconds": float(np.median([run[name]["seconds"] for run in runs])),
+        }
+        for name in systems
+    }
+    for name in systems:
+        gap = tests["additive"] - tests[name]
+        error = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else float("nan")
+        found[name]["additive_minus"] = {"mean": float(gap.mean()), "error": error}
+    return {"systems": found, "splits": len(runs), "runs": runs}
+
+
+# --------------------------------------------------------------------------------- data
+def shuffled(X, y, qid, seed):
+    """Rows in random order, so that equal scores follow no order of the file."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    return Dataset.from_arrays(X[order], y[order], qid[order])
+
+
+def california(cells, seed):
+    """House values as grades: lists of 40 random rows, or grid cells cut into 10 to 60.
+
+    Missing numbers of bedrooms are the median: not all systems take them.
+    """
+    with lzma.open(data_folder() / "california_housing" / "housing.csv.xz") as file:
+        text = io.TextIOWrapper(file, encoding="ascii")
+        names = text.readline().strip().split(",")
+        rows = [line.strip().split(",") for line in text]
+    columns = {name: [row[j] for row in rows] for j, name in enumerate(names)}
+    wanted = ("longitude", "latitude", "housing_median_age", "total_rooms", "total_bedrooms",
+              "population", "households", "median_income")  # fmt: skip
+    X = np.array([[float(x) if x else np.nan for x in columns[name]] for name in wanted]).T
+    X = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
+    value = np.array(columns["median_house_value"], dtype=float)
+    y = np.searchsorted(np.quantile(value, [0.4, 0.7, 0.9, 0.97]), value).astype(float)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(y))
+    if not cells:
+        qid = np.empty(len(y), dtype=np.int64)
+        qid[order] = np.arange(len(y)) // 40
+        return shuffled(X, y, qid, seed)
+    cell = (np.floor(X[:, 0] * 2) * 1000 + np.floor(X[:, 1] * 2)).astype(np.int64)
+    qid, kept, lists = np.full(len(y), -1), np.zeros(len(y), dtype=bool), 0
+    for one in np.unique(cell):
+        inside = order[cell[order] == one]
+        for part in np.array_split(inside, -(-len(inside) // 60)):
+            if len(part) >= 10:
+                qid[part], kept[part], lists = lists, True, lists + 1
+    return shuffled(X[kept], y[kept], qid[kept], seed)
+
+
+def three_way(queries=400, size=60, seed=20261116):
+    """Twelve columns; the utility is a product of three signs, and one curve: trees must win."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(queries * size, 12)).astype(np.float32)
+    utility = 1.5 * np.sign(X[:, 0] * X[:, 1] * X[:, 2]) + X[:, 3] ** 2 - 1
+    utility = utility + 0.5 * X[:, 4] + 0.5 * rng.normal(size=len(X))
+    y = np.searchsorted(np.quantile(utility, [0.5, 0.8, 0.95]), utility).astype(float)
+    return Dataset.from_arrays(X, y, np.repeat(np.arange(queries), size))
+
+
+def in_three(data, seed):
+    """60 % to train, 20 % to choose, 20 % to test, by query."""
+    return split_queries(data, (0.6, 0.2, 0.2), random_state=seed)
+
+
+# -------------------------------------------------------------------------------- parts
+def run_california(options, systems, *, cells):
+    splits = (in_three(california(cells, seed), seed) for seed in range(options.splits))
+    return over_splits(splits, systems)
+
+
+def run_letor(options, systems):
+    found = {}
+    for folder in letor_folders()[0]:
+        if "null" in folder.name.lower() or "norm" in folder.name.lower():
+            continue
+        splits = []
+        for fold in list(folder.folds())[: options.splits]:
+            parts = [getattr(fold, name) for name in ("train", "valid", "test")]
+            splits.append([shuffled(p.X, p.y, p.qid, 0) for p in parts])
+        found[folder.name] = over_splits(splits, systems)
+    return found
+
+
+def run_mslr(options, systems):
+    X, y, qid = mslr_like(queries=int(2000 * options.share))
+    return over_splits([in_three(Dataset.from_arrays(X, y, qid), 0)], systems)
+
+
+def run_bench(options, systems):
+    if options.bench is None:
+        return {"absent": "name the folder of generate.py mslrlike with --bench"}
+    with np.load(Path(options.bench) / "train.npz") as z:
+        X, y, qid = z["X"], z["y"].astype(float), z["qid"]
+    kept = qid <= np.unique(qid)[min(int(2000 * options.share), len(np.unique(qid))) - 1]
+    data = Dataset.from_arrays(X[kept].astype(np.float32), y[kept], qid[kept])
+    return over_splits([in_three(data, 0)], systems)
+
+
+def run_three_way(options, systems):
+    data = three_way(queries=int(400 * options.share))
+    return over_splits([in_three(data, 0)], systems)
+
+
+def run_speed(options, _systems):
+    """CPU seconds at a fixed strength by rows, microseconds of 100 candidates, ns a look-up."""
+    from rankine.kernels.binned import BinnedProducts
+    from rankine.transforms.bins import BinCoder, layout_of
+
+    found = {"rows": [], "seconds": [], "bytes_a_row": []}
+    ranker = AdditiveRanker(smooth=1.0, pair_smooth=1.0, pairs=30, n_threads=1)
+    for rows in [int(rows * options.share) for rows in (30_000, 100_000, 300_000, 1_000_000)]:
+        X, y, qid = mslr_like(queries=max(rows // 119, 10))
+        data = Dataset.from_arrays(X, y, qid)
+        if not found["rows"]:
+            ranker.fit(data)  # compiles
+        seconds, _ = cpu_seconds(lambda data=data: ranker.fit(data))
+        found["rows"].append(data.n_rows)
+        found["seconds"].append(seconds)
+    found["exponent"] = exponent(found["rows"], found["seconds"])
+    model = AdditiveRanker(smooth=1.0, pairs=50, n_threads=1).fit(data).to_model()
+    scorer, few = Scorer(model), np.ascontiguousarray(X[:100], dtype=np.float64)
+    scorer.score(few)
+    times = []
+    for _ in range(3000):
+        begun = time.perf_counter()
+        scorer.score(few)
+        times.append(time.perf_counter() - begun)
+    found["score_100_us"] = {"median": 1e6 * float(np.median(times)), "low": 1e6 * min(times)}
+    grids = model.transforms[1]
+    products = BinnedProducts(BinCoder(model.bins, 1).code(X), layout_of(model.bins, grids), 1)
+    table = model.to_dense()
+    look_ups = len(X) * (X.shape[1] + len(grids.pairs))
+    products.scores(table)
+    found["ns_a_look_up"] = min(
+        1e9 * cpu_seconds(lambda: products.scores(table))[0] / look_ups for _ in range(5)
+    )
+    return found
+
+
+PARTS = {
+    "california_random": lambda o, s: run_california(o, s, cells=False),
+    "california_cells": lambda o, s: run_california(o, s, cells=True),
+    "letor": run_letor,
+    "three_way": run_three_way,
+    "mslr": run_mslr,
+    "bench": run_bench,
+    "speed": run_speed,
+}
+
+
+def quick():
+    """What ``make bench`` runs."""
+    main(["three_way", "--share", "0.2"])
+
+
+def full():
+    """Everything there is."""
+    main([])
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="default: all")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the full size")
+    parser.add_argument("--splits", type=int, default=SPLITS)
+    parser.add_argument("--bench", help="folder of the other generator's rows")
+    options = parser.parse_args(arguments)
+    absent = absent_packages("lightgbm", "xgboost")
+    systems = [n for n in SYSTEMS if not any(a.startswith(n) for a in absent)]
+    # Kernels are compiled before anything is timed.
+    contest(in_three(three_way(20, 20), 0), ["additive", "ranksvm"])
+    for part in options.parts or PARTS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = PARTS[part](options, systems)
+        add("additive", part, {**result, "absent": absent} if absent else result)
+
+
+if __name__ == "__main__":
+    main()
