@@ -215,8 +215,8 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="additive",
     ),
     "query weights in another order": Bug(
-        SOURCES, "query_weight = [query_weight[q] for q in index.ids.tolist()]",
-        "query_weight = [query_weight[q] for q in sorted(index.ids.tolist())]",
+        "metrics/engine.py", "return [query_weight[q] for q in queries.ids.tolist()]",
+        "return [query_weight[q] for q in sorted(queries.ids.tolist())]",
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "off by one at an empty list": Bug(
