@@ -367,7 +367,7 @@ def try_problem(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
 def _try_partitions(where: str, rng: Any, folder: Any, outcome: Outcome, what: Any) -> None:
     given, setting, fitted = what
     can = ranker_class(setting.system).can.fit
-    told_off = given.query_weight is not None or "propensity" in setting.options
+    told_off = given.missing or given.query_weight is not None or "propensity" in setting.options
     if "partitions" not in can or told_off or rng.random() < 0.5:
         return
     given = given.grouped()
