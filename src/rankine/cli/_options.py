@@ -22,6 +22,7 @@ from rankine.core.strict_json import read_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rankine.logs.schema import LogSchema
     from rankine.model import LinearModel
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on one line.")]
@@ -197,6 +198,15 @@ class LogOptions(_Group):
         known = LogSchema.__struct_fields__
         options = {**self.options(**more), **found}
         return {name: value for name, value in options.items() if name in known}
+
+    def log_schema(self, like: LinearModel | None = None) -> LogSchema | None:
+        """What the options, ``--schema`` and a model say of a raw log; None without a word."""
+        from rankine.logs.schema import LogSchema, read_schema, schema_of
+
+        before = None if like is None else schema_of(like)
+        if self.schema is not None:
+            before = read_schema(self.schema)
+        return LogSchema.make(self.fields(), before) if self.raw or before is not None else None
 
     def open(
         self,
@@ -426,6 +436,21 @@ class ClickColumns:
     label: Annotated[str, typer.Option(help="Column or formula of the label.")] = "clicked"
     position: Annotated[str, typer.Option(help="Column of positions, from 1.")] = "position"
     search: Annotated[str | None, typer.Option(help="Column of what was searched for.")] = None
+    schema: Annotated[str | None, typer.Option(help="TOML file that names these columns.")] = None
+
+    def columns(self, **more: str | None) -> dict[str, Any]:
+        """The columns; those that are left at their defaults are as ``--schema`` says."""
+        from rankine.logs.schema import read_schema
+
+        given = {**vars(self), **more}
+        file = given.pop("schema")
+        if file is None:
+            return given
+        said, usual = read_schema(file), {field.name: field.default for field in fields(self)}
+        return {
+            name: (getattr(said, name) or value) if value == usual.get(name) else value
+            for name, value in given.items()
+        }
 
 
 def pick_model(found: Any, topic: str | None) -> Any:

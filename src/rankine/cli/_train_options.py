@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rankine.cli._options import panel
 from rankine.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rankine.logs.schema import LogSchema
 
 _run = panel("Long runs")
 _clicks = panel("Clicks")
@@ -37,7 +40,9 @@ class ClickOptions:
         str | None, _clicks(help="Column of the search (propensity auto, label coec).")
     ] = None
 
-    def check(self, label: str, settings: dict[str, Any]) -> str | None:
+    def check(
+        self, label: str, settings: dict[str, Any], schema: LogSchema | None = None
+    ) -> str | None:
         """Refuse what would be ignored; the formula of ``--label coec``, or None."""
         from rankine.logs.clicks import coec_formula
 
@@ -56,7 +61,7 @@ class ClickOptions:
                 fix="Leave it out, or add --propensity",
             )
         counted = formula is not None or self.propensity == "auto"
-        if counted and self.item is None:
+        if counted and self.item is None and (schema is None or schema.item is None):
             raise ParameterError(
                 "items must be told apart to count their clicks by position",
                 fix="Name their column: --item item, and --search search where there is one",
@@ -68,7 +73,9 @@ class ClickOptions:
             )
         return formula
 
-    def looks(self, paths: list[str], query: str, label: str) -> Any:
+    def looks(
+        self, paths: list[str], query: str, label: str, schema: LogSchema | None = None
+    ) -> Any:
         """The propensities of ``--propensity``, or None."""
         from rankine.logs.propensity import Propensity, estimate_propensity
 
@@ -76,15 +83,12 @@ class ClickOptions:
             return None
         if self.propensity != "auto":
             return Propensity.load(self.propensity)
-        return estimate_propensity(
-            paths,
-            query=query,
-            label=label,
-            position=self.position or "position",
-            item=self.item,
-            search=self.search,
-            n_resamples=0,
-        )
+        names = ("position", "item", "search")
+        given: dict[str, Any] = {
+            name: getattr(self, name) or getattr(schema, name, None) for name in names
+        }
+        given["position"] = given["position"] or "position"
+        return estimate_propensity(paths, query=query, label=label, **given, n_resamples=0)
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,7 @@ def propensity(
     found = estimate_propensity(
         log,
         method=method,
-        item=item,
-        **vars(where),
+        **where.columns(item=item),
         features=split_list(features),
         context=context,
         max_position=max_position,

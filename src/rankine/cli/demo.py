@@ -25,6 +25,8 @@ _EPILOG = """
   rankine demo
 
   rankine demo --out shop --n-queries 5000 --seed 1
+
+  rankine demo --curves
 """
 
 
@@ -35,10 +37,14 @@ def demo(
     ] = "demo-output",
     n_queries: Annotated[int, typer.Option(help="Number of search queries.")] = 1500,
     seed: Seed = 7,
+    curves: Annotated[
+        bool,
+        typer.Option("--curves", help="Also train tables: a page of curves, and a heat map."),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Make a shop-search log, train, evaluate, explain one ranking, save model and report."""
-    result = run_demo(out, n_queries, seed)
+    result = run_demo(out, n_queries, seed, curves=curves)
     if json:
         plain = {
             "rows": result.train.n_rows + result.test.n_rows,
@@ -72,7 +78,7 @@ class DemoResult:
     seconds: dict[str, float]
 
 
-def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
+def run_demo(folder: str, n_queries: int, seed: int, *, curves: bool = False) -> DemoResult:
     """Log -> split by query -> train -> evaluate against baselines -> files."""
     import numpy as np
 
@@ -126,7 +132,12 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     files["report"] = str(target / "report.html")
     page = rankine.report(model, test, title=_TITLE, command=f"rankine demo --seed {seed}")
     page.save(files["report"])
-    lap("report", clock)
+    clock = lap("report", clock)
+    if curves:
+        tables = rankine.AdditiveRanker(smooth=1.0, pairs=1, random_state=seed).fit(train)
+        files["curves"] = str(target / "curves.html")
+        rankine.report(tables, test, title="The same search by curves").save(files["curves"])
+        lap("curves", clock)
     return DemoResult(train, test, model, scores, table, files, seconds)
 
 

@@ -145,7 +145,7 @@ def analyse(
     found = analyse_interleaving(
         log,
         team=team,
-        **vars(where),
+        **where.columns(),
         credit=credit,
         confidence=confidence,
         n_resamples=resamples,

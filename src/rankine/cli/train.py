@@ -15,6 +15,7 @@ from rankine.cli._console import require_folders, training_progress
 from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings
 from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app
+from rankine.cli.warmup import compiling_beside
 from rankine.core.errors import ParameterError
 from rankine.rankers.registry import ranker_class
 
@@ -80,7 +81,8 @@ def train(
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
     start = _start(warm_start)
-    raw = reading.raw or (start is not None and _is_raw(start))
+    schema = reading.log_schema(start)
+    raw = schema is not None
     settings = {
         "metric": metric,
         "scale": scale or ("query" if raw and not ranker_class(ranker).takes_tables else "none"),
@@ -89,9 +91,10 @@ def train(
         **({"n_passes": n_passes} if n_passes is not None else {}),
         **parse_settings(set_ or []),
     }
-    label = reading.label or "label"
-    counted = clicks.check(label, settings)
-    looks = clicks.looks(data, reading.query or "qid", counted or label)
+    label = (reading.label if schema is None else schema.label) or "label"
+    query = (reading.query if schema is None else schema.query) or "qid"
+    counted = clicks.check(label, settings, schema)
+    looks = clicks.looks(data, query, counted or label, schema)
     if looks is not None and counted is None:
         settings["propensity"] = looks
     for name in ("max_weight", "position_offset"):
@@ -116,7 +119,8 @@ def train(
     if counted is not None and looks is not None:
         more["propensity"] = looks
     run = _Run(estimator, data, reading, more, out, valid, start, kept.options())
-    result = run.run(cluster, stream=stream or kept.asked, raw=raw)
+    with compiling_beside(ranker):
+        result = run.run(cluster, stream=stream or kept.asked, raw=raw)
     if json:
         _console.print_json(result)
     else:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,6 +92,40 @@ def _compile(rankers: list[str], folder: Path, jobs: int) -> dict[str, float]:
         else:
             os.environ["RANKINE_CACHE_DIR"] = before
     return seconds
+
+
+@contextmanager
+def compiling_beside(ranker: str) -> Iterator[None]:
+    """The very first command of a machine compiles on two cores: one reads, one trains on a toy.
+
+    What the other process has finished is loaded, what it has not is compiled here as ever. It ends
+    with the command.
+    """
+    from rankine.kernels.compile import keeps_kernels
+
+    if keeps_kernels() or (os.cpu_count() or 1) < 2:
+        yield
+        return
+    words = f"from rankine.cli.warmup import warm_first; warm_first({ranker!r})"
+    child = subprocess.Popen(  # noqa: S603 - our own interpreter and words
+        [sys.executable, "-c", words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield
+    finally:
+        child.kill()
+        child.wait()
+
+
+def warm_first(ranker: str) -> None:
+    """What a first training needs after its file has been read."""
+    from rankine.data.shop import shop_log
+    from rankine.metrics import evaluate_on
+    from rankine.rankers.registry import ranker_class
+
+    data = shop_log(12, random_state=1, list_length=8)
+    fitted = ranker_class(ranker)(random_state=0).fit(data)
+    evaluate_on(data, model=fitted, metric="ndcg@10")
 
 
 def part_names(rankers: list[str]) -> list[str]:

@@ -116,8 +116,10 @@ class LogColumns(
         for field in self.binned:
             check_cuts(field.cuts)
         named = [*self.numeric, *self._fields, *self.hashed]
-        if len(set(named)) != len(named) or len(set(self.crosses)) != len(self.crosses):
-            raise ValueError("a column has two encodings, or a cross is given twice")
+        twice = [name for k, name in enumerate(named) if name in named[:k]]
+        if twice or len(set(self.crosses)) != len(self.crosses):
+            what = f"column {twice[0]!r} has two encodings" if twice else "a cross is given twice"
+            raise ValueError(what)
 
     @property
     def _fields(self) -> list[str]:

@@ -214,6 +214,11 @@ def _baseline() -> dict[str, str] | None:
     return {**made_for, "llvmlite": llvmlite.__version__, "system": sys.platform}
 
 
+def keeps_kernels() -> bool:
+    """Whether anything was compiled before, here or with the package."""
+    return any(any(folder.glob("kernels/*/*")) for folder in (_BROUGHT, user_cache()))
+
+
 def write_baseline(folder: Path) -> None:
     """Mark a folder as one whose kernels are shared between machines, before it is filled."""
     from rankine.core.errors import ParameterError

@@ -106,12 +106,18 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     @classmethod
     def make(cls, given: Mapping[str, Any], before: LogSchema | None = None) -> LogSchema:
-        """A schema of keyword arguments; those not given (None, empty) are as ``before``."""
+        """A schema of keyword arguments; what is not given (None, empty) is as ``before``."""
         fields = {name: value for name, value in given.items() if value not in (None, (), [])}
         crosses = fields.get("crosses", ())
         if crosses:
             fields["crosses"] = [c if isinstance(c, str) else "*".join(c) for c in crosses]
         start = {} if before is None else msgspec.to_builtins(before)
+        # A column that is given another use has it in place of the one before.
+        lists = ("numeric", "categorical", "one_hot", "binned")
+        moved = {name for key in lists for name in fields.get(key, ())}
+        for key in lists:
+            if key in start and key not in fields:
+                start[key] = [name for name in start[key] if name not in moved]
         for name, value in fields.items():
             if name in cls.__struct_fields__ and isinstance(value, (tuple, list, set)):
                 fields[name] = list(value)

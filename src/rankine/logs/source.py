@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -240,6 +241,11 @@ class LogRecord:
         self._units = np.zeros(0)
         self._parts: list[Dataset] = []
         self._bound = 1.0
+        #: All lists once more, until a reading has come to its end: a run may stop before.
+        self.unread: Iterable[Dataset] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "unread": None}
 
     def see(self, block: Dataset) -> None:
         """Take note of encoded, unscaled lists."""
@@ -253,7 +259,7 @@ class LogRecord:
         if len(fresh):
             self._units = np.append(self._units, units[fresh])
             self._parts.append(lists.take_queries(fresh))
-        if len(self._units) > 4 * SAMPLE:
+        if len(self._units) > 2 * SAMPLE:
             self._sample()
 
     def _sample(self) -> Dataset:
@@ -277,6 +283,9 @@ class LogRecord:
     def finish(self, model: LinearModel, scaling: Scaling) -> LinearModel:
         """The finished model of the log, with a summary of what it learned from."""
         made = self.encoding.finish(model, scaling)
+        for block in self.unread or ():
+            self.see(block)
+        self.unread = None
         if not len(self._units):
             return made
         sample = self._sample()
@@ -300,15 +309,19 @@ def sample_lists(
     block: Dataset, places: int, bound: float = 1.0
 ) -> tuple[NDArray[np.float64], Dataset, NDArray[np.int64]]:
     """Lists with the smallest hashes below a bound, and the hashed places that all rows use."""
-    units = query_units(block.queries.ids, np.uint64(0))
+    ids = block.queries.ids
+    if ids.dtype.kind != "i":  # a quick sum is random enough once it is mixed
+        sums = (crc32(text.encode("utf-8", "surrogatepass")) for text in ids.tolist())
+        ids = np.fromiter(sums, dtype=np.int64, count=len(ids))
+    units = query_units(ids, np.uint64(0))
     chosen = np.flatnonzero(units <= bound)
     chosen = chosen[np.argsort(units[chosen], kind="stable")[:SAMPLE]]
     lists = replace(block, notes={}, lines=None, sources=()).take_queries(chosen)
     start = block.encoding.spec.hash_start
-    hashed = np.zeros(0, dtype=np.int64)
+    used = np.zeros(places, dtype=np.bool_)
     if hasattr(block.X, "indices"):
-        hashed = block.X.indices[block.X.indices >= start].astype(np.int64) - start
-    return units[chosen], replace(lists, encoding=None), np.unique(hashed & (places - 1))
+        used[(block.X.indices[block.X.indices >= start] - start) & (places - 1)] = True
+    return units[chosen], replace(lists, encoding=None), np.flatnonzero(used)
 
 
 def centred(scores: NDArray[np.float64], data: Dataset) -> NDArray[np.float64]:

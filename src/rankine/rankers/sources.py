@@ -19,6 +19,7 @@ Problems are built from ``data`` and ``query_weight``; from ``blocks()`` (or
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -197,7 +198,7 @@ class _KeepsAnswers:
             self.journal.flush()
 
 
-class _KeepsFolder(_KeepsAnswers):
+class _KeepsFolder(_KeepsAnswers, ABC):
     """Checkpoints of rows that are learned from in this process."""
 
     folder: CheckpointFolder | None = None
@@ -228,9 +229,9 @@ class _KeepsFolder(_KeepsAnswers):
             )
         return int(self.folder.latest().facts["seed"]) if resume else seed
 
+    @abstractmethod
     def blocks(self) -> Iterator[Dataset]:
         """One reading, ready for training."""
-        raise NotImplementedError
 
     def map_blocks(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
         """What a function of each block gives, in order."""
@@ -313,7 +314,10 @@ class StreamSource(_KeepsFolder):
         self.n_features = int(scan.n_features)
         self.feature_names = getattr(scan, "feature_names", None)
         encoding = getattr(scan, "encoding", None)
-        self.encoding = None if encoding is None else encoding.begin()
+        self.encoding: Any = None
+        if encoding is not None:
+            self.encoding = encoding.begin()
+            self.encoding.unread = scan
         self._weight = query_weight
         if query_weight is not None and not isinstance(query_weight, Mapping):
             self._weight = check_weight(query_weight, len(query_weight))
@@ -343,6 +347,8 @@ class StreamSource(_KeepsFolder):
             if self.encoding is not None:
                 self.encoding.see(block)
             yield self._scaling.prepare(weigh(block, self._clicks.inverse))
+        if self.encoding is not None:
+            self.encoding.unread = None
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
         """Query weights of a block whose first query is number ``first`` of the reading."""

@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from rankine._version import __version__
 from rankine.core.errors import ParameterError
 from rankine.core.safe_text import Html, join, name_of, tag, text
-from rankine.core.specs import LogColumns, encode_transforms
+from rankine.core.specs import encode_transforms
 from rankine.data.dataset import Dataset
+from rankine.logs.clicks import coec_formula
+from rankine.logs.schema import schema_of
 from rankine.model import LinearModel
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.report.page import Section, card, count, facts, shown
@@ -98,24 +101,21 @@ def _exact(value: Any) -> str:
 
 def _log_options(model: LinearModel) -> list[str]:
     """Options of a model that reads raw columns."""
-    spec = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
-    if spec is None:
+    schema = schema_of(model)
+    if schema is None:
         return []
+    counted = schema.label is not None and coec_formula(schema.label) is not None
+    placed = any(model.parameters.get(name) for name in ("propensity", "position_offset"))
+    left_out = {"crosses", "weight"}
+    left_out |= set() if counted else {"item", "search"}
+    left_out |= set() if counted or placed else {"position"}
     words: list[str] = []
-    for option, names in (
-        ("--numeric", spec.numeric),
-        ("--one-hot", tuple(field.column for field in spec.one_hot)),
-        ("--categorical", spec.hashed),
-    ):
-        words += [option, ",".join(names)] if names else []
-    for cross in spec.crosses:
-        words += ["--cross", "*".join(cross)]
-    if spec.hashed or spec.crosses:
-        words += ["--hash-bits", str(spec.hash_bits)]
-    log = model.parameters.get("log")
-    note = log if isinstance(log, Mapping) else {}
-    for key in ("query", "label", "position"):
-        words += [f"--{key}", str(note[key])] if note.get(key) else []
+    for name, value in msgspec.to_builtins(schema).items():
+        if name not in left_out:
+            given = ",".join(value) if isinstance(value, (list, tuple)) else str(value)
+            words += [f"--{name.replace('_', '-')}", given]
+    for cross in schema.crosses:
+        words += ["--cross", cross]
     return words
 
 

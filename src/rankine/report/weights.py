@@ -135,10 +135,11 @@ def source_of(model: LinearModel, name: str, index: int) -> str:
         if index < len(spec.numeric):
             return spec.numeric[index]
         start = len(spec.numeric)
-        for field in spec.one_hot:
-            start += len(field.values)
+        sizes = [(field.column, len(field.values)) for field in spec.one_hot]
+        for column, size in [*sizes, *((field.column, field.n_cells) for field in spec.binned)]:
+            start += size
             if index < start:
-                return field.column
+                return column
         if name.startswith("hash:"):
             return "hashed (value unknown)"
     if "=" not in name:

@@ -14,7 +14,7 @@ from rankine.kernels.compile import jit
 from rankine.model import LinearModel
 from rankine.model.tables import Tables
 from rankine.scoring.rows import Notes, Parts, RawColumns, refuse_scores
-from rankine.transforms.bins import cut_search, guided_cell, halved_cell, layout_of
+from rankine.transforms.bins import cut_search, guided_cell, layout_of, named_cell, sought_cell
 from rankine.transforms.log_columns import LogEncoder
 
 
@@ -22,38 +22,42 @@ from rankine.transforms.log_columns import LogEncoder
 def _table_scores(
     values: Any,
     cuts: Any,
-    sizes: Any,
-    exact: Any,
-    low: Any,
-    scale: Any,
     guide: Any,
+    spans: Any,
+    facts: Any,
     guided: Any,
-    halved: Any,
-    starts: Any,
+    sought: Any,
+    named: Any,
     table: Any,
-    firsts: Any,
-    seconds: Any,
-    grid_starts: Any,
+    pairs: Any,
     places: Any,
     out: Any,
 ) -> None:
-    """out_i += all table entries of row i."""
+    """out_i = sum of all table entries of row i.
+
+    ``spans[j]`` is where buckets begin and how many there are per unit, ``facts[j]`` the cell of
+    missing values and the start of the table, ``pairs[g]`` both columns and the start of a grid.
+    """
     cells = np.empty(values.shape[1], dtype=np.uint8)
     for i in range(values.shape[0]):
         total = 0.0
         for j in guided:
             x = np.float64(values[i, j])
-            cell = guided_cell(x, cuts, guide, low[j], scale[j], j, sizes[j] + 1)
+            cell = guided_cell(x, cuts, guide, spans[j, 0], spans[j, 1], j, facts[j, 0])
             cells[j] = cell
-            total += table[starts[j] + cell]
-        for j in halved:
-            cell = halved_cell(np.float64(values[i, j]), cuts, j, sizes[j], exact[j])
+            total += table[facts[j, 1] + cell]
+        for j in sought:
+            cell = sought_cell(np.float64(values[i, j]), cuts, j, facts[j, 0])
             cells[j] = cell
-            total += table[starts[j] + cell]
-        for g in range(firsts.shape[0]):
-            first, second = places[2 * g, cells[firsts[g]]], places[2 * g + 1, cells[seconds[g]]]
-            total += table[grid_starts[g] + np.uint64(first) + np.uint64(second)]
-        out[i] += total
+            total += table[facts[j, 1] + cell]
+        for j in named:
+            cell = named_cell(np.float64(values[i, j]), cuts, j, facts[j, 0])
+            cells[j] = cell
+            total += table[facts[j, 1] + cell]
+        for g in range(pairs.shape[0]):
+            first, second = places[2 * g, cells[pairs[g, 0]]], places[2 * g + 1, cells[pairs[g, 1]]]
+            total += table[pairs[g, 2] + np.uint64(first) + np.uint64(second)]
+        out[i] = total
 
 
 class TableScores:
@@ -71,21 +75,24 @@ class TableScores:
         for j, size in enumerate(bins.n_cells):
             start = layout.starts[j]
             used[j] |= size > 0 and bool(weights[start : start + size].any())
+        facts = np.column_stack([search.sizes + 1, layout.starts])
+        pairs = np.column_stack([layout.firsts, layout.seconds, layout.grid_starts])
         self._arguments = (
-            *search[:-2],
+            search.cuts,
+            search.guide,
+            np.column_stack([search.low, search.scale]),
+            facts.astype(np.uint64),
             search.guided[used[search.guided]],
-            search.halved[used[search.halved]],
-            layout.starts.astype(np.uint64),
+            search.sought[used[search.sought]],
+            search.named[used[search.named]],
             np.ascontiguousarray(weights[: layout.size]),
-            layout.firsts.astype(np.uint64),
-            layout.seconds.astype(np.uint64),
-            layout.grid_starts.astype(np.uint64),
+            pairs.astype(np.uint64),
             layout.places,
         )
 
     def dense(self, rows: NDArray[Any], _starts: Any = None) -> NDArray[np.float64]:
         """Scores of a C-ordered matrix; NaN is a missing value."""
-        out = np.zeros(rows.shape[0])
+        out = np.empty(rows.shape[0])
         _table_scores(rows, *self._arguments, out)
         if len(self._linear):
             for j, weight in zip(self._linear, self._linear_weights, strict=True):

@@ -113,7 +113,8 @@ def _category_values(
     model: LinearModel, spec: LogColumns, names: Sequence[str]
 ) -> dict[str, list[str]]:
     """Values of the columns that are not numeric: those the model has weights for, where known."""
-    found: dict[str, list[str]] = {name: [] for name in names if name not in spec.numeric}
+    numbers = {*spec.numeric, *(field.column for field in spec.binned)}
+    found: dict[str, list[str]] = {name: [] for name in names if name not in numbers}
     for known in spec.one_hot:
         if known.column in found:
             found[known.column].extend(known.values[:3])

@@ -27,8 +27,6 @@ SAMPLE_LISTS = 10_000
 SAMPLE_ROWS = 65_536
 #: Steps between a column's first and last cut.
 BUCKETS = 256.0
-#: A column is searched by halves when buckets would leave more comparisons than this.
-FEW_COMPARISONS = 4
 
 
 def quantile_cuts(
@@ -161,33 +159,33 @@ class CutSearch(NamedTuple):
     """Cuts of several columns, laid out to be searched.
 
     ``bucket(x)``, the place of x between the outer cuts in ``BUCKETS`` equal steps, never falls as
-    x grows, so that a value lies above all cuts of lower buckets: ``guide`` counts them, and few
-    cuts are left to compare. Columns whose cuts crowd into few buckets are searched by halves.
+    x grows, so that a value lies above all cuts of lower buckets: ``guide`` counts them, and one
+    cut is left to compare. Columns with two cuts in a bucket are searched in eighths. Both add up
+    comparisons instead of branching on them: values come in no order that could be foreseen.
 
     Attributes
     ----------
     cuts
-        Row j: cuts of column j, then NaN (which nothing exceeds), 2^k places.
+        Row j: cuts of column j, then NaN (which nothing exceeds), a multiple of 8 places.
     sizes
         Number of cuts; -1 where a column has no cells.
-    exact
-        Whether the column is unordered.
     low, scale
         First cut, and buckets per unit.
     guide
         Cuts below each bucket.
-    guided, halved
-        Columns with cells: those to search from their buckets, and the others.
+    guided, sought, named
+        Columns with cells: those to search from their buckets, the other ordered ones, and the
+        unordered ones.
     """
 
     cuts: NDArray[np.float64]
     sizes: NDArray[np.int64]
-    exact: NDArray[np.bool_]
     low: NDArray[np.float64]
     scale: NDArray[np.float64]
     guide: NDArray[np.uint8]
     guided: NDArray[np.uint64]
-    halved: NDArray[np.uint64]
+    sought: NDArray[np.uint64]
+    named: NDArray[np.uint64]
 
 
 @jit
@@ -201,67 +199,80 @@ def bucket_of(x: Any, low: Any, scale: Any) -> Any:
 
 @jit
 def guided_cell(x: Any, cuts: Any, guide: Any, low: Any, scale: Any, k: Any, missing: Any) -> Any:
-    """Cell of a value in an ordered column whose buckets say where to begin."""
+    """Cell of a value in an ordered column whose buckets hold one cut at most."""
     place = np.uint64(guide[k, bucket_of(x, low, scale)])
-    while x >= cuts[k, place]:
-        place += np.uint64(1)
-    return place if x == x else np.uint64(missing)  # noqa: PLR0124 - NaN is not itself
+    place += np.uint64(x >= cuts[k, place])
+    return place + np.uint64(missing) * np.uint64(x != x)  # noqa: PLR0124 - NaN is not itself
 
 
 @jit
-def halved_cell(x: Any, cuts: Any, k: Any, size: Any, exact: Any) -> Any:
-    """Cell of a value in any column, by halves."""
-    place = np.uint64(0)
-    half = np.uint64(cuts.shape[1] >> 1)
-    while half > np.uint64(0):
-        ahead = place + half
-        place = ahead if x >= cuts[k, ahead - np.uint64(1)] else place
-        half >>= np.uint64(1)
-    if exact:
-        hit = place > np.uint64(0) and cuts[k, place - np.uint64(1)] == x
-        place = place - np.uint64(1) if hit else np.uint64(size)
-    return place if x == x else np.uint64(size + 1)  # noqa: PLR0124
+def _above(x: Any, cuts: Any, k: Any) -> Any:
+    """Cuts of a column that are at most x: every eighth is asked, then seven."""
+    eighths = np.uint64(0)
+    for c in range(7, cuts.shape[1], 8):
+        eighths += np.uint64(x >= cuts[k, c])
+    first = eighths * np.uint64(8)
+    place = first
+    for c in range(7):
+        place += np.uint64(x >= cuts[k, first + np.uint64(c)])
+    return place
+
+
+@jit
+def sought_cell(x: Any, cuts: Any, k: Any, missing: Any) -> Any:
+    """Cell of a value in any ordered column."""
+    # A missing value is above no cut.
+    return _above(x, cuts, k) + np.uint64(missing) * np.uint64(x != x)  # noqa: PLR0124
+
+
+@jit
+def named_cell(x: Any, cuts: Any, k: Any, missing: Any) -> Any:
+    """Cell of a value in an unordered column."""
+    place = _above(x, cuts, k)
+    hit = place > np.uint64(0) and cuts[k, place - np.uint64(1)] == x
+    place = place - np.uint64(1) if hit else np.uint64(missing) - np.uint64(1)
+    return place if x == x else np.uint64(missing)  # noqa: PLR0124
 
 
 def cut_search(bins: Bins) -> CutSearch:
     """Lay out the cuts of all columns."""
     n_columns = len(bins.cuts)
     longest = max((len(cuts) for cuts in bins.cuts), default=0)
-    cuts = np.full((n_columns, 1 << max(longest, 1).bit_length()), np.nan)
-    linear, unordered = set(bins.linear), set(bins.unordered)
+    cuts = np.full((n_columns, 8 * (longest // 8 + 1)), np.nan)
+    linear = set(bins.linear)
     sizes = np.array([-1 if j in linear else len(own) for j, own in enumerate(bins.cuts)])
-    exact = np.array([j in unordered for j in range(n_columns)], dtype=np.bool_)
+    kinds = np.where(sizes >= 0, 0, -1)
+    kinds[list(bins.unordered)] = 2
     low, scale = np.zeros(n_columns), np.zeros(n_columns)
     guide = np.zeros((n_columns, int(BUCKETS) + 2), dtype=np.uint8)
-    crowded = exact.copy()
     for j, own in enumerate(bins.cuts):
         cuts[j, : len(own)] = own
         if len(own) > 1 and np.isfinite(own[-1] - own[0]):
             low[j], scale[j] = own[0], BUCKETS / (own[-1] - own[0])
         places = np.array([bucket_of(cut, low[j], scale[j]) for cut in own], dtype=np.int64)
         guide[j] = np.searchsorted(places, np.arange(int(BUCKETS) + 2), side="left")
-        crowd = np.bincount(places, minlength=1)
-        # Bins hold about equal shares of the rows: this is about the mean number of comparisons.
-        crowded[j] |= bool((crowd * crowd).sum() > FEW_COMPARISONS * max(len(own), 1))
-    guided, halved = ((sizes >= 0) & ~crowded).nonzero()[0], ((sizes >= 0) & crowded).nonzero()[0]
-    columns = guided.astype(np.uint64), halved.astype(np.uint64)
-    return CutSearch(cuts, sizes.astype(np.int64), exact, low, scale, guide, *columns)
+        if kinds[j] == 0 and np.bincount(places, minlength=1).max() > 1:
+            kinds[j] = 1
+    columns = [np.flatnonzero(kinds == kind).astype(np.uint64) for kind in range(3)]
+    return CutSearch(cuts, sizes.astype(np.int64), low, scale, guide, *columns)
 
 
 @jit
 def _code_dense(values: Any, search: Any, codes: Any, offset: int, first: int, last: int) -> None:
     """Codes of rows first..last-1 of a matrix, written from row ``offset`` of the store on."""
-    cuts, guide, sizes, exact = search.cuts, search.guide, search.sizes, search.exact
-    low, scale, guided, halved = search.low, search.scale, search.guided, search.halved
+    cuts, guide, sizes, low, scale = (
+        search.cuts, search.guide, search.sizes, search.low, search.scale,
+    )  # fmt: skip
     block = codes.shape[2]
     for i in range(first, last):
         k, at = (offset + i) // block, (offset + i) % block
-        for j in guided:
+        for j in search.guided:
             x = np.float64(values[i, j])
             codes[k, j, at] = guided_cell(x, cuts, guide, low[j], scale[j], j, sizes[j] + 1)
-        for j in halved:
-            x = np.float64(values[i, j])
-            codes[k, j, at] = halved_cell(x, cuts, j, sizes[j], exact[j])
+        for j in search.sought:
+            codes[k, j, at] = sought_cell(np.float64(values[i, j]), cuts, j, sizes[j] + 1)
+        for j in search.named:
+            codes[k, j, at] = named_cell(np.float64(values[i, j]), cuts, j, sizes[j] + 1)
 
 
 @jit
@@ -276,7 +287,10 @@ def _code_csr(
     first: int,
     last: int,
 ) -> None:
-    cuts, sizes, exact = search.cuts, search.sizes, search.exact
+    cuts, sizes = search.cuts, search.sizes
+    named = np.zeros(sizes.shape[0], dtype=np.bool_)
+    for j in search.named:
+        named[j] = True
     block = codes.shape[2]
     for i in range(first, last):
         k, at = (offset + i) // block, (offset + i) % block
@@ -286,7 +300,11 @@ def _code_csr(
             j = indices[p]
             if sizes[j] >= 0:
                 x = np.float64(values[p])
-                codes[k, j, at] = halved_cell(x, cuts, j, sizes[j], exact[j])
+                missing = sizes[j] + 1
+                if named[j]:
+                    codes[k, j, at] = named_cell(x, cuts, j, missing)
+                else:
+                    codes[k, j, at] = sought_cell(x, cuts, j, missing)
 
 
 class BinCoder:

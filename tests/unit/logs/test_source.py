@@ -231,6 +231,8 @@ def test_a_schema_is_said_once(log, trained, tmp_path):
         file = tmp_path / "schema.toml"
         file.write_text(said.to_toml())
         assert logs.read_schema(file) == said
+    moved = schema.LogSchema.make({"binned": ["price"]}, proposed)
+    assert (moved.binned, moved.numeric, moved.one_hot) == (("price",), (), proposed.one_hot)
     for text, reason in (
         ("query = 3", "schema"), ("numeric = ['a']", "query"), ("query = 'q'\nx = 1", "fields"),
         ("query = 'q'", "no column"), ("query = 'q'\nnumeric = ['a', 'a']", "once"), ("[", "TOML"),

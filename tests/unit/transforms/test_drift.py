@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -108,6 +109,20 @@ def test_the_summary_holds_no_rows_and_does_not_depend_on_the_cut(model, tmp_pat
     assert found[0]["seen"] == found[1]["seen"]
     assert len(json.dumps(found[0])) < 3000
     assert "s1" not in json.dumps(found[0])
+
+
+def test_a_run_that_stops_early_remembers_the_whole_log(tmp_path):
+    path = write(tmp_path / "log.parquet", lists=60)
+    found = []
+    for rows in (36, 100_000):
+        log = rankine.logs.scan(path, **WANTED, block_rows=rows)
+        ranker = rankine.ElasticRanker(random_state=0, scale="query")
+        ranker.fit(log, callbacks=[lambda _: True])
+        copied = pickle.loads(pickle.dumps(ranker))  # noqa: S301
+        found.append(copied.to_model().provenance["log"]["rows"])
+        found.append(ranker.to_model().provenance["log"]["columns"])
+    assert found[1] == found[3]
+    assert found[0] <= found[2] == 360
 
 
 def test_a_model_of_features_has_no_summary(tmp_path):
