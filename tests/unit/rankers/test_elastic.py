@@ -312,6 +312,17 @@ def test_early_stopping_on_a_stream_does_not_depend_on_its_blocks():
     assert runs[0].score(valid) == pytest.approx(max(row["value"] for row in runs[0].evals_))
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_one_class_is_no_pointwise_problem(stream):
+    data = shop(lists=20)
+    for labels in (data.y - 2, data.y + 1):
+        one = replace(data, y=labels)
+        with pytest.raises(NoPairsError, match="two classes"):
+            ElasticRanker(objective="pointwise").fit(Blocks(one, 7) if stream else one)
+        regression = ElasticRanker(objective="pointwise", loss="squared", random_state=0)
+        assert regression.fit(Blocks(one, 7) if stream else one).coef_.any()
+
+
 def test_no_pairs_is_an_error():
     data = Dataset.from_arrays(np.ones((4, 2)), [1, 1, 0, 0], [1, 1, 2, 2])
     with pytest.raises(NoPairsError):
