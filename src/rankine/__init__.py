@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from rankine import distributed, logs, metrics, plot
     from rankine.data import Dataset
     from rankine.data.open import load, scan
-    from rankine.data.shop import shop_log
     from rankine.data.splits import split_queries
     from rankine.evaluation.compare import compare
     from rankine.evaluation.cross_validation import cross_validate
     from rankine.evaluation.fusion import fuse
     from rankine.logs.propensity import estimate_propensity
+    from rankine.logs.simulate import shop_log
     from rankine.model import LinearModel, ModelBundle
     from rankine.rankers.additive import AdditiveRanker
     from rankine.rankers.domination import DominationRanker, domination_path
@@ -62,7 +62,7 @@ _PUBLIC = {
     "report": "rankine.report",
     "sample_pairs": "rankine.samplers.pairs",
     "scan": "rankine.data.open",
-    "shop_log": "rankine.data.shop",
+    "shop_log": "rankine.logs.simulate",
     "split_queries": "rankine.data.splits",
     "tune": "rankine.tune",
 }

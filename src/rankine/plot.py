@@ -141,7 +141,7 @@ def quality(
     Examples
     --------
     >>> import rankine
-    >>> from rankine.data.shop import shop_log
+    >>> from rankine.logs.simulate import shop_log
     >>> log = shop_log(40)
     >>> ranker = rankine.LeastSquaresRanker(scale="standard").fit(log)
     >>> rankine.plot.quality(ranker, log).get_xlabel()

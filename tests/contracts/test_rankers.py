@@ -15,8 +15,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from rankine import RankSVM, SPDRanker
-from rankine.data.shop import shop_log
+from rankine import RankSVM, SPDRanker, shop_log
 from rankine.rankers.registry import RANKERS, ranker_class
 
 # The checks cut max_iter to 5 and expect a warning rather than an error.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rankine
-from rankine.data.shop import shop_log
+from rankine import shop_log
 
 pytestmark = pytest.mark.cli
 

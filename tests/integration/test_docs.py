@@ -49,7 +49,7 @@ def _write_raw_log(path, log):
 @pytest.fixture(scope="session")
 def readers_folder(tmp_path_factory):
     """The files that a reader of the docs is assumed to have."""
-    from rankine.data.shop import shop_log
+    from rankine import shop_log
 
     folder = tmp_path_factory.mktemp("reader")
     log = replace(shop_log(60, random_state=4), columns={}, position=None)

@@ -48,7 +48,7 @@ def test_the_installed_wheel_trains_and_scores(wheel, tmp_path):
         capture_output=True,
     )
     program = (
-        "import sys, rankine; from rankine.data.shop import shop_log; "
+        "import sys, rankine; from rankine import shop_log; "
         "assert rankine.__file__.startswith(sys.argv[1]); log = shop_log(30); "
         "ranker = rankine.SPDRanker(n_steps=200, random_state=0).fit(log); "
         "ranker.to_model().save(sys.argv[2]); print(rankine.LinearModel.load(sys.argv[2]).nnz)"

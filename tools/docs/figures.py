@@ -146,6 +146,35 @@ def clicks_power() -> str:
     return "\n".join(lines)
 
 
+def fusion() -> str:
+    """Held-out values of the fusion and of what is set by hand, by collection."""
+    known, others = figure("fusion", "collections"), figure("fusion", "left_out")
+    fresh, means = figure("fusion", "fresh"), figure("fusion", "means")
+    columns = {
+        name: {system["name"]: system["mean"] for system in found["systems"]}
+        for name, found in {**known, **fresh}.items()
+    }
+    for name, found in others.items():
+        columns[name]["rule of the other collections"] = found["mean"]
+    heads = [*known, "mean of these", *fresh]
+    columns["mean of these"] = means
+    lines = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for way in ("fusion", *(way for way in means if way != "fusion")):
+        values = (columns[head].get(way) for head in heads)
+        lines.append(f"| {way} | {' | '.join('' if v is None else f'{v:.3f}' for v in values)} |")
+    counts = (str({**known, **fresh}.get(head, {}).get("queries", "")) for head in heads)
+    return "\n".join([*lines, f"| queries | {' | '.join(counts)} |"])
+
+
+def comparisons() -> str:
+    """What each ranker makes of comparisons of two."""
+    import rankine
+
+    found = {getattr(rankine, name) for name in rankine.__all__ if name.endswith(("Ranker", "SVM"))}
+    lines = [f"| `{each.__name__}` | {each.can.comparisons} |" for each in sorted(found, key=str)]
+    return "\n".join(["| ranker | comparisons |", "|---|---|", *lines])
+
+
 #: Name of a table -> what makes it.
 TABLES: dict[str, Callable[[], str]] = {
     "rankers-compared": rankers_compared,
@@ -153,6 +182,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "clicks-propensity": clicks_propensity,
     "clicks-power": clicks_power,
     "clicks-learning": clicks_learning,
+    "comparisons": comparisons,
+    "fusion": fusion,
 }
 
 

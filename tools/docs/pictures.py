@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import rankine
-from rankine.data.shop import TRUE_WEIGHTS, shop_log
+from rankine.logs.simulate import SHOP, shop_log
 from rankine.metrics import evaluate, random_expectation
 from tools.docs.includes import ROOT
 
@@ -125,7 +125,7 @@ def elastic(small: bool = False) -> Picture:
             ranker.partial_fit(log.take_queries(np.arange(start, stop)))
             reached.append(evaluate("ndcg@10", test.y, ranker.predict(test), test.qid))
         curves[solver.upper()] = (stops, reached)
-    taste = test.X @ np.array(list(TRUE_WEIGHTS.values()))
+    taste = test.X @ np.array(list(SHOP.values()))
     levels = {
         "the shoppers' own weights": float(evaluate("ndcg@10", test.y, taste, test.qid)),
         "random order": float(random_expectation("ndcg@10", test.y, test.qid)),

@@ -142,7 +142,8 @@ class _Group:
 
     def options(self, **more: Any) -> dict[str, Any]:
         """Keyword arguments of ``rankine.load``; an option that is not given is left out."""
-        given = {name: value for name, value in vars(self).items() if name not in _LOG_FIELDS}
+        own = (*_LOG_FIELDS, "pairs")
+        given = {name: value for name, value in vars(self).items() if name not in own}
         found = {name: value for name, value in {**given, **more}.items() if value is not None}
         if "columns" in found:
             found["columns"] = split_list(found["columns"])
@@ -233,6 +234,8 @@ class LogOptions(_Group):
         from rankine.logs.schema import read_schema, schema_of
         from rankine.logs.source import read_for, scan
 
+        if pairs := split_list(getattr(self, "pairs", None)):
+            return self._compared(paths, pairs, stream, model if like is None else like)
         schema = None if self.schema is None else read_schema(self.schema)
         if self.cuts is not None and (model is not None or not self.raw):
             raise ParameterError(
@@ -260,7 +263,9 @@ class LogOptions(_Group):
             read = rankine.scan if stream else rankine.load
             return read(paths, columns=tuple(dict.fromkeys(kept)), **options)
         cuts = self.cuts if like is None else None
-        log = scan(paths, schema=schema, like=like, cuts=cuts, **self._of_log(more))
+        fields = self._of_log(more)
+        fields["columns"] = (*fields.get("columns", ()), *columns)
+        log = scan(paths, schema=schema, like=like, cuts=cuts, **fields)
         return log if stream else log.load()
 
     def parts(self, data: Any) -> dict[str, Any]:
@@ -279,9 +284,21 @@ class LogOptions(_Group):
 
     def open_like(self, paths: Any, data: Any, **more: Any) -> Any:
         """Held-out data in memory, with the features of other data."""
-        if getattr(data, "encoding", None) is not None:
+        if getattr(data, "encoding", None) is not None or getattr(self, "pairs", None):
             return self.open(paths, like=data, **more)
         return self.open(paths, **{**more, "n_features": data.n_features})
+
+    def _compared(self, paths: Any, pairs: Sequence[str], stream: bool, like: Any) -> Any:
+        """Comparisons of two."""
+        from rankine.data.comparisons import read_pairs
+
+        if len(pairs) != 2 or stream or self.raw:
+            raise ParameterError(
+                "--pairs names two columns of files that are read into memory",
+                fix="Write --pairs winner,loser, without --stream, --dask and columns of logs",
+            )
+        names = None if like is None else like.feature_names
+        return read_pairs(paths, pairs[0], pairs[1], names)
 
     def open_for(self, paths: Any, models: Sequence[LinearModel]) -> Any:
         """The data in memory, with the columns of all these models."""
@@ -332,6 +349,10 @@ class ModelReading(LogOptions):
     columns: _Columns = None
     group: Annotated[
         str | None, _option(help="File of group sizes for text without query ids.")
+    ] = None
+    pairs: Annotated[
+        str | None,
+        _option(help="Comparisons: columns of winner and loser (winner,loser; winner_x, loser_x)."),
     ] = None
     single_query: Annotated[
         bool, _option("--single-query", help="Text without query ids is one query.")

@@ -40,6 +40,11 @@ class ClickOptions:
         str | None, _clicks(help="Column of the search (propensity auto, label coec).")
     ] = None
 
+    context: Annotated[
+        str | None,
+        _clicks("--context", help="Column (a device): propensity auto for each of its values."),
+    ] = None
+
     def check(
         self, label: str, settings: dict[str, Any], schema: LogSchema | None = None
     ) -> str | None:
@@ -71,24 +76,19 @@ class ClickOptions:
                 "--item and --search belong to --propensity auto and --label coec",
                 fix="Leave them out",
             )
+        if self.context is not None and self.propensity != "auto":
+            raise ParameterError(
+                "--context belongs to --propensity auto",
+                fix="Leave it out: a file of propensities knows its context",
+            )
         return formula
 
-    def looks(
-        self, paths: list[str], query: str, label: str, schema: LogSchema | None = None
-    ) -> Any:
-        """The propensities of ``--propensity``, or None."""
-        from rankine.logs.propensity import Propensity, estimate_propensity
+    def given(self) -> Any:
+        """The propensities of a file, or None."""
+        from rankine.logs.propensity import Propensity
 
-        if self.propensity is None:
-            return None
-        if self.propensity != "auto":
-            return Propensity.load(self.propensity)
-        names = ("position", "item", "search")
-        given: dict[str, Any] = {
-            name: getattr(self, name) or getattr(schema, name, None) for name in names
-        }
-        given["position"] = given["position"] or "position"
-        return estimate_propensity(paths, query=query, label=label, **given, n_resamples=0)
+        known = self.propensity is not None and self.propensity != "auto"
+        return Propensity.load(str(self.propensity)) if known else None
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def run_demo(folder: str, n_queries: int, seed: int, *, curves: bool = False) ->
     import numpy as np
 
     import rankine
-    from rankine.data.shop import shop_log
+    from rankine.logs.simulate import shop_log
     from rankine.metrics import evaluate_on, random_expectation
     from rankine.transforms.apply import score_dataset
 

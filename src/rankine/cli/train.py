@@ -92,9 +92,8 @@ def train(
         **parse_settings(set_ or []),
     }
     label = (reading.label if schema is None else schema.label) or "label"
-    query = (reading.query if schema is None else schema.query) or "qid"
     counted = clicks.check(label, settings, schema)
-    looks = clicks.looks(data, query, counted or label, schema)
+    looks = clicks.given()
     if looks is not None and counted is None:
         settings["propensity"] = looks
     for name in ("max_weight", "position_offset"):
@@ -102,11 +101,10 @@ def train(
             settings[name] = getattr(clicks, name)
     estimator = make_ranker(ranker, settings)
     cluster.check(stream=stream)
-    if counted is not None and (not raw or reading.split is not None):
+    if counted is not None and cluster.dask is not None and not raw:
         raise ParameterError(
-            "--label coec counts the clicks of each item over a whole raw log",
-            fix="Name the log's columns (--numeric, --categorical), and hold out another log with "
-            "--valid instead of a split",
+            "--label coec on partitions is counted in raw logs",
+            fix="Name the columns (--numeric a,b), or leave --dask out",
         )
     if estimator.early_stopping is not None and valid is None and reading.split is None:
         raise ParameterError(
@@ -116,9 +114,10 @@ def train(
     more: dict[str, Any] = {"position": clicks.position}
     if raw:
         more |= {"item": clicks.item, "search": clicks.search}
-    if counted is not None and looks is not None:
-        more["propensity"] = looks
-    run = _Run(estimator, data, reading, more, out, valid, start, kept.options())
+    if counted is not None:
+        reading = replace(reading, label=counted)
+    correction = _Correction(clicks, counted, looks)
+    run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
     with compiling_beside(ranker):
         result = run.run(cluster, stream=stream or kept.asked, raw=raw)
     if json:
@@ -143,6 +142,48 @@ def _is_raw(model: LinearModel) -> bool:
 
 
 @dataclass(frozen=True)
+class _Correction:
+    """What is estimated from the clicks of the training part, and from no others."""
+
+    clicks: ClickOptions
+    #: The formula of ``--label coec``.
+    counted: str | None
+    looks: Any
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the data that are read for it."""
+        clicks = self.clicks
+        context = clicks.context or getattr(self.looks, "context", None)
+        names = (clicks.item, clicks.search, context)
+        return tuple(name for name in names if name and name != "docid")
+
+    def apply(self, train: Any, source: Any, reading: Reading, estimator: Any) -> Any:
+        """A part of a source with its labels; the estimator learns the propensities."""
+        from rankine.logs.clicks import CoecLabel, relabelled
+        from rankine.logs.propensity import estimate_propensity
+
+        clicks, looks = self.clicks, self.looks
+        schema = getattr(source, "schema", None)
+        names: dict[str, Any] = {
+            "query": getattr(schema, "query", None) or reading.query or "qid",
+            "position": clicks.position or getattr(schema, "position", None) or "position",
+            "item": clicks.item or getattr(schema, "item", None),
+            "search": clicks.search or getattr(schema, "search", None),
+        }
+        label = self.counted or getattr(schema, "label", None) or reading.label or "label"
+        if clicks.propensity == "auto":
+            looks = estimate_propensity(
+                train, label=label, context=clicks.context, n_resamples=0, **names
+            )
+            if self.counted is None:
+                estimator.set_params(propensity=looks)
+        if self.counted is None:
+            return train
+        return relabelled(train, CoecLabel(train, label, () if looks is None else looks, **names))
+
+
+@dataclass(frozen=True)
 class _Run:
     """A training: fit, save, measure; what happened is plain data."""
 
@@ -154,6 +195,7 @@ class _Run:
     valid: str | None
     start: LinearModel | None
     checkpoints: dict[str, Any]
+    correction: _Correction
 
     def run(self, cluster: Cluster, *, stream: bool, raw: bool) -> dict[str, Any]:
         """Open the data, fit, save the model, measure it."""
@@ -161,9 +203,17 @@ class _Run:
 
         estimator = self.estimator
         resume = bool(self.checkpoints.get("resume"))
-        with _opened(self._source, self.paths, cluster, stream=stream, resume=resume) as source:
+
+        def correct(train: Any, source: Any) -> Any:
+            return self.correction.apply(train, source, self.reading, estimator)
+
+        with _opened(
+            self._source, correct, self.paths, cluster, stream=stream, resume=resume
+        ) as source:
             parts = self._parts(source)
             train = parts.pop("train")
+            if cluster.dask is None:
+                train = correct(train, source)
             with training_progress(f"training {type(estimator).__name__}") as callbacks:
                 estimator.fit(
                     train,
@@ -194,7 +244,8 @@ class _Run:
             more = {"n_features": self.start.n_features, **more}
         like = self.start if self.start is not None and _is_raw(self.start) else None
         stream = stream or self.reading.raw or like is not None
-        return self.reading.open(paths, stream=stream, like=like, **more)
+        columns = self.correction.columns
+        return self.reading.open(paths, stream=stream, like=like, columns=columns, **more)
 
     def _parts(self, source: Any) -> dict[str, Any]:
         """What is trained on, and what is held out (in memory)."""
@@ -215,15 +266,16 @@ class _Run:
 
 @contextmanager
 def _opened(
-    open_: Any, paths: list[str], cluster: Cluster, *, stream: bool, resume: bool
+    open_: Any, correct: Any, paths: list[str], cluster: Cluster, *, stream: bool, resume: bool
 ) -> Iterator[Any]:
-    """What ``fit`` takes: rows in memory, a stream or partitions."""
+    """What ``fit`` takes: rows in memory, a stream or partitions, these with their clicks right."""
     if cluster.dask is None:
         yield open_(paths, stream=stream)
         return
     if cluster.repartition or cluster.repartition_to is not None:
         paths = [_grouped(paths, open_(paths, stream=True), cluster, resume=resume)]
     log = open_(paths, stream=True)
+    log = correct(log, log)
     with _client(cluster.dask) as client:
         parts = _cut(
             log,

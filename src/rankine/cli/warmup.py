@@ -148,7 +148,7 @@ def _work() -> Iterator[tuple[str, Callable[[str], object]]]:
     from scipy import sparse
 
     import rankine
-    from rankine.data.shop import shop_log
+    from rankine.logs.simulate import shop_log
     from rankine.metrics import evaluate_on
     from rankine.rankers.registry import ranker_class
     from rankine.scoring.scorer import compile_kernels

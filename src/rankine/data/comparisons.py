@@ -8,6 +8,9 @@ tie counts as half a win for either side.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from scipy import sparse
 
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.dataset import Dataset, check_weight
+from rankine.data.sources import Source, find_sources
 
 
 def pairs_dataset(
@@ -105,3 +109,82 @@ def _doubled(
         weight=None if weight is None and tie is None else np.repeat(np.sqrt(value), 2),
         columns={"comparison": np.repeat(number, 2)},
     )
+
+
+def read_pairs(paths: Any, winner: str, loser: str, names: Sequence[str] | None = None) -> Dataset:
+    """Comparisons from CSV, JSON lines, Parquet or Arrow files, one a row.
+
+    Parameters
+    ----------
+    winner, loser
+        Columns of item ids. Columns ``winner_x`` and ``loser_x`` are a feature ``x`` of either
+        side; without the columns of ids these are all there is.
+    names
+        The features to give, where others have been learnt from.
+
+    The columns ``tie`` and ``weight`` are read where they exist; any further ones are left alone.
+    """
+    import pyarrow as pa
+
+    table = pa.concat_tables([_table(source) for source in find_sources(paths)])
+    sides = [
+        [c for c in table.column_names if c.startswith(f"{side}_")] for side in (winner, loser)
+    ]
+    shared = [name.removeprefix(f"{winner}_") for name in sides[0]]
+    ids = [name in table.column_names for name in (winner, loser)]
+    if {f"{loser}_{name}" for name in shared} != set(sides[1]) or not (all(ids) or shared):
+        raise SchemaError(
+            f"the columns {', '.join(table.column_names)} are no two sides of comparisons",
+            fix=f"Give {winner} and {loser}, and each feature twice: {winner}_x and {loser}_x",
+        )
+    values = {name: _column(table, name) for name in table.column_names
+              if name in {winner, loser, "tie", "weight", *sides[0], *sides[1]}}  # fmt: skip
+    rows: Any = tuple(
+        np.column_stack([values[f"{side}_{name}"] for name in shared]) if shared else None
+        for side in (winner, loser)
+    )
+    data = Dataset.from_pairs(
+        *((values[winner], values[loser]) if all(ids) else rows),
+        weight=values.get("weight"),
+        tie=values.get("tie"),
+        features=rows if all(ids) and shared else None,
+        feature_names=shared or None,
+    )
+    return data if names is None else _with_features(data, names)
+
+
+def _table(source: Source) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv, feather, json, parquet
+
+    kinds = {".csv": csv.read_csv, ".jsonl": json.read_json, ".ndjson": json.read_json,
+             ".parquet": parquet.read_table, ".arrow": feather.read_table}  # fmt: skip
+    path = Path(source.name)
+    if path.suffix not in kinds:
+        raise SchemaError(
+            "comparisons are read from .csv, .jsonl, .parquet and .arrow files", file=source.name,
+            fix="Write one of these",
+        )  # fmt: skip
+    try:
+        return kinds[path.suffix](path)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(str(error), file=source.name, fix="Mend the file") from error
+
+
+def _column(table: Any, name: str) -> NDArray[Any]:
+    if table[name].null_count:
+        raise SchemaError("a comparison has no value", column=name, fix="Fill or drop it")
+    return np.asarray(table[name].to_numpy())
+
+
+def _with_features(data: Dataset, names: Sequence[str]) -> Dataset:
+    place = {name: j for j, name in enumerate(names)}
+    unknown = [name for name in data.feature_names or () if name not in place]
+    if unknown or data.feature_names is None:
+        raise SchemaError(
+            f"{', '.join(unknown[:5])} was not there in training", fix="Leave such comparisons out"
+        )
+    X = sparse.coo_matrix(data.X)
+    columns = np.array([place[name] for name in data.feature_names])[X.col]
+    wide = sparse.csr_matrix((X.data, (X.row, columns)), shape=(data.n_rows, len(names)))
+    return replace(data, X=wide, feature_names=tuple(names), query_index=data.queries)

@@ -38,7 +38,7 @@ from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.solvers.pair_sgd import PairPlan, run_phase
 from rankine.solvers.pair_steps import average_of, last_of, new_vector
 from rankine.solvers.problem import Problem, RowsProblem
-from rankine.transforms.clicks import weigh
+from rankine.transforms.clicks import ByContext, weigh
 from rankine.transforms.scaling import (
     Scaling,
     check_scale,
@@ -133,7 +133,7 @@ class WeighedRecipe(NamedTuple):
     """Another recipe, with the rows weighed by the positions they were shown at."""
 
     recipe: Any
-    inverse: tuple[float, ...]
+    inverse: tuple[float, ...] | ByContext
 
     @property
     def token(self) -> str:

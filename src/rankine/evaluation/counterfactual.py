@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import OverlapError, ParameterError, SchemaError
 from rankine.evaluation.tables import Table
-from rankine.logs.clicks import ClickLog, encode, expected_clicks, read_clicks, sum_by
+from rankine.logs.clicks import ClickLog, encode, expected_clicks, one_list, read_clicks, sum_by
 
 __all__ = ["Counterfactual", "Estimate", "counterfactual", "value_estimates"]
 
@@ -355,7 +355,7 @@ def _exposure(
     """
     pooled = log.search is not None and log.item is not None
     if model == "position_based":
-        theta = np.asarray(propensity, dtype=np.float64)
+        theta = one_list(propensity)
         if theta.ndim != 1 or len(theta) == 0 or not (theta > 0).all():
             raise ParameterError(
                 "the position-based model needs the propensity of each position",

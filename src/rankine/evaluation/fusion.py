@@ -36,10 +36,13 @@ from rankine.evaluation.trec import Qrels, Run, read_qrels, read_run, run_metric
 from rankine.kernels.compile import jit
 from rankine.kernels.random import SPLIT, permutation, resolve_seed, stream_seed
 from rankine.kernels.shards import cut_by_weight, map_shards
+from rankine.kernels.sorting import order_descending
+from rankine.logs.clicks import encode
 from rankine.metrics import Metric, parse_metric
 from rankine.metrics.engine import value_function
 from rankine.metrics.metric import definition
 from rankine.model import LinearModel
+from rankine.rankers.ranksvm import RankSVM
 from rankine.transforms.scaling import scale_lists
 
 #: Weights in steps of 1 / STEPS, as OpenSearch's optimiser tries them.
@@ -301,37 +304,30 @@ def join_runs(runs: Mapping[str, Run], qrels: Qrels) -> Dataset:
     Documents stand in descending order of their ids, so that equal scores are broken as trec_eval
     breaks them. The column ``retrieved`` marks documents that some run holds.
     """
-    queries: dict[str, int] = {}
-    for query in qrels.qid.tolist():
-        queries.setdefault(query, len(queries))
-    docs: dict[str, int] = {}
     parts: list[Qrels | Run] = [qrels, *runs.values()]
-    codes = [
-        (
-            np.array([queries.get(q, -1) for q in part.qid.tolist()], dtype=np.int64),
-            np.array([docs.setdefault(d, len(docs)) for d in part.docid.tolist()], dtype=np.int64),
-        )
-        for part in parts
-    ]
-    names = np.array(list(docs))
+    bounds = np.cumsum([len(part.qid) for part in parts])[:-1]
+    asked, ids = _numbers([part.qid for part in parts])
+    shown, names = _numbers([part.docid for part in parts])
+    judged = int(asked[: len(qrels.qid)].max(initial=-1)) + 1  # later numbers have no judgement
     order = np.argsort(names)[::-1]
     place = np.empty(len(names), dtype=np.int64)
     place[order] = np.arange(len(names))
-    known = [q >= 0 for q, _ in codes]
+    codes = list(zip(np.split(asked, bounds), np.split(shown, bounds), strict=True))
+    known = [q < judged for q, _ in codes]
     keys = [(q * len(names) + place[d])[keep] for (q, d), keep in zip(codes, known, strict=True)]
     if not sum(map(len, keys[1:])):
         raise DataError(
             "the runs and the judgements have no query in common",
             fix="Check that all use the same query ids",
         )
-    rows = np.unique(np.concatenate(keys))
+    every = np.sort(np.concatenate(keys))
+    rows = every[np.append(True, every[1:] != every[:-1])]
     scores = np.full((len(rows), len(runs)), np.nan)
     for j, (run, key, keep) in enumerate(zip(runs.values(), keys[1:], known[1:], strict=True)):
         scores[np.searchsorted(rows, key), j] = run.score[keep]
     labels = np.zeros(len(rows))
     labels[np.searchsorted(rows, keys[0])] = np.maximum(qrels.label, 0.0)
     owner = rows // len(names)
-    ids = np.array(list(queries))
     present = ~np.isnan(scores)
     X = sparse.csr_matrix(
         (scores[present], np.nonzero(present)[1], np.append(0, np.cumsum(present.sum(axis=1)))),
@@ -340,14 +336,20 @@ def join_runs(runs: Mapping[str, Run], qrels: Qrels) -> Dataset:
     found = Dataset(
         X, labels, ids[owner], docid=names[order][rows % len(names)], feature_names=tuple(runs),
         columns={"retrieved": present.any(axis=1).astype(np.float64)},
-        query_index=QueryIndex(ids, np.searchsorted(owner, np.arange(len(ids) + 1))),
+        query_index=QueryIndex(ids[:judged], np.searchsorted(owner, np.arange(judged + 1))),
     )  # fmt: skip
-    seen = {q for run in runs.values() for q in run.qid.tolist()}
+    seen = np.bincount(asked[len(qrels.qid) :], minlength=judged) > 0
     return replace(found, notes={
-        "queries_missing_from_runs": len(queries.keys() - seen),
-        "queries_without_judgements": len(seen - queries.keys()),
+        "queries_missing_from_runs": int((~seen[:judged]).sum()),
+        "queries_without_judgements": len(ids) - judged,
         "negative_judgements": int((qrels.label < 0).sum()),
     })  # fmt: skip
+
+
+def _numbers(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.str_]]:
+    """Ids of all parts as numbers in order of appearance, and the distinct ids."""
+    codes, distinct = encode(np.concatenate(parts))
+    return codes, distinct.astype(np.str_)
 
 
 # -- learning -----------------------------------------------------------------------------------
@@ -384,16 +386,17 @@ class _Judge:
         if rule.ties == "docid" and "retrieved" in data.columns:
             rule = rule.with_options(ties="file")
         columns = dict(data.columns)
-        if data.docid is not None:
+        if rule.ties == "docid" and data.docid is not None:
             columns["docid"] = data.docid
         self._gather = index.gather
         self.y = index.gather(data.y)
         self.owner = np.repeat(np.arange(index.n_queries), index.sizes)
         self._rule, self._columns = rule, columns
         self._measure = value_function(rule, self.y, index, columns)
-        ranks = RunScores("reciprocal_rank", "opensearch", 0.0)
-        fraction = 1.0 / (NEAR * metric.cutoff) if isinstance(metric.cutoff, int) else 1e-300
-        self.near = index.gather((scale_lists(data, ranks) >= fraction).any(axis=1))
+        self._known: dict[tuple[str, str], NDArray[np.float64]] = {}
+        depth = NEAR * metric.cutoff if isinstance(metric.cutoff, int) else np.inf
+        ranks = self._scores("reciprocal_rank", "opensearch").max(axis=1)
+        self.near = (ranks > 0) & (ranks > (1.0 - 1e-9) / (constant + depth))
         blank = self._measure(np.zeros(data.n_rows), None).value
         self.kept = np.flatnonzero(~np.isnan(blank))
         if len(self.kept) < 2:
@@ -403,6 +406,9 @@ class _Judge:
         rules = FUSION_RULES[engine].normalizations
         self.baselines = tuple(n for n in ("min_max", "l2", "reciprocal_rank") if n in rules)
         self.W = _candidates(data.n_features)
+        self._svm = RankSVM(
+            L2, loss="squared_hinge", positive=True, scale="standard", warm_start=True
+        )
 
     def values(self, grid: _Grid, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """The metric of each kept query, for one vector of weights."""
@@ -411,15 +417,22 @@ class _Judge:
 
     def grid(self, name: str) -> _Grid:
         """All candidates under one normalisation."""
-        spec = RunScores(name, self.engine, self.constant)  # type: ignore[arg-type]
-        Z = self._gather(scale_lists(self.data, spec))
+        Z = self._scores(name, self.engine)
         rows, measure = self._reachable(Z)
+        reachable = Z[rows]
 
         def values(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-            found: NDArray[np.float64] = measure(Z[rows], weights).value[:, self.kept]
+            found: NDArray[np.float64] = measure(reachable, weights).value[:, self.kept]
             return found
 
         return _Grid(name, Z, self.W, values(self.W), values)
+
+    def _scores(self, name: str, engine: str) -> NDArray[np.float64]:
+        """Normalised scores in grouped order."""
+        if (name, engine) not in self._known:
+            spec = RunScores(name, engine, self.constant)  # type: ignore[arg-type]
+            self._known[name, engine] = self._gather(scale_lists(self.data, spec))
+        return self._known[name, engine]
 
     def _reachable(self, Z: NDArray[np.float64]) -> tuple[Any, Any]:
         """Rows that can change a value under some weights, and the metric of those rows."""
@@ -427,11 +440,9 @@ class _Judge:
         if not isinstance(rule.cutoff, int) or definition(rule.name).family != "ranks":
             return slice(None), self._measure
         marks = np.array(self._gather(columns.get("retrieved", np.ones(len(Z)))))
-        total, starts, depth = Z.sum(axis=1), index.starts, rule.cutoff
-        order = np.lexsort((-total, self.owner))
+        starts, depth = index.starts, rule.cutoff
         map_shards(
-            lambda a, b: _drop_unreachable(Z, total, order, starts, depth, marks, a, b),
-            cut_by_weight(starts),
+            lambda a, b: _drop_unreachable(Z, starts, depth, marks, a, b), cut_by_weight(starts)
         )
         # What is neither marked nor relevant changes no value; every list keeps a row.
         needed = (marks > 0) | (self.y > 0) | (rule.gain not in (None, "exp", "linear"))
@@ -442,63 +453,67 @@ class _Judge:
         columns["retrieved"] = marks[rows]
         return rows, value_function(rule, self.y[rows], part, columns)
 
-    def best(self, grid: _Grid, queries: NDArray[np.int64]) -> int:
-        """The candidate with the best mean over some queries."""
-        return int(np.argmax(self.sign * grid.values[:, queries].mean(axis=1)))
-
     def search(self, grid: _Grid, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Mean of the candidates, each counted by how surely it falls short of the best one."""
-        best = self.best(grid, queries)
-        short = self.sign * (grid.values[best, queries] - grid.values[:, queries])
-        error = short.std(axis=1) / np.sqrt(len(queries))
-        ratio = short.mean(axis=1) / np.where(error > 0, error, 1.0)
-        share = np.exp(-0.5 * ratio**2)
-        found: NDArray[np.float64] = share @ grid.W / share.sum()
-        return found
+        """Weights by the metric itself."""
+        return blend(self.sign * grid.values[:, queries], grid.W)
 
     def ranksvm(self, grid: _Grid, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         """Certified optimum over the documents that some run has near the top."""
-        from rankine.rankers.ranksvm import RankSVM
-
         chosen = np.zeros(self.data.n_queries, dtype=np.bool_)
         chosen[self.kept[queries]] = True
         rows = np.flatnonzero(self.near & chosen[self.owner])
         part = Dataset.from_arrays(grid.Z[rows], self.y[rows], self.owner[rows])
-        ranker = RankSVM(L2, loss="squared_hinge", positive=True, scale="standard")
-        weights: NDArray[np.float64] = ranker.fit(part).coef_
+        weights: NDArray[np.float64] = self._svm.fit(part).coef_
         total = weights.sum()
         equal = np.full(len(weights), 1.0 / len(weights))
         return weights / total if total > 0 else equal
 
 
+def blend(values: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of the candidates, each counted by how surely it falls short of the best one.
+
+    ``values`` has one row a candidate and one column a query, larger is better.
+    """
+    short = values[np.argmax(values.mean(axis=1))] - values
+    error = short.std(axis=1) / np.sqrt(values.shape[1])
+    ratio = short.mean(axis=1) / np.where(error > 0, error, 1.0)
+    share = np.exp(-0.5 * ratio**2)
+    found: NDArray[np.float64] = share @ W / share.sum()
+    return found
+
+
 @jit
-def _drop_unreachable(
-    Z: Any, total: Any, order: Any, starts: Any, k: int, marks: Any, first: int, last: int
-) -> None:
+def _drop_unreachable(Z: Any, starts: Any, k: int, marks: Any, first: int, last: int) -> None:
     """Unmark documents that stand below k others under any weights; no first k ranks change.
 
     A document surely stands below another one that scores more in every run, or no less in every
-    run and comes first among ties. ``order`` holds each list by descending ``total`` of its scores.
+    run and comes first among ties. The sum of its scores is then no more than the other's, so that
+    a document is held against the kept ones before it in falling order of the sums.
     """
     for q in range(first, last):
-        for i in range(starts[q], starts[q + 1]):
+        start, n = starts[q], starts[q + 1] - starts[q]
+        total, order, kept = np.empty(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        for i in range(n):
+            total[i] = Z[start + i].sum()
+        order_descending(total, n, order)
+        n_kept = 0
+        for place in range(n):
+            i = start + order[place]
             above = 0
-            for place in range(starts[q], starts[q + 1]):
-                j = order[place]
-                if total[j] < total[i]:
-                    break
-                if marks[j] == 0.0 or j == i:
-                    continue
+            for j in kept[:n_kept]:
                 beats = True
                 for r in range(Z.shape[1]):
                     if Z[j, r] < Z[i, r] or (j > i and Z[j, r] == Z[i, r]):
                         beats = False
                         break
-                if beats:
-                    above += 1
-                    if above == k:
-                        marks[i] = 0.0
-                        break
+                above += beats
+                if above == k:
+                    break
+            if above == k:
+                marks[i] = 0.0
+            elif marks[i] != 0.0:
+                kept[n_kept] = i
+                n_kept += 1
 
 
 def _candidates(n_runs: int) -> NDArray[np.float64]:
@@ -514,11 +529,9 @@ def _candidates(n_runs: int) -> NDArray[np.float64]:
 def _learn(judge: _Judge, grid: _Grid, way: str, fold: NDArray[np.int64], n_folds: int) -> _Learnt:
     """Weights of every fold's other queries, judged on the fold; and of all queries."""
     learn = judge.search if way == "search" else judge.ranksvm
-    held = np.empty(len(fold))
-    for k in range(n_folds):
-        weights = learn(grid, np.flatnonzero(fold != k))
-        held[fold == k] = judge.values(grid, weights)[fold == k]
-    return _Learnt(held, learn(grid, np.arange(len(fold))))
+    final = learn(grid, np.arange(len(fold)))
+    weights = np.array([learn(grid, np.flatnonzero(fold != k)) for k in range(n_folds)])
+    return _Learnt(grid.measure(weights)[fold, np.arange(len(fold))], final)
 
 
 def _choose(

@@ -195,18 +195,28 @@ def rank_order(score: Any, key: Any) -> Any:
 
 
 @jit
-def _select_top(score: Any, size: int) -> Any:
-    """Positions and scores of the best ``size`` items, ties in order of position, by insertion."""
+def _select_top(score: Any, size: int, floor: float) -> Any:
+    """Positions and scores of the best ``size`` items, ties in order of position, by insertion.
+
+    At least ``size`` scores reach ``floor``.
+    """
     order = np.empty(size, dtype=np.int64)
     best = np.empty(size)
     n = np.uint64(score.shape[0])
     last = np.uint64(size - 1)
     one = np.uint64(1)
+    filled = np.uint64(0)
     for i in range(np.uint64(0), n):
         value = score[i]
-        if i > last and value <= best[last]:
+        if value < floor:
             continue
-        place: Any = min(i, last)
+        place: Any = filled
+        if filled > last:
+            if value <= best[last]:
+                continue
+            place = last
+        else:
+            filled += one
         while place > 0 and best[place - one] < value:
             best[place] = best[place - one]
             order[place] = order[place - one]
@@ -238,8 +248,8 @@ def _precedes(score: Any, key: Any, i: int, j: int) -> bool:
 
 
 @jit
-def top_order(score: Any, key: Any, k: int) -> Any:
-    """Positions of the best min(k, n) items, best first.
+def top_order(score: Any, key: Any, k: int, floor: float = -np.inf) -> Any:
+    """Positions of the best min(k, n) items, best first; so many scores reach ``floor``.
 
     A short top is selected by insertion, O(n + k^2 log(n / k)) on average for random orders.
     """
@@ -250,7 +260,7 @@ def top_order(score: Any, key: Any, k: int) -> Any:
         return np.empty(0, dtype=np.int64)
     if key.shape[0] > 0:
         return _select_top_by_key(score, key, size)
-    return _select_top(score, size)[0]
+    return _select_top(score, size, floor)[0]
 
 
 @jit
@@ -258,7 +268,7 @@ def top_values(values: Any, k: int) -> Any:
     """The min(k, n) largest values, largest first."""
     size = min(k, values.shape[0])
     if 0 < size <= _SELECT:
-        return _select_top(values, size)[1]
+        return _select_top(values, size, -np.inf)[1]
     order = rank_order(values, np.empty(0))
     best = np.empty(size)
     for r in range(size):

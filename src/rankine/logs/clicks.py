@@ -6,8 +6,8 @@ clicks, judging on a log, interleaving) reads them through ``read_clicks``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset
 from rankine.data.expressions import parse_expression
 from rankine.data.open import scan
+from rankine.data.splits import ScanPart
 from rankine.transforms.clicks import check_positions
 
 __all__ = ["ClickLog", "CoecLabel", "coec", "coec_formula", "encode", "read_clicks", "sum_by"]
@@ -241,15 +242,47 @@ class CoecLabel:
         return list(zip(*values, strict=True))
 
 
+def one_list(propensity: Sequence[float]) -> NDArray[np.float64]:
+    """Propensities by position alone; those by context are refused."""
+    if context := getattr(propensity, "context", ""):
+        raise ParameterError(
+            f"this takes one list of propensities, not one for each {context}",
+            fix=f"Pass found.values, or do it for the lists of each {context} apart",
+        )
+    return np.asarray(propensity, dtype=np.float64)
+
+
+def relabelled(source: Any, label: CoecLabel) -> Any:
+    """Rows in memory or a stream with other labels."""
+    if isinstance(source, Dataset):
+        columns = {**source.columns, "docid": source.docid}
+        return replace(source, y=label(columns), query_index=source.queries)
+    if hasattr(source, "relabelled"):
+        return source.relabelled(label)
+    return _Relabelled(source, label)
+
+
+class _Relabelled(ScanPart):
+    """All queries of a stream, with other labels."""
+
+    def __init__(self, source: Any, label: CoecLabel) -> None:
+        super().__init__(source, lambda: lambda block: np.arange(block.n_queries))
+        self._label = label
+
+    def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
+        """One pass."""
+        return (relabelled(block, self._label) for block in super().blocks(block_rows))
+
+
 def expected_clicks(log: ClickLog, propensity: Sequence[float] = ()) -> NDArray[np.float64]:
     """Chance of a click on an average item at the position of each row; sums to the clicks."""
-    place = log.shown() - 1
+    place, theta = log.shown() - 1, one_list(propensity)
     if not log.clicked.any():
         raise SchemaError("the log has no click", fix="Check the label formula")
-    if len(propensity) == 0:
+    if len(theta) == 0:
         clicked = sum_by(place, log.clicked)
         return (clicked / np.maximum(np.bincount(place), 1))[place]
-    look = np.asarray(propensity, dtype=np.float64)[np.minimum(place, len(propensity) - 1)]
+    look = theta[np.minimum(place, len(theta) - 1)]
     return look * (log.clicked.sum() / look.sum())
 
 
@@ -297,11 +330,12 @@ def _columns(
         log = log.to_table()
     if isinstance(log, Mapping):
         return {name: _named(log, list(log), name) for name in wanted}
-    if not hasattr(log, "schema") and not hasattr(log, "columns") and isinstance(log, Iterable):
+    table = hasattr(log, "schema") or hasattr(log, "columns")
+    if hasattr(log, "blocks") or (isinstance(log, Iterable) and not table):
         own = {query: "qid", label: "y", position: "position", item: "docid"}
         return _of_blocks(list(log), own, [name for name in wanted if name not in own])
-    table = _arrow(log)
-    return {name: _values(_named(table, table.column_names, name), name) for name in wanted}
+    arrow = _arrow(log)
+    return {name: _values(_named(arrow, arrow.column_names, name), name) for name in wanted}
 
 
 def _is_path(parts: Sequence[Any]) -> bool:

@@ -52,6 +52,7 @@ class _Plain(msgspec.Struct):
     n_units: int = 0
     confidence: float = 0.95
     n_resamples: int = 0
+    context: str = ""
     contexts: dict[str, _Plain] = {}
 
 
@@ -74,8 +75,9 @@ class Propensity(Sequence[float]):
         What the bootstrap draws (``"search"`` or ``"query"``), and how many there are.
     confidence, n_resamples
         Of the intervals.
-    contexts
-        The same by value of the context column.
+    context, contexts
+        The context column, and the same by value of it. Rankers that learn with these weigh each
+        click by its own context.
     """
 
     values: Floats
@@ -89,6 +91,7 @@ class Propensity(Sequence[float]):
     n_units: int
     confidence: float
     n_resamples: int
+    context: str = ""
     contexts: Mapping[str, Propensity] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -110,7 +113,7 @@ class Propensity(Sequence[float]):
         if self.contexts:
             plain["contexts"] = {name: part.to_dict() for name, part in self.contexts.items()}
         else:
-            del plain["contexts"]
+            del plain["context"], plain["contexts"]
         return msgspec.to_builtins(plain, enc_hook=lambda array: array.tolist())
 
     def save(self, path: str | Path) -> None:
@@ -234,7 +237,7 @@ def estimate_propensity(
             parts[str(name)] = estimate(clicks.take(np.flatnonzero(codes == code)))
         except (OverlapError, SchemaError) as error:
             raise type(error)(f"{context} = {name}: {error.reason}", fix=error.fix) from error
-    return replace(whole, contexts=parts)
+    return replace(whole, context=context, contexts=parts)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ the function.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +30,7 @@ __all__ = [
     "PositionBased",
     "SimulatedLog",
     "TrustBias",
+    "shop_log",
     "simulate",
 ]
 
@@ -468,6 +469,91 @@ def _shown(
         key[shuffled] = rng.random((int(shuffled.sum()), key.shape[1]))
     key[rows < 0] = -np.inf
     return np.take_along_axis(rows, np.argsort(-key, axis=1, kind="stable"), axis=1)
+
+
+#: A shop's features with their weights in the shoppers' taste (0: noise to be ignored).
+SHOP = {
+    "title_match": 1.6,
+    "description_match": 0.7,
+    "price_log": -0.8,
+    "discount": 0.9,
+    "rating": 1.1,
+    "reviews_log": 0.5,
+    "in_stock": 1.2,
+    "days_since_launch": -0.4,
+    "brand_affinity": 0.8,
+    "delivery_days": -0.6,
+    "image_count": 0.0,
+    "warehouse_id": 0.0,
+    "colour_code": 0.0,
+    "sku_parity": 0.0,
+}
+_WORDS = np.array(
+    ["red", "trail", "running", "wool", "kids", "travel", "espresso", "garden", "gaming", "oak"]
+)
+_THINGS = np.array(
+    ["shoes", "jacket", "backpack", "machine", "chair", "lamp", "headset", "table", "socks", "mug"]
+)
+
+
+def shop_log(n_queries: int = 600, *, random_state: int = 7, list_length: int = 24) -> Dataset:
+    """A shop's search log: every search once, with labels 0, 1 (clicked) and 2 (bought).
+
+    Taste is a linear function of the features plus what no feature shows, the old engine knows the
+    title alone, and shoppers look at position k with probability k^-0.35. Lists hold half to one
+    and a half of ``list_length`` products. ``columns["query_text"]`` holds the words of each row's
+    query, ``position`` where the product was shown, ``docid`` its name.
+    """
+    rng = np.random.default_rng(random_state)
+    sizes = rng.integers(list_length // 2, list_length + list_length // 2 + 1, n_queries)
+    n = int(sizes.sum())
+    X = _shop_features(rng, n)
+    catalogue = Dataset.from_arrays(
+        X,
+        np.zeros(n),
+        np.repeat(np.arange(1, n_queries + 1), sizes),
+        docid=np.array([f"P{number}" for number in rng.integers(10_000, 99_999, n)]),
+        feature_names=tuple(SHOP),
+    )
+    log = simulate(
+        n_queries,
+        users=PositionBased(0.35),
+        catalogue=catalogue,
+        taste=X @ np.array(list(SHOP.values())) + rng.gumbel(0, 0.5, n),
+        rankers=X[:, 0] + rng.normal(0, 1.0, n),
+        list_length=int(sizes.max()),
+        base=-1.5,
+        strength=2.5,
+        popularity=None,
+        purchase=0.7,
+        random_state=random_state,
+    )
+    words = [f"{a} {b}" for a, b in zip(
+        rng.choice(_WORDS, n_queries), rng.choice(_THINGS, n_queries), strict=True
+    )]  # fmt: skip
+    data = log.to_dataset(purchase=1.0)
+    text = np.array(words)[log.session]
+    return replace(data, qid=log.session + 1, columns={"query_text": text}, query_index=None)
+
+
+def _shop_features(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    columns = {
+        "title_match": rng.beta(2, 3, n),
+        "description_match": rng.beta(2, 4, n),
+        "price_log": rng.normal(0, 0.6, n),
+        "discount": np.where(rng.random(n) < 0.3, rng.random(n) * 0.6, 0.0),
+        "rating": np.clip(rng.normal(0.7, 0.2, n), 0, 1),
+        "reviews_log": rng.gamma(2.0, 0.35, n),
+        "in_stock": (rng.random(n) < 0.85).astype(float),
+        "days_since_launch": rng.gamma(1.5, 0.4, n),
+        "brand_affinity": rng.normal(0, 0.5, n),
+        "delivery_days": rng.integers(1, 8, n) / 7,
+        "image_count": rng.integers(1, 12, n) / 12,
+        "warehouse_id": rng.integers(0, 5, n) / 5,
+        "colour_code": rng.random(n),
+        "sku_parity": rng.integers(0, 2, n).astype(float),
+    }
+    return np.round(np.column_stack([columns[name] for name in SHOP]), 5)
 
 
 __getattr__: Callable[[str], Any] = make_callable(__name__, f"{__name__}:simulate", {})

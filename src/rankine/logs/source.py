@@ -428,6 +428,10 @@ class LogScan:
         """All lists in memory."""
         return concat(list(self.blocks()))
 
+    def relabelled(self, label: Expression | CoecLabel) -> LogScan:
+        """The log with other labels."""
+        return LogScan(self.raw, self.schema, label, self._spec)
+
     def split(self, text: str = "time:9/11,1/11,1/11") -> dict[str, Any]:
         """``"train"``, ``"valid"`` (and ``"test"``): the oldest lists and the newer ones.
 

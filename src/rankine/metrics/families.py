@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
-from rankine.kernels.sorting import rank_order, tie_ends, top_order
+from rankine.kernels.sorting import rank_order, tie_ends, top_order, top_values
 
 
 class RankedLists(NamedTuple):
@@ -78,21 +78,18 @@ def ranked_values(
 ) -> None:
     """out[q] = value of query q for first <= q < last, in the order of scores and keys."""
     for q in range(first, last):
-        scores = lists.score[lists.starts[q] : lists.starts[q + 1]]
-        out[q] = _ordered_value(spec, lists, pool, key, cutoffs, q, scores)
+        a, b = lists.starts[q], lists.starts[q + 1]
+        everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
+        order = top_order(lists.score[a:b], key[a:b] if key.shape[0] > 0 else key, cutoffs[q])
+        out[q] = _ordered_value(spec, lists.gain[a:b], order, everything, cutoffs[q])
 
 
 @jit
-def _ordered_value(
-    spec: Any, lists: Any, pool: Any, key: Any, cutoffs: Any, q: int, scores: Any
-) -> Any:
-    a, b = lists.starts[q], lists.starts[q + 1]
-    order = top_order(scores, key[a:b] if key.shape[0] > 0 else key, cutoffs[q])
+def _ordered_value(spec: Any, gain: Any, order: Any, everything: Any, cutoff: int) -> Any:
     ranked = np.empty(order.shape[0])
     for r in range(order.shape[0]):
-        ranked[r] = lists.gain[a + order[r]]
-    everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
-    return list_value(spec, ranked, everything, cutoffs[q])
+        ranked[r] = gain[order[r]]
+    return list_value(spec, ranked, everything, cutoff)
 
 
 @jit
@@ -115,13 +112,21 @@ def weighted_values(
         for j in range(width):
             for i in range(b - a):
                 columns[j, i] = lists.score[a + i, j]
+        everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
+        everything = top_values(everything, everything.shape[0])  # the ideal order is found once
+        ties = key[a:b] if key.shape[0] > 0 else key
+        order = np.empty(0, dtype=np.int64)
         for c in range(weights.shape[0]):
             scores[:] = 0.0
             for j in range(width):
                 weight, column = weights[c, j], columns[j]
                 for i in range(scores.shape[0]):
                     scores[i] += weight * column[i]
-            out[c, q] = _ordered_value(spec, lists, pool, key, cutoffs, q, scores)
+            floor = -np.inf if c == 0 else np.inf
+            for r in range(order.shape[0]):  # the last top is near: what lies below it is no top
+                floor = min(floor, scores[order[r]])
+            order = top_order(scores, ties, cutoffs[q], floor)
+            out[c, q] = _ordered_value(spec, lists.gain[a:b], order, everything, cutoffs[q])
 
 
 @jit

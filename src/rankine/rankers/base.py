@@ -288,6 +288,13 @@ class BaseRanker(BaseEstimator, ABC):
         if resume and checkpoint is None:
             raise CheckpointError("nothing to resume from", fix="Pass the folder as checkpoint=")
         source = self._source(kind, X, y, qid, group, sample_weight, query_weight)
+        compared = kind == "memory" and "comparison" in source.data.columns
+        if compared and source.data.weight is not None and not self._weighs_lists():
+            raise ParameterError(
+                "the weights and ties of these comparisons would be lost: "
+                f"{name} {self.can.comparisons}",
+                fix="Choose so, or leave weights and ties out",
+            )
         asked = {"qid": eval_qid, "group": eval_group, "query_weight": eval_query_weight}
         many = kind == "memory" and source.data.n_queries > 1
         held = self._eval_sets(eval_set, eval_names, asked, many)
@@ -652,6 +659,10 @@ class BaseRanker(BaseEstimator, ABC):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    def _weighs_lists(self) -> bool:
+        """Whether a list of two counts as much as its weight."""
+        return False
 
     def _eval_sets(
         self, given: Any, names: Any, asked: dict[str, Any], many: bool

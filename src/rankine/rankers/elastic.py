@@ -142,6 +142,7 @@ class ElasticRanker(BaseRanker):
         query_weight=("memory", "stream"),
         partial=True,
         path_options=("solvers", "max_latency"),
+        comparisons="takes a step for every comparison, as long as its weight says; a tie is two",
     )
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "solver": ["rda", "fobos"],
@@ -159,6 +160,9 @@ class ElasticRanker(BaseRanker):
         "l2": Number(1e-6, 1.0, log=True, unless={"solver": ("tgd",)}),
         "scale": SCALE,
     }
+
+    def _weighs_lists(self) -> bool:
+        return True
 
     def _check(self) -> None:
         count_passes(self.n_passes)

@@ -126,7 +126,12 @@ class LeastSquaresRanker(BaseRanker):
     n_threads: int | None = None
 
     system: ClassVar[str] = "least-squares"
-    can = Capabilities(fit=("memory", "partitions"), checkpoint=("partitions",))
+    can = Capabilities(
+        fit=("memory", "partitions"),
+        checkpoint=("partitions",),
+        comparisons="fits the squared error of every comparison's difference against 1; weights "
+        "and ties need normalization='pair'",
+    )
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 2)]}
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l2": Number(2e-7, 200.0, log=True),
@@ -149,6 +154,9 @@ class LeastSquaresRanker(BaseRanker):
                 f"momentum={self.momentum!r} is not in [0, 1)", fix="Pass 0 <= momentum < 1"
             )
         check_strengths("l2", self.l2)
+
+    def _weighs_lists(self) -> bool:
+        return self.normalization == "pair"
 
     def _divisor(self) -> str:
         return {"query": "square", "sum": "rows"}.get(self.normalization, "")

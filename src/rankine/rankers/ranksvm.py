@@ -121,7 +121,12 @@ class RankSVM(BaseRanker):
     n_threads: int | None = None
 
     system: ClassVar[str] = "ranksvm"
-    can = Capabilities(fit=("memory", "partitions"), checkpoint=("partitions",))
+    can = Capabilities(
+        fit=("memory", "partitions"),
+        checkpoint=("partitions",),
+        comparisons="fits the loss of every comparison exactly (loss='logistic': Bradley and "
+        "Terry's model); weights and ties need normalization='pair' or 'sum'",
+    )
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 1)]}
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l2": Number(2e-7, 20.0, log=True),
@@ -148,6 +153,9 @@ class RankSVM(BaseRanker):
         if self.C is not None:
             return [1.0 / check_positive("C", self.C)]
         return check_strengths("l2", self.l2)
+
+    def _weighs_lists(self) -> bool:
+        return self.normalization != "query"
 
     def _divisor(self) -> str:
         return "pairs" if self.normalization == "query" else ""

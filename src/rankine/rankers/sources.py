@@ -33,7 +33,7 @@ from rankine.data.dataset import Dataset, check_weight
 from rankine.metrics.engine import weights_in_order
 from rankine.samplers.draw import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
-from rankine.transforms.clicks import unweighed, weigh
+from rankine.transforms.clicks import ByContext, unweighed, weigh
 from rankine.transforms.scaling import Scaling, fit_scaling, measure_scaling
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class Capabilities:
         Whether ``partial_fit`` learns from one block after another.
     path_options
         Options of ``path`` beyond those of every path.
+    comparisons
+        What it makes of ``Dataset.from_pairs``, as the end of "it ...".
     """
 
     fit: tuple[str, ...] = ("memory",)
@@ -80,6 +82,7 @@ class Capabilities:
     record_at: tuple[str, ...] = ()
     partial: bool = False
     path_options: tuple[str, ...] = ()
+    comparisons: str = "learns from comparisons as lists of two, and refuses weights and ties"
 
     def require(self, act: str, kind: str, ranker: str) -> None:
         """Refuse in one sentence what the ranker cannot do with a source of this kind."""
@@ -109,7 +112,7 @@ class Clicks(NamedTuple):
     Attributes
     ----------
     inverse
-        Weight of a relevant row by position; empty: 1 everywhere.
+        Weight of a relevant row by position (and context); empty: 1 everywhere.
     positions
         Positions with an offset of their own; 0 for none.
     divisor
@@ -120,7 +123,7 @@ class Clicks(NamedTuple):
         weighs more in their place: its loss is divided by what the divisor was without them.
     """
 
-    inverse: tuple[float, ...] = ()
+    inverse: tuple[float, ...] | ByContext = ()
     positions: int = 0
     divisor: str = ""
 

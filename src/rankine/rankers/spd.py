@@ -160,6 +160,7 @@ class SPDRanker(BaseRanker):
         query_weight=("memory", "stream"),
         record_at=("memory", "stream"),
         partial=True,
+        comparisons="draws comparisons as it draws pairs; weights and ties need sampling='uniform'",
     )
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "solver": Choice(("pegasos", "logistic", "passive_aggressive")),
@@ -207,8 +208,11 @@ class SPDRanker(BaseRanker):
                 fix="Use ties='skip', or a solver with a loss",
             )
 
+    def _weighs_lists(self) -> bool:
+        return self.sampling in ("uniform", "rejection")
+
     def _divisor(self) -> str:
-        if self.sampling in ("uniform", "rejection"):
+        if self._weighs_lists():
             return ""
         return "ties" if self.ties == "zero" else "pairs"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,18 @@ _LAST = 1_000_000
 _MOST = 1000
 
 
-def weigh(data: Dataset, inverse: Sequence[float]) -> Dataset:
+class ByContext(NamedTuple):
+    """Weights of clicks by position, for each value of a column (a device, say)."""
+
+    column: str
+    tables: tuple[tuple[str, tuple[float, ...]], ...]
+
+
+#: Weight of a click by position, or that by context; empty: 1 everywhere.
+Inverse = Sequence[float] | ByContext
+
+
+def weigh(data: Dataset, inverse: Inverse) -> Dataset:
     """The rows with the weights of their positions (``inverse`` empty: as they are)."""
     if len(inverse) == 0:
         return data
@@ -36,7 +47,7 @@ def weigh(data: Dataset, inverse: Sequence[float]) -> Dataset:
     return replace(data, weight=weight, query_index=data.queries)
 
 
-def unweighed(data: Dataset, inverse: Sequence[float]) -> Dataset:
+def unweighed(data: Dataset, inverse: Inverse) -> Dataset:
     """The rows before ``weigh``."""
     weight = data.weight
     if weight is not None and len(inverse):
@@ -86,8 +97,17 @@ def widen(data: Dataset, positions: int) -> Dataset:
     )
 
 
-def inverse_propensity(propensity: Sequence[float], max_weight: float) -> tuple[float, ...]:
-    """Weight of a click at position 1, 2, ...: 1 / propensity, at most ``max_weight``."""
+def inverse_propensity(
+    propensity: Sequence[float], max_weight: float
+) -> tuple[float, ...] | ByContext:
+    """Weight of a click at position 1, 2, ...: 1 / propensity, at most ``max_weight``.
+
+    Propensities that were estimated by context give a table for each of its values.
+    """
+    if context := getattr(propensity, "context", ""):
+        parts = propensity.contexts.items()  # type: ignore[attr-defined]
+        tables = ((name, inverse_propensity(part, max_weight)) for name, part in parts)
+        return ByContext(context, tuple(tables))  # type: ignore[arg-type]
     values = np.asarray(propensity, dtype=np.float64)
     if values.ndim != 1 or len(values) == 0 or not ((values > 0) & (values <= 1)).all():
         raise ParameterError(
@@ -99,11 +119,32 @@ def inverse_propensity(propensity: Sequence[float], max_weight: float) -> tuple[
     return tuple(np.minimum(1.0 / values, max_weight).tolist())
 
 
-def position_weights(data: Dataset, inverse: Sequence[float]) -> NDArray[np.float64]:
+def position_weights(data: Dataset, inverse: Inverse) -> NDArray[np.float64]:
     """Weight of each row: that of its position where its label is positive, else 1."""
-    table = np.asarray(inverse)
-    place = np.minimum(row_positions(data), len(table)) - 1
-    return np.where(data.y > 0, table[place], 1.0)
+    place = row_positions(data) - 1
+    if not isinstance(inverse, ByContext):
+        table = np.asarray(inverse)
+        return np.where(data.y > 0, table[np.minimum(place, len(table) - 1)], 1.0)
+    column, tables = inverse
+    if column not in data.columns:
+        raise SchemaError(
+            f"the propensities differ by {column!r}, and the rows have no such column",
+            fix=f"Read it too (columns=[{column!r}])",
+        )
+    values = np.asarray(data.columns[column])
+    texts = values if values.dtype.kind in "UT" else np.array([str(v) for v in values.tolist()])
+    found = np.full(data.n_rows, np.nan)
+    for name, weights in tables:
+        table = np.asarray(weights)
+        rows = np.flatnonzero(texts == name)
+        found[rows] = table[np.minimum(place[rows], len(table) - 1)]
+    unknown = np.flatnonzero(np.isnan(found))
+    if len(unknown):
+        raise SchemaError(
+            f"no propensity is known for {column} = {texts[unknown[0]]}",
+            fix="Estimate it on a log that holds this value",
+        )
+    return np.where(data.y > 0, found, 1.0)
 
 
 def row_positions(data: Dataset) -> NDArray[np.int64]:

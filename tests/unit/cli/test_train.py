@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from rankine import shop_log
 from rankine.cli.main import app, find_commands
-from rankine.data.shop import shop_log
 from rankine.logs.simulate import simulate
 from rankine.model import LinearModel
 
@@ -170,6 +171,26 @@ def test_clicks_are_corrected_on_files(clicks, tmp_path, how):
 
 
 @pytest.mark.cli
+@pytest.mark.parametrize("kind", ["log", "rows"])
+def test_what_clicks_tell_is_taken_from_the_training_part(clicks, tmp_path, kind):
+    names = ["session", "clicked"] if kind == "log" else ["qid", "label"]
+    lists = pq.read_table(clicks / f"{kind}.parquet")
+    first = pc.less(lists[names[0]], 1200)
+    pq.write_table(lists.filter(first), tmp_path / "first.parquet")
+    words = ["--query", names[0], "--ranker", "least-squares", "--position", "position"]
+    words += ["--item", "item", "--search", "search", "--propensity", "auto"]
+    words += ["--out", tmp_path / "m", *(["--numeric", "x1,x2,x3"] if kind == "log" else [])]
+    for label in (names[1], f"coec({names[1]})"):
+        held = train(
+            clicks / f"{kind}.parquet", *words, "--label", label, "--split", "time:0.8,0.2"
+        )
+        coef = LinearModel.load(tmp_path / "m").to_dense()
+        train(tmp_path / "first.parquet", *words, "--label", label)
+        np.testing.assert_allclose(coef, LinearModel.load(tmp_path / "m").to_dense(), rtol=1e-9)
+        assert 0 < held["valid"] < 1
+
+
+@pytest.mark.cli
 def test_options_of_clicks_that_would_be_ignored_are_refused(clicks, tmp_path):
     words = [*raw(clicks), "--label", "clicked", "--out", tmp_path / "m.rankine"]
     looks = ["--propensity", clicks / "looks.json"]
@@ -179,7 +200,7 @@ def test_options_of_clicks_that_would_be_ignored_are_refused(clicks, tmp_path):
         (["--item", "item", *looks], ("--item and --search belong",)),
         (["--propensity", "auto"], ("--item item",)),
         (["--label", "coec"], ("--item item",)),
-        (["--label", "coec", "--item", "item", "--split", "time:0.8,0.2"], ("valid instead",)),
+        (["--context", "device", *looks], ("--context belongs",)),
     ):
         done = run(*words, *more)
         said = str(done.exception) + done.output

@@ -1,12 +1,25 @@
 """Comparisons of two: the same likelihood as logistic regression on differences."""
 
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
-from rankine import Dataset, RankSVM
-from rankine.core.errors import EmptyDataError, SchemaError
+from rankine import (
+    AdditiveRanker,
+    Dataset,
+    DominationRanker,
+    LeastSquaresRanker,
+    RankSVM,
+    SPDRanker,
+)
+from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
+from rankine.data.comparisons import read_pairs
 from rankine.evaluation.preferences import item_strengths
+from rankine.kernels.random import BOOTSTRAP, resolve_seed, stream_seed
 
 
 def votes(n=400, n_items=5, seed=0):
@@ -62,6 +75,85 @@ def test_a_table_of_items():
     assert found.strength.sum() == pytest.approx(0, abs=1e-9)
     assert 0.3 < found.coef["a"] < 0.7
     assert "interval" in found.table().markdown()
+
+
+@pytest.mark.parametrize("n", [60, 1500])  # with few comparisons RankSVM takes over
+def test_rounds_are_optima_of_their_draws(n):
+    winner, loser, first, second = votes(n)
+    tie = np.arange(n) % 9 == 0
+    data = Dataset.from_pairs(winner, loser, features=(first, second), tie=tie)
+    found = item_strengths(data, n_rounds=3, l2=1e-4)
+    drawn = np.random.default_rng(stream_seed(resolve_seed(0), BOOTSTRAP))
+    for weights in found.rounds:
+        counts = np.bincount(drawn.integers(0, n, n), minlength=n)[data.columns["comparison"][::2]]
+        exact = RankSVM(1e-4, loss="logistic", normalization="pair", tol=1e-10)
+        exact.fit(data, query_weight=counts.astype(float))
+        np.testing.assert_allclose(weights, exact.coef_, atol=1e-2)
+
+
+EXACT = [
+    RankSVM(normalization="pair", tol=1e-9),
+    RankSVM(normalization="sum", tol=1e-9),
+    LeastSquaresRanker(normalization="pair"),
+    SPDRanker(sampling="uniform", random_state=0, n_steps=20_000),
+]
+REFUSE = [
+    RankSVM(),
+    LeastSquaresRanker(normalization="sum"),
+    SPDRanker(random_state=0),
+    DominationRanker(),
+    AdditiveRanker(),
+]
+
+
+@pytest.mark.parametrize("ranker", EXACT, ids=str)
+def test_a_comparison_of_weight_two_counts_twice(ranker):
+    *_, first, second = votes(40)
+    times = np.arange(40) % 3 + 1
+    found = clone(ranker).fit(Dataset.from_pairs(first, second, weight=times)).coef_
+    again = np.repeat(np.arange(40), times)
+    repeated = clone(ranker).fit(Dataset.from_pairs(first[again], second[again])).coef_
+    np.testing.assert_allclose(found, repeated, rtol=1e-5)
+
+
+@pytest.mark.parametrize("ranker", REFUSE, ids=str)
+def test_a_ranker_that_would_lose_weights_refuses_them(ranker):
+    *_, first, second = votes(40)
+    with pytest.raises(ParameterError, match=re.escape(ranker.can.comparisons)):
+        ranker.fit(Dataset.from_pairs(first, second, tie=np.arange(40) % 3 == 0))
+    ranker.fit(Dataset.from_pairs(first, second))
+
+
+def test_files_of_comparisons(tmp_path):
+    winner, loser, first, second = votes(60)
+    tie = np.arange(60) % 9 == 0
+    columns = {"winner": winner.astype(str), "loser": loser.astype(str), "tie": tie, "judge": "x"}
+    for j, name in enumerate(("length", "lists")):
+        columns |= {f"winner_{name}": first[:, j], f"loser_{name}": second[:, j]}
+    frame = pd.DataFrame(columns)
+    frame.to_csv(tmp_path / "votes.csv", index=False)
+    frame.to_parquet(tmp_path / "votes.parquet")
+    wanted = Dataset.from_pairs(
+        winner.astype(str), loser.astype(str), tie=tie, features=(first, second),
+        feature_names=["length", "lists"],
+    )  # fmt: skip
+    for kind in ("csv", "parquet"):
+        found = read_pairs(tmp_path / f"votes.{kind}", "winner", "loser")
+        np.testing.assert_allclose(found.X.toarray(), wanted.X.toarray())
+        np.testing.assert_array_equal(found.weight, wanted.weight)
+        assert found.feature_names == wanted.feature_names
+    frame[["winner_length", "loser_length"]].to_csv(tmp_path / "rows.csv", index=False)
+    assert read_pairs(tmp_path / "rows.csv", "winner", "loser").feature_names == ("length",)
+    held = read_pairs(tmp_path / "rows.csv", "winner", "loser", ["x", "length"])
+    assert held.n_features == 2
+    with pytest.raises(SchemaError, match="length was not there in training"):
+        read_pairs(tmp_path / "rows.csv", "winner", "loser", ["x"])
+    frame[["winner", "loser_length"]].to_csv(tmp_path / "half.csv", index=False)
+    with pytest.raises(SchemaError, match="no two sides"):
+        read_pairs(tmp_path / "half.csv", "winner", "loser")
+    frame.assign(weight=np.nan).to_parquet(tmp_path / "gap.parquet")
+    with pytest.raises(SchemaError, match="no value"):
+        read_pairs(tmp_path / "gap.parquet", "winner", "loser")
 
 
 def test_what_is_no_comparison_is_refused():

@@ -9,9 +9,8 @@ import pytest
 
 import rankine
 import rankine.distributed as rd
-from rankine import LeastSquaresRanker, RankSVM
+from rankine import LeastSquaresRanker, RankSVM, shop_log
 from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError
-from rankine.data.shop import shop_log
 from rankine.rankers.registry import RANKERS, ranker_class
 
 OPTIONS = {

@@ -21,7 +21,7 @@ from rankine.solvers.pair_steps import average_of, last_of, new_vector
 
 @pytest.fixture(scope="module")
 def shop():
-    from rankine.data.shop import shop_log
+    from rankine import shop_log
 
     return shop_log(60, random_state=3)
 

@@ -7,8 +7,7 @@ from functools import cache
 import numpy as np
 from scipy import sparse
 
-from rankine import Dataset, LeastSquaresRanker, LinearModel
-from rankine.data.shop import shop_log
+from rankine import Dataset, LeastSquaresRanker, LinearModel, shop_log
 
 HOSTILE = [
     "</script><script>window.hacked=1</script>",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import rankine
+from rankine import shop_log
 from rankine.core.errors import ParameterError
-from rankine.data.shop import shop_log
 from rankine.model.tables import tables_of
 from rankine.report.judged import judge
 from rankine.report.tables import pictures

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from rankine import Dataset, ElasticRanker, LeastSquaresRanker
 from rankine.core.errors import ParameterError, SchemaError
+from rankine.logs import coec, estimate_propensity, read_clicks
 from rankine.logs.simulate import simulate
 from rankine.metrics import evaluate
 from rankine.transforms.clicks import (
@@ -28,6 +29,31 @@ def test_weights_are_clipped_and_only_for_clicks():
     assert table == (1.0, 2.0, 10.0)
     data = Dataset.from_arrays(np.zeros((4, 1)), [1, 0, 1, 1], position=np.array([2, 2, 3, 9]))
     np.testing.assert_array_equal(position_weights(data, table), [2, 1, 10, 10])
+
+
+def test_propensities_by_context_weigh_each_click_by_its_own():
+    log = simulate(3000, exploration=0.5, n_searches=20, random_state=0)
+    table = log.to_table().to_pydict() | {"device": np.where(log.session % 3 == 0, "phone", "desk")}
+    looks = estimate_propensity(
+        table, item="item", search="search", context="device", n_resamples=0, min_rows=20
+    )
+    data = log.to_dataset()
+    data = replace(data, columns={**data.columns, "device": table["device"]})
+    found = position_weights(data, inverse_propensity(looks, 10.0))
+    for name, part in looks.contexts.items():
+        rows = table["device"] == name
+        wanted = position_weights(data.take(rows), inverse_propensity(part, 10.0))
+        np.testing.assert_array_equal(found[rows], wanted)
+    ranker = LeastSquaresRanker(propensity=looks, normalization="pair").fit(data)
+    by_hand = LeastSquaresRanker(normalization="pair").fit(replace(data, weight=found))
+    np.testing.assert_allclose(ranker.coef_, by_hand.coef_, rtol=1e-9)
+    with pytest.raises(SchemaError, match="no such column"):
+        LeastSquaresRanker(propensity=looks).fit(log.to_dataset())
+    strange = replace(data, columns={"device": np.full(data.n_rows, "tv")})
+    with pytest.raises(SchemaError, match="device = tv"):
+        LeastSquaresRanker(propensity=looks).fit(strange)
+    with pytest.raises(ParameterError, match="one for each device"):
+        coec(read_clicks(table, item="item"), looks)
 
 
 def test_given_weights_multiply():
