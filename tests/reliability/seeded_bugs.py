@@ -261,7 +261,8 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="ranksvm",
     ),
     "a row's weight forgotten among pairs": Bug(
-        "losses/squared.py", "        mean += w * t[k]\n", "        mean += t[k]\n",
+        "losses/squared.py", "rest += (lap.weight[start + k] if weighted else 1.0) * t[k]",
+        "rest += t[k]",
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "feature numbers of a request from 0": Bug(
