@@ -42,8 +42,10 @@ FEW_ROWS = 50_000
 
 
 def judge(part, scores):
-    """Mean NDCG@10."""
-    return float(evaluate(METRIC, part.y, scores, part.qid))
+    """Mean NDCG@10 over the queries that have a relevant row."""
+    codes = part.queries.codes
+    rows = (np.bincount(codes, part.y > 0) > 0)[codes]
+    return float(evaluate(METRIC, part.y[rows], scores[rows], part.qid[rows]))
 
 
 # ------------------------------------------------------------------------------ systems
@@ -323,9 +325,10 @@ def main(arguments=None):
     parser.add_argument("--share", type=float, default=1.0, help="share of the full size")
     parser.add_argument("--splits", type=int, default=SPLITS)
     parser.add_argument("--bench", help="folder of the other generator's rows")
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     options = parser.parse_args(arguments)
     absent = absent_packages("lightgbm", "xgboost")
-    systems = [n for n in SYSTEMS if not any(a.startswith(n) for a in absent)]
+    systems = [n for n in options.systems if not any(a.startswith(n) for a in absent)]
     # Kernels are compiled before anything is timed.
     contest(in_three(three_way(20, 20), 0), ["additive", "ranksvm"])
     for part in options.parts or PARTS:

@@ -12,8 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from rankine.core.errors import EmptyDataError
+from rankine.core.specs import MissingValues
 from rankine.evaluation.letor import LetorFolder
 from rankine.evaluation.letor_tables import letor_tasks
+from rankine.transforms.missing import filled
 
 
 def data_folder():
@@ -26,16 +28,26 @@ def data_folder():
     return Path(named)
 
 
+class NullsAreZero(LetorFolder):
+    """A LETOR folder whose missing values are 0."""
+
+    def fold(self, k):
+        """Fold number k, filled."""
+        found = super().fold(k)
+        parts = [filled(MissingValues("zero"), part) for part in found[1:]]
+        return type(found)(found[0], *parts)
+
+
 def letor_folders(**options):
     """Every LETOR folder under RANKINE_DATA, and the names of the LETOR tasks that are absent.
 
-    ``options`` are those of ``rankine.load``; NULL is read as 0 unless they say otherwise.
+    ``options`` are those of ``rankine.load``; NULL is read as 0.
     """
     found = []
     for path in sorted(data_folder().iterdir()):
         if path.is_dir():
             with suppress(EmptyDataError):  # not a LETOR folder
-                found.append(LetorFolder(path, **{"missing": "zero", **options}))
+                found.append(NullsAreZero(path, **options))
     if not found:
         raise FileNotFoundError(f"no LETOR folder is in {data_folder()}")
     names = [folder.name.lower() for folder in found]

@@ -8,7 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from rankine.rankers.registry import RANKERS, ranker_class
+
 sys.path.insert(0, str(Path(__file__).parent / "reference"))
+
+
+@pytest.fixture
+def raw_units(monkeypatch):
+    """Rankers that leave columns as they are unless told otherwise, for objectives by hand.
+
+    ElasticRanker makes one pass with one step size.
+    """
+    for name in RANKERS:
+        known = ranker_class(name).__init__.__kwdefaults__
+        plain = {"scale": "none"}
+        if name == "elastic":
+            plain |= {"adaptive": False, "l1": 1e-3, "l2": 1e-3, "n_passes": 1}
+        for parameter, value in plain.items():
+            monkeypatch.setitem(known, parameter, value)
 
 
 @pytest.fixture(scope="session")

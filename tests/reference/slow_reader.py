@@ -27,7 +27,7 @@ class Row:
 
 
 def read(
-    data: bytes, *, base: int = 1, qid_type: str = "int", missing: str = "error",
+    data: bytes, *, base: int = 1, qid_type: str = "int",
     has_qid: bool = True, max_features: int = 2**31 - 1, skip: bool = False,
 ) -> list[Row]:  # fmt: skip
     *lines, last = data.split(b"\n")
@@ -35,7 +35,7 @@ def read(
     rows = []
     for k, text in enumerate(texts, 1):
         try:
-            row = read_line(text, base, qid_type, missing, has_qid, max_features)
+            row = read_line(text, base, qid_type, has_qid, max_features)
         except (ValueError, OverflowError, IndexError) as error:
             if skip:
                 continue
@@ -57,7 +57,7 @@ def comes_back(rows: list[Row]) -> int | None:
     return None
 
 
-def read_line(text, base, qid_type, missing, has_qid, max_features):
+def read_line(text, base, qid_type, has_qid, max_features):
     require(b"\r" not in text)
     body, _, comment = text.partition(b"#")
     tokens = [token for token in re.split(rb"[ \t]+", body) if token]
@@ -74,8 +74,7 @@ def read_line(text, base, qid_type, missing, has_qid, max_features):
         require(colon and re.fullmatch(rb"[0-9]+", index))
         column = int(index) - base
         require(0 <= column < max_features and column not in features)
-        absent = missing == "zero" and value.lower() in MISSING
-        features[column] = 0.0 if absent else number(value)
+        features[column] = float("nan") if value.lower() in MISSING else number(value)
     return Row(label, qid, features, docid(comment))
 
 

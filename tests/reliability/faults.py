@@ -23,9 +23,11 @@ _SERVE = "tests/integration/serve"
 
 FAULTS: dict[str, list[Fault]] = {
     "Text and file input": [
-        Fault("NaN, infinity or 1e400 as a feature",
-              'refused where it stands; `missing="zero"` must be asked for',
-              (_CORPUS, f"{_DATA}/test_columnar_errors.py::test_nan_is_zero_when_asked_but_infinity_is_not")),
+        Fault("infinity or 1e400 as a feature", "refused where it stands",
+              (_CORPUS, f"{_DATA}/test_columnar_errors.py::test_nan_is_a_missing_value_and_infinity_is_not")),
+        Fault("NaN, NULL or null as a feature",
+              "a missing value: refused by training unless `missing` says what stands for it",
+              ("tests/unit/transforms/test_missing.py::test_missing_values_are_refused_by_default",)),
         Fault("a label that is no finite number", "refused where it stands", (_CORPUS,)),
         Fault("a negative label", "an error where gains are exponential, allowed for pairs",
               ("tests/contracts/test_label_domains.py::test_outcome",)),

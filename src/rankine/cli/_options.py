@@ -102,6 +102,11 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     )
 
 
+Missing = Annotated[
+    str, typer.Option(help="Missing values: auto, error, zero, mean, query_min or indicator.")
+]
+
+
 def panel(title: str) -> Any:
     """``typer.Option`` for options whose help stands under a title of its own."""
     return partial(typer.Option, rich_help_panel=title)
@@ -117,10 +122,6 @@ _Format = Annotated[
 ]
 _QidType = Annotated[str, _option("--qid-type", help="int or str: how text query ids are read.")]
 _Base = Annotated[int, _option("--base", help="First feature index of text files: 1 or 0.")]
-_Missing = Annotated[
-    str | None,
-    _option("--missing", help="error, or zero: NULL and NaN become 0. Default: error; logs zero."),
-]
 _OnBadRow = Annotated[str, _option("--on-bad-row", help="error, or skip (skips are counted).")]
 _Label = Annotated[
     str | None,
@@ -342,7 +343,6 @@ class ModelReading(LogOptions):
         int | None, _option(help="First feature index of text files; default: the model's.")
     ] = None
     qid_type: _QidType = "int"
-    missing: _Missing = None
     feature_names: Annotated[str | None, _option(help="File with one feature name a line.")] = None
     label: _Label = None
     query: _Query = None
@@ -379,7 +379,6 @@ class SortReading(_Group):
 
     qid_type: _QidType = "int"
     base: _Base = 1
-    missing: _Missing = None
     on_bad_row: _OnBadRow = "error"
     query: _Query = None
 

@@ -141,7 +141,7 @@ def _join(
             fix="Write: rankine convert --features LOG --judgments J OUT",
         )
     logs = list(split_list(reading.features))
-    joined = join_logged(logs, reading.judgments, missing=reading.missing or "error")
+    joined = join_logged(logs, reading.judgments)
     options = {} if writing.to is None else {"format": writing.to}
     joined.data.save(target, **options, **writing.options())
     if writing.names_out is not None:
@@ -184,7 +184,7 @@ def _tell(report: Converted, target: str, seconds: float, *, json: bool) -> None
         _console.print_json({"out": target, **counts, "seconds": round(seconds, 3)})
         return
     extra = f", {report.skipped:,} bad rows skipped" if report.skipped else ""
-    extra += f", {report.missing:,} missing values read as 0" if report.missing else ""
+    extra += f", {report.missing:,} missing values" if report.missing else ""
     _console.say(
         f"{target}: {report.rows:,} rows x {report.features:,} features of {report.queries:,} "
         f"queries in {seconds:.1f} s{extra}"

@@ -22,6 +22,7 @@ from rankine.cli._options import (
     AsJson,
     AsLatex,
     AsMarkdown,
+    Missing,
     ReportFile,
     Seed,
     make_ranker,
@@ -79,7 +80,7 @@ def letor(
         int | None, typer.Option(help="Processes that fit at the same time; default: all cores.")
     ] = None,
     seed: Seed = 0,
-    missing: Annotated[str, typer.Option(help="error, or zero: NULL becomes 0.")] = "error",
+    missing: Missing = "auto",
     per_query: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the values of every test query as CSV."),
@@ -108,6 +109,9 @@ def letor(
     require_folders(report=report, per_query=per_query)
     figures = parse_baselines(baselines or [])
     rankers, grids = parse_rankers(ranker)
+    for one in rankers.values():
+        if missing != "auto" and not one.takes_missing:
+            one.set_params(missing=missing)
     with progress_bar("fits", remaining=True) as tell:
         result = run_letor(
             folders,
@@ -118,7 +122,6 @@ def letor(
             random_state=seed,
             workers=workers if workers is not None else os.cpu_count() or 1,
             report=tell or line_by_line(),
-            missing=missing,
         )
     for folder, table in figures:
         result = add_baselines(result, table, folder)

@@ -11,6 +11,7 @@ from rankine.cli._console import require_folders, save_report, training_progress
 from rankine.cli._options import (
     AsJson,
     Files,
+    Missing,
     Reading,
     ReportFile,
     Seed,
@@ -21,7 +22,6 @@ from rankine.cli._options import (
 )
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
-from rankine.rankers.registry import ranker_class
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -48,10 +48,8 @@ def path(
     set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[str, typer.Option(help="Metric on --valid.")] = "ndcg@10",
-    scale: Annotated[
-        str | None,
-        typer.Option(help="none, standard, maxabs or query; default: none, raw logs query."),
-    ] = None,
+    scale: Annotated[str, typer.Option(help="auto, none, standard, maxabs or query.")] = "auto",
+    missing: Missing = "auto",
     n_steps: Annotated[
         int | None, typer.Option(help="Number of strengths; default 30, additive 10.")
     ] = None,
@@ -81,8 +79,7 @@ def path(
     """Train models of every size along a path of strengths; show, draw and keep the best."""
     import rankine
 
-    scale = scale or ("query" if reading.raw and not ranker_class(ranker).takes_tables else "none")
-    settings = {"metric": metric, "scale": scale, "random_state": seed}
+    settings = {"metric": metric, "scale": scale, "missing": missing, "random_state": seed}
     estimator = make_ranker(ranker, {**settings, **parse_settings(set_ or [])})
     steps: dict[str, Any] = {"max_nonzero": max_nonzero}
     steps |= {} if n_steps is None else {"n_steps": n_steps}

@@ -12,12 +12,11 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folders, training_progress
-from rankine.cli._options import Cluster, Reading, make_ranker, parse_settings
+from rankine.cli._options import Cluster, Missing, Reading, make_ranker, parse_settings
 from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app
 from rankine.cli.warmup import compiling_beside
 from rankine.core.errors import ParameterError
-from rankine.rankers.registry import ranker_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,10 +57,8 @@ def train(
     metric: Annotated[
         str, typer.Option(help="Metric, such as ndcg@10, map, recall@4.")
     ] = "ndcg@10",
-    scale: Annotated[
-        str | None,
-        typer.Option(help="none, standard, maxabs or query; default: none, raw logs query."),
-    ] = None,
+    scale: Annotated[str, typer.Option(help="auto, none, standard, maxabs or query.")] = "auto",
+    missing: Missing = "auto",
     seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     early_stopping: Annotated[
         int | None, typer.Option(help="Stop after so many reports without a better --valid metric.")
@@ -85,7 +82,8 @@ def train(
     raw = schema is not None
     settings = {
         "metric": metric,
-        "scale": scale or ("query" if raw and not ranker_class(ranker).takes_tables else "none"),
+        "scale": scale,
+        "missing": missing,
         "random_state": seed,
         **({"early_stopping": early_stopping} if early_stopping is not None else {}),
         **({"n_passes": n_passes} if n_passes is not None else {}),
@@ -241,7 +239,7 @@ class _Run:
         """The data: a raw log is a stream, which rankers that need all of it load."""
         more = self.more
         if self.start is not None and not _is_raw(self.start):
-            more = {"n_features": self.start.n_features, **more}
+            more = {"n_features": self.start.n_columns, **more}
         like = self.start if self.start is not None and _is_raw(self.start) else None
         stream = stream or self.reading.raw or like is not None
         columns = self.correction.columns
@@ -340,6 +338,7 @@ def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
         "n_features": model.n_features,
         "nnz": model.nnz,
         **{name: estimator.training_[name] for name in counts if name in estimator.training_},
+        "scaling": estimator.training_["scaling"],
         "n_iter": int(estimator.n_iter_),
         "stop_reason": estimator.solution_.stop_reason,
         "certificate": dict(estimator.solution_.certificate),
@@ -386,6 +385,8 @@ def _summary_table(result: dict[str, Any]) -> Any:
     """What happened, for people."""
     from rich.table import Table
 
+    from rankine.transforms.scaling import scaling_words
+
     table = Table(show_header=False, box=None, pad_edge=False)
     got = result
     skipped = got["queries"] - got["queries_used"]
@@ -398,6 +399,7 @@ def _summary_table(result: dict[str, Any]) -> Any:
         ("data", f"{got['rows']:,} rows, {used}"),
         *((("partitions", f"{got['partitions']:,}"),) if "partitions" in got else ()),
         *((("missing", f"{got['nulls']:,} values"),) if got.get("nulls") else ()),
+        ("scaling", scaling_words(got["scaling"])),
         ("training", f"{got['ranker']}: {run}"),
         *((("compiling", f"{compiled:.2f} s, once"),) if compiled else ()),
         *((name, f"{value:.6g}") for name, value in got["certificate"].items()),

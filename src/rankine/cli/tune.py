@@ -9,7 +9,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import progress_bar, require_folders, save_report
-from rankine.cli._options import AsJson, Reading, ReportFile, Seed, panel, parse_settings
+from rankine.cli._options import AsJson, Missing, Reading, ReportFile, Seed, panel, parse_settings
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -90,6 +90,7 @@ def tune(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Where to write the model.")
     ] = None,
+    missing: Missing = "auto",
     seed: Seed = 0,
     plot: Annotated[
         str | None, typer.Option(help="Draw the metric against the trial (png, svg, pdf).")
@@ -102,10 +103,16 @@ def tune(
 ) -> None:
     """Find the parameters that rank held-out queries best, and train with them."""
     import rankine
+    from rankine.rankers.registry import RANKERS, ranker_class
     from rankine.tune import import_optuna
 
     import_optuna()
     require_folders(out=out, plot=plot, study=study, report=report)
+    options = search.options()
+    if missing != "auto":
+        linear = [name for name in RANKERS if not ranker_class(name).takes_missing]
+        names = [f"{name}.missing" for name in linear] if ranker == "auto" else ["missing"]
+        options["parameters"] |= dict.fromkeys(names, missing)
     rows = reading.open(data)
     held = None if valid is None else reading.open_like(valid, rows)
     schema = None if rows.encoding is None else rows.encoding.schema
@@ -126,7 +133,7 @@ def tune(
             time_column=reading.time or (schema and schema.time),
             random_state=seed,
             progress=tell,
-            **search.options(),
+            **options,
         )
     if schema is None:
         found = replace(found, model=replace(found.model, base=reading.base))

@@ -119,7 +119,7 @@ def compiling_beside(ranker: str) -> Iterator[None]:
 
 def warm_first(ranker: str) -> None:
     """What a first training needs after its file has been read."""
-    from rankine.data.shop import shop_log
+    from rankine.logs.simulate import shop_log
     from rankine.metrics import evaluate_on
     from rankine.rankers.registry import ranker_class
 

@@ -320,9 +320,39 @@ class RunScores(
             raise ValueError(f"rank_constant {self.rank_constant} is negative")
 
 
+class MissingValues(
+    msgspec.Struct, frozen=True, tag="missing_values", tag_field="type", forbid_unknown_fields=True
+):
+    """What stands for a missing value (NaN) of a feature.
+
+    Attributes
+    ----------
+    rule
+        "zero", the "mean" of the training rows, the smallest value within the list ("query_min"; 0
+        where all are missing), or 0 and something added to the score ("indicator").
+    columns, values
+        "mean": features and their means, where these are not 0. "indicator": features, and what a
+        missing value of each adds to the score.
+    """
+
+    rule: Literal["zero", "mean", "query_min", "indicator"]
+    columns: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a spec that cannot have been written by rankine."""
+        if list(self.columns) != sorted({j for j in self.columns if j >= 0}):
+            raise ValueError("columns of missing values are listed once, in order")
+        if len(self.values) != len(self.columns) or not all(map(math.isfinite, self.values)):
+            raise ValueError("every column of missing values has a finite number")
+        if self.columns and self.rule in ("zero", "query_min"):
+            raise ValueError(f"the rule {self.rule!r} has no numbers")
+
+
 #: Every transform that a model file may hold.
 TRANSFORM_SPECS: tuple[type[msgspec.Struct], ...] = (
     ListRange,
+    MissingValues,
     LogColumns,
     Bins,
     Grids,

@@ -82,17 +82,18 @@ class Dataset:
         weight: ArrayLike | None = None,
         position: ArrayLike | None = None,
         columns: Mapping[str, ArrayLike] | None = None,
-        missing: bool = False,
+        infinite: bool = False,
     ) -> Dataset:
         """Make a dataset of arrays, sparse matrices or data frames.
 
         Float32 and float64 features are used as they stand. ``group`` (rows per query, in row
-        order) may stand in for ``qid``. NaN is refused unless ``missing`` is set.
+        order) may stand in for ``qid``. NaN is a missing value; infinity is refused unless
+        ``infinite`` is set.
         """
         from rankine.data.frames import split_frame
 
         frame = split_frame(X, feature_names)
-        matrix = check_matrix(frame.values, frame.names, missing=missing)
+        matrix = check_matrix(frame.values, frame.names, infinite=infinite)
         n_rows = matrix.shape[0]
         labels = check_labels(y, n_rows)
         if qid is None and group is None:
@@ -274,11 +275,11 @@ def as_rows(X: Any) -> Rows:
     return CsrRows(X.indptr.astype(np.int64, copy=False), indices.view(unsigned), X.data)
 
 
-def check_matrix(X: Any, names: Sequence[Any] | None = None, *, missing: bool = False) -> Any:
-    """C-ordered float array or canonical CSR with finite values; copies only where it must.
+def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool = False) -> Any:
+    """C-ordered float array or canonical CSR; NaN is a missing value. Copies only where it must.
 
-    Errors name the row and the column, by its name where there are ``names``. ``missing`` lets NaN
-    and infinity stand.
+    Errors name the row and the column, by its name where there are ``names``. ``infinite`` lets
+    infinity stand.
     """
     if sparse.issparse(X):
         matrix = X.tocsr()
@@ -287,8 +288,8 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, missing: bool = 
         if not matrix.has_canonical_format:
             matrix = matrix.copy() if matrix is X else matrix
             matrix.sum_duplicates()
-        if not missing and not finite(matrix.data):
-            at = int(np.argmin(np.isfinite(matrix.data)))
+        if not infinite and not finite(matrix.data) and np.isinf(matrix.data).any():
+            at = int(np.argmax(np.isinf(matrix.data)))
             row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
             raise _not_finite(row, int(matrix.indices[at]), matrix.data[at], names)
         return matrix
@@ -300,8 +301,8 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, missing: bool = 
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     array = np.ascontiguousarray(array)
-    if not missing and not finite(array):
-        row, column = np.argwhere(~np.isfinite(array))[0].tolist()
+    if not infinite and not finite(array) and np.isinf(array).any():
+        row, column = np.argwhere(np.isinf(array))[0].tolist()
         raise _not_finite(row, column, array[row, column], names)
     return array
 
@@ -333,8 +334,8 @@ def _is_number(value: Any) -> bool:
 
 def _not_finite(row: int, column: int, value: Any, names: Sequence[Any] | None) -> SchemaError:
     return SchemaError(
-        f"{_where(row, column, names)} is {value}; Input X contains NaN or infinity",
-        fix="Remove or impute such values before training",
+        f"{_where(row, column, names)} is {value}; Input X contains infinity",
+        fix="Store finite numbers, and NaN where a value is missing",
         column=_name(column, names),
     )
 

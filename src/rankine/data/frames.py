@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from rankine.core.errors import SchemaError, about_file
 from rankine.data.dataset import finite
 
-_MISSING_FIX = "Fill or drop missing values before training"
 _QID_FIX = "Give every row a query id"
 _TEXT_FIX = "Encode it as numbers first, or leave the column out"
 
@@ -107,8 +106,7 @@ def _pandas_column(series: Any, name: Any) -> NDArray[Any]:
     if getattr(kind, "kind", "O") not in "fiub" or hasattr(kind, "categories"):
         raise _error(f"column is of type {kind}, not a number", label, _TEXT_FIX)
     if series.isna().any():
-        row = int(np.argmax(series.isna().to_numpy()))
-        raise _error(f"row {row} is missing", label, _MISSING_FIX)
+        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(series.to_numpy(dtype=getattr(kind, "numpy_dtype", np.float64)))
 
 
@@ -142,8 +140,7 @@ def _arrow_matrix(X: Any) -> NDArray[Any]:
     for name, column in zip(table.column_names, table.columns, strict=True):
         if not is_number(column.type):
             raise _error(f"column is of type {column.type}, not a number", name, _TEXT_FIX)
-        array = _refuse_nulls(_one_chunk(column), name, _MISSING_FIX)
-        columns.append(to_numbers(array, name, faults, dtype))
+        columns.append(to_numbers(_one_chunk(column), name, faults, dtype, missing=True))
     return _stack(columns, table.column_names, table.num_rows)
 
 
@@ -176,9 +173,9 @@ def _stack(columns: list[NDArray[Any]], names: Sequence[Any], n_rows: int) -> ND
     matrix = np.empty((n_rows, len(columns)), dtype=np.float32 if narrow else np.float64)
     for j, column in enumerate(columns):
         matrix[:, j] = column
-    if not finite(matrix):
-        row, j = np.argwhere(~np.isfinite(matrix))[0]
-        raise _error(f"row {row} is {matrix[row, j]}", str(names[j]), _MISSING_FIX)
+    if not finite(matrix) and np.isinf(matrix).any():
+        row, j = np.argwhere(np.isinf(matrix))[0]
+        raise _error(f"row {row} is {matrix[row, j]}", str(names[j]), "Store finite numbers")
     return matrix
 
 

@@ -26,10 +26,10 @@ def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
     **options
         Fields of ``rankine.data.options.ReadOptions``. The usual ones: ``n_features`` (width of
         the matrix), ``base`` (first feature index of text, 1 or 0), ``qid_type`` ("int" or
-        "str"), ``missing`` ("error", or "zero" for NULL and NaN), ``on_bad_row`` ("error", or
-        "skip" and count), ``feature_names`` (list, or file with one name a line), ``dtype``
-        ("float64" or "float32"), ``group`` (rows per query, or the path of a ``.query`` file),
-        ``format``, ``progress``.
+        "str"), ``on_bad_row`` ("error", or "skip" and count), ``feature_names`` (list, or file
+        with one name a line), ``dtype`` ("float64" or "float32"), ``group`` (rows per query, or
+        the path of a ``.query`` file), ``format``, ``progress``. ``NULL``, ``NaN`` and nulls are
+        missing values: NaN in ``X``, counted in ``notes``.
 
     Returns
     -------

@@ -19,7 +19,6 @@ class ReadKeywords(TypedDict, total=False):
     n_features: int | None
     base: int
     qid_type: str
-    missing: str
     on_bad_row: str
     feature_names: Sequence[str] | str | os.PathLike[str] | None
     dtype: Any
@@ -49,7 +48,6 @@ class ReadKeywords(TypedDict, total=False):
 _CHOICES = {
     "base": (0, 1),
     "qid_type": ("int", "str"),
-    "missing": ("error", "zero", "keep"),
     "on_bad_row": ("error", "skip"),
     "dtype": (None, "float32", "float64"),
 }
@@ -87,9 +85,6 @@ class ReadOptions:
         First feature index of text files, 0 or 1. Declared, never guessed.
     qid_type
         "int" (64-bit, exact) or "str".
-    missing
-        "error", or "zero": ``NULL`` and ``NaN`` (nulls of Parquet) become 0 and are counted;
-        "keep": further columns (those of raw logs) have NaN, None or empty text there.
     on_bad_row
         "error", or "skip": rows that do not follow the grammar are left out and counted.
     feature_names
@@ -129,7 +124,6 @@ class ReadOptions:
     n_features: int | None = None
     base: int = 1
     qid_type: str = "int"
-    missing: str = "error"
     on_bad_row: str = "error"
     feature_names: Sequence[str] | str | os.PathLike[str] | None = None
     dtype: str | None = None

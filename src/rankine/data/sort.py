@@ -243,7 +243,7 @@ def sort_tables(
         file = name if whole else f"{room}/sorted.parquet"
         counts = _write_table(form if whole else "parquet", file, readers[0].schema, merged)
         if not whole:
-            convert(file, target, query=options.query, missing=options.missing)
+            convert(file, target, query=options.query)
     return SortReport(*counts, len(runs), sum(skipped))
 
 

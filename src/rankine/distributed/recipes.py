@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError, ParameterError, QueryOrderError
+from rankine.core.specs import MissingValues
 from rankine.data.dataset import Dataset
 from rankine.distributed.pieces import Piece
 from rankine.distributed.team import RAW, Team, token_of
@@ -39,14 +40,7 @@ from rankine.solvers.pair_sgd import PairPlan, run_phase
 from rankine.solvers.pair_steps import average_of, last_of, new_vector
 from rankine.solvers.problem import Problem, RowsProblem
 from rankine.transforms.clicks import ByContext, weigh
-from rankine.transforms.scaling import (
-    Scaling,
-    check_scale,
-    column_max_abs,
-    column_moments,
-    divisors,
-    scaling_from,
-)
+from rankine.transforms.scaling import SAMPLE_LISTS, ColumnSizes, RowColumns, Scaling
 from rankine.updates import make_update
 
 #: Passes where none are asked for: the mean of weights that saw a part of the data each needs more
@@ -74,6 +68,8 @@ class Measured:
     queries: int
     queries_used: int
     pairs: int
+    #: Lists of each partition among the first ``SAMPLE_LISTS``.
+    sample: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +77,7 @@ class RawPart:
     """The rows as they are."""
 
     data: Dataset
+    number: int
 
     def contents(self) -> Contents:
         """Counts, and the smallest and largest query id."""
@@ -108,15 +105,17 @@ class RawPart:
         y = self.data.y
         return float(y.min()), float(y.max()), bool((y == np.floor(y)).all())
 
-    def max_abs(self) -> NDArray[np.float64]:
-        """Largest magnitude of every column."""
-        return column_max_abs(self.data.rows, self.data.n_features)
-
-    def moments(
-        self, factors: NDArray[np.float64], means: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sums of x f and of (x f - mean)^2, implicit zeros included."""
-        return column_moments(self.data.rows, self.data.n_rows, factors, means)
+    def columns(
+        self, lists: Sequence[int] | None, spec: MissingValues | None, question: str, *asked: Any
+    ) -> Any:
+        """What ``RowColumns`` answers of the partition's first lists (None: all), filled."""
+        data = self.data
+        if lists is not None:
+            data = data.take_queries(np.arange(lists[self.number]))
+        columns = RowColumns(lambda: [data], data.n_features)
+        if spec is not None:
+            columns = columns.filled(spec)
+        return getattr(columns, question)(*asked)
 
 
 class RawRecipe(NamedTuple):
@@ -126,7 +125,7 @@ class RawRecipe(NamedTuple):
 
     def build(self, data: Dataset, threads: int | None, number: int) -> RawPart:  # noqa: ARG002
         """The rows."""
-        return RawPart(data)
+        return RawPart(data, number)
 
 
 class WeighedRecipe(NamedTuple):
@@ -155,7 +154,10 @@ def measure(team: Team, pieces: Sequence[Piece]) -> Measured:
             "no query of any partition holds two different labels",
             fix="Check labels and query ids; a query needs a better and a worse row",
         )
-    return Measured(*(int(total) for total in totals))
+    ends = np.minimum(np.cumsum([one.queries for one in found]), SAMPLE_LISTS)
+    sample = tuple(np.diff(ends, prepend=0).tolist())
+    rows, queries, used, pairs = (int(total) for total in totals)
+    return Measured(rows, queries, used, pairs, sample)
 
 
 def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]) -> None:
@@ -188,23 +190,57 @@ def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]
     )
 
 
-def measure_scaling(kind: str, team: Team, n_features: int, n_rows: int) -> Scaling:
-    """The scaling that ``fit_scaling`` would find on all rows, from the sums of partitions."""
-    if check_scale(kind) in ("none", "query"):
-        return Scaling(kind)
-    largest = np.maximum.reduce(team.each("max_abs"))
-    if kind == "maxabs":
-        return scaling_from(largest)
-    factors, means = 1.0 / divisors(largest), np.zeros(n_features)
-    for _ in range(2):
-        sums, squares = team.total("moments", factors, means)
-        means = sums / n_rows
-    return scaling_from(largest, np.sqrt(squares / n_rows))
+class PartColumns:
+    """Columns of partitions, asked as ``RowColumns`` is.
+
+    Attributes
+    ----------
+    team
+        Partitions of raw rows.
+    lists
+        How many of the first lists of each to look at; None for all.
+    spec
+        What stands for missing values, once that is known.
+    """
+
+    def __init__(
+        self, team: Team, lists: Sequence[int] | None, spec: MissingValues | None = None
+    ) -> None:
+        self.team, self.asked = team, (lists, spec)
+
+    def filled(self, spec: MissingValues) -> PartColumns:
+        """The columns without missing values."""
+        return PartColumns(self.team, self.asked[0], spec)
+
+    def absent(self) -> NDArray[np.float64]:
+        """What the missing values of every column weigh."""
+        return np.asarray(self.team.total("columns", *self.asked, "absent"))
+
+    def sizes(self) -> ColumnSizes:
+        """Sizes of the values of all columns."""
+        found: list[ColumnSizes] = self.team.each("columns", *self.asked, "sizes")
+        return ColumnSizes(
+            sum(one.n_rows for one in found),
+            sum(one.n_lists for one in found),
+            np.maximum.reduce([one.largest for one in found]),
+            np.add.reduce([one.counts for one in found]),
+        )
+
+    def moments(self, *asked: Any) -> tuple[Any, Any]:
+        """Sums of x f and of (x f - mean)^2 over the non-zero values of some columns."""
+        sums, squares = self.team.total("columns", *self.asked, "moments", *asked)
+        return sums, squares
 
 
 def scaling_token(scaling: Scaling) -> str:
     """Digest of a scaling."""
-    return token_of(scaling.kind, scaling.factors, scaling.positions)
+    return token_of(
+        scaling.kind,
+        scaling.factors,
+        scaling.positions,
+        repr(scaling.missing),
+        scaling.keeps_missing,
+    )
 
 
 # ------------------------------------------------------------------------------ batch problems

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from rankine.core.errors import DataError, EmptyDataError, ParameterError, ParseError, SchemaError
+from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
 from rankine.data.compression import open_stream
 from rankine.data.dataset import Dataset
 from rankine.data.options import ReadOptions
@@ -62,7 +62,7 @@ class Joined:
     unlogged: Sequence[tuple[str, str]]
 
 
-def join_logged(features: Any, judgments: Any, *, missing: str = "error") -> Joined:
+def join_logged(features: Any, judgments: Any) -> Joined:
     """Join logged features with judgements.
 
     Parameters
@@ -70,12 +70,8 @@ def join_logged(features: Any, judgments: Any, *, missing: str = "error") -> Joi
     features
         Log files or patterns; see the module.
     judgments
-        TREC qrels, or CSV.
-    missing
-        What a feature without a value is: ``"error"``, or ``"zero"``.
+        TREC qrels, or CSV. A feature without a value is missing (NaN).
     """
-    if missing not in ("error", "zero"):
-        raise ParameterError(f"missing={missing!r}", fix="Choose 'error' or 'zero'")
     grades = read_judgments(judgments)
     names: dict[str, int] = {}
     rows: list[LoggedDocument] = []
@@ -102,7 +98,7 @@ def join_logged(features: Any, judgments: Any, *, missing: str = "error") -> Joi
         )
     X = np.zeros((len(rows), len(names)))
     for i, hit in enumerate(rows):
-        _fill(X[i], hit, names, missing)
+        _fill(X[i], hit, names)
     data = Dataset.from_arrays(
         X,
         [grades[hit.qid, hit.docid] for hit in rows],
@@ -113,18 +109,13 @@ def join_logged(features: Any, judgments: Any, *, missing: str = "error") -> Joi
     return Joined(data, unjudged, [pair for pair in grades if pair not in seen])
 
 
-def _fill(row: Any, hit: LoggedDocument, names: dict[str, int], missing: str) -> None:
+def _fill(row: Any, hit: LoggedDocument, names: dict[str, int]) -> None:
     for name, j in names.items():
         value = hit.features.get(name)
         if value is not None:
             row[j] = value
-        elif missing == "error" and not (hit.sparse and name not in hit.features):
-            raise ParseError(
-                f"feature {name!r} of document {hit.docid!r} has no value",
-                file=hit.place[0],
-                line=hit.place[1],
-                fix="Log with missing_as_zero, or read with missing='zero'",
-            )
+        elif not (hit.sparse and name not in hit.features):
+            row[j] = np.nan
 
 
 # -- logs ---------------------------------------------------------------------------------------

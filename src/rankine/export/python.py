@@ -10,6 +10,7 @@ from rankine.export.registry import (
     raw_features,
     register,
     require_features,
+    require_rule,
 )
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, tables_of
@@ -45,6 +46,35 @@ def scores(rows):
             if name in WEIGHTS and halves[name] > 0
         )
         for row in rows
+    ]
+'''
+
+_MISSING = '''
+
+def _is_missing(value):
+    return value is None or value != value
+
+
+def _filled(rows):
+    """The rows with what stands for missing values."""
+    known = FILLED
+    if BY_LIST:
+        columns = {name: [row.get(name, 0.0) for row in rows] for name in WEIGHTS}
+        known = {
+            name: min((x for x in column if not _is_missing(x)), default=0.0)
+            for name, column in columns.items()
+        }
+    return [
+        {name: known.get(name, 0.0) if _is_missing(x) else x for name, x in row.items()}
+        for row in rows
+    ]
+
+
+def scores(rows):
+    """Scores of one list of rows, in order; None and NaN are missing values."""
+    return [
+        fsum([score, *(ADDED[name] for name in ADDED if name in row and _is_missing(row[name]))])
+        for score, row in zip(_scores(_filled(rows)), rows)
     ]
 '''
 
@@ -146,12 +176,22 @@ def python(model: LinearModel, options: ExportOptions) -> Export:
     ]
     scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
     body = _SCORE_LISTS if scaled else _SCORE
+    missing = model.missing
     if raw is not None:
+        require_rule(model, "A Python file of raw columns", ("zero",))
         lines += _raw_literals(model, raw)
         read = "    rows = [_features(row) for row in rows]\n"
         body = body.replace("    halves =", f"{read}    halves =")
         body = body.replace("    return fsum(W", "    row = _features(row)\n    return fsum(W")
         body = _FEATURES + body
+    elif missing is not None:
+        names = model.feature_names or tuple(str(j + model.base) for j in range(model.n_features))
+        numbers = {names[j]: x for j, x in zip(missing.columns, missing.values, strict=True)}
+        lines.append(f"{'ADDED' if missing.rule == 'indicator' else 'FILLED'} = {numbers!a}")
+        lines.append(f"{'FILLED' if missing.rule == 'indicator' else 'ADDED'} = {{}}")
+        lines.append(f"BY_LIST = {missing.rule == 'query_min'}")
+        body = body.replace("def scores(", "def _scores(").replace("def score(", "def _score(")
+        body = body.replace("[score(row)", "[_score(row)") + _MISSING
     return Export(("\n".join(lines) + "\n" + body + RANK).encode("ascii"))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
-from rankine.core.specs import ListRange, LogColumns, RunScores
+from rankine.core.specs import ListRange, LogColumns, MissingValues, RunScores
 from rankine.model import LinearModel
 from rankine.model.tables import Tables
 
@@ -181,6 +181,8 @@ def require_features(model: LinearModel, target: str, *, raw: bool = False) -> N
                 f"{target} cannot normalise the scores of retrievers within a list",
                 fix="Export the fusion to elasticsearch, opensearch, vespa, solr, python or json",
             )
+        if isinstance(spec, MissingValues):
+            continue
         if not isinstance(spec, ListRange):
             raise ExportError(
                 f"{target} cannot run the transform {type(spec).__name__}, which makes this "
@@ -189,9 +191,29 @@ def require_features(model: LinearModel, target: str, *, raw: bool = False) -> N
             )
 
 
-def require_plain(model: LinearModel, target: str, *, raw: bool = False) -> None:
-    """Refuse what a weighted sum of stored features cannot express."""
+def require_rule(model: LinearModel, target: str, rules: Sequence[str]) -> None:
+    """Refuse what a model does with missing values unless the target can express it."""
+    spec = model.missing
+    if spec is not None and spec.rule not in rules:
+        able = f"Train with missing={' or '.join(map(repr, rules))}" if rules else (
+            "Train on data without missing values"
+        )  # fmt: skip
+        raise ExportError(
+            f"{target} cannot express what this model does with missing values "
+            f"(missing={spec.rule!r})",
+            fix=f"{able}; or use rankine serve, or the python or json export",
+        )
+
+
+def require_plain(
+    model: LinearModel, target: str, *, raw: bool = False, rules: Sequence[str] = ()
+) -> None:
+    """Refuse what a weighted sum of stored features cannot express.
+
+    ``rules`` are those of missing values that it can.
+    """
     require_features(model, target, raw=raw)
+    require_rule(model, target, rules)
     if any(isinstance(spec, ListRange) for spec in model.transforms):
         raise ExportError(
             f"{target} scores one document at a time and cannot scale features within each list",

@@ -48,7 +48,7 @@ def create_model_body(model: LinearModel, options: ExportOptions, target: str) -
         inner = {"type": "model/xgboost+json", "definition": json.dumps(written)}
     else:
         raw_features(model, target)
-        require_plain(model, target, raw=True)
+        require_plain(model, target, raw=True, rules=("zero",))
         terms = float32_terms(model, target)
         pairs = ", ".join(f"{json.dumps(term.name)}: {term.weight}" for term in terms)
         inner = {"type": "model/linear", "definition": "{" + pairs + "}"}
@@ -132,7 +132,7 @@ def solr(model: LinearModel, options: ExportOptions) -> Export:
         names, params = _solr_trees(tables)
     else:
         raw = raw_features(model, "Solr LTR")
-        require_plain(model, "Solr LTR", raw=True)
+        require_plain(model, "Solr LTR", raw=True, rules=("zero",))
         kind, terms = "LinearModel", float32_terms(model, "Solr LTR")
         names = [term.name for term in terms]
         params = {"weights": {term.name: float(term.weight) for term in terms}}

@@ -6,11 +6,11 @@ balanced tree: SQLite allows a depth of 1,000. A table is a CASE, in which NULL 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rankine.core.errors import ExportError
 from rankine.core.safe_text import printable
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, LogColumns
 from rankine.export.registry import (
     Export,
     ExportOptions,
@@ -20,6 +20,7 @@ from rankine.export.registry import (
     raw_features,
     register,
     require_features,
+    require_rule,
 )
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, Test, tables_of
@@ -37,18 +38,25 @@ def sql(model: LinearModel, options: ExportOptions) -> Export:
     else:
         raw = raw_features(model, "SQL")
         require_features(model, "SQL", raw=True)
+        require_rule(model, "SQL", ("zero", "mean", "indicator"))
         weights = named_terms(model, "SQL")
         scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
+        absent, added = _missing_numbers(model)
         _check_identifiers(list(dict.fromkeys(
-            [one.column for one in raw] if raw is not None else [name for name, _ in weights]
+            [*([one.column for one in raw] if raw is not None else [name for name, _ in weights]),
+             *added]
         )))  # fmt: skip
-        values = [_number_of(name) for name, _ in weights]
+        values = [_number_of(name, absent.get(name, "0")) for name, _ in weights]
         if raw is not None:
-            values = [_feature(one) for one in raw]
+            values = [_feature(one, absent) for one in raw]
         over = _over(model, options) if scaled else ""
         terms = [
             _scaled(value, weight, over) if scaled else f"{_double(weight)} * {value}"
             for value, (_, weight) in zip(values, weights, strict=True)
+        ]
+        terms += [
+            f"CASE WHEN {_quoted(name)} IS NULL THEN {number} ELSE 0e0 END"
+            for name, number in added.items()
         ]
         if scaled:
             lists = "all rows are one list" if over == "OVER ()" else "each list by itself"
@@ -59,6 +67,17 @@ def sql(model: LinearModel, options: ExportOptions) -> Export:
         f"{_balanced(terms)}\n"
     )
     return Export(text.encode(), remark=remark)
+
+
+def _missing_numbers(model: LinearModel) -> tuple[dict[str, str], dict[str, str]]:
+    """Column -> what stands for NULL, where it is not 0; column -> what NULL adds to the score."""
+    missing = model.missing
+    if missing is None or not missing.columns:
+        return {}, {}
+    log = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+    names = (model.feature_names or ()) if log is None else log.numeric
+    numbers = {names[j]: _number(x) for j, x in zip(missing.columns, missing.values, strict=True)}
+    return ({}, numbers) if missing.rule == "indicator" else (numbers, {})
 
 
 def _over(model: LinearModel, options: ExportOptions) -> str:
@@ -76,11 +95,11 @@ def _scaled(value: str, weight: str, over: str) -> str:
     return f"COALESCE({_double(weight)} * ({value} * 0.5e0 / NULLIF({span}, 0)), 0)"
 
 
-def _feature(one: RawFeature) -> str:
+def _feature(one: RawFeature, absent: Mapping[str, str]) -> str:
     """A feature of a raw column as a double."""
     column = _quoted(one.column)
     if one.kind == "number":
-        return _number_of(one.column)
+        return _number_of(one.column, absent.get(one.column, "0"))
     if one.kind == "value":
         text = one.value.replace("'", "''")
         asks = f"CAST({column} AS TEXT) = '{text}'"
@@ -97,8 +116,8 @@ def _double(weight: str) -> str:
     return f"CAST({weight} AS DOUBLE PRECISION)"
 
 
-def _number_of(name: str) -> str:
-    return f"CAST(COALESCE({_quoted(name)}, 0) AS DOUBLE PRECISION)"
+def _number_of(name: str, absent: str = "0") -> str:
+    return f"CAST(COALESCE({_quoted(name)}, {absent}) AS DOUBLE PRECISION)"
 
 
 def _quoted(name: str) -> str:

@@ -11,7 +11,7 @@ import tomllib
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -69,8 +69,6 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         Column of row weights.
     columns
         Further columns to keep (for ``recall@shown`` or margins).
-    missing
-        ``"zero"``: nulls count as absent values; ``"error"`` refuses them.
     """
 
     query: str
@@ -88,7 +86,6 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     search: str | None = None
     weight: str | None = None
     columns: tuple[str, ...] = ()
-    missing: Literal["zero", "error"] = "zero"
 
     def __post_init__(self) -> None:
         """Refuse columns that are named twice, or none."""
@@ -391,7 +388,6 @@ def propose_schema(path: Any, **options: Any) -> tuple[LogSchema, dict[str, str]
         position=None,
         features=(),
         columns=rest,
-        missing="keep",
         **options,
     )
     block = next(iter(raw.blocks()))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import LogColumns
-from rankine.data.dataset import Dataset, concat, make_csr, row_scores
+from rankine.data.dataset import Dataset, concat, make_csr
 from rankine.data.expressions import Expression, parse_expression
 from rankine.data.open import load
 from rankine.data.open import scan as scan_files
@@ -36,7 +36,7 @@ from rankine.logs.schema import (
     vocabulary,
 )
 from rankine.model.weights import PackedNames, Probe, Probes
-from rankine.transforms.apply import score_dataset
+from rankine.transforms.apply import score_dataset, transformed_scores
 from rankine.transforms.drift import SEEN_BITS, Watcher, summarise, summary_of
 from rankine.transforms.log_columns import LogEncoder
 
@@ -44,13 +44,12 @@ if TYPE_CHECKING:
     from rankine.data.scan import Scan
     from rankine.distributed.partitions import PartitionedDataset
     from rankine.model import LinearModel
-    from rankine.transforms.scaling import Scaling
 
 #: Made-up rows that a model of a log is tested by before it serves.
 PROBE_ROWS = 4
 #: Options of reading that a log has no use for: its columns and its schema say these things.
 #: What a log's own columns say.
-_READ = ("query", "label", "features", "columns", "missing", "position", "weight", "format",
+_READ = ("query", "label", "features", "columns", "position", "weight", "format",
          "on_bad_row")  # fmt: skip
 _NOT_FOR_LOGS = ("n_features", "feature_names", "dtype", "dense", "features", "group")
 
@@ -86,7 +85,7 @@ class LogEncoding:
     @cached_property
     def encoder(self) -> LogEncoder:
         """Encodes columns."""
-        return LogEncoder(self.spec)
+        return LogEncoder(self.spec, keeps_missing=True)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -158,7 +157,7 @@ class LogEncoding:
         """What one fit remembers of the log."""
         return LogRecord(self)
 
-    def finish(self, model: LinearModel, scaling: Scaling) -> LinearModel:
+    def finish(self, model: LinearModel) -> LinearModel:
         """The model with its columns, the names of its weights and rows to test it by."""
         if self.spec.tables:
             made = replace(
@@ -177,11 +176,11 @@ class LogEncoding:
             model,
             transforms=(self.spec, *model.transforms),
             parameters={**model.parameters, "log": msgspec.to_builtins(self.schema)},
-            probes=self._probes(model.to_dense(), scaling, names),
+            probes=self._probes(model, names),
             names=PackedNames.pack(names),
         )
 
-    def _probes(self, coef: Any, scaling: Scaling, names: Sequence[str]) -> Probes:
+    def _probes(self, model: LinearModel, names: Sequence[str]) -> Probes:
         """Made-up raw rows of one list with their scores.
 
         A model file must not leak a log: no row here was ever seen. Categories are those the file
@@ -194,7 +193,7 @@ class LogEncoding:
         shape = (PROBE_ROWS, self.spec.n_features)
         X = make_csr(encoded.values, encoded.indices, encoded.indptr, shape)
         one_list = Dataset(X, np.zeros(PROBE_ROWS), np.zeros(PROBE_ROWS, dtype=np.int64))
-        scores = row_scores(scaling.apply(one_list).X, coef)
+        scores = transformed_scores(model.transforms, one_list, model.to_dense())
         return Probes(tuple(Probe(raw=row) for row in rows), tuple(scores.tolist()))
 
     def weight_names(self, indices: Sequence[int]) -> list[str]:
@@ -280,9 +279,9 @@ class LogRecord:
         """Refuse to go on from a model that makes other features."""
         self.encoding.check_start(model)
 
-    def finish(self, model: LinearModel, scaling: Scaling) -> LinearModel:
+    def finish(self, model: LinearModel) -> LinearModel:
         """The finished model of the log, with a summary of what it learned from."""
-        made = self.encoding.finish(model, scaling)
+        made = self.encoding.finish(model)
         for block in self.unread or ():
             self.see(block)
         self.unread = None
@@ -292,7 +291,7 @@ class LogRecord:
         scores = (
             score_dataset(made, sample)
             if self.encoding.spec.tables
-            else row_scores(scaling.apply(sample).X, model.to_dense())
+            else transformed_scores(model.transforms, sample, model.to_dense())
         )
         summary = summarise(
             self.encoding.spec,
@@ -488,7 +487,6 @@ def scan(
     search: str | None = None,
     weight: str | None = None,
     columns: Sequence[str] = (),
-    missing: str | None = None,
     propensity: Sequence[float] = (),
     cuts: str | Path | Mapping[str, Sequence[float]] | None = None,
     **options: Any,
@@ -506,7 +504,7 @@ def scan(
         goes on from the model, or that this log is held out. Other columns are an error.
     query, label, numeric, categorical, one_hot, binned, crosses, hash_bits, bins, position, time
         Fields of ``LogSchema``.
-    item, search, weight, columns, missing
+    item, search, weight, columns
         Fields of ``LogSchema``.
     propensity
         For the label ``"coec"``: how often each position is looked at.
@@ -532,7 +530,7 @@ def scan(
         "query": query, "label": label, "numeric": numeric, "categorical": categorical,
         "one_hot": one_hot, "binned": binned, "crosses": crosses, "hash_bits": hash_bits,
         "bins": bins, "position": position, "time": time, "item": item, "search": search,
-        "weight": weight, "columns": columns, "missing": missing,
+        "weight": weight, "columns": columns,
     }  # fmt: skip
     chosen = LogSchema.make(given, schema or own)
     spec = None
@@ -591,7 +589,6 @@ def _raw(path: Any, schema: LogSchema, formula: Any, options: Mapping[str, Any])
         label=None,
         features=(),
         columns=tuple(names),
-        missing="keep" if schema.missing == "zero" else "error",
         position=schema.position or "position",
         weight=schema.weight,
         **{name: value for name, value in options.items() if name not in _NOT_FOR_LOGS},

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.specs import Bins
+from rankine.core.specs import Bins, MissingValues
 from rankine.model.weights import (
     PackedNames,
     Probes,
@@ -141,6 +141,11 @@ class LinearModel(Stored):
     def bins(self) -> Bins | None:
         """The bins of a model of tables; None where weights are those of features."""
         return next((spec for spec in self.transforms if isinstance(spec, Bins)), None)
+
+    @property
+    def missing(self) -> MissingValues | None:
+        """What stands for missing values of the features; None where they are refused."""
+        return next((spec for spec in self.transforms if isinstance(spec, MissingValues)), None)
 
     @property
     def n_columns(self) -> int:

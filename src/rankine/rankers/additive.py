@@ -50,7 +50,7 @@ from rankine.transforms.bins import (
     layout_of,
     score_tables,
 )
-from rankine.transforms.scaling import Scaling, fit_scaling
+from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
 
 if TYPE_CHECKING:
     from rankine.core.specs import Grids
@@ -116,7 +116,7 @@ class AdditiveRanker(BaseRanker):
         pairs and strengths and starts from its tables; a ``smooth`` that is a number, or pairs by
         name, replace those.
     scale
-        ``"none"``: quantiles make scaling void.
+        ``"auto"`` and ``"none"`` alike leave columns as they are: quantiles make scaling void.
     early_stopping
         Strengths of a path without a better metric before the path ends; None: 2.
     n_threads
@@ -181,6 +181,7 @@ class AdditiveRanker(BaseRanker):
         query_weight=("memory", "stream"),
     )
     takes_missing: ClassVar[bool] = True
+    scales: ClassVar[bool] = False
     takes_tables: ClassVar[bool] = True
     #: Values the LETOR protocol tries on validation data.
     letor_grid: ClassVar[dict[str, list[Any]]] = {"smooth": [0.1, 1.0, 10.0, 100.0, 1000.0]}
@@ -670,10 +671,10 @@ class AdditiveRanker(BaseRanker):
             check_positive("smooth", self.smooth)
         if self.pair_smooth is not None:
             check_positive("pair_smooth", self.pair_smooth)
-        if self.scale != "none":
+        if check_scale(self.scale) not in ("auto", "none"):
             raise ParameterError(
                 f"scale={self.scale!r}: cuts are quantiles of the columns as they stand",
-                fix="Leave scale='none'; scale lists before training if they need it",
+                fix="Leave scale='auto'; scale lists before training if they need it",
             )
         signs = set((self.monotone or {}).values())
         if not signs <= {-1, 1}:

@@ -36,6 +36,7 @@ from rankine.core.errors import (
     ParameterError,
     SchemaError,
 )
+from rankine.core.specs import MissingValues
 from rankine.data.dataset import (
     Dataset,
     check_matrix,
@@ -61,11 +62,14 @@ from rankine.rankers.sources import (
     source_kind,
 )
 from rankine.solvers.base import Callback
+from rankine.transforms.apply import transformed_scores
 from rankine.transforms.clicks import check_offset, inverse_propensity
-from rankine.transforms.scaling import Scaling, scale_lists
+from rankine.transforms.missing import check_rule, refuse_missing
+from rankine.transforms.scaling import Scaling, check_scale, fit_scaling, scaling_words
 
 #: Parameters that do not decide what a resumed run computes; the seed is recorded by itself.
 _NOT_RECORDED = ("random_state", "warm_start", "n_threads")
+_BY_LIST = MissingValues("query_min")
 #: More rows than this in one list are rather a forgotten query id.
 _LONG_LIST = 10_000
 
@@ -81,6 +85,16 @@ class BaseRanker(BaseEstimator, ABC):
     With an evaluation set, ``early_stopping=k`` stops after k reports without a better ``metric``
     and keeps the best weights; ``evals_`` holds what was measured.
 
+    ``scale`` is ``"auto"`` (columns beyond [-1, 1] are divided by their standard deviation, sparse
+    ones by their largest magnitude), ``"none"`` or None, ``"standard"``, ``"maxabs"`` or
+    ``"query"`` (by the range within each list). All but the last fold into the weights. Streams and
+    partitions measure ``"auto"`` on their first 10,000 lists.
+
+    ``missing`` says what stands for NaN and null: ``"auto"`` refuses them (``AdditiveRanker`` has a
+    place for them in its tables), and so does ``"error"``; ``"zero"``, the ``"mean"`` of the
+    training rows, the smallest value within the list (``"query_min"``), or 0 and a weight of its
+    own for being missing (``"indicator"``). The model keeps the choice.
+
     All of them learn from clicks. ``propensity`` is the probability that a user looks at position
     1, 2, ... (the last holds for all beyond it), such as ``estimate_propensity`` gives: a row with
     a positive label weighs 1 / propensity of the ``position`` it was shown at, at most
@@ -90,7 +104,8 @@ class BaseRanker(BaseEstimator, ABC):
     """
 
     metric: str = "ndcg@10"
-    scale: str = "none"
+    scale: str | None = "auto"
+    missing: str = "auto"
     early_stopping: int | None = None
     warm_start: bool = False
     random_state: Any = None
@@ -107,6 +122,8 @@ class BaseRanker(BaseEstimator, ABC):
     # data, and ``search_space``, what tuning searches.
     #: Whether missing values (NaN) may stand in rows.
     takes_missing: ClassVar[bool] = False
+    #: Whether the size of a column's values matters, so that ``scale`` does.
+    scales: ClassVar[bool] = True
     #: Whether columns of raw logs become columns of tables, and not features.
     takes_tables: ClassVar[bool] = False
 
@@ -224,7 +241,9 @@ class BaseRanker(BaseEstimator, ABC):
             query_weight,
             self._clicks(),
         )
-        scaling = source.measure(self.scale) if first else source.scale(self.scaling_)
+        scaling = (
+            source.measure(self._scale(), self._missing()) if first else source.scale(self.scaling_)
+        )
         task = Task(source, scaling, seed=resolve_seed(self.random_state))
         self._keep(task, self._learn_more(task), CLOCK.since(mark))
         return self
@@ -300,7 +319,7 @@ class BaseRanker(BaseEstimator, ABC):
         held = self._eval_sets(eval_set, eval_names, asked, many)
         facts = self._recorded(source) if checkpoint is not None else {}
         seed = source.record(checkpoint, every, facts, resolve_seed(self.random_state), resume)
-        scaling = source.measure(self.scale)
+        scaling = source.measure(self._scale(), self._missing())
         if source.encoding is not None and isinstance(coef_init, LinearModel):
             source.encoding.check_start(coef_init)
         start, steps_seen = self._start(coef_init, scaling)
@@ -332,12 +351,17 @@ class BaseRanker(BaseEstimator, ABC):
         scaling, solution = task.scaling, outcome.solution
         self.coef_ = scaling.fold(solution.coef)
         if scaling.positions:
-            self.position_offset_ = np.r_[0.0, scaling.split(solution.coef)[1]]
+            self.position_offset_ = np.r_[0.0, scaling.split(solution.coef)[2]]
         self.n_iter_ = solution.n_iter
         self.solution_ = solution
-        self.scaling_ = scaling
+        self.scaling_ = scaling.settled(solution.coef)
         self.evals_ = outcome.evals[outcome.position]
-        self.training_ = {**task.source.facts(), **outcome.notes, **times}
+        self.training_ = {
+            **task.source.facts(),
+            **outcome.notes,
+            "scaling": scaling.facts,
+            **times,
+        }
         self.encoding_ = task.source.encoding
         if outcome.values:
             self.path_ = outcome.solutions
@@ -349,18 +373,24 @@ class BaseRanker(BaseEstimator, ABC):
     ) -> NDArray[np.float64]:
         """Scores in row order; only their order within a query means anything.
 
-        ``qid`` or ``group`` matters only for ``scale="query"``, which scales each list by itself.
+        ``qid`` or ``group`` matters only for ``scale="query"`` and ``missing="query_min"``, which
+        see each list by itself.
         """
         check_is_fitted(self, "coef_")
         if isinstance(X, Dataset):
             matrix = self._same_columns(X).X
         else:
             matrix = self._matrix(X, reset=False)[0]
-        if self.scaling_.transforms:
-            index = self._lists("predict with scale='query'", X, qid, group, matrix.shape[0])
-            rows = Dataset(matrix, np.zeros(matrix.shape[0]), index.codes, query_index=index)
-            matrix = scale_lists(rows)
-        return row_scores(matrix, self.coef_)
+        scaling = self.scaling_
+        by_list = {"scale": scaling.kind == "query", "missing": scaling.missing == _BY_LIST}
+        if not scaling.transforms:
+            refuse_missing(matrix, getattr(self, "feature_names_in_", None))
+            return row_scores(matrix, self.coef_)
+        words = [f"{name}={getattr(self, name)!r}" for name, found in by_list.items() if found]
+        act = f"predict with {words[0]}" if words else ""
+        index = self._lists(act, X, qid, group, matrix.shape[0])
+        rows = Dataset(matrix, np.zeros(matrix.shape[0]), index.codes, query_index=index)
+        return transformed_scores(scaling.transforms, rows, self.coef_)
 
     def rank(
         self,
@@ -446,14 +476,22 @@ class BaseRanker(BaseEstimator, ABC):
             provenance=self._provenance(),
         )
         encoding = self.encoding_
-        return model if encoding is None else encoding.finish(model, self.scaling_)
+        return model if encoding is None else encoding.finish(model)
 
     def _features(self) -> dict[str, Any]:
         """What the weights of a model stand for: names of features, and transforms before them."""
         names = getattr(self, "feature_names_in_", None)
+        missing = self.scaling_.missing
+        scaling = self.scaling_
+        if missing is not None and missing.rule == "mean":
+            # Features without a weight need none.
+            used = {j: x for j, x in zip(missing.columns, missing.values, strict=True)
+                    if self.coef_[j] != 0}  # fmt: skip
+            kept = MissingValues("mean", tuple(used), tuple(used.values()))
+            scaling = replace(scaling, missing=kept)
         return {
             "feature_names": None if names is None else [str(name) for name in names],
-            "transforms": self.scaling_.transforms,
+            "transforms": scaling.transforms,
         }
 
     def _shown_weights(self) -> tuple[list[str], NDArray[np.float64]]:
@@ -498,6 +536,7 @@ class BaseRanker(BaseEstimator, ABC):
         rows: list[tuple[Any, Any]] = [
             ("trained on", f"{training['rows']:,} rows of {training['queries']:,} queries"),
             ("took", f"{self.n_iter_:,} steps, {training['seconds']:,} s, {solution.stop_reason}"),
+            ("scaling", scaling_words(training["scaling"])),
             ("weights", f"{np.count_nonzero(self.coef_):,} of {len(self.coef_):,}"),
         ]
         certificate = ", ".join(f"{key} {value:.4g}" for key, value in solution.certificate.items())
@@ -534,6 +573,27 @@ class BaseRanker(BaseEstimator, ABC):
         self._set_names(source.feature_names)
         return source
 
+    def prepares(self, data: Dataset) -> Scaling:
+        """What a fit to these rows does with missing values and scales."""
+        return fit_scaling(self._scale(), data, self._missing())
+
+    def _scale(self) -> str | None:
+        """How columns are scaled; None where their size does not matter."""
+        return check_scale(self.scale) if self.scales else None
+
+    def _missing(self) -> str:
+        """What is done with missing values."""
+        rule = check_rule(self.missing)
+        if rule != "auto":
+            if self.takes_missing and rule != "error":
+                raise ParameterError(
+                    f"missing={rule!r}: {type(self).__name__} has a place of its own for missing "
+                    "values in every table",
+                    fix="Leave missing='auto', or refuse them (missing='error')",
+                )
+            return rule
+        return "bin" if self.takes_missing else "error"
+
     def _clicks(self) -> Clicks:
         """How rows are corrected for their positions."""
         inverse = (
@@ -558,14 +618,13 @@ class BaseRanker(BaseEstimator, ABC):
         }
 
     def _matrix(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
-        """Validated float matrix and the query ids found in a data frame, if any."""
-        if is_frame(X) and not self.takes_missing:
+        """Validated float matrix, NaN where a value is missing, and query ids of a data frame."""
+        if is_frame(X):
             values, names, qid = split_frame(X)
             validate_data(self, take_qid(X)[0], reset=reset, skip_check_array=True)
             if not all(values.shape):
                 validate_data(self, values, reset=False)  # refuses it in scikit-learn's words
-            return check_matrix(values, names), qid
-        X, qid = take_qid(X)
+            return check_matrix(values, names, infinite=self.takes_missing), qid
         try:
             matrix = validate_data(
                 self,
@@ -574,18 +633,18 @@ class BaseRanker(BaseEstimator, ABC):
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
                 order="C",
-                ensure_all_finite="allow-nan" if self.takes_missing else True,
+                ensure_all_finite="allow-nan",
             )
         except ValueError as error:
             if np.ndim(X) == 2 and np.size(X) and not np.iscomplexobj(X):
                 try:
-                    check_matrix(X, missing=self.takes_missing)
+                    check_matrix(X, infinite=self.takes_missing)
                 except SchemaError as better:
                     raise better from error
             raise
         if getattr(getattr(X, "dtype", None), "kind", "f") in "OmM":
-            check_matrix(X, missing=self.takes_missing)  # scikit-learn takes times as numbers
-        return matrix, qid
+            check_matrix(X, infinite=self.takes_missing)  # scikit-learn takes times as numbers
+        return matrix, None
 
     def _dataset(
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, *, reset: bool
@@ -627,8 +686,9 @@ class BaseRanker(BaseEstimator, ABC):
             labels,
             qid,
             group=group,
+            feature_names=getattr(self, "feature_names_in_", None),
             weight=sample_weight,
-            missing=self.takes_missing,
+            infinite=self.takes_missing,
         )
 
     def _same_columns(self, data: Dataset) -> Dataset:
@@ -751,7 +811,7 @@ class BaseRanker(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.takes_missing
+        tags.input_tags.allow_nan = self.takes_missing or self.missing not in ("auto", "error")
         tags.target_tags.required = True
         return tags
 

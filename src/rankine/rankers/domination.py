@@ -349,7 +349,8 @@ class DominationRanker(BaseRanker):
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, *, reset: bool
     ) -> Dataset:
         """As in every ranker, but a CSC matrix is used as it stands where nothing needs rows."""
-        if not (reset and self.scale == "none" and is_column_storage(X)):
+        as_it_is = self.scale in ("none", None) and self._missing() == "error"
+        if not (reset and as_it_is and is_column_storage(X)):
             return super()._dataset(X, y, qid, group, sample_weight, reset=reset)
         shape_alone = sparse.csr_array(X.shape, dtype=X.dtype)
         data = super()._dataset(shape_alone, y, qid, group, sample_weight, reset=True)

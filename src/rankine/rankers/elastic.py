@@ -34,6 +34,10 @@ from rankine.updates import UPDATES, UpdateOptions, make_update
 STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
 #: Lists of the first block that set the top of a path's grid.
 LOOK_AHEAD = 1000
+#: Step of adaptive RDA where none is asked for.
+ADAPTIVE_STEP = 0.2
+#: Rows in memory are passed over until so many lists were learned from, but not more often.
+ENOUGH_LISTS, MOST_PASSES = 4000, 20
 #: A strength below which nothing is pruned.
 LEAST = 1e-12
 
@@ -69,11 +73,11 @@ class ElasticRanker(BaseRanker):
         Where Delta is measured: at the ``"model"``'s ranking (LambdaRank) or at the ``"target"``
         ranking by label (a convex loss).
     eta0, power
-        Step size eta0 / t^power; for RDA beta_t = t^power / eta0.
+        Step size eta0 / t^power; for RDA beta_t = t^power / eta0. None: 0.2 with ``adaptive``
+        steps, else 1.
     adaptive
         RDA with a step size per weight, beta = (1 + root of the weight's summed squared gradients)
-        / eta0: better where features differ much in frequency, such as hashed categories
-        (``eta0`` around 0.2).
+        / eta0, where features differ in frequency as hashed categories do. None: with RDA.
     l1, l2
         Weights of the penalties. RDA compares ``l1`` with the mean gradient, FOBOS and TGD with
         the step; the same value prunes differently.
@@ -82,8 +86,9 @@ class ElasticRanker(BaseRanker):
     margin
         Margin of the hinge.
     n_passes
-        How often to go through the lists. None: once, and ten times over partitions, whose weights
-        are averaged after each pass.
+        How often to go through the lists. None: min(20, ceil(4000 / Q)) times over Q lists in
+        memory, once over a stream, ten times over partitions, whose weights are averaged after
+        each pass.
     batch_lists
         Lists a step; their gradients are averaged.
     shuffle_buffer
@@ -96,7 +101,7 @@ class ElasticRanker(BaseRanker):
         Learning from clicks, as for every ranker.
     metric, scale, early_stopping, warm_start, random_state
         As for every ranker. Each list is scored with ``metric`` before it is learned from
-        (``progressive_``). The scales "standard" and "maxabs" read a stream beforehand.
+        (``progressive_``). The scales "standard" and "maxabs" read a whole stream beforehand.
 
     Attributes
     ----------
@@ -114,18 +119,18 @@ class ElasticRanker(BaseRanker):
     >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.2], [0.1, 1.0]])
     >>> ranker = ElasticRanker(l1=0, random_state=0)
     >>> ranker.fit(X, [1, 0, 1, 0], qid=[1, 1, 2, 2]).coef_.round(2).tolist()
-    [0.22, -0.22]
+    [0.53, -0.52]
     """
 
     solver: str = "rda"
     loss: str = "logistic"
     objective: str = "ndcg"
     delta: str = "model"
-    eta0: float = 1.0
+    eta0: float | None = None
     power: float = 0.5
-    adaptive: bool = False
-    l1: float = 1e-3
-    l2: float = 1e-3
+    adaptive: bool | None = None
+    l1: float = 1e-5
+    l2: float = 1e-4
     theta: float | None = None
     prune_every: int = 100
     margin: float = 1.0
@@ -188,7 +193,7 @@ class ElasticRanker(BaseRanker):
                 classes.update(np.unique(block.y > 0).tolist())
                 yield block
 
-        n_passes = count_passes(self.n_passes)
+        n_passes = count_passes(self.n_passes, self._passes(task))
         if task.kind == "stream" and n_passes > 1:
             source.require_again(f"n_passes={n_passes}")
 
@@ -262,6 +267,16 @@ class ElasticRanker(BaseRanker):
         self._note(source)
         return Outcome([self._solution("partial")], [[]])
 
+    @property
+    def _adaptive(self) -> bool:
+        return self.solver == "rda" if self.adaptive is None else bool(self.adaptive)
+
+    def _passes(self, task: Task) -> int:
+        """Passes where none are asked for."""
+        if task.kind != "memory":
+            return 1
+        return min(MOST_PASSES, -(-ENOUGH_LISTS // task.source.data.n_queries))
+
     def _objective(self) -> ListObjective:
         return parse_objective(
             self.objective,
@@ -273,7 +288,13 @@ class ElasticRanker(BaseRanker):
     def _update_options(self) -> dict[str, Any]:
         """What the update of the solver is made from."""
         names = (name for name in UpdateOptions._fields if name != "started")
-        return {name: getattr(self, name) for name in names}
+        given = {name: getattr(self, name) for name in names}
+        step = ADAPTIVE_STEP if self._adaptive else 1.0
+        return {
+            **given,
+            "adaptive": self._adaptive,
+            "eta0": step if self.eta0 is None else self.eta0,
+        }
 
     def _learner(
         self,
@@ -425,7 +446,7 @@ class ElasticRanker(BaseRanker):
 
     def _variant(self, task: Task, solver: str, **options: Any) -> OnePassLearner:
         """A learner of the same ranker with another solver."""
-        adaptive = self.adaptive and solver == "rda"
+        adaptive = self._adaptive and solver == "rda"
         other = clone(self).set_params(solver=solver, adaptive=adaptive, **options)
         return ElasticRanker._learner(other, task.source.n_features, task.seed)
 

@@ -118,7 +118,7 @@ class RegularizationPath:
             None if names is None else tuple(str(name) for name in names),
             task.scaling.transforms,
             parameters,
-            None if encoding is None else lambda model: encoding.finish(model, task.scaling),
+            None if encoding is None else encoding.finish,
             **more,
         )
 

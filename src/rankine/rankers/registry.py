@@ -98,5 +98,11 @@ class Choice:
         return tuple(dict.fromkeys(found))
 
 
-#: Global scalings: they fold into the weights, so that the model stays one vector.
-SCALE = Choice(("none", "standard", "maxabs"))
+def _scales() -> Sequence[str]:
+    from rankine.transforms.scaling import SCALES
+
+    return SCALES
+
+
+#: Every scaling.
+SCALE = Choice(_scales)

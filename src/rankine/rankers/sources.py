@@ -5,8 +5,9 @@ A *source* is rows in memory, a stream or partitions. It has ``kind``, ``n_featu
 
 ``record(folder, every, facts, seed, resume) -> seed``
     opens the checkpoints of a fit; the seed is that of the run that is resumed;
-``measure(scale) -> Scaling``
-    finds what a scaling needs to know of all rows, and gives scaled rows from then on;
+``measure(scale, missing) -> Scaling``
+    finds what a scaling (None: none at all) and missing values need to know of the rows, and
+    prepares them from then on;
 ``identity()``, ``facts()``
     what a resumed run must find again, and what a model remembers of its training data;
 ``close()``
@@ -19,9 +20,11 @@ Problems are built from ``data`` and ``query_weight``; from ``blocks()`` (or
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,7 +37,7 @@ from rankine.metrics.engine import weights_in_order
 from rankine.samplers.draw import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
 from rankine.transforms.clicks import ByContext, unweighed, weigh
-from rankine.transforms.scaling import Scaling, fit_scaling, measure_scaling
+from rankine.transforms.scaling import SAMPLE_LISTS, RowColumns, Scaling, measure_rows
 
 if TYPE_CHECKING:
     from rankine.distributed.journal import Journal
@@ -263,9 +266,16 @@ class MemorySource(_KeepsFolder):
         self._unscaled = data
         self._seen: dict[str, Any] | None = None
 
-    def measure(self, scale: str) -> Scaling:
+    def measure(self, scale: str | None, missing: str) -> Scaling:
         """Measure; ``data`` is scaled from then on."""
-        scaling = fit_scaling(scale, self._unscaled)
+        data = self._unscaled
+        if scale == "none" and getattr(data.X, "format", "csr") == "csc":
+            scale = None  # columns are not looked at row by row
+        counted = [weigh_queries(data, self.query_weight)]
+        if scale == "none" and missing in ("error", "zero", "query_min"):
+            counted = list(first_lists(counted))  # columns that differ wildly show in a sample
+        scaling = measure_rows(scale, missing, RowColumns(lambda: counted, data.n_features))
+        warn_uneven(scaling, self.feature_names)
         return self.scale(replace(scaling, positions=self._clicks.positions))
 
     def scale(self, scaling: Scaling) -> Scaling:
@@ -327,15 +337,38 @@ class StreamSource(_KeepsFolder):
         self._clicks = clicks
         self._scaling = Scaling("none")
         self._seen: dict[str, Any] = {}
+        #: Blocks that were taken from a stream that can be read only once.
+        self._taken: list[Dataset] = []
 
-    def measure(self, scale: str) -> Scaling:
-        """Measure, by reading the stream as often as the scaling needs."""
-        if scale not in ("none", "query"):
+    def measure(self, scale: str | None, missing: str) -> Scaling:
+        """Measure: "standard" and "maxabs" on all rows, else on the first lists alone."""
+        if scale in ("standard", "maxabs"):
             self.require_again(f"scale={scale!r} must see all rows first")
-        scaling = measure_scaling(scale, lambda: self.scan, self.n_features)
+        elif isinstance(self.scan, Iterator):
+            if scale == "auto" or missing in ("mean", "indicator"):
+                self._taken = list(first_lists(self.scan, whole=True))
+            elif scale == "none":
+                scale = None  # a list that is looked at would be lost
+        if scale in ("standard", "maxabs"):
+            asked = RowColumns(lambda: self._rows(self.scan), self.n_features)
+        elif scale in ("auto", "none") or missing in ("mean", "indicator"):
+            sample = list(self._rows(first_lists(self._taken or self.scan)))
+            asked = RowColumns(lambda: sample, self.n_features)
+        else:
+            asked = RowColumns(lambda: (), self.n_features)  # nothing will be asked
+        scaling = measure_rows(scale, missing, asked)
+        warn_uneven(scaling, self.feature_names)
         self._scaling = replace(scaling, positions=self._clicks.positions)
-        self.n_features += self._clicks.n_columns
+        self.n_features += self._scaling.n_marks + self._clicks.n_columns
         return self._scaling
+
+    def _rows(self, blocks: Iterable[Dataset]) -> Iterator[Dataset]:
+        """Rows to measure on, with what each counts."""
+        first = 0
+        for block in blocks:
+            weighed = weigh(block, self._clicks.inverse)
+            yield weigh_queries(weighed, self.weights(weighed, first))
+            first += block.n_queries
 
     def require_again(self, why: str) -> None:
         """Refuse a stream that can be read only once."""
@@ -346,7 +379,7 @@ class StreamSource(_KeepsFolder):
 
     def blocks(self) -> Iterator[Dataset]:
         """One reading, scaled."""
-        for block in self.scan:
+        for block in chain(self._taken, self.scan):
             if self.encoding is not None:
                 self.encoding.see(block)
             yield self._scaling.prepare(weigh(block, self._clicks.inverse))
@@ -398,15 +431,16 @@ class PartitionSource(_KeepsAnswers):
             self.encoding.see_parts(parts)
         self.scaling = Scaling("none")
 
-    def measure(self, scale: str) -> Scaling:
-        """Measure on all partitions; recipes take ``scaling`` with them."""
-        from rankine.distributed.recipes import RawRecipe
-        from rankine.distributed.recipes import measure_scaling as measure_parts
+    def measure(self, scale: str | None, missing: str) -> Scaling:
+        """Measure, as streams do; recipes take ``scaling`` with them."""
+        from rankine.distributed.recipes import PartColumns, RawRecipe
 
+        lists = None if scale in ("standard", "maxabs") else self.measured.sample
         team = self.parts.team(RawRecipe(), self.journal)
-        scaling = measure_parts(scale, team, self.n_features, self.measured.rows)
+        scaling = measure_rows(scale, missing, PartColumns(team, lists))
+        warn_uneven(scaling, self.feature_names)
         self.scaling = replace(scaling, positions=self._clicks.positions)
-        self.n_features += self._clicks.n_columns
+        self.n_features += self.scaling.n_marks + self._clicks.n_columns
         return self.scaling
 
     def team(self, recipe: Any) -> Team:
@@ -486,6 +520,43 @@ def _of_prepared(
 
 def _as_they_are(data: Dataset) -> Dataset:
     return data
+
+
+def first_lists(blocks: Iterable[Dataset], *, whole: bool = False) -> Iterator[Dataset]:
+    """The first ``SAMPLE_LISTS`` lists, however they are cut; as ``whole`` blocks where asked."""
+    left = SAMPLE_LISTS
+    for block in blocks:
+        yield block if whole or block.n_queries <= left else block.take_queries(np.arange(left))
+        left -= block.n_queries
+        if left <= 0:
+            return
+
+
+def weigh_queries(data: Dataset, query_weight: NDArray[np.float64]) -> Dataset:
+    """Rows that weigh what they and their queries do."""
+    weight = query_weight[data.queries.codes]
+    if data.weight is not None:
+        weight = weight * data.weight
+    return replace(data, weight=weight, query_index=data.queries)
+
+
+def warn_uneven(scaling: Scaling, names: Sequence[str] | None) -> None:
+    """Warn of columns that differ wildly and are left as they are."""
+    if not scaling.uneven:
+        return
+    *large, (least, smallest) = scaling.uneven
+
+    def name(j: int) -> str:
+        return f"column {j}" if names is None else repr(str(names[j]))
+
+    shown = ", ".join(f"{name(j)} {size:.3g}" for j, size in large)
+    warnings.warn(
+        f"scale='none' with columns of very different sizes (standard deviations: {shown}; "
+        f"{name(least)} {smallest:.3g}): the small ones can hardly be learned from. "
+        "Use scale='auto'",
+        UserWarning,
+        stacklevel=5,
+    )
 
 
 def resolve_query_weight(

@@ -139,7 +139,7 @@ class SPDRanker(BaseRanker):
     loss: str | None = None
     sampling: str = "query"
     ties: str = "skip"
-    l2: float = 1e-4
+    l2: float = 3e-3
     aggressiveness: float = 0.01
     schedule: str = "pegasos"
     schedule_c: float = 10.0

@@ -37,7 +37,7 @@ from rankine.solvers.coordinate_descent import (
     walk,
 )
 from rankine.solvers.problem import Penalty
-from rankine.transforms.scaling import Scaling, fit_scaling
+from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
 
 ABSENT = ("auto", "missing", "zero")
 
@@ -264,7 +264,7 @@ class _HeldOut:
 
 
 def _collect(
-    X: Any, Y: Any, qid: Any, sample_weight: Any, absent: str, feature_names: Any, scale: str
+    X: Any, Y: Any, qid: Any, sample_weight: Any, absent: str, feature_names: Any, scale: str | None
 ) -> _Collection:
     """Check the training data of all topics and lay it out by columns."""
     extra: Mapping[str, NDArray[Any]] = {}
@@ -276,7 +276,7 @@ def _collect(
     parts = split_frame(X, feature_names)
     qid = parts.qid if qid is None else qid
     scaling, matrix = Scaling("none"), parts.values
-    if scale != "none":
+    if check_scale(scale) != "none":
         rows = Dataset.from_arrays(matrix, np.zeros(matrix.shape[0]), qid)
         scaling = fit_scaling(scale, rows)
         matrix = scaling.apply(rows).X

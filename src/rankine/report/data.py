@@ -150,13 +150,14 @@ def lengths(data: Dataset) -> Histogram:
 
 
 def column_ranges(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Smallest and largest value of every column, implicit zeros included."""
+    """Smallest and largest known value of every column, implicit zeros included."""
     if not sparse.issparse(X):
-        return X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+        known = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+        return known[0].astype(np.float64), known[1].astype(np.float64)
     n_rows, n_features = X.shape
     low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
-    np.minimum.at(low, X.indices, X.data)
-    np.maximum.at(high, X.indices, X.data)
+    np.fmin.at(low, X.indices, X.data)
+    np.fmax.at(high, X.indices, X.data)
     absent = np.bincount(X.indices, minlength=n_features) < n_rows
     low[absent], high[absent] = np.minimum(low[absent], 0.0), np.maximum(high[absent], 0.0)
     return low, high

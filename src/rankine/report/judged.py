@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DataError
-from rankine.core.specs import ListRange, RunScores
+from rankine.core.specs import ListRange, LogColumns, MissingValues, RunScores
 from rankine.data.dataset import Dataset, row_scores
 from rankine.kernels.columns import column_variances
 from rankine.kernels.shards import cut_by_weight
@@ -28,7 +28,7 @@ from rankine.metrics import (
 from rankine.model import LinearModel
 from rankine.model.tables import tables_of
 from rankine.transforms.apply import fit_columns, score_dataset
-from rankine.transforms.scaling import scale_lists
+from rankine.transforms.scaling import Scaling, scale_lists
 
 #: Metrics shown besides the model's own, and the one for labels that do not suit it.
 FURTHER, FALLBACK = ("ndcg@10", "map", "mrr"), "pairwise-error"
@@ -138,12 +138,23 @@ def judge(
 ) -> Judged:
     """Score the data and gather opponents: another model, the shown order, one feature, chance."""
     data = fit_columns(model, data)
+    view, missing = model, model.missing
     scaled = [spec for spec in model.transforms if isinstance(spec, (ListRange, RunScores))]
-    features, view = scale_lists(data, scaled[0]) if scaled else data.X, model
     tables = tables_of(model)
+    if missing is None and any(isinstance(spec, LogColumns) for spec in model.transforms):
+        missing = MissingValues("zero")
     if tables is not None:
         names, features = tables.parts(data.X)
         view = LinearModel.from_weights(np.ones(len(names)), feature_names=names)
+    elif scaled and isinstance(scaled[0], RunScores):
+        features = scale_lists(data, scaled[0])
+    else:
+        features = Scaling("query" if scaled else "none", missing=missing).apply(data).X
+        if missing is not None and missing.rule == "indicator":
+            known = model.feature_names or [str(j + model.base) for j in range(model.n_features)]
+            names = [*known, *(f"{known[j]} missing" for j in missing.columns)]
+            weights = np.r_[model.to_dense(), missing.values]
+            view = LinearModel.from_weights(weights, feature_names=names)
     scores = row_scores(features, view.to_dense())
     wanted = [*(metrics or [model.metric or "ndcg@10"]), *FURTHER]
     chosen, refused = _measurable(wanted, data, scores)

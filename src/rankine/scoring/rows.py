@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from math import fsum, inf, isfinite
+from math import fsum, inf, isfinite, isnan, nan
 from operator import itemgetter, mul
 from typing import Any, NamedTuple, NoReturn, cast
 
@@ -160,6 +160,7 @@ class NamedRows:
         self._model = model
         self._encoder = encoder
         self._refuses_unknown = unknown == "error"
+        self._missing = model.missing
         if encoder is not None:
             self._columns = RawColumns(encoder.known, encoder.required, unknown, strict)
 
@@ -238,6 +239,14 @@ class NamedRows:
         return name_positions(self._model)
 
     @cached_property
+    def _marked(self) -> dict[str, int]:
+        """Name -> feature whose missing value adds to the score, whatever its weight."""
+        spec, names = self._missing, self._model.feature_names
+        if spec is None or names is None or spec.rule != "indicator":
+            return {}
+        return {names[j]: j for j in spec.columns}
+
+    @cached_property
     def _weights(self) -> dict[str, float]:
         weights = self._model.values.tolist()
         return {name: weights[k] if k >= 0 else 0.0 for name, k in self._positions.items()}
@@ -253,11 +262,13 @@ class NamedRows:
         found: list[tuple[int, float]] = []
         for name, value in row.items():
             k = self._positions.get(name)
-            number = _number(name, value, i)
+            number = _number(name, value, i, missing=self._missing is not None)
             if k is None:
                 self._note_unknown(name, notes)
             elif k >= 0:
                 found.append((int(self._model.indices[k]), number))
+            elif name in self._marked and isnan(number):
+                found.append((self._marked[name], number))
         found.sort()
         return [j for j, _ in found], [x for _, x in found]
 
@@ -379,7 +390,9 @@ def no_dictionary(i: int, row: object) -> SchemaError:
     )
 
 
-def _number(name: object, value: Any, i: int) -> float:
+def _number(name: object, value: Any, i: int, *, missing: bool) -> float:
+    if missing and (value is None or (isinstance(value, float) and isnan(value))):
+        return nan
     if isinstance(value, (int, float, np.number, np.bool_)) and not isinstance(value, complex):
         try:
             number = float(value)

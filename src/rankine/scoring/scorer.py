@@ -39,6 +39,7 @@ from rankine.scoring.rows import (
 )
 from rankine.scoring.tables import TableRows, TableScores
 from rankine.transforms.log_columns import encoder_of
+from rankine.transforms.missing import fill_missing
 from rankine.transforms.scaling import normalised_runs
 
 if TYPE_CHECKING:
@@ -64,12 +65,14 @@ class Ranking(NamedTuple):
 class LinearScores:
     """f(x) = sum_j w_j x_j for rows over the model's features.
 
-    With ``starts`` (where each list begins, and the end) each feature is first divided by its
-    range within its list.
+    ``starts`` says where each list begins, and the end, where something is done within lists: each
+    feature is divided by its range, or missing values are the smallest of their list.
     """
 
     def __init__(self, model: LinearModel, small: bool | None) -> None:
         self.model = model
+        self.missing = model.missing
+        self.scales_lists = any(isinstance(spec, ListRange) for spec in model.transforms)
         self.table = build_table(model.indices, model.values, model.n_features, small=small)
 
     @cached_property
@@ -80,25 +83,41 @@ class LinearScores:
 
     def dense(self, rows: NDArray[Any], starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
         """Scores of a C-ordered matrix."""
+        filled, added = self._filled(rows, starts)
         scores = np.empty(rows.shape[0])
-        if starts is None:
-            code = dense_scores(rows, self.weights, scores)
+        if not self.scales_lists:
+            code = dense_scores(filled, self.weights, scores)
         else:
+            assert starts is not None  # noqa: S101 - narrows the type
             model = self.model
-            read = rows if model.nnz == rows.shape[1] else np.take(rows, model.indices, axis=1)
+            read = filled if model.nnz == rows.shape[1] else np.take(filled, model.indices, axis=1)
             scaled = list_range_values(DenseRows(read), model.nnz, starts)
             code = dense_scores(scaled, own(model.values), scores)
         if code != OK:
-            refuse_scores(self.model, rows, scores)
-        return scores
+            refuse_scores(self.model, filled, scores)
+        return scores if added is None else scores + added
+
+    def _filled(self, rows: Any, starts: NDArray[np.int64] | None) -> tuple[Any, Any]:
+        """Rows without missing values, and what these add to the scores."""
+        if self.missing is None:
+            return rows, None
+        if starts is None:
+            n_rows = len(rows) if isinstance(rows, np.ndarray) else len(rows.indptr) - 1
+            starts = np.array([0, n_rows], dtype=np.int64)
+        return fill_missing(self.missing, rows, starts)
 
     def csr(self, parts: Parts, starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
         """Scores of compressed rows."""
         scores = np.empty(len(parts.indptr) - 1)
-        n_features = self.model.n_features
-        code = run_csr_kernel(parts, self.table, n_features, starts, scores)
+        n_features, added = self.model.n_features, None
+        lists = starts if self.scales_lists else None
+        # Offsets are checked before anything trusts them; what is missing shows in the scores.
+        code = run_csr_kernel(parts, self.table, n_features, lists, scores)
+        if self.missing is not None and code in (OK, NOT_FINITE):
+            parts, added = self._filled(parts, starts)
+            code = run_csr_kernel(parts, self.table, n_features, lists, scores)
         if code == OK:
-            return scores
+            return scores if added is None else scores + added
         if code == NOT_FINITE:
             refuse_scores(self.model, parts, scores)
         what = "an index lies outside the features" if code == BAD_INDEX else "offsets are broken"
@@ -150,6 +169,7 @@ class Scorer:
         if unknown not in ("error", "zero"):
             raise ParameterError(f"unknown={unknown!r}", fix="Choose 'error' or 'zero'")
         scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
+        missing = model.missing
         runs = next((spec for spec in model.transforms if isinstance(spec, RunScores)), None)
         encoder = encoder_of(model)
         tables = tables_of(model)
@@ -165,6 +185,7 @@ class Scorer:
             "notes": Notes(),
             "scales_lists": scaled,
             "run_scores": runs,
+            "_by_list": scaled or (missing is not None and missing.rule == "query_min"),
             "_plain": not model.transforms or tables is not None,
             "_scores": scores,
             "_encoder": encoder,
@@ -173,7 +194,7 @@ class Scorer:
             "_named": named,
         }
         self.__dict__.update(state)
-        known = int(scaled) + int(encoder is not None) + int(runs is not None)
+        known = int(scaled) + sum(one is not None for one in (encoder, runs, missing))
         if tables is not None:
             known = 1 + int(tables.grids is not None) + int(encoder is not None)
         if len(model.transforms) != known or (runs is not None and known > 1):
@@ -192,6 +213,7 @@ class Scorer:
     scales_lists: bool
     #: How the scores of retrievers are normalised within the list, where the model is a fusion.
     run_scores: RunScores | None
+    _by_list: bool
     _plain: bool
     _scores: LinearScores | TableScores
     _encoder: LogEncoder | None
@@ -247,7 +269,7 @@ class Scorer:
         n_rows = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
         if self.run_scores is not None:
             return self._scores.dense(self.fused_features(found, check_group(group, n_rows)), None)
-        starts = check_group(group, n_rows) if self.scales_lists else None
+        starts = check_group(group, n_rows) if self._by_list else None
         if isinstance(found, np.ndarray):
             return self._scores.dense(found, starts)
         return self._scores.csr(found, starts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,34 +10,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError
-from rankine.core.specs import ListRange, LogColumns, RunScores
+from rankine.core.specs import ListRange, LogColumns, MissingValues, RunScores
 from rankine.data.dataset import Dataset, make_csr, row_scores
 from rankine.model import LinearModel
 from rankine.model.tables import tables_of
 from rankine.transforms.bins import score_tables
 from rankine.transforms.log_columns import LogEncoder
+from rankine.transforms.missing import fill_missing, refuse_missing
 from rankine.transforms.scaling import scale_lists
 
-__all__ = ["fit_columns", "score_dataset"]
+__all__ = ["fit_columns", "score_dataset", "transformed_scores"]
 
 
 def score_dataset(model: LinearModel, data: Dataset) -> NDArray[np.float64]:
     """Scores in row order, running the transforms that the model carries."""
     data = fit_columns(model, data)
-    X: Any = data.X
     tables = tables_of(model)
     if tables is not None:
-        return score_tables(tables.bins, tables.grids, tables.weights, X)
-    for transform in model.transforms:
-        if isinstance(transform, LogColumns):
+        return score_tables(tables.bins, tables.grids, tables.weights, data.X)
+    return transformed_scores(model.transforms, data, model.to_dense())
+
+
+def transformed_scores(
+    transforms: Sequence[Any], data: Dataset, coef: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Scores in row order after transforms that cannot be folded into the weights."""
+    index, added = data.queries, None
+    kinds = {type(spec) for spec in transforms}
+    if LogColumns in kinds and MissingValues not in kinds:
+        transforms = (MissingValues("zero"), *transforms)  # as in rows of a scorer
+    elif not kinds & {MissingValues, RunScores}:
+        refuse_missing(data.X, data.feature_names)
+    for spec in transforms:
+        if isinstance(spec, LogColumns):
             continue  # the columns are encoded
-        if not isinstance(transform, (ListRange, RunScores)):
+        if isinstance(spec, MissingValues):
+            X, added = fill_missing(spec, data.X, index.starts, index.rows)
+        elif isinstance(spec, (ListRange, RunScores)):
+            X = scale_lists(data, spec)
+        else:
             raise ModelError(
-                f"this model reads raw columns ({type(transform).__name__}), not numeric features",
+                f"this model reads raw columns ({type(spec).__name__}), not numeric features",
                 fix="Give it the log it was trained on, or the same columns",
             )
-        X = scale_lists(data, transform)
-    return row_scores(X, model.to_dense())
+        data = replace(data, X=X, query_index=index)
+    scores = row_scores(data.X, coef)
+    return scores if added is None else scores + added
 
 
 def fit_columns(model: LinearModel, data: Dataset) -> Dataset:
@@ -88,6 +107,6 @@ def _encoded(spec: LogColumns, data: Dataset) -> Dataset:
     if spec.tables:
         X: Any = LogEncoder(spec).matrix(columns, data.n_rows)
         return replace(data, X=X, feature_names=None, query_index=data.queries, encoding=None)
-    rows = LogEncoder(spec).encode(columns, data.n_rows)
+    rows = LogEncoder(spec, keeps_missing=True).encode(columns, data.n_rows)
     X = make_csr(rows.values, rows.indices, rows.indptr, (data.n_rows, spec.n_features))
     return replace(data, X=X, feature_names=None, query_index=data.queries, encoding=None)

@@ -70,9 +70,15 @@ class HashedPlaces(dict[Any, int]):
     def __init__(self, columns: Sequence[str], bits: int, start: int) -> None:
         super().__init__()
         self._columns = tuple(columns)
-        self._prefix = "".join(name + _UNIT for name in columns)
+        prefix = "".join(name + _UNIT for name in columns)
+        self._begun = blake2b(prefix.encode("utf-8", "surrogatepass"), digest_size=8)
+        self._bits = bits
         self._mask = (1 << bits) - 1
         self._start = start
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels without what it remembers."""
+        return HashedPlaces, (self._columns, self._bits, self._start)
 
     def __missing__(self, value: Any) -> int:
         if type(value) is str:
@@ -85,9 +91,9 @@ class HashedPlaces(dict[Any, int]):
             text = _UNIT.join(map(str, value))
         if not text:
             return -1
-        data = (self._prefix + text).encode("utf-8", "surrogatepass")
-        digest = blake2b(data, digest_size=8).digest()
-        place = self._start + (int.from_bytes(digest, "little") & self._mask)
+        hashed = self._begun.copy()
+        hashed.update(text.encode("utf-8", "surrogatepass"))
+        place = self._start + (int.from_bytes(hashed.digest(), "little") & self._mask)
         if len(self) >= REMEMBERED:
             self.clear()
         self[value] = place

@@ -74,25 +74,33 @@ def widen(data: Dataset, positions: int) -> Dataset:
     """
     if positions == 0:
         return data
-    names = data.feature_names
-    more = tuple(f"position {k}" for k in range(2, positions + 1))
     place = np.minimum(row_positions(data), positions) - 2
     rows = np.flatnonzero(place >= 0)
+    names = [f"position {k}" for k in range(2, positions + 1)]
+    return append_columns(data, rows, place[rows], names)
+
+
+def append_columns(
+    data: Dataset, rows: NDArray[np.int64], place: NDArray[np.int64], more: Sequence[str]
+) -> Dataset:
+    """The data with new columns: 1 at (rows, place), which are in order, 0 elsewhere."""
     if isinstance(data.X, np.ndarray):
         marks = np.zeros((data.n_rows, len(more)), dtype=data.X.dtype)
-        marks[rows, place[rows]] = 1
+        marks[rows, place] = 1
         wide: Any = np.ascontiguousarray(np.hstack([data.X, marks]))
     else:
         ends, X = data.X.indptr[rows + 1], data.X
-        indices = np.insert(X.indices, ends, X.shape[1] + place[rows])
-        indptr = X.indptr + np.concatenate([[0], np.cumsum(place >= 0)])
+        indices = np.insert(X.indices, ends, X.shape[1] + place)
+        counts = np.bincount(rows, minlength=data.n_rows)
+        indptr = X.indptr + np.concatenate([[0], np.cumsum(counts)])
         shape = (data.n_rows, X.shape[1] + len(more))
         # A matrix of its own kind: naming scipy would import it into a server.
         wide = type(X)((np.insert(X.data, ends, 1), indices, indptr), shape=shape)
+    names = data.feature_names
     return replace(
         data,
         X=wide,
-        feature_names=None if names is None else names + more,
+        feature_names=None if names is None else (*names, *more),
         query_index=data.queries,
     )
 

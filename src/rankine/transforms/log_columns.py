@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 class LogEncoder:
     """Encodes raw columns.
 
-    ``weights`` are the positions of a model's non-zero weights, where there is a model.
+    ``weights`` are the positions of a model's non-zero weights, where there is a model. A missing
+    number has no entry, or is NaN where the encoder ``keeps_missing``.
 
     Attributes
     ----------
@@ -41,8 +42,15 @@ class LogEncoder:
         All columns that a row may hold.
     """
 
-    def __init__(self, spec: LogColumns, weights: NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        spec: LogColumns,
+        weights: NDArray[np.int64] | None = None,
+        *,
+        keeps_missing: bool = False,
+    ) -> None:
         self.spec = spec
+        self.keeps_missing = keeps_missing
         self.known = frozenset([*spec.columns, *spec.ignored])
         self._fields: list[tuple[tuple[str, ...], Any]] = []
         start = len(spec.numeric)
@@ -78,7 +86,7 @@ class LogEncoder:
     def encode(self, columns: Mapping[str, Sequence[Any]], n_rows: int) -> CsrRows:
         """Rows over the features; absent columns count as missing values."""
         numeric = self.spec.numeric
-        numbers = np.zeros((len(numeric), n_rows))
+        numbers = np.full((len(numeric), n_rows), np.nan)
         for j, name in enumerate(numeric):
             if name in columns:
                 numbers[j] = numeric_values(columns[name], name)
@@ -94,7 +102,7 @@ class LogEncoder:
         room = n_rows * (len(numeric) + len(self._fields))
         indices = np.empty(room, dtype=np.int32)
         values_out = np.empty(room)
-        used = _assemble(numbers, fields, indptr, indices, values_out)
+        used = _assemble(numbers, fields, self.keeps_missing, indptr, indices, values_out)
         if used < 0:
             row, j = divmod(-1 - used, len(numeric))
             raise SchemaError(
@@ -160,8 +168,12 @@ class CellPlaces:
 
 def encoder_of(model: LinearModel) -> LogEncoder | None:
     """The encoder of a model that reads raw columns; None where its rows are features already."""
-    specs = (spec for spec in model.transforms if isinstance(spec, LogColumns))
-    return next((LogEncoder(spec, model.indices) for spec in specs), None)
+    log = next((spec for spec in model.transforms if isinstance(spec, LogColumns)), None)
+    if log is None:
+        return None
+    filled = model.missing
+    read = model.indices if filled is None else np.union1d(model.indices, filled.columns)
+    return LogEncoder(log, read.astype(np.int64), keeps_missing=filled is not None)
 
 
 def numeric_values(values: Any, name: str) -> NDArray[np.float64]:
@@ -190,11 +202,13 @@ def _floats(values: Any) -> NDArray[np.float64] | None:
 
 
 @jit
-def _assemble(numbers: Any, fields: Any, indptr: Any, indices: Any, values: Any) -> int:
+def _assemble(
+    numbers: Any, fields: Any, keeps_missing: bool, indptr: Any, indices: Any, values: Any
+) -> int:
     """CSR rows: numbers first, then the places of the fields, sorted, equal places added up.
 
-    Missing numbers (NaN) have no entry. Returns the number of entries, or -1 - (i m + j) where
-    number j of m in row i is infinite.
+    Missing numbers (NaN) have no entry unless they are kept. Returns the number of entries, or
+    -1 - (i m + j) where number j of m in row i is infinite.
     """
     used = 0
     width = numbers.shape[0]
@@ -203,7 +217,7 @@ def _assemble(numbers: Any, fields: Any, indptr: Any, indices: Any, values: Any)
             x = numbers[j, i]
             if np.isinf(x):
                 return -1 - (i * width + j)
-            if x != 0.0 and not np.isnan(x):
+            if x != 0.0 and (keeps_missing or not np.isnan(x)):
                 indices[used] = j
                 values[used] = x
                 used += 1

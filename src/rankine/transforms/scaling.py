@@ -1,37 +1,59 @@
-"""Feature scaling: global factors that fold into the weights, and per-list ranges that do not.
+"""Feature scaling: column factors that fold into the weights, and ranges of lists that do not.
 
 A constant added to a feature changes no ranking, so nothing is ever subtracted and sparse data
 stays sparse: ``standard`` divides by the standard deviation, ``maxabs`` by the largest magnitude,
-``query`` by the range within each list.
+``query`` by the range within each list. ``auto`` decides column by column, by the values alone:
+
+    within [-1, 1]                              x, unless it is dense and hardly varies
+    else, non-zero in a tenth of the rows       x / standard deviation
+    else                                        x / largest magnitude
+
+so that numbers become comparable, and what was scaled before, indicators, hashed categories and
+the words of normalised texts stay as they are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
-from rankine.core.specs import ListRange, RunScores
+from rankine.core.specs import ListRange, MissingValues, RunScores
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 from rankine.kernels.run_scores import run_score_values
 from rankine.transforms.clicks import widen
+from rankine.transforms.missing import (
+    filled,
+    marked,
+    measure_missing,
+    places_of_missing,
+    refuse_missing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import msgspec
-
     from rankine.data.dataset import Dataset
 
 
-SCALES = ("none", "standard", "maxabs", "query")
+SCALES = ("auto", "none", "standard", "maxabs", "query")
 """Values of the rankers' parameter ``scale``."""
+#: Lists of a stream or of partitions that ``auto`` looks at.
+SAMPLE_LISTS = 10_000
+#: Columns whose non-zero values are rarer than this are sparse to ``auto``.
+DENSE_FROM = 0.1
+#: Dense columns within [-1, 1] that deviate by less are divided by their deviation all the same.
+SCALED_FROM = 0.001
+#: Deviations of columns that differ by more than this ruin most rankers.
+UNEVEN_FROM = 1000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,34 +65,69 @@ class Scaling:
     kind
         One of ``SCALES``.
     factors
-        Column multipliers of the global kinds, else None.
+        Column multipliers, None where all are 1.
     positions
         Positions with an offset of their own in training rows (see ``widen``); 0 for none.
+    missing, keeps_missing
+        What stands for missing values, before anything is scaled; whether they are left to the
+        ranker instead. With neither they are refused.
+    chosen
+        What ``auto`` found: columns ``by_deviation``, ``by_largest`` and ``as_they_are``, and the
+        ``lists`` it looked at.
+    uneven
+        With ``none``: columns by deviation, largest first and the smallest last, where they differ
+        by more than ``UNEVEN_FROM``.
     """
 
     kind: str
     factors: NDArray[np.float64] | None = None
     positions: int = 0
+    missing: MissingValues | None = None
+    keeps_missing: bool = False
+    chosen: Mapping[str, int] = field(default_factory=dict)
+    uneven: tuple[tuple[int, float], ...] = ()
 
     def apply(self, data: Dataset) -> Dataset:
-        """Scaled copy of the data (the data itself for ``none``)."""
-        if self.kind == "none":
-            return data
+        """Rows for weights in scaled units: filled, scaled, then with marks of missing values.
+
+        The data itself where nothing changes.
+        """
+        before = data.X
+        if self.missing is not None:
+            data = filled(self.missing, data)
+        elif not self.keeps_missing:
+            refuse_missing(before, data.feature_names)
         if self.kind == "query":
-            scaled = scale_lists(data, dtype=data.X.dtype)
-        else:
-            assert self.factors is not None  # noqa: S101 - narrows the type
+            data = replace(data, X=scale_lists(data, dtype=data.X.dtype), query_index=data.queries)
+        elif self.factors is not None:
             scaled = _multiply_columns(data.X, self.factors)
-        return replace(data, X=scaled, query_index=data.queries)
+            data = replace(data, X=scaled, query_index=data.queries)
+        if self.missing is not None and self.n_marks:
+            data = marked(self.missing, before, data)
+        return data
 
     def prepare(self, data: Dataset) -> Dataset:
         """Training rows: scaled, then with their columns of positions."""
         return widen(self.apply(data), self.positions)
 
-    def split(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Weights of the features, and offsets of positions 2, 3, ... (scored without them)."""
-        kept = len(coef) - max(self.positions - 1, 0)
-        return coef[:kept], coef[kept:]
+    @property
+    def n_marks(self) -> int:
+        """Columns that mark missing values, after those of the data."""
+        missing = self.missing
+        return len(missing.columns) if missing is not None and missing.rule == "indicator" else 0
+
+    def split(self, coef: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """Weights of features and of marks, and offsets of positions (scored without them)."""
+        marks = len(coef) - max(self.positions - 1, 0)
+        features = marks - self.n_marks
+        return coef[:features], coef[features:marks], coef[marks:]
+
+    def settled(self, coef: NDArray[np.float64]) -> Scaling:
+        """The same, with what missing values add to a score as it was learned."""
+        if self.missing is None or not self.n_marks:
+            return self
+        learned = tuple(self.split(coef)[1].tolist())
+        return replace(self, missing=msgspec.structs.replace(self.missing, values=learned))
 
     def fold(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weights for unscaled rows: X diag(f) w = X (f w), without offsets."""
@@ -81,46 +138,164 @@ class Scaling:
         """Weights for training rows, to warm-start from folded ones; offsets start at 0."""
         if self.factors is not None:
             coef = np.divide(coef, self.factors, out=np.zeros_like(coef), where=self.factors != 0)
-        return np.r_[coef, np.zeros(self.positions - 1)] if self.positions else coef
+        marks = self.missing.values if self.missing is not None and self.n_marks else ()
+        return np.r_[coef, np.array(marks), np.zeros(max(self.positions - 1, 0))]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a model remembers of it."""
+        return {"kind": self.kind, **self.chosen}
 
     @property
     def transforms(self) -> tuple[msgspec.Struct, ...]:
         """What a model has to run at scoring time because it cannot be folded."""
-        return (ListRange(),) if self.kind == "query" else ()
+        lists = (ListRange(),) if self.kind == "query" else ()
+        return lists if self.missing is None else (self.missing, *lists)
 
 
-def fit_scaling(kind: str, data: Dataset) -> Scaling:
-    """Measure what a scaling needs on training data."""
-    return measure_scaling(kind, lambda: [data], data.n_features)
+class ColumnSizes(NamedTuple):
+    """What was looked at, and the largest magnitude and non-zero values of each column.
 
-
-def measure_scaling(kind: str, read: Callable[[], Iterable[Dataset]], n_features: int) -> Scaling:
-    """Measure what a scaling needs on blocks of rows, read up to three times.
-
-    Sums are carried from block to block, row by row: how the rows are cut changes no bit.
+    A row counts as often as it weighs: weight 2 is the row twice.
     """
-    if check_scale(kind) in ("none", "query"):
+
+    n_rows: float
+    n_lists: int
+    largest: NDArray[np.float64]
+    counts: NDArray[np.float64]
+
+
+class RowColumns:
+    """Columns of blocks of rows, read up to three times.
+
+    Sums are carried from block to block, row by row: how the rows are cut changes no bit. Zeros are
+    never added: nor does how they are stored.
+    """
+
+    def __init__(self, read: Callable[[], Iterable[Dataset]], n_features: int) -> None:
+        self._read = read
+        self.n_features = n_features
+
+    def filled(self, spec: MissingValues) -> RowColumns:
+        """The columns without missing values."""
+        return RowColumns(lambda: (filled(spec, block) for block in self._read()), self.n_features)
+
+    def absent(self) -> NDArray[np.float64]:
+        """What the missing values of every column weigh."""
+        total = np.zeros(self.n_features)
+        for block in self._read():
+            found = places_of_missing(block.X)
+            if found is not None:
+                np.add.at(total, found.columns, _weights(block)[found.rows])
+        return total
+
+    def sizes(self) -> ColumnSizes:
+        """Sizes of the values of all columns."""
+        largest, counts = np.zeros(self.n_features), np.zeros(self.n_features)
+        n_rows, n_lists = 0.0, 0
+        for block in self._read():
+            weight = _weights(block)
+            _sizes(block.rows, weight, largest, counts)
+            n_rows = float(np.cumsum(np.r_[n_rows, weight])[-1])
+            n_lists += block.n_queries
+        return ColumnSizes(n_rows, n_lists, largest, counts)
+
+    def moments(
+        self,
+        columns: NDArray[np.int64],
+        factors: NDArray[np.float64],
+        means: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sums of x f and of (x f - mean)^2 over the non-zero values of some columns."""
+        place = np.full(self.n_features, -1, dtype=np.int32)
+        place[columns] = np.arange(len(columns))
+        sums, squares = np.zeros(len(columns)), np.zeros(len(columns))
+        for block in self._read():
+            _sums(block.rows, _weights(block), place, factors, means, sums, squares)
+        return sums, squares
+
+
+def _weights(block: Dataset) -> NDArray[np.float64]:
+    return np.ones(block.n_rows) if block.weight is None else block.weight
+
+
+def fit_scaling(kind: str | None, data: Dataset, missing: str = "error") -> Scaling:
+    """Measure what a scaling needs on training data."""
+    return measure_rows(kind, missing, RowColumns(lambda: [data], data.n_features))
+
+
+def measure_rows(kind: str | None, rule: str, asked: Any) -> Scaling:
+    """What stands for missing values, then the scaling of the rows without them."""
+    missing = measure_missing(rule, asked)
+    if missing is not None:
+        asked = asked.filled(missing)
+    scaling = Scaling("none") if kind is None else measure_scaling(kind, asked)
+    return replace(scaling, missing=missing, keeps_missing=rule == "bin")
+
+
+def measure_scaling(kind: str | None, asked: Any) -> Scaling:
+    """Measure what a scaling needs; ``asked`` answers as ``RowColumns`` does."""
+    kind = check_scale(kind)
+    if kind == "query":
         return Scaling(kind)
-    largest = np.zeros(n_features)
-    for block in read():
-        _max_abs(block.rows, largest)
+    sizes = asked.sizes()
+    largest = sizes.largest
     if kind == "maxabs":
-        return scaling_from(largest)
-    # Deviations are measured after division by the largest magnitude: 1e300 does not overflow.
-    factors, means = 1.0 / divisors(largest), np.zeros(n_features)
-    for _ in range(2):
-        sums, squares, counts = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
-        n_rows = 0
-        for block in read():
-            _sums(block.rows, factors, means, sums, squares, counts)
-            n_rows += block.n_rows
-        variance = (squares + (n_rows - counts) * means**2) / max(n_rows, 1)
-        means = sums / max(n_rows, 1)
-    return scaling_from(largest, np.sqrt(variance))
+        return Scaling(kind, 1.0 / np.where(largest > 0, largest, 1.0))
+    used = largest > 0
+    if kind != "standard":
+        used &= sizes.counts >= DENSE_FROM * sizes.n_rows
+    columns = np.flatnonzero(used)
+    deviation = _deviations(asked, sizes, columns)
+    if kind == "none":
+        return Scaling(kind, uneven=_uneven(columns, deviation))
+    spread = np.where(deviation > 1e-12 * largest[columns], deviation, largest[columns])
+    if kind == "standard":
+        divisors = np.ones(len(largest))
+        divisors[columns] = spread
+        return Scaling(kind, 1.0 / divisors)
+    measured = (largest[columns] > 1.0) | (spread < SCALED_FROM)
+    columns = columns[measured]
+    divisors = np.maximum(largest, 1.0)
+    divisors[columns] = 1.0
+    by_largest = int(np.count_nonzero(divisors > 1.0))
+    divisors[columns] = spread[measured]
+    chosen = {
+        "by_deviation": len(columns),
+        "by_largest": by_largest,
+        "as_they_are": len(largest) - len(columns) - by_largest,
+        "lists": sizes.n_lists,
+    }
+    plain = len(columns) == by_largest == 0
+    return Scaling(kind, None if plain else 1.0 / divisors, chosen=chosen)
 
 
-def check_scale(kind: str) -> str:
-    """The name of a scaling, or ParameterError."""
+def _deviations(asked: Any, sizes: ColumnSizes, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Standard deviations of some columns."""
+    # They are measured after division by the largest magnitude: 1e300 does not overflow.
+    largest, zeros = sizes.largest[columns], sizes.n_rows - sizes.counts[columns]
+    factors, means, squares = 1.0 / largest, np.zeros(len(columns)), np.zeros(len(columns))
+    for _ in range(2 if len(columns) else 0):
+        sums, squares = asked.moments(columns, factors, means)
+        squares = squares + zeros * means**2
+        means = sums / sizes.n_rows
+    return np.asarray(largest * np.sqrt(squares / sizes.n_rows))
+
+
+def _uneven(
+    columns: NDArray[np.int64], deviation: NDArray[np.float64]
+) -> tuple[tuple[int, float], ...]:
+    varied = np.flatnonzero(deviation > 0)
+    order = varied[np.argsort(-deviation[varied], kind="stable")]
+    if len(order) < 2 or deviation[order[0]] <= UNEVEN_FROM * deviation[order[-1]]:
+        return ()
+    return tuple((int(columns[k]), float(deviation[k])) for k in (*order[:-1][:3], order[-1]))
+
+
+def check_scale(kind: str | None) -> str:
+    """The name of a scaling, or ParameterError; None is ``none``."""
+    if kind is None:
+        return "none"
     if kind not in SCALES:
         raise ParameterError(
             f"scale={kind!r} is not one of {', '.join(SCALES)}", fix="Choose one of them"
@@ -128,19 +303,17 @@ def check_scale(kind: str) -> str:
     return kind
 
 
-def divisors(largest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Largest magnitudes, 1 for columns of zeros."""
-    return np.where(largest > 0, largest, 1.0)
-
-
-def scaling_from(
-    largest: NDArray[np.float64], deviation: NDArray[np.float64] | None = None
-) -> Scaling:
-    """``maxabs`` from the largest magnitudes; ``standard`` from the deviations of x / largest."""
-    factors = 1.0 / divisors(largest)
-    if deviation is None:
-        return Scaling("maxabs", factors)
-    return Scaling("standard", factors / np.where(deviation > 1e-12, deviation, 1.0))
+def scaling_words(facts: Mapping[str, Any]) -> str:
+    """``Scaling.facts`` for people."""
+    if facts["kind"] != "auto":
+        return str(facts["kind"])
+    done = {
+        "by_deviation": "divided by their standard deviation",
+        "by_largest": "divided by their largest value",
+        "as_they_are": "as they are",
+    }
+    parts = [f"{facts[key]:,} {words}" for key, words in done.items() if facts.get(key)]
+    return f"auto: columns {', '.join(parts)} (measured on {facts['lists']:,} lists)"
 
 
 def scale_lists(
@@ -193,78 +366,73 @@ def _multiply_columns(X: Any, factors: NDArray[np.float64]) -> Any:
 
 
 @question
-def column_max_abs_into(rows: Rows, out: NDArray[np.float64]) -> None:
-    """Largest magnitude of every column."""
+def column_sizes_into(rows: Rows, weight: Any, largest: Any, counts: Any) -> None:
+    """Largest magnitude of every column, and what its non-zero values weigh."""
 
 
 @question
 def column_sums_into(
-    rows: Rows,
-    factors: NDArray[np.float64],
-    means: NDArray[np.float64],
-    sums: Any,
-    squares: Any,
-    counts: Any,
+    rows: Rows, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
 ) -> None:
-    """Sums of x f and of (x f - mean)^2 over stored values, and how many are stored."""
+    """Weighted sums of x f and of (x f - mean)^2 over non-zero values of columns with a place."""
 
 
-@column_max_abs_into.answer(DenseRows)
-def _dense_max_abs(rows: Any, out: Any) -> Any:
+@column_sizes_into.answer(DenseRows)
+def _dense_sizes(rows: Any, weight: Any, largest: Any, counts: Any) -> Any:
     for i in range(rows.values.shape[0]):
-        for j in range(rows.values.shape[1]):
-            out[j] = max(out[j], abs(rows.values[i, j]))
+        if weight[i] > 0.0:
+            for j in range(rows.values.shape[1]):
+                size = abs(rows.values[i, j])
+                if size > 0.0:
+                    counts[j] += weight[i]
+                    largest[j] = max(largest[j], size)
 
 
-@column_max_abs_into.answer(CsrRows)
-def _csr_max_abs(rows: Any, out: Any) -> Any:
-    for k in range(rows.values.shape[0]):
-        j = rows.indices[k]
-        out[j] = max(out[j], abs(rows.values[k]))
+@column_sizes_into.answer(CsrRows)
+def _csr_sizes(rows: Any, weight: Any, largest: Any, counts: Any) -> Any:
+    for i in range(weight.shape[0]):
+        if weight[i] > 0.0:
+            for k in range(rows.indptr[i], rows.indptr[i + 1]):
+                size = abs(rows.values[k])
+                if size > 0.0:
+                    j = rows.indices[k]
+                    counts[j] += weight[i]
+                    largest[j] = max(largest[j], size)
 
 
 @column_sums_into.answer(DenseRows)
-def _dense_sums(rows: Any, factors: Any, means: Any, sums: Any, squares: Any, counts: Any) -> Any:
+def _dense_sums(
+    rows: Any, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
+) -> Any:
     for i in range(rows.values.shape[0]):
         for j in range(rows.values.shape[1]):
-            x = rows.values[i, j] * factors[j]
-            sums[j] += x
-            squares[j] += (x - means[j]) ** 2
-    counts += rows.values.shape[0]
+            p = place[j]
+            if p >= 0 and rows.values[i, j] != 0.0:
+                x = rows.values[i, j] * factors[p]
+                sums[p] += weight[i] * x
+                squares[p] += weight[i] * (x - means[p]) ** 2
 
 
 @column_sums_into.answer(CsrRows)
-def _csr_sums(rows: Any, factors: Any, means: Any, sums: Any, squares: Any, counts: Any) -> Any:
-    for k in range(rows.values.shape[0]):
-        j = rows.indices[k]
-        x = rows.values[k] * factors[j]
-        sums[j] += x
-        squares[j] += (x - means[j]) ** 2
-        counts[j] += 1
+def _csr_sums(
+    rows: Any, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
+) -> Any:
+    for i in range(weight.shape[0]):
+        for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            p = place[rows.indices[k]]
+            if p >= 0 and rows.values[k] != 0.0:
+                x = rows.values[k] * factors[p]
+                sums[p] += weight[i] * x
+                squares[p] += weight[i] * (x - means[p]) ** 2
 
 
 @jit
-def _max_abs(rows: Rows, out: NDArray[np.float64]) -> None:
-    column_max_abs_into(rows, out)
+def _sizes(rows: Rows, weight: Any, largest: Any, counts: Any) -> None:
+    column_sizes_into(rows, weight, largest, counts)
 
 
 @jit
-def _sums(rows: Rows, factors: Any, means: Any, sums: Any, squares: Any, counts: Any) -> None:
-    column_sums_into(rows, factors, means, sums, squares, counts)
-
-
-def column_max_abs(rows: Rows, n_features: int) -> NDArray[np.float64]:
-    """max_i |x_ij| for every column j."""
-    out = np.zeros(n_features)
-    _max_abs(rows, out)
-    return out
-
-
-def column_moments(
-    rows: Rows, n_rows: int, factors: NDArray[np.float64], means: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums over all rows of x_ij f_j and of (x_ij f_j - mean_j)^2, implicit zeros included."""
-    n_features = len(factors)
-    sums, squares, counts = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
-    _sums(rows, factors, means, sums, squares, counts)
-    return sums, squares + (n_rows - counts) * means**2
+def _sums(
+    rows: Rows, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
+) -> None:
+    column_sums_into(rows, weight, place, factors, means, sums, squares)

@@ -167,7 +167,7 @@ class Objective:
         train, held = self.folds.pairs[fold]
         key = (fold, ranker.scale)
         if key not in self._scalings:
-            self._scalings[key] = fit_scaling(ranker.scale, train)
+            self._scalings[key] = _scaling_of(ranker, train)
         return TrialWatch(trial, self.metric, held, self._scalings[key], means)
 
     @staticmethod
@@ -186,3 +186,9 @@ class Objective:
             trial.set_user_attr(name, cost)
         for name, value in self.limits.excess(costs).items():
             trial.set_constraint(name, value)
+
+
+def _scaling_of(ranker: Any, train: Dataset) -> Scaling:
+    """How a ranker prepares training rows; estimators of others may only know ``scale``."""
+    own = getattr(ranker, "prepares", None)
+    return fit_scaling(ranker.scale, train) if own is None else own(train)

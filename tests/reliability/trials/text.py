@@ -129,7 +129,6 @@ def draw(rng):
     settings = {
         "base": rng.choice((0, 1)),
         "qid_type": rng.choice(("int", "int", "str")),
-        "missing": rng.choice(("error", "zero")),
     }
     way = rng.choice(("load",) * 7 + ("scan", "skip"))
     if way == "scan" and rng.random() < 0.4:

@@ -119,7 +119,7 @@ def test_interleaved_queries_keep_their_order(tmp_path):
 def test_bad_rows_are_counted(tmp_path):
     path = tmp_path / "bad.txt"
     path.write_text("1 qid:1 1:1\n0 qid:1 1:NaN\nx qid:1\n")
-    report = convert(path, tmp_path / "out.parquet", on_bad_row="skip", missing="zero")
+    report = convert(path, tmp_path / "out.parquet", on_bad_row="skip")
     assert (report.rows, report.skipped, report.missing) == (2, 1, 1)
 
 

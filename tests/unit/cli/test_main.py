@@ -13,7 +13,7 @@ from rankine.cli.main import as_options, find_commands, run
     ("python", "command", "wanted"),
     [
         ("Pass missing='zero'", "train", "Pass --missing zero"),
-        ('or pass missing="zero"', "predict", "or pass --missing zero"),
+        ('or pass missing="zero"', "tune", "or pass --missing zero"),
         ("Read the data with n_features=46, or", "train", "Read the data with --n-features 46, or"),
         ("Use sampling='query'", "train", "Use --set sampling=query"),
         ("Use sampling='query'", "predict", "Use sampling='query'"),

@@ -216,5 +216,7 @@ def test_missing_values_of_a_raw_log_are_counted(tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "log.parquet")
     words = [tmp_path / "log.parquet", "--query", "session", "--label", "clicked", "--numeric"]
     words += ["price,stars", "--categorical", "brand", "--hash-bits", "6", "--out", tmp_path / "m"]
+    assert "missing" in str(run(*words, "--ranker", "ranksvm").exception)
+    words += ["--missing", "mean"]
     assert train(*words, "--ranker", "ranksvm")["nulls"] == 3
     assert "3 values" in run(*words, "--ranker", "elastic").output

@@ -18,7 +18,7 @@ def _refused(X: object, **options: object) -> SchemaError:
     return caught.value
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
 @pytest.mark.parametrize("make", [np.array, sparse.csr_matrix])
 def test_what_is_not_finite(value, make):
     X = make([[1.0, 2.0], [0.0, value], [3.0, 0.0]])
@@ -28,7 +28,7 @@ def test_what_is_not_finite(value, make):
     assert f"X[1, 1] is {value}" in _refused(X).reason
 
 
-@pytest.mark.parametrize("value", ["dear", None, np.datetime64("2026-01-01"), [1, 2]])
+@pytest.mark.parametrize("value", ["dear", np.datetime64("2026-01-01"), [1, 2]])
 def test_what_is_no_number(value):
     X = np.array([[1.0, 2.0], [0.5, 1.0], [3.0, 0.0]], dtype=object)
     X[2, 0] = value

@@ -19,7 +19,7 @@ def test_every_option_named_exists_with_the_default_told():
     text = PAGE.read_text()
     named = set(re.findall(r"`(\w+)(?:=[^`]*)?`", text))
     options = {field.name: field.default for field in fields(ReadOptions)}
-    assert {"base", "missing", "on_bad_row", "max_line_bytes", "max_ratio"} <= named & set(options)
+    assert {"base", "on_bad_row", "max_line_bytes", "max_ratio"} <= named & set(options)
     assert options["max_ratio"] == 256
     assert options["max_queries"] == options["max_query_rows"] == 2**24
     assert options["max_line_bytes"] == 16 * 2**20

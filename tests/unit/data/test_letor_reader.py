@@ -70,14 +70,14 @@ def test_base_zero():
 
 
 @pytest.mark.kernels
-def test_missing_values_become_zero_when_asked():
-    data = load(b"1 qid:1 1:NULL 2:nan 3:3\n", missing="zero")
-    assert data.X.tolist() == [[0, 0, 3]]
+def test_null_and_nan_are_missing_values():
+    data = load(b"1 qid:1 1:NULL 2:nan 3:3\n")
+    np.testing.assert_array_equal(data.X, [[np.nan, np.nan, 3]])
     assert data.notes["missing_values"] == 2
-    with pytest.raises(ParseError, match="missing='zero'"):
-        load(b"1 qid:1 1:NULL\n")
+    with pytest.raises(ParseError, match="NULL or NaN"):
+        load(b"1 qid:1 1:NA\n")
     with pytest.raises(ParseError, match="infinite"):
-        load(b"1 qid:1 1:inf\n", missing="zero")
+        load(b"1 qid:1 1:inf\n")
 
 
 def test_storage_follows_density():

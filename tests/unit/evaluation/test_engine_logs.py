@@ -80,11 +80,9 @@ def test_solr_and_qrels(tmp_path):
 def test_a_feature_without_value(tmp_path, judged):
     answers = {"rambo": elastic(hit("7555", title=9.5, body=None))}
     log = jsonl(tmp_path / "log.jsonl", answers)
-    with pytest.raises(
-        ParseError, match=r"'body' of document '7555' has no value.*missing_as_zero"
-    ):
-        join_logged(log, judged)
-    assert join_logged(log, judged, missing="zero").data.X.tolist() == [[9.5, 0.0]]
+    (row,) = join_logged(log, judged).data.X
+    assert row[0] == 9.5
+    assert np.isnan(row[1])
 
 
 GOOD = json.dumps({"qid": "rambo", "response": ANSWERS["rambo"]})

@@ -4,9 +4,11 @@ from unittest import mock
 import numpy as np
 import pytest
 from scipy import sparse
+from typer.testing import CliRunner
 
 import rankine
 from rankine import AdditiveRanker, Dataset, LinearModel, RankSVM, Scorer, distributed
+from rankine.cli.train import app
 from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError
 from rankine.metrics import evaluate_on
 from rankine.rankers import additive_search
@@ -353,3 +355,13 @@ def test_a_path_holds_models_of_all_strengths_and_numbers_of_pairs(tmp_path):
     curves = rankine.plot.path(path).get_lines()
     assert len(curves) == 4, "one curve a number of pairs, and a ring round the best"
     assert "3 pairs" in rankine.report(path).html
+
+
+def test_the_command_starts_from_a_model(tmp_path):
+    X, y, qid = shop(12)
+    Dataset.from_arrays(X, y, qid).save(tmp_path / "rows.txt")
+    command = ["train", str(tmp_path / "rows.txt"), "--ranker", "additive", "--set", "smooth=1.0"]
+    command += ["--set", "pairs=1", "--out", str(tmp_path / "m.rankine")]
+    for more in ([], ["--warm-start", str(tmp_path / "m.rankine")]):
+        done = CliRunner().invoke(app, [*command, *more])
+        assert done.exit_code == 0, done.output

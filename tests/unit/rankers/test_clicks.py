@@ -15,6 +15,8 @@ from rankine.logs.simulate import simulate
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.transforms.clicks import weigh, widen
 
+pytestmark = pytest.mark.usefixtures("raw_units")
+
 LOOKS = (1.0, 0.5, 0.25)
 #: Settings under which the weights of propensity are plain row weights.
 PLAIN = {

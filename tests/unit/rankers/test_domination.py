@@ -12,6 +12,8 @@ from rankine import DominationRanker
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data import Dataset
 
+pytestmark = pytest.mark.usefixtures("raw_units")
+
 
 def problem(seed, levels=2, m=80, n=12):
     rng = np.random.default_rng(seed)

@@ -11,6 +11,8 @@ import rankine
 from rankine import DominationRanker, LinearModel, domination_path
 from rankine.core.errors import ParameterError
 
+pytestmark = pytest.mark.usefixtures("raw_units")
+
 
 @pytest.fixture(scope="module")
 def data():
@@ -25,7 +27,13 @@ def data():
 def path(data):
     X, y, qid = data
     return domination_path(
-        X[:300], y[:300], qid[:300], eval_set=(X[300:], y[300:]), eval_qid=qid[300:], n_steps=8
+        X[:300],
+        y[:300],
+        qid[:300],
+        eval_set=(X[300:], y[300:]),
+        eval_qid=qid[300:],
+        n_steps=8,
+        scale="none",
     )
 
 

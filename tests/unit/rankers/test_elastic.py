@@ -12,6 +12,8 @@ from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import concat
 from rankine.solvers.one_pass import OnePassLearner
 
+pytestmark = pytest.mark.usefixtures("raw_units")
+
 
 def shop(seed=0, lists=200, d=8, columns=()):
     rng = np.random.default_rng(seed)

@@ -11,6 +11,8 @@ from rankine import LeastSquaresRanker
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.solvers.heavy_ball import lanczos, power
 
+pytestmark = pytest.mark.usefixtures("raw_units")
+
 
 def problem(seed=0, m=150, n=8, n_queries=6, decay=0.5):
     rng = np.random.default_rng(seed)

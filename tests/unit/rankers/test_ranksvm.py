@@ -15,6 +15,8 @@ from rankine.metrics import evaluate
 from rankine.solvers import problem as coarse
 from reference.pairs import pair_list, pair_risk
 
+pytestmark = pytest.mark.usefixtures("raw_units")
+
 
 def problem(seed=0, m=50, n=5, n_queries=3, noise=2.0):
     rng = np.random.default_rng(seed)

@@ -18,6 +18,8 @@ from rankine.samplers.draw import pair_sampler
 from rankine.solvers.pair_sgd import Phase, Span, run_phase, solve_pairs
 from rankine.solvers.pair_steps import average_of, last_of, new_vector
 
+pytestmark = pytest.mark.usefixtures("raw_units")
+
 
 @pytest.fixture(scope="module")
 def shop():

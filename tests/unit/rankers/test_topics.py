@@ -9,6 +9,8 @@ from rankine import DominationRanker, ModelBundle, domination_path, fit_topics
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset
 
+pytestmark = pytest.mark.usefixtures("raw_units")
+
 
 @pytest.fixture(scope="module")
 def data():

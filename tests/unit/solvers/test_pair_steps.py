@@ -24,7 +24,10 @@ from rankine.solvers.pair_steps import (
     pair_step,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
+pytestmark = [
+    pytest.mark.usefixtures("raw_units"),
+    pytest.mark.filterwarnings("ignore:overflow encountered"),
+]
 
 
 def problem(seed=0, m=40, n=5, queries=4):

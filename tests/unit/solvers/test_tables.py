@@ -30,7 +30,7 @@ def lists(n_queries=25, size=12, seed=0):
     X[:, 3] = rng.integers(0, 4, len(X))
     clean = np.nan_to_num(X)
     y = np.digitize(clean[:, 0] ** 2 + clean[:, 1] * clean[:, 2] + clean[:, 1], [-0.5, 0.5, 1.5])
-    return Dataset.from_arrays(X, y, np.repeat(np.arange(n_queries), size), missing=True)
+    return Dataset.from_arrays(X, y, np.repeat(np.arange(n_queries), size))
 
 
 def build(data, risk_of, monotone=None, pairs=((0, 1), (1, 2))):

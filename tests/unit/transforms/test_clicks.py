@@ -87,7 +87,7 @@ def test_offsets_are_columns_after_the_features(kind):
     scaling = Scaling("maxabs", np.array([0.5, 2.0]), 3)
     learnt = np.array([5.0, 6.0, -1.0, -2.0])
     assert scaling.fold(learnt).tolist() == [2.5, 12.0]
-    assert scaling.split(learnt)[1].tolist() == [-1.0, -2.0]
+    assert scaling.split(learnt)[2].tolist() == [-1.0, -2.0]
     assert scaling.unfold(scaling.fold(learnt)).tolist() == [5.0, 6.0, 0.0, 0.0]
 
 

@@ -55,7 +55,7 @@ def batch_to_dataset(
         if plan.sparse:
             X = sparse_rows(batch, plan, options, faults)
         else:
-            X = _dense_rows(batch, plan, faults, out, zero=options.missing == "zero")
+            X = _dense_rows(batch, plan, faults, out)
         return rows_to_dataset(X, batch.column, plan, options, faults)
 
 
@@ -90,7 +90,7 @@ def rows_to_dataset(
         plan.feature_names,
         weight,
         position,
-        {name: to_values(column(name), name, faults, options.missing) for name in plan.extra},
+        {name: to_values(column(name), name, faults) for name in plan.extra},
         sources=(place.file,),
         notes=faults.notes,
         lines=np.arange(place.first_row + 1, place.first_row + n_rows + 1),
@@ -129,16 +129,14 @@ def _dense_rows(
     plan: ColumnPlan,
     faults: RowFaults,
     out: NDArray[Any] | None,
-    *,
-    zero: bool,
 ) -> NDArray[Any]:
     shape = (batch.num_rows, len(plan.features))
     matrix = np.empty(shape, dtype=plan.dtype) if out is None else out
     for j, name in enumerate(plan.features):
-        matrix[:, j] = to_numbers(batch.column(name), name, faults, plan.dtype, zero=zero)
+        matrix[:, j] = to_numbers(batch.column(name), name, faults, plan.dtype, missing=True)
     if not finite(matrix):
         for j, name in enumerate(plan.features):
-            matrix[:, j] = refuse_not_finite(matrix[:, j], name, faults, zero=zero)
+            matrix[:, j] = refuse_not_finite(matrix[:, j], name, faults, missing=True)
     return matrix
 
 
@@ -231,31 +229,29 @@ def _to_positions(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.i
     return values
 
 
-def to_values(array: pa.Array, name: str, faults: RowFaults, missing: str) -> NDArray[Any]:
-    """A further column: numbers, text, booleans or times, without nulls.
+def to_values(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
+    """A further column: numbers, text, booleans or times.
 
-    With "zero", missing numbers are 0; with "keep" they are NaN and missing booleans None; missing
-    text is empty in both.
+    Missing numbers are NaN, missing booleans None, missing text is empty.
     """
     kind = array.type.value_type if pt.is_dictionary(array.type) else array.type
-    zero = missing != "error"
-    if missing == "keep" and pt.is_null(kind):
+    if pt.is_null(kind):
         faults.missing += len(array)
         return np.full(len(array), np.nan)
-    if missing == "keep" and is_number(kind):
+    if is_number(kind):
         kept = _kept_numbers(array, name, faults)
         if kept is not None:
             return kept
-    if pt.is_dictionary(array.type) and zero and array.null_count:
+    if pt.is_dictionary(array.type) and array.null_count:
         array = array.dictionary_decode()
-    if zero and array.null_count and (is_text(array.type) or is_number(array.type)):
+    if array.null_count and is_text(array.type):
         faults.missing += array.null_count
-        array = pc.fill_null(array, "" if is_text(kind) else False if pt.is_boolean(kind) else 0)
+        array = pc.fill_null(array, "")
     if pt.is_integer(kind) or is_text(kind):
         return _discrete(array, name, faults, MISSING_FIX)
     if pt.is_floating(kind):
-        values = to_numbers(array, name, faults, np.dtype(array.type.to_pandas_dtype()), zero=zero)
-        return writable(refuse_not_finite(values, name, faults, zero=zero))
+        values = to_numbers(array, name, faults, np.dtype(array.type.to_pandas_dtype()))
+        return writable(refuse_not_finite(values, name, faults))
     if pt.is_boolean(kind) or pt.is_timestamp(kind) or pt.is_date(kind):
         if array.null_count:
             nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
@@ -315,7 +311,6 @@ def sparse_rows(
 ) -> Any:
     """CSR matrix of the two list columns of a batch."""
     index_name, value_name = plan.features
-    zero = options.missing == "zero"
     pointer, index_items = _list_parts(batch.column(index_name), index_name, faults)
     value_pointer, value_items = _list_parts(batch.column(value_name), value_name, faults)
     sizes, value_sizes = np.diff(pointer), np.diff(value_pointer)
@@ -330,8 +325,8 @@ def sparse_rows(
         pointer, index_items = _empty(unequal, sizes, index_items)
         _, value_items = _empty(unequal, value_sizes, value_items)
     items = ItemFaults(faults, pointer)
-    values = to_numbers(value_items, value_name, items, plan.dtype, zero=zero)
-    values = refuse_not_finite(values, value_name, items, zero=zero)
+    values = to_numbers(value_items, value_name, items, plan.dtype, missing=True)
+    values = refuse_not_finite(values, value_name, items, missing=True)
     if index_items.null_count:
         nulls = pc.is_null(index_items).to_numpy(zero_copy_only=False)
         items.refuse(nulls, index_name, "null index", "Remove the entry")

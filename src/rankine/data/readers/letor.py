@@ -364,7 +364,6 @@ class Reader:
             options.max_line_bytes,
             options.has_query_ids,
             options.qid_type == "str",
-            options.missing == "zero",
             keep_spans,
         )
 

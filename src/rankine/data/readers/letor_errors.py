@@ -109,7 +109,7 @@ def _bad_number(what: str, token: bytes, shown: str) -> tuple[type[DataError], s
     if lower in {b"nan", b"null", b"na", b"none", b"?"}:
         fix = "Every row needs a number as label"
         if what == "value":
-            fix = "Remove it, or pass missing='zero' to read NaN and NULL as 0"
+            fix = "Write NULL or NaN where a value is missing"
         return ParseError, f"{what} is missing ({shown})", fix
     if lower.startswith(b"inf"):
         return ParseError, f"{what} {shown} is infinite", "Write a finite number"

@@ -226,7 +226,6 @@ class Rules(NamedTuple):
     max_line_bytes: int
     has_qid: bool
     text_qid: bool
-    missing_zero: bool
     keep_spans: bool
 
 
@@ -339,8 +338,9 @@ def _features(
         status, value, pos = parse_number(buf, start)
         if status != GOOD:
             if status == MALFORMED:
-                length = _is_missing(buf, start) if rules.missing_zero else 0
+                length = _is_missing(buf, start)
                 pos = start + np.uint64(length)
+                value = np.nan
                 if length == 0:
                     return Fault.VALUE, start, nnz, n_hard, n_missing, largest, in_order
                 n_missing += 1

@@ -207,7 +207,7 @@ class _ArchiveReader:
             return matrix
         names = names or tuple(f"X[:, {j}]" for j in range(matrix.shape[1]))
         columns = [
-            refuse_not_finite(matrix[:, j], name, faults, zero=self._zero)
+            refuse_not_finite(matrix[:, j], name, faults, missing=True)
             for j, name in enumerate(names)
         ]
         return np.column_stack(columns)
@@ -215,7 +215,7 @@ class _ArchiveReader:
     def _csr(self, arrays: dict[str, Any], plan: ColumnPlan, faults: RowFaults) -> Any:
         items = ItemFaults(faults, arrays["indptr"])
         values = exact_floats(arrays["data"], plan.dtype, "data", items)
-        values = refuse_not_finite(values, "data", items, zero=self._zero)
+        values = refuse_not_finite(values, "data", items, missing=True)
         faults.missing += items.missing
         zero_based = replace(self._options, base=0)
         return csr_rows(
@@ -232,10 +232,6 @@ class _ArchiveReader:
         if self._options.dtype is not None:
             return np.dtype(self._options.dtype)
         return np.dtype(np.float32 if stored in (np.float32, np.float16) else np.float64)
-
-    @property
-    def _zero(self) -> bool:
-        return self._options.missing == "zero"
 
     # ---------------------------------------------------------------- columns
     def _names(self, n_features: int) -> tuple[str, ...] | None:

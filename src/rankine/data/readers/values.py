@@ -137,7 +137,7 @@ class RowFaults:
         return {name: count for name, count in counts.items() if count}
 
 
-MISSING_FIX = 'Impute such values, or pass missing="zero"'
+MISSING_FIX = "Give every row a value"
 
 
 def to_floats(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.float64]:
@@ -158,17 +158,22 @@ def to_numbers(
     faults: RowFaults,
     dtype: np.dtype[Any],
     *,
-    zero: bool = False,
+    missing: bool = False,
 ) -> NDArray[Any]:
-    """A numeric column as floats, possibly not finite; nulls and inexact integers are refused."""
+    """A numeric column as floats, possibly not finite; inexact integers are refused.
+
+    Nulls are NaN where values may be ``missing``, else refused.
+    """
+    nulls = None
     if array.null_count:
-        if zero:
-            faults.missing += array.null_count
-        else:
-            nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
+        nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
+        if not missing:
             faults.refuse(nulls, name, "null value", MISSING_FIX)
         array = pc.fill_null(array, False if pt.is_boolean(array.type) else 0)
-    return exact_floats(array.to_numpy(zero_copy_only=False), dtype, name, faults)
+    values = exact_floats(array.to_numpy(zero_copy_only=False), dtype, name, faults)
+    if nulls is not None and missing:
+        values = np.where(nulls, values.dtype.type(np.nan), values)
+    return values
 
 
 def writable(values: NDArray[Any]) -> NDArray[Any]:
@@ -209,14 +214,14 @@ def exact_floats(
 
 
 def refuse_not_finite(
-    values: NDArray[Any], name: str, faults: RowFaults, *, zero: bool = False
+    values: NDArray[Any], name: str, faults: RowFaults, *, missing: bool = False
 ) -> NDArray[Any]:
-    """Refuse infinities, and NaN unless it stands for zero."""
+    """Refuse infinities, and NaN unless values may be ``missing``: then it is counted."""
     if finite(values):
         return values
-    missing = np.isnan(values)
-    if zero and missing.any():
-        faults.missing += int(missing.sum())
-        values = np.where(missing, values.dtype.type(0), values)
-    faults.refuse(~np.isfinite(values), name, lambda row: f"value is {values[row]}", MISSING_FIX)
+    absent = np.isnan(values)
+    if missing:
+        faults.missing += int(absent.sum())
+    bad = np.isinf(values) if missing else ~np.isfinite(values)
+    faults.refuse(bad, name, lambda row: f"value is {values[row]}", "Store finite numbers")
     return values

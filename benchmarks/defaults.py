@@ -1,0 +1,273 @@
+"""Every ranker as it comes beside a tuned one and plain scikit-learn, on eleven kinds of lists.
+
+    python -m benchmarks.defaults
+
+The defaults were chosen by the validation queries of these sets (``GRID`` holds what was tried);
+its results are those of the test queries, which were looked at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import time
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+import rankine
+from benchmarks.machine import save
+from benchmarks.real_data import data_folder, read_reuters
+from benchmarks.workloads import CLICK_FEATURES, NUMBERS, click_lists, letor_like, mslr_like
+from rankine import Dataset
+from rankine.data.splits import split_queries
+from rankine.metrics import evaluate
+from rankine.rankers.registry import RANKERS, ranker_class
+
+METRIC = "ndcg@10"
+#: Ranker -> settings that are tried on validation queries, beside the defaults.
+GRID = {
+    "spd": [*({"l2": 10.0**k} for k in (-4, -3, -2, -1)), {"l2": 1e-3, "scale": "query"}],
+    "ranksvm": [*({"l2": 2 * 10.0**k} for k in (-4, -2, -1)), {"l2": 2e-3, "scale": "query"}],
+    "least-squares": [
+        *({"l2": 2 * 10.0**k} for k in (-4, -3, -2, -1, 0)),
+        *({"l2": 2 * 10.0**k, "scale": "query"} for k in (-3, -2)),
+    ],
+    "domination": [
+        *({"l1": 0.0, "l2": l2} for l2 in (1.0, 10.0)),
+        {"l1": None, "l2": 0.0, "scale": "query"},
+    ],
+    "elastic": [
+        *({"eta0": eta0} for eta0 in (0.05, 0.8)),
+        *({"eta0": eta0, "l1": 0.0, "l2": 0.0, "n_passes": 1} for eta0 in (0.05, 0.2, 0.8)),
+        {"scale": "query"},
+    ],
+    "additive": [{"pairs": 0}],
+}
+#: What a ranker is not made for, and why.
+UNFIT = {
+    ("Reuters topics", "elastic"): "one list a topic, and it learns list by list",
+    ("Reuters topics", "additive"): "a table for each of 14,793 words",
+    ("generated hashed log", "additive"): "a table for each of 2^20 columns",
+}
+
+#: Shares of the queries that are trained on, chosen by, and tested on.
+SHARES = (0.5, 0.25, 0.25)
+#: Topics of Reuters: neither so frequent that every ranker is right, nor unlearnable.
+TOPICS = 5
+
+
+def cut(data):
+    """The one task of most sets."""
+    return [split_queries(data, SHARES, random_state=0)]
+
+
+def letor(folder):
+    """All five parts of a LETOR folder."""
+    parts = sorted((data_folder() / folder).glob("S*.txt.xz"))
+    return cut(rankine.load([str(part) for part in parts]))
+
+
+def districts():
+    """California's districts in lists of 20 neighbours: columns and grades 0 to 4 by price."""
+    path = data_folder() / "california_housing" / "housing.csv.xz"
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    names = [name for name in rows[0] if name not in ("median_house_value", "ocean_proximity")]
+    X = np.array([[float(row[name] or 0.0) for name in names] for row in rows])
+    price = np.array([float(row["median_house_value"]) for row in rows])
+    order = np.lexsort((X[:, 0], np.floor(2 * X[:, 1])))[: 20 * 500]
+    y = np.searchsorted(np.quantile(price, [0.5, 0.75, 0.9, 0.97]), price).astype(float)
+    return X[order], y[order], np.arange(len(order)) // 20
+
+
+def california():
+    """Raw columns, from incomes of a few units to tens of thousands of rooms."""
+    return cut(Dataset.from_arrays(*districts()))
+
+
+def california_bins():
+    """The same columns as indicators of their deciles."""
+    X, y, qid = districts()
+    cells = []
+    for column in X.T:
+        place = np.searchsorted(np.quantile(column, np.linspace(0.1, 0.9, 9)), column)
+        cells.append(sparse.csr_matrix((np.ones(len(y)), (np.arange(len(y)), place)),
+                                       shape=(len(y), 10)))  # fmt: skip
+    return cut(Dataset.from_arrays(sparse.hstack(cells, format="csr"), y, qid))
+
+
+def reuters():
+    """Topics of news by their words: one list of documents a topic, each with its own model."""
+    X, Y, _, n_train = read_reuters()
+    rng = np.random.default_rng(0)
+    train = rng.permutation(n_train)[:6000]
+    rest = n_train + rng.permutation(X.shape[0] - n_train)[:6000]
+    parts = train[:3000], train[3000:], rest
+    enough = [t for t in range(Y.shape[1]) if 15 <= Y[parts[0], t].sum() <= 60]
+    chosen = [t for t in enough if min(Y[p, t].sum() for p in parts) >= 10][:TOPICS]
+    return [tuple(Dataset.from_arrays(X[p], Y[p, t]) for p in parts) for t in chosen]
+
+
+def lightgbm():
+    """LightGBM's example of ranking: sparse columns in [0, 1], five grades."""
+    folder = data_folder() / "lightgbm_lambdarank"
+    parts = []
+    for name in ("train", "test"):
+        with lzma.open(folder / f"rank.{name}.query.xz", "rt") as file:
+            group = [int(line) for line in file]
+        parts.append(rankine.load(str(folder / f"rank.{name}.xz"), group=group, n_features=300))
+    train, valid = split_queries(parts[0], (2, 1), random_state=0)
+    return [(train, valid, parts[1])]
+
+
+def generated():
+    """Dense lists scaled to [0, 1], as LETOR has them."""
+    X, y, qid = letor_like(queries=200, size=60)
+    return cut(Dataset.from_arrays(X, y, qid))
+
+
+def mslr():
+    """Dense raw lists with heavy tails, five grades."""
+    X, y, qid = mslr_like(queries=120)
+    return cut(Dataset.from_arrays(X, y, qid))
+
+
+def click_log():
+    """Purchases by twenty numbers of different units and a few categories."""
+    data = click_lists(3000)
+    frequent = np.argsort(-np.bincount(data.X.indices, minlength=CLICK_FEATURES))[: 20 + 300]
+    X = data.X[:, np.sort(frequent)].toarray().astype(float)
+    X[:, :NUMBERS] *= 10.0 ** np.linspace(-2, 4, NUMBERS)
+    return cut(Dataset.from_arrays(sparse.csr_matrix(X), data.y, data.qid))
+
+
+def hashed_log():
+    """Purchases by twenty numbers and twenty hashed categories of up to 300,000 values."""
+    return cut(click_lists(5000))
+
+
+SETS = {
+    "OHSUMED, list-scaled": lambda: letor("ohsumed_letor3_querylevelnorm"),
+    "OHSUMED, raw": lambda: letor("ohsumed_letor3_min"),
+    "MQ2008": lambda: letor("mq2008"),
+    "California, raw": california,
+    "California, indicators": california_bins,
+    "Reuters topics": reuters,
+    "LightGBM's example": lightgbm,
+    "generated LETOR": generated,
+    "generated MSLR": mslr,
+    "generated click log": click_log,
+    "generated hashed log": hashed_log,
+}
+
+
+def baseline(kind, train):
+    """A regression of the labels on scaled columns, as a function of rows."""
+    scaler = MaxAbsScaler() if sparse.issparse(train.X) else StandardScaler()
+    regression = Ridge() if kind == "ridge" else LogisticRegression(max_iter=300)
+    labels = train.y if kind == "ridge" else (train.y > np.median(train.y)).astype(int)
+    if kind == "logistic" and len(set(labels.tolist())) < 2:
+        labels = (train.y > 0).astype(int)
+    fitted = make_pipeline(scaler, regression).fit(train.X, labels)
+    return fitted.predict if kind == "ridge" else fitted.decision_function
+
+
+def learned(name, setting, train):
+    """A ranker's scores as a function of rows."""
+    if name in ("ridge", "logistic"):
+        return baseline(name, train)
+    ranker = ranker_class(name)(**{"random_state": 0, **setting}).fit(train)
+    return ranker.predict
+
+
+def judged(tasks, name, setting):
+    """Values of every validation and every test query, and CPU seconds of training."""
+    found, seconds = ([], []), 0.0
+    for train, *parts in tasks:
+        started = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            score = learned(name, setting, train)
+        seconds += time.process_time() - started
+        for part, values in zip(parts, found, strict=True):
+            rows = part.X if name in ("ridge", "logistic") else part
+            values.append(evaluate(METRIC, part.y, score(rows), part.qid, per_query=True))
+    valid, test = (np.concatenate(values) for values in found)
+    return valid[~np.isnan(valid)], test[~np.isnan(test)], seconds
+
+
+def gap(values, others):
+    """Mean difference and its standard error, query by query."""
+    difference = values - others
+    return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference)))
+
+
+def measure(tasks, name, plain):
+    """Defaults beside the setting that is best on validation queries, and beside the baseline."""
+    valid, test, seconds = judged(tasks, name, {})
+    best, chosen, tuned = valid.mean(), {}, test
+    for setting in GRID[name]:
+        other = judged(tasks, name, setting)
+        if other[0].mean() > best:
+            best, chosen, tuned = other[0].mean(), setting, other[1]
+    return {
+        "default": float(test.mean()),
+        "tuned": float(tuned.mean()),
+        "setting": chosen,
+        "to_tuned": gap(test, tuned),
+        "to_baseline": gap(test, plain),
+        "seconds": round(seconds, 2),
+    }
+
+
+def bars(sets):
+    """What the defaults miss: mean loss against tuned of each ranker, and single sets."""
+    losses, missed = {}, []
+    for name in RANKERS:
+        found = {s: one["rankers"][name] for s, one in sets.items()
+                 if "unfit" not in one["rankers"][name]}  # fmt: skip
+        losses[name] = float(np.mean([-one["to_tuned"][0] for one in found.values()]))
+        for task, one in found.items():
+            for against in ("to_tuned", "to_baseline"):
+                mean, error = one[against]
+                if mean < -0.01 and mean < -2 * error:
+                    missed.append([task, name, against, mean, error])
+    return {"mean_loss": losses, "missed": missed}
+
+
+def main(names=tuple(SETS)):
+    sets = {}
+    for task in names:
+        tasks = SETS[task]()
+        kinds = {kind: judged(tasks, kind, {}) for kind in ("ridge", "logistic")}
+        kind = max(kinds, key=lambda one: kinds[one][0].mean())
+        plain = kinds[kind][1]
+        found = {"baseline": kind, "value": float(plain.mean()), "queries": len(plain)}
+        found["rankers"] = {
+            name: {"unfit": UNFIT[task, name]}
+            if (task, name) in UNFIT
+            else measure(tasks, name, plain)
+            for name in RANKERS
+        }
+        print(task, found, flush=True)
+        sets[task] = found
+    save("defaults", {"metric": METRIC, "sets": sets, **bars(sets)})
+
+
+def quick():
+    """Two sets that need no files."""
+    main(("generated LETOR", "generated click log"))
+
+
+def full():
+    """All sets."""
+    main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""What stands for missing values: the rules by their words, and the same in every place."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import rankine
+from rankine import Dataset, ElasticRanker, LeastSquaresRanker, LinearModel, Scorer, SPDRanker
+from rankine.core.errors import ExportError, ParameterError, SchemaError
+from rankine.core.specs import MissingValues
+from rankine.export.registry import export
+from rankine.transforms.apply import score_dataset
+from rankine.transforms.missing import fill_missing
+
+RULES = ("zero", "mean", "query_min", "indicator")
+NAMES = ["price", "age", "stars"]
+
+
+def lists(n_lists: int = 12, size: int = 6, seed: int = 0) -> Dataset:
+    """Lists in which being without a price says something, and no age is ever 0."""
+    rng = np.random.default_rng(seed)
+    n = n_lists * size
+    X = np.column_stack([rng.normal(20, 5, n), rng.uniform(1, 9, n), rng.integers(0, 4, n)])
+    y = (X[:, 0] / 5 - X[:, 1] + rng.normal(0, 1, n) > -1).astype(float)
+    X[(rng.random(n) < 0.3) & (y == 0), 0] = np.nan
+    X[rng.random(n) < 0.2, 1] = np.nan
+    X[:size, 1] = np.nan  # a list without any age
+    qid = rng.permutation(np.repeat(np.arange(n_lists), size))
+    return Dataset.from_arrays(X, y, qid, feature_names=NAMES)
+
+
+def by_hand(rule: str, data: Dataset) -> np.ndarray:
+    """Rows with what stands for missing values, one at a time."""
+    X = data.X.copy()
+    for i, j in np.argwhere(np.isnan(data.X)):
+        column = data.X[:, j]
+        if rule == "mean":
+            X[i, j] = np.nanmean(column)
+        elif rule == "query_min":
+            known = column[(data.qid == data.qid[i]) & ~np.isnan(column)]
+            X[i, j] = known.min() if len(known) else 0.0
+        else:
+            X[i, j] = 0.0
+    if rule == "indicator":
+        return np.hstack([X, np.isnan(data.X[:, :2])])
+    return X
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("scale", ["none", "auto", "query"])
+def test_a_rule_is_what_it_says(rule: str, scale: str) -> None:
+    data = lists()
+    found = LeastSquaresRanker(missing=rule, scale=scale, l2=0.1, tol=1e-12).fit(data)
+    filled = by_hand(rule, data)
+    hand = LeastSquaresRanker(l2=0.1, scale="none", tol=1e-12)
+    prepared = found.scaling_.apply(data).X
+    if scale == "none":
+        np.testing.assert_allclose(prepared, filled, rtol=1e-12)
+    hand.fit(prepared, data.y, qid=data.qid)
+    np.testing.assert_allclose(found.predict(data), hand.predict(prepared), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("scale", ["auto", "query"])
+def test_every_way_to_score_treats_them_alike(rule: str, scale: str) -> None:
+    data = lists()
+    ranker = LeastSquaresRanker(missing=rule, scale=scale).fit(data)
+    scores = ranker.predict(data)
+    model = LinearModel.from_bytes(ranker.to_model().to_bytes())
+    assert model.missing == ranker.to_model().missing
+    np.testing.assert_allclose(score_dataset(model, data), scores, rtol=1e-12)
+    order = np.argsort(data.qid, kind="stable")
+    X, group = data.X[order], np.bincount(data.qid)
+    scorer = Scorer(model)
+    np.testing.assert_allclose(scorer.score(X, group=group), scores[order], rtol=1e-9)
+    compressed = sparse.csr_matrix(X)
+    np.testing.assert_allclose(scorer.score(compressed, group=group), scores[order], rtol=1e-9)
+    first = order[: group[0]]
+    named = [
+        {name: None if np.isnan(x) else x for name, x in zip(NAMES, row, strict=True)}
+        for row in data.X[first].tolist()
+    ]
+    np.testing.assert_allclose(scorer.score(named), scores[first], rtol=1e-9)
+    explained = scorer.explain(named, 1)
+    assert explained.total == pytest.approx(scores[first][1])
+    assert scorer.explain_pair(named, 1, 0).total == pytest.approx(
+        scores[first][1] - scores[first][0]
+    )
+    module: dict[str, object] = {}
+    exec(export(model, "python").content.decode(), module)  # noqa: S102 - our own export
+    np.testing.assert_allclose(module["scores"](named), scores[first], rtol=1e-9)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("rule", ["zero", "mean", "indicator"])
+def test_sql_says_what_stands_for_null(rule: str) -> None:
+    data = lists()
+    ranker = LeastSquaresRanker(missing=rule).fit(data)
+    text = export(ranker.to_model(), "sql").content.decode()
+    base = sqlite3.connect(":memory:")
+    base.execute("CREATE TABLE t (price REAL, age REAL, stars REAL)")
+    rows = [[None if np.isnan(x) else x for x in row] for row in data.X.tolist()]
+    base.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    found = [score for (score,) in base.execute(f"SELECT {text} FROM t")]  # noqa: S608
+    np.testing.assert_allclose(found, ranker.predict(data), rtol=1e-9)
+
+
+def test_an_export_that_cannot_say_it_refuses() -> None:
+    data = lists()
+    for rule, target in (("query_min", "sql"), ("mean", "elasticsearch"), ("zero", "vespa")):
+        model = LeastSquaresRanker(missing=rule).fit(data).to_model()
+        with pytest.raises(ExportError, match=f"missing='{rule}'"):
+            export(model, target)
+
+
+def test_missing_values_are_refused_by_default() -> None:
+    data = lists()
+    with pytest.raises(SchemaError, match=r"X\[\d+, '(price|age)'\] is missing.*query_min"):
+        LeastSquaresRanker().fit(data)
+    ranker = LeastSquaresRanker().fit(np.nan_to_num(data.X), data.y, qid=data.qid)
+    with pytest.raises(SchemaError, match="is missing"):
+        ranker.predict(data)
+    with pytest.raises(SchemaError, match="nan"):
+        Scorer(ranker.to_model()).score(data.X)
+    with pytest.raises(ParameterError, match="not one of auto"):
+        LeastSquaresRanker(missing="median").fit(data)
+    with pytest.raises(ParameterError, match="place of its own"):
+        rankine.AdditiveRanker(missing="mean").fit(data)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_stream_learns_what_memory_learns(rule: str) -> None:
+    text = io.StringIO()
+    data = lists()
+    for i in np.argsort(data.qid, kind="stable"):
+        values = " ".join(
+            f"{j + 1}:{'NULL' if np.isnan(x) else repr(float(x))}" for j, x in enumerate(data.X[i])
+        )
+        text.write(f"{data.y[i]:g} qid:{data.qid[i]} {values}\n")
+    loaded = rankine.load(io.BytesIO(text.getvalue().encode()))
+    assert loaded.notes["missing_values"] == np.isnan(data.X).sum()
+
+    class Blocks:
+        n_features = 3
+
+        def __iter__(self):
+            return loaded.blocks(20)
+
+    settings = {"missing": rule, "l2": 0.1, "n_steps": 2000, "random_state": 0}
+    memory = SPDRanker(**settings).fit(loaded)
+    stream = SPDRanker(**settings).fit(Blocks())
+    assert stream.scaling_.missing.columns == memory.scaling_.missing.columns
+    np.testing.assert_allclose(stream.scaling_.factors, memory.scaling_.factors, rtol=1e-12)
+    assert np.corrcoef(stream.predict(loaded), memory.predict(loaded))[0, 1] > 0.9
+
+
+def test_indicators_are_learned_in_instalments() -> None:
+    data = lists()
+    ranker = ElasticRanker(missing="indicator", random_state=0, l1=0.0)
+    for block in data.blocks(24):
+        ranker.partial_fit(block)
+    assert ranker.coef_.shape == (3,)
+    assert (
+        dict(zip(ranker.scaling_.missing.columns, ranker.scaling_.missing.values, strict=True))[0]
+        < 0
+    )
+
+
+def test_frames_and_columns_hold_missing_values(tmp_path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pd = pytest.importorskip("pandas")
+    import pyarrow.parquet as pq
+
+    data = lists()
+    frame = pd.DataFrame(data.X, columns=NAMES).astype({"price": "Float64"})
+    frame.loc[frame["price"].isna(), "price"] = pd.NA
+    first = LeastSquaresRanker(missing="mean").fit(frame, data.y, qid=data.qid)
+    table = pa.table(
+        {name: pa.array(data.X[:, j], mask=np.isnan(data.X[:, j])) for j, name in enumerate(NAMES)}
+        | {"label": data.y, "qid": data.qid}
+    )
+    pq.write_table(table, tmp_path / "rows.parquet")
+    second = LeastSquaresRanker(missing="mean").fit(rankine.load(tmp_path / "rows.parquet"))
+    np.testing.assert_allclose(first.coef_, second.coef_, rtol=1e-9)
+
+
+def test_sparse_rows_have_zeros_where_nothing_is_stored() -> None:
+    X = sparse.csr_matrix([[np.nan, 5.0], [0.0, np.nan], [3.0, 7.0]])
+    spec = MissingValues("query_min")
+    filled, _ = fill_missing(spec, X, np.array([0, 3]))
+    assert filled.toarray().tolist() == [[0.0, 5.0], [0.0, 5.0], [3.0, 7.0]]
+    filled, _ = fill_missing(spec, X, np.array([0, 1, 3]))
+    assert filled.toarray().tolist() == [[0.0, 5.0], [0.0, 7.0], [3.0, 7.0]]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("scale", ["auto", "query"])
+def test_models_of_raw_logs_keep_the_rule(rule: str, scale: str, tmp_path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    n = 60
+    price = [None if rng.random() < 0.3 else float(p) for p in rng.lognormal(2, 1, n)]
+    brand = rng.choice(["a", "b", "c"], n)
+    rows = {"session": np.repeat(np.arange(12), 5), "price": price, "brand": brand}
+    rows["clicked"] = [int(p is not None and p < 8) for p in price]
+    pq.write_table(pa.table(rows), tmp_path / "log.parquet")
+    columns = {"query": "session", "label": "clicked", "numeric": ["price"], "hash_bits": 6}
+    log = rankine.logs.scan(tmp_path / "log.parquet", categorical=["brand"], **columns)
+    ranker = LeastSquaresRanker(missing=rule, scale=scale).fit(log)
+    model = LinearModel.from_bytes(ranker.to_model().to_bytes())
+    scorer = Scorer(model)
+    scorer.self_test()
+    raw = [{"price": price[i], "brand": str(brand[i])} for i in range(n)]
+    expected = ranker.predict(log.load())
+    np.testing.assert_allclose(scorer.score(raw, group=[5] * 12), expected, rtol=1e-9)
+    np.testing.assert_allclose(score_dataset(model, log.load()), expected, rtol=1e-9)
+    with pytest.raises(SchemaError, match="is missing"):
+        LeastSquaresRanker().fit(log)
