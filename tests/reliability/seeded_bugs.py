@@ -237,13 +237,14 @@ BUGS: dict[str, Bug] = {
         RANGE, "    if order is None:\n", "    if order is None or len(order) > 1:\n",
         "agreement", 60, ("unequal",), only="least-squares",
     ),
-    "zeros that are not stored forgotten": Bug(
-        SCALING, "        counts[j] += 1\n", "        counts[j] += 2\n",
+    "weights forgotten in the deviations of sparse rows": Bug(
+        SCALING, "x = rows.values[k] * factors[p]\n                sums[p] += weight[i] * x\n",
+        "x = rows.values[k] * factors[p]\n                sums[p] += x\n",
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "a scale measured on the last block": Bug(
-        SCALING, "        for block in read():\n            _sums(",
-        "        for block in read():\n            sums[:] = 0.0\n            _sums(",
+        SCALING, "        for block in self._read():\n            _sums(",
+        "        for block in self._read():\n            sums[:] = 0.0\n            _sums(",
         "agreement", 60, ("unequal",), only="spd",
     ),
     "weights of a file reversed": Bug(

@@ -45,7 +45,7 @@ class Problem:
     def data(self) -> rankine.Dataset:
         return rankine.Dataset.from_arrays(
             self.rows, self.y, self.qid, weight=self.weight, docid=self.docid,
-            position=self.position, feature_names=self.names, missing=self.missing,
+            position=self.position, feature_names=self.names,
         )  # fmt: skip
 
     def take(self, order: Any) -> Problem:
@@ -58,7 +58,7 @@ class Problem:
 
     def grouped(self) -> Problem:
         """The same rows, list by list in order of first appearance."""
-        index = rankine.Dataset.from_arrays(self.X, self.y, self.qid, missing=True).queries
+        index = rankine.Dataset.from_arrays(self.X, self.y, self.qid).queries
         return self if index.rows is None else self.take(index.rows)
 
 
