@@ -263,7 +263,7 @@ def learning(share):
 
     Every way has three settings; the seeds were not used before the settings were written down.
     """
-    sessions = int(6000 * share)
+    sessions = int(4000 * share)
     seeds = (2026, 2027) if share == 1 else (2026,)
     found = {"sessions": sessions, "seeds": len(seeds), "linear": {}, "curved": {}}
     with_peers = importlib.util.find_spec("lightgbm") and importlib.util.find_spec("xgboost")

@@ -20,12 +20,12 @@ import numpy as np
 import rankine
 from benchmarks.elastic_clicks import PLAIN, part, read_npz
 from benchmarks.machine import add
-from benchmarks.workloads import click_lists
+from benchmarks.workloads import AS_PRINTED, click_lists
 from rankine import ElasticRanker
 from rankine.data.save import save
 from rankine.metrics import evaluate
 
-SETTING = {**PLAIN, "eta0": 0.2, "random_state": 1}
+SETTING = {**AS_PRINTED, **PLAIN, "eta0": 0.2, "random_state": 1}
 REPEATS = 3
 
 
@@ -95,7 +95,9 @@ def letor(folder, script):
         vali = rankine.load(place / "vali.txt", n_features=width, dense=True)
         test = rankine.load(place / "test.txt", n_features=width, dense=True)
         for seed in range(10):
-            rankers = [ElasticRanker(random_state=seed, **g).fit(train) for g in grid]
+            rankers = [
+                ElasticRanker(**{**AS_PRINTED, "random_state": seed, **g}).fit(train) for g in grid
+            ]
             best = max(rankers, key=lambda r, v=vali: measure(names[0], r, v))
             found[seed, fold - 1] = [measure(name, best, test) for name in names]
     means = found.mean(axis=1)

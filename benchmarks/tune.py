@@ -20,6 +20,7 @@ import optuna
 from scipy import stats
 
 from benchmarks.machine import save
+from benchmarks.workloads import AS_PRINTED
 from rankine import Dataset, ElasticRanker
 from rankine.metrics import evaluate
 from rankine.tune import ThompsonSampler
@@ -74,9 +75,8 @@ def elastic(seed):
 
     def value(l1, l2, solver, loss, metric):
         strength = {"theta": l1} if solver == "psgd" else {"l1": l1}
-        ranker = ElasticRanker(
-            solver=solver, loss=loss, objective=metric, l2=l2, random_state=0, **strength
-        )
+        asked = {"solver": solver, "loss": loss, "objective": metric, "l2": l2, **strength}
+        ranker = ElasticRanker(**{**AS_PRINTED, "random_state": 0, **asked})
         scores = ranker.fit(train).predict(held)
         return float(evaluate("ndcg@10", held.y, scores, held.queries))
 

@@ -15,6 +15,17 @@ STORE = Path(__file__).parent / "data"
 SMALL, LARGE = 60_000, 781_265 + 23_149
 
 
+#: ElasticRank as the paper prints it: one pass, one step size, columns as they are.
+AS_PRINTED = {
+    "adaptive": False,
+    "eta0": 1.0,
+    "l1": 1e-3,
+    "l2": 1e-3,
+    "n_passes": 1,
+    "scale": "none",
+}
+
+
 def rcv1_like(m: int, seed: int = 20260101):
     """Sparse tf-idf-like text: m rows, about 73 non-zeros each, binary and real-valued labels.
 

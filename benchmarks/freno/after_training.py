@@ -11,6 +11,7 @@ from benchmarks.freno.log import Log
 from benchmarks.freno.methods import TRAINED, Chooser, judge, learn
 from benchmarks.papers import table
 from benchmarks.timing import cpu_seconds, spread
+from benchmarks.workloads import AS_PRINTED
 from rankine import ElasticRanker
 
 TITLE = "Days after training, with and without retraining"
@@ -33,7 +34,7 @@ def one_log(seed, lists, days):
     frozen = learn(setting, log.between(1, TRAINED))
     fresh = frozen
     started = frozen
-    continued = ElasticRanker(random_state=1, **setting)
+    continued = ElasticRanker(**{**AS_PRINTED, "random_state": 1, **setting})
     for block in log.between(1, TRAINED):
         continued.partial_fit(block)
     values = {way: [] for way in WAYS}
@@ -57,7 +58,7 @@ def one_log(seed, lists, days):
 
 def again(setting, days, before):
     """A model learned from some days, starting from an older one."""
-    ranker = ElasticRanker(random_state=1, **setting)
+    ranker = ElasticRanker(**{**AS_PRINTED, "random_state": 1, **setting})
     return ranker.fit(days, coef_init=before.to_model())
 
 

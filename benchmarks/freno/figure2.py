@@ -12,6 +12,7 @@ from benchmarks.elastic import Blocks
 from benchmarks.papers import table
 from benchmarks.real_data import letor_folders
 from benchmarks.timing import cpu_seconds, spread
+from benchmarks.workloads import AS_PRINTED
 from rankine import ElasticRanker
 from rankine.evaluation.letor import settings
 from rankine.evaluation.letor_tables import PUBLISHED, read_baselines
@@ -40,15 +41,14 @@ def one_fold(fold, seeds):
     for seed in seeds:
         best = (-1.0, None, None)
         for setting in settings(ElasticRanker(), None):
-            ranker = ElasticRanker(random_state=seed, **setting)
+            ranker = ElasticRanker(**{**AS_PRINTED, "random_state": seed, **setting})
             spent, _ = cpu_seconds(lambda r=ranker: r.fit(train))
             seconds.append(spent)
             value = float(evaluate(DECIDES, vali.y, ranker.predict(vali), vali.queries))
             best = max(best, (value, ranker, setting), key=lambda three: three[0])
         found.append(judged(best[1], test))
-        longer = ElasticRanker(
-            n_passes=PASSES, random_state=seed, shuffle_buffer=train.n_queries, **best[2]
-        )
+        more_passes = {"n_passes": PASSES, "shuffle_buffer": train.n_queries}
+        longer = ElasticRanker(**{**AS_PRINTED, "random_state": seed, **more_passes, **best[2]})
         more.append(judged(longer.fit(Blocks([train], train.n_features)), test))
     print(fold.name, file=sys.stderr, flush=True)
     return found, more, seconds

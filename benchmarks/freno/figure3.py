@@ -11,6 +11,7 @@ from benchmarks.freno.log import Log
 from benchmarks.freno.methods import TESTED, TRAINED, Chooser, described, judge
 from benchmarks.papers import table
 from benchmarks.timing import spread
+from benchmarks.workloads import AS_PRINTED
 from rankine import ElasticRanker
 
 TITLE = "Figure 3: recall against the number of weights"
@@ -27,7 +28,7 @@ NEAR = 0.99
 def curve(setting, days, test, steps):
     """Weights and recall of models of every size, smallest first; ``days`` are read once."""
     kind = setting["solver"]
-    ranker = ElasticRanker(random_state=1, metric="recall@1", **setting)
+    ranker = ElasticRanker(**{**AS_PRINTED, "random_state": 1, "metric": "recall@1", **setting})
     path = ranker.path(days, solvers=(kind,), n_steps=steps, min_ratio=WEAKEST)
     found = []
     for place in range(len(path.l1)):

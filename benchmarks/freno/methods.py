@@ -13,6 +13,7 @@ from itertools import product
 
 import numpy as np
 
+from benchmarks.workloads import AS_PRINTED
 from rankine import ElasticRanker
 from rankine.metrics import evaluate
 
@@ -74,7 +75,7 @@ METHODS = {
 
 def learn(setting, days, seed=1):
     """A ranker after one pass over days of lists, in the order of time."""
-    return ElasticRanker(random_state=seed, **setting).fit(days)
+    return ElasticRanker(**{**AS_PRINTED, "random_state": seed, **setting}).fit(days)
 
 
 def judge(scores, data, measures=MEASURES):

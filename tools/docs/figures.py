@@ -121,19 +121,16 @@ def clicks_propensity() -> str:
 
 
 def clicks_learning() -> str:
-    """NDCG@10 of true grades by way of learning and kind of user; peers by their better setting."""
+    """NDCG@10 of true grades by way of learning and kind of user, mean over seeds."""
     found = figure("clicks", "learning")
     lines = []
     for taste in ("linear", "curved"):
         users = list(found[taste])
         lines += [f"\n| {taste} taste | {' | '.join(users)} |", "|---" * (len(users) + 1) + "|"]
-        names = dict.fromkeys(name.split(",")[0] for name in found[taste][users[0]])
-        for name in names:
-            best = [
-                max(value for way, value in found[taste][who].items() if way.startswith(name))
-                for who in users
-            ]
-            lines.append(f"| {name} | {' | '.join(f'{value:.3f}' for value in best)} |")
+        for name in found[taste][users[0]]:
+            seeds = [[one["test"] for one in found[taste][who][name]] for who in users]
+            means = (f"{sum(values) / len(values):.3f}" for values in seeds)
+            lines.append(f"| {name} | {' | '.join(means)} |")
     return "\n".join(lines)
 
 

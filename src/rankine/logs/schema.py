@@ -192,6 +192,7 @@ def schema_of(model: LinearModel) -> LogSchema | None:
     if spec is None:
         return None
     noted = dict(model.parameters.get("log", {}))
+    noted.pop("missing", None)  # models of 0.1 say there what their rankers say now
     own = {
         "query": "qid",
         "numeric": list(spec.numeric),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ParameterError
-from rankine.core.specs import LogColumns
+from rankine.core.specs import LogColumns, RunScores
 from rankine.data.dataset import Dataset, concat, make_csr
 from rankine.data.expressions import Expression, parse_expression
 from rankine.data.open import load
@@ -616,6 +616,10 @@ def read_for(
     if own is None:
         if schema is not None:
             _schema_of(model)
+        if not stream and any(isinstance(spec, RunScores) for spec in model.transforms):
+            found = _retrieved(model, path, columns, options)
+            if found is not None:
+                return found
         options = {"base": model.base, "columns": tuple(columns), **options}
         if model.column_names is None:
             options = {"n_features": model.n_columns, **options}
@@ -639,6 +643,22 @@ def read_for(
         absent["label"] = clicked if set(parse_expression(clicked).columns) <= have else None
     log = scan(path, schema=_without(chosen, absent), like=model, **options)
     return log if stream else log.load()
+
+
+def _retrieved(
+    model: LinearModel, path: Any, columns: Sequence[str], options: Mapping[str, Any]
+) -> Dataset | None:
+    """Tables with a column per retriever, null where it did not return the document."""
+    names = tuple(model.feature_names or ())
+    files = [path] if isinstance(path, (str, Path)) else list(path)
+    tables = all(Path(str(file)).suffix in {".parquet", ".arrow", ".csv"} for file in files)
+    if not tables or not set(names) <= set(column_names(path)):
+        return None
+    reading = {**options, "missing": "keep", "features": (), "columns": (*columns, *names)}
+    data = load(path, **reading)
+    rest = {name: values for name, values in data.columns.items() if name not in names}
+    X = np.column_stack([data.columns[name] for name in names]).astype(np.float64)
+    return replace(data, X=X, feature_names=names, columns=rest, query_index=data.queries)
 
 
 def _without(schema: LogSchema, changes: Mapping[str, Any]) -> LogSchema:

@@ -142,6 +142,19 @@ def open_bandit(policy, campaign):
     return {name: table[name].to_numpy() for name in names}
 
 
+#: IPS, self-normalised IPS and DR of Open Bandit Pipeline 0.4.1 itself, for the same inputs.
+PIPELINE = {
+    ("random", "bts", "men"): (0.005656266700835461, 0.005739864701951365, 0.005777691945557614),
+    ("random", "bts", "women"): (0.0058056917829497874, 0.005833036087191038, 0.00584238912184327),
+    ("bts", "random", "men"): (0.0029635626142934584, 0.0031485442734250305, 0.0031892717302487157),
+    ("bts", "random", "women"): (
+        0.0075631871339821915,
+        0.002353949125726502,
+        -0.0014612067219963252,
+    ),
+}
+
+
 @pytest.mark.data
 @pytest.mark.skipif("RANKINE_DATA" not in os.environ, reason="RANKINE_DATA is not set")
 @pytest.mark.parametrize("campaign", ["men", "women"])
@@ -168,6 +181,8 @@ def test_open_bandit_by_the_published_formulas(old, new, campaign):
     assert found["ips"].value == pytest.approx(ips, rel=1e-9)
     assert found["snips"].value == pytest.approx(ips * n / weight.sum(), rel=1e-9)
     assert found["dr"].value == pytest.approx(robust, rel=1e-9)
+    values = [found[name].value for name in ("ips", "snips", "dr")]
+    assert values == pytest.approx(PIPELINE[old, new, campaign], rel=1e-12)
     assert found.old.value == pytest.approx(reward.mean())
 
 

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -305,6 +306,14 @@ def test_the_command(tmp_path):
     call("export", model, "--to", "elasticsearch", "--form", "rrf", "-o", tmp_path / "e.json")
     columns = ("--columns", "retrieved", "--qid-type", "str")
     value = json.loads(call("evaluate", model, joined, "--metric", "ndcg@10", *columns, "--json"))
-    assert "ndcg@10" in value["metrics"]
+    data = join_runs(runs, qrels)
+    scores = np.full(data.X.shape, np.nan)
+    rows = np.repeat(np.arange(data.n_rows), np.diff(data.X.indptr))
+    scores[rows, data.X.indices] = data.X.data
+    table = {"qid": data.qid, "docid": data.docid, "label": data.y, **dict(zip(runs, scores.T))}  # noqa: B905
+    wide = pd.DataFrame({**table, "retrieved": data.columns["retrieved"]})
+    wide.to_parquet(tmp_path / "wide.parquet")  # null where a retriever lacks the document
+    words = ("evaluate", model, tmp_path / "wide.parquet", "--metric", "ndcg@10", *columns)
+    assert json.loads(call(*words, "--json"))["metrics"] == value["metrics"]
     call("report", model, joined, "-o", tmp_path / "page.html", *columns)
     assert "r1" in (tmp_path / "page.html").read_text()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -260,8 +262,6 @@ def test_missing_numbers_are_missing_and_not_zero(tmp_path):
     np.testing.assert_array_equal(data.X.toarray()[:3].argmax(axis=1), [6, 0, 1])
     np.testing.assert_array_equal(data.X.toarray()[0], [0, 0, 0, 0, 0, 0, 1])
     np.testing.assert_array_equal(data.y, [1, 0, 0, 1, 0, 0])
-    with pytest.raises(SchemaError, match="null"):
-        logs.scan(tmp_path / "log.parquet", **wanted, missing="error").load()
 
 
 def test_one_hot_has_a_limit(log, monkeypatch):
@@ -338,3 +338,10 @@ def test_a_bad_day_says_what_to_do(log, trained, tmp_path, change, reason, fix):
         assert fix in error.value.fix
         if reason in ("'EUR 1'", "0.5"):
             assert (error.value.file, error.value.line) == (str(tmp_path / "d.parquet"), 1)
+
+
+def test_a_model_of_the_first_version_says_its_schema(trained):
+    note = {"query": "session_id", "label": "clicked", "position": None, "missing": "zero"}
+    old = replace(trained, parameters={**trained.parameters, "log": note})
+    found = logs.schema_of(old)
+    assert (found.query, found.label, found.one_hot) == ("session_id", "clicked", ("category",))
