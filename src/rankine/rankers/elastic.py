@@ -218,7 +218,8 @@ class ElasticRanker(BaseRanker):
         self._run.callbacks, self._run.keeper = (), None
         if task.kind == "stream":
             self._note(source)
-            if self._run.learner.lists_used == 0:
+            stopped = outcome.solution.stop_reason in ("callback", "early_stopping")
+            if self._run.learner.lists_used == 0 and not stopped:
                 raise NoPairsError(
                     "no list of the stream holds two different labels", fix="Check the labels"
                 )
