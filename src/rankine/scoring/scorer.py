@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
-from rankine.core.specs import ListRange, LogColumns, RunScores
+from rankine.core.specs import Bins, ListRange, LogColumns, RunScores
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import DenseRows
 from rankine.model.tables import Tables, tables_of
@@ -393,7 +393,7 @@ _WIDE = 1 + (1 << 12)
 
 
 def compile_kernels() -> None:
-    """Score one row with every kind of weight table, with and without per-list scaling."""
+    """Score with every kind of weights, with and without per-list scaling, and with tables."""
     from rankine.model import LinearModel
 
     rows = Parts(np.array([0, 1, 2]), np.array([0, 0]), np.array([1.0, 2.0]))
@@ -408,3 +408,6 @@ def compile_kernels() -> None:
             Scorer(model, small=small).rank(rows)
             Scorer(model, small=small).rank([{"1": 1.0}])
             Scorer(raw, small=small).rank([{"number": 1.0, "text": "a"}])
+    tables = Scorer(LinearModel.from_weights(np.ones(3), transforms=(Bins(((0.5,),)),)))
+    for dtype in (np.float64, np.float32):
+        tables.rank(np.zeros((2, 1), dtype=dtype))
