@@ -90,9 +90,13 @@ lock: $(STAMP)
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 --extra all --group dev \
 	    --custom-compile-command 'make lock' pyproject.toml -o requirements/dev.lock
 
-# Fuzzing, kills, faults and determinism in full; figures go to tests/reliability/results.
+# Fuzzing, kills, faults and determinism in full; figures go to tests/reliability/results. Then once
+# more with every index checked: the valid problems, and the unit tests.
+CHECKED := RANKINE_BOUNDS_CHECK=1
 reliability: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m reliability --workers $(WORKERS) --out tests/reliability/results/standard.json
+	$(CHECKED) PYTHONPATH=tests $(BIN)/python -m reliability --only agreement --workers $(WORKERS) --out tests/reliability/results/checked.json
+	$(CHECKED) $(BIN)/python -m pytest -q -n $(WORKERS) -p no:cacheprovider --timeout 600 -m 'not full and not packaging and not dask' tests/unit
 	PYTHONPATH=tests $(BIN)/python -m reliability.page
 
 soak: $(STAMP)

@@ -267,7 +267,7 @@ def run_speed(options, _systems):
     from rankine.kernels.binned import BinnedProducts
     from rankine.transforms.bins import BinCoder, layout_of
 
-    found = {"rows": [], "seconds": [], "bytes_a_row": []}
+    found = {"rows": [], "seconds": []}
     ranker = AdditiveRanker(smooth=1.0, pair_smooth=1.0, pairs=30, n_threads=1)
     for rows in [int(rows * options.share) for rows in (30_000, 100_000, 300_000, 1_000_000)]:
         X, y, qid = mslr_like(queries=max(rows // 119, 10))

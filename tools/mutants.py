@@ -1,4 +1,4 @@
-"""Would the tests notice? Draw seeded mutants of the source and run the tests of their room.
+"""Would the tests notice? Draw seeded mutants of the source and run the tests that reach them.
 
     make mutants                                    # 150 mutants, seed 1
     python -m tools.mutants --seed 2 --count 150 --json mutants.json
@@ -7,19 +7,28 @@
 A mutant is one small change of one expression or statement: a comparison, a sign, an off-by-one, a
 dropped ``not``, ``and`` for ``or``, a raise or an assignment removed, ``min`` for ``max``,
 ``break`` for ``continue``. Mutants are drawn room by room, in proportion to the places that can be
-changed, at least ``--least`` in each. A mutant is noticed when a test of its room fails, or when
-the tests take more than ``--limit`` seconds; the nearest test files run first. Mutants that change
-nothing a user could see stand, with the reason, in ``tools/equivalent_mutants.toml``.
+changed, at least ``--least`` in each.
+
+With ``--trace`` one run of the suite under a tracer tells which tests call which functions (kept
+in ``build/reached.json``). A mutant is then tried with the tests that call its function, the
+quickest first; for compiled code, those that call what calls it. Without a trace the test files of
+its room that name it come first. Compiled code is first tried by the tests of kernels with the JIT
+off, which saves most of the compiling. A mutant is noticed when a test fails or hangs; one whose
+tests have not ended after ``--limit`` seconds counts as not noticed. Mutants that change nothing a
+user could see stand, with the reason, in ``tools/equivalent_mutants.toml``.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import importlib
 import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,34 +36,40 @@ import threading
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from concurrent import futures
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "rankine"
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
-#: Room -> folders and files of tests besides tests/unit/<room>, nearest first.
+REACHED = ROOT / "build" / "reached.json"
+#: Tests that are tried: not those that look at the repository instead of running the package.
+FOLDERS = ("unit", "contracts", "properties", "integration/serve", "integration/test_cli.py")
+SKIP = ("unit/benchmarks", "unit/distributed/test_cluster.py", "unit/distributed/test_large.py")
+MARKS = (
+    "not full and not packaging and not browser and not docs and not dask and not reliability "
+    "and not estimators"
+)
+#: Room -> tests of it that stand elsewhere.
 ALSO = {
-    "core": ["architecture/test_errors.py", "unit/model"],
-    "kernels": ["unit/metrics", "unit/solvers", "unit/data"],
-    "data": ["properties"],
-    "transforms": ["properties", "unit/scoring"],
-    "metrics": ["properties"],
-    "model": ["properties"],
-    "export": ["contracts/test_exports.py", "unit/cli"],
-    "losses": ["contracts", "unit/domination", "unit/solvers", "unit/rankers"],
-    "updates": ["unit/solvers", "unit/rankers"],
-    "samplers": ["unit/spd", "unit/rankers"],
-    "solvers": ["unit/spd", "unit/domination", "unit/rankers"],
-    "rankers": ["unit/spd", "unit/domination", "contracts"],
-    "distributed": ["unit/rankers"],
-    "logs": ["unit/rankers"],
-    "serve": ["integration/serve"],
-    "cli": ["integration/test_cli.py"],
-    "plot": ["unit/report"],
+    "export": ("contracts/test_exports.py", "contracts/test_table_exports.py"),
+    "losses": ("contracts/test_losses.py", "unit/rankers"),
+    "samplers": ("contracts/test_samplers.py", "unit/rankers/test_spd.py"),
+    "updates": ("contracts/test_updates.py", "unit/rankers/test_elastic.py"),
+    "solvers": ("contracts/test_solvers.py", "unit/rankers"),
+    "rankers": ("contracts/test_rankers.py", "unit/evaluation"),
+    "transforms": ("properties", "unit/scoring", "unit/rankers/test_base.py"),
+    "metrics": ("properties", "unit/evaluation"),
+    "model": ("properties", "unit/scoring"),
+    "serve": ("integration/serve",),
+    "cli": ("integration/test_cli.py",),
+    "core": ("unit/model", "unit/data"),
 }
+#: A test that takes so many times its seconds, and more than LEAST_HANG, hangs.
+HANG, LEAST_HANG = 10.0, 40.0
 _COMPARE = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
     ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
@@ -85,6 +100,11 @@ class Mutant:
     def identity(self) -> tuple[str, str, str, str]:
         """What names it after lines have moved."""
         return self.path, self.place, self.before, self.after
+
+    @property
+    def told(self) -> str:
+        """Place and change in one line."""
+        return f"{self.path}:{self.line} {self.kind}: {self.before!r} -> {self.after!r}"[:200]
 
     def applied(self, text: str) -> str:
         """The mutated source."""
@@ -300,22 +320,192 @@ def known_equivalents() -> dict[tuple[str, str, str, str], str]:
     return {(e["path"], e["place"], e["before"], e["after"]): e["reason"] for e in entries}
 
 
-def tests_of(mutant: Mutant) -> list[str]:
-    """Test files of the room, those that name the mutated module first."""
-    module = mutant.path.removesuffix(".py").replace("/", ".")
-    stem = Path(mutant.path).stem
-    folders = [f"unit/{mutant.room}", *ALSO.get(mutant.room, [])]
-    files: list[Path] = []
+# -- which tests call which functions: this file is also the plugin that finds out
+
+
+class _Calls:
+    """Pytest plugin: writes which functions of the package each test called, and its seconds."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.codes: set[Any] = set()
+        self.tests: dict[str, tuple[float, list[str]]] = {}
+
+    def note(self, frame: Any, _event: str, _argument: object) -> None:
+        self.codes.add(frame.f_code)
+
+    def pytest_runtest_logstart(self) -> None:
+        self.codes.clear()
+        self.began = time.perf_counter()
+        threading.settrace(self.note)
+        sys.settrace(self.note)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        sys.settrace(None)
+        seconds = time.perf_counter() - self.began
+        start = f"{PACKAGE}{os.sep}"
+        called = {
+            f"{code.co_filename[len(start) :]}:{code.co_qualname.replace('.<locals>', '')}"
+            for code in self.codes
+            if code.co_filename.startswith(start)
+        }
+        names = sorted({name.partition(".<")[0] for name in called})
+        self.tests[nodeid] = (round(seconds, 2), names)
+
+    def pytest_sessionfinish(self) -> None:
+        self.out.parent.mkdir(exist_ok=True)
+        self.out.write_text(json.dumps(self.tests), encoding="utf-8")
+
+
+def _files(folders: tuple[str, ...] = FOLDERS) -> list[str]:
+    """Test files below these folders."""
+    found: list[Path] = []
     for name in folders:
         place = ROOT / "tests" / name
-        files += sorted(place.rglob("test_*.py")) if place.is_dir() else [place]
-    files = [file for file in dict.fromkeys(files) if file.exists()]
+        found += sorted(place.rglob("test_*.py")) if place.is_dir() else [place]
+    skipped = tuple(str(ROOT / "tests" / name) for name in SKIP)
+    return [str(file) for file in found if file.exists() and not str(file).startswith(skipped)]
 
-    def distance(file: Path) -> tuple[int, int]:
-        near = 0 if stem.strip("_") in file.stem else 1
-        return near, 0 if module in file.read_text(encoding="utf-8") else 1
 
-    return [str(file) for file in sorted(files, key=distance)]
+def trace() -> None:
+    """Run the suite once and keep who calls what."""
+    import pytest
+
+    os.environ["PYTHONPATH"] = str(PACKAGE.parent)
+    sys.path.insert(0, str(PACKAGE.parent))
+    os.chdir(ROOT)
+    pytest.main(
+        ["-q", "-p", "no:cacheprovider", "--timeout", "600", "-m", MARKS, *_files()],
+        plugins=[_Calls(REACHED)],
+    )
+
+
+@cache
+def _mentions() -> dict[str, set[str]]:
+    """Name -> ``file:place`` of the functions that mention it; for what no tracer sees."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in PACKAGE.rglob("*.py"):
+        short = path.relative_to(PACKAGE).as_posix()
+
+        def walk(node: ast.AST, place: str, short: str = short) -> None:
+            for child in ast.iter_child_nodes(node):
+                below = place
+                if isinstance(child, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+                    below = f"{place}.{child.name}" if place else child.name
+                name = getattr(child, "id", getattr(child, "attr", None))
+                if name and place:
+                    found[name].add(f"{short}:{place}")
+                walk(child, below)
+
+        walk(ast.parse(path.read_text(encoding="utf-8")), "")
+    return dict(found)
+
+
+class Reach:
+    """Tests by the functions that they call."""
+
+    def __init__(self) -> None:
+        self.tests: dict[str, tuple[float, list[str]]] = {}
+        if REACHED.exists():
+            self.tests = json.loads(REACHED.read_text("utf-8"))
+        self.callers: dict[str, list[str]] = defaultdict(list)
+        for test, (_, names) in self.tests.items():
+            for name in names:
+                self.callers[name].append(test)
+
+    def of(self, mutant: Mutant) -> list[str]:
+        """Tests that call the function of a mutant, or what mentions it, nearest callers first."""
+        here = f"{mutant.path}:{mutant.place}"
+        seen, layer = {here}, {here}
+        for _ in range(5):
+            if tests := {test for name in layer for test in self.callers.get(name, ())}:
+                return self._ordered(tests, mutant)
+            names = {place.rpartition(":")[2].rpartition(".")[2] for place in layer}
+            layer = {place for name in names for place in _mentions().get(name, ())} - seen
+            seen |= layer
+        same = {t for name, ts in self.callers.items() if name.startswith(mutant.path) for t in ts}
+        return self._ordered(same, mutant)
+
+    def _ordered(self, tests: set[str], mutant: Mutant) -> list[str]:
+        def rank(test: str) -> tuple[int, int, str]:
+            seconds = self.tests[test][0]
+            slow = 0 if seconds < 0.3 else 1 if seconds < 3 else 2
+            return slow, f"/{mutant.room}/" not in test, test
+
+        return sorted(tests, key=rank)
+
+    def tests_of(self, mutant: Mutant, seconds: float) -> list[str]:
+        """What to run: reaching tests of so many seconds, then the files of the room that name it.
+
+        A test that was written after the trace stands in one of these files.
+        """
+        chosen, total = [], 0.0
+        for test in self.of(mutant) if self.tests else ():
+            chosen.append(test)
+            total += self.tests[test][0] + 0.02
+            if total > seconds:
+                break
+        traced = {str(ROOT / test.partition("::")[0]) for test in self.tests}
+        return chosen + [file for file in near_files(mutant) if file not in traced]
+
+
+@cache
+def _words(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8")
+
+
+def near_files(mutant: Mutant) -> list[str]:
+    """Test files that name the mutant's module, class or function, nearest first; its room's last.
+
+    Names that many files hold say little: they come late.
+    """
+    stem = Path(mutant.path).stem.strip("_")
+    module = mutant.path.removesuffix(".py").replace("/", ".")
+    names = [name for name in mutant.place.split(".") if name != "module"]
+    above = {
+        place.rpartition(":")[2].partition(".")[0]
+        for name in names
+        for place in _mentions().get(name, ())
+    }
+
+    def distance(file: str) -> int:
+        text = _words(file)
+        near = stem in Path(file).stem or f"rankine.{module} " in text
+        near = near or any(name in text for name in names)
+        if near:
+            return 0 if f"/{mutant.room}/" in file else 1
+        if f"/{mutant.room}/" in file:
+            return 2
+        if any(len(name) > 5 and name in text for name in above):
+            return 3
+        return 4 if any(f"tests/{place}" in file for place in ALSO.get(mutant.room, ())) else 9
+
+    ranked = sorted((distance(file), file) for file in _files())
+    return [file for far, file in ranked if far < 9]
+
+
+# -- trying mutants
+
+
+class _Pulse:
+    """Pytest plugin: tells the parent which test runs."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.file.write_text(f"{time.monotonic()} {nodeid}", encoding="utf-8")
+
+
+@dataclass
+class Attempt:
+    """A mutant whose tests run in a forked child."""
+
+    mutant: Mutant
+    copy: Path
+    text: str
+    pid: int
+    began: float = field(default_factory=time.monotonic)
 
 
 class Workshop:
@@ -323,53 +513,110 @@ class Workshop:
 
     def __init__(self, folder: Path, workers: int, limit: float) -> None:
         self.limit = limit
+        self.reach = Reach()
         self.free: list[Path] = []
-        self.lock = threading.Lock()
+        ask = "from rankine.kernels.compile import user_cache; print(user_cache())"
+        found = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", ask], check=True, capture_output=True, text=True
+        )
+        cache = folder / "cache"  # kernels of mutants do not stay in the user's cache
+        cache.mkdir()
+        with contextlib.suppress(OSError):  # links; on another disk kernels are compiled again
+            kernels = Path(found.stdout.strip()) / "kernels"
+            shutil.copytree(kernels, cache / "kernels", copy_function=os.link)
+        os.environ["RANKINE_CACHE_DIR"] = str(cache)
         for number in range(workers):
             copy = folder / str(number)
             shutil.copytree(PACKAGE, copy / "rankine", ignore=shutil.ignore_patterns("__pycache__"))
             self.free.append(copy)
 
-    def run(self, mutant: Mutant | None, tests: list[str]) -> tuple[str, float]:
-        """What the tests said: ``survived``, ``killed`` or ``timeout``, and the seconds."""
-        with self.lock:
-            copy = self.free.pop()
-        started = time.monotonic()
-        file = copy / "rankine" / (mutant.path if mutant else "__init__.py")
-        text = file.read_text(encoding="utf-8")
+    def run(self, mutants: list[Mutant], told: Callable[[Mutant, str, float], None]) -> None:
+        """Try all; ``told`` hears of each: ``survived``, ``killed`` or ``timeout``, and seconds."""
+        waiting, running = list(reversed(mutants)), list[Attempt]()
         try:
-            if mutant is not None:
-                file.write_text(mutant.applied(text), encoding="utf-8")
-            return self._tests(copy, tests), time.monotonic() - started
+            while waiting or running:
+                while waiting and self.free:
+                    running.append(self.start(waiting.pop()))
+                for attempt in list(running):
+                    if verdict := self.look(attempt):
+                        running.remove(attempt)
+                        told(attempt.mutant, verdict, time.monotonic() - attempt.began)
+                time.sleep(0.05)
         finally:
-            file.write_text(text, encoding="utf-8")
-            with self.lock:
-                self.free.append(copy)
+            for attempt in running:
+                os.killpg(attempt.pid, signal.SIGKILL)
 
-    def _tests(self, copy: Path, tests: list[str]) -> str:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(copy),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "HYPOTHESIS_STORAGE_DIRECTORY": str(copy / "hypothesis"),
-        }
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        command += ["--timeout", "60", "-m", "not full and not packaging and not browser", *tests]
-        process = subprocess.Popen(  # noqa: S603
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+    def start(self, mutant: Mutant) -> Attempt:
+        """Plant a mutant and fork the tests."""
+        copy = self.free.pop()
+        file = copy / "rankine" / mutant.path
+        text = file.read_text(encoding="utf-8")
+        file.write_text(mutant.applied(text), encoding="utf-8")
+        tests = self.reach.tests_of(mutant, self.limit / 4)
+        compiled = "kernels.compile import" in text or "kernels.dispatch import" in text
+        (copy / "pulse").unlink(missing_ok=True)
+        pid = os.fork()
+        if pid:
+            return Attempt(mutant, copy, text, pid)
         try:
-            code = process.wait(timeout=self.limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            process.wait()
-            return "timeout"
-        return "survived" if code == 0 else "killed"
+            os._exit(_child(copy, tests, compiled=compiled))
+        finally:
+            os._exit(3)
+
+    def look(self, attempt: Attempt) -> str:
+        """The verdict, or nothing while the tests run."""
+        pid, status = os.waitpid(attempt.pid, os.WNOHANG)
+        verdict = ""
+        if pid:
+            code = os.waitstatus_to_exitcode(status)
+            # 5: no test was found; everything else that is not 0 is a failure or a crash
+            verdict = "survived" if code in (0, 5) else "killed"
+        elif time.monotonic() - attempt.began > self.limit:
+            verdict = "timeout" if self.hangs(attempt.copy / "pulse") else "survived"
+            os.killpg(attempt.pid, signal.SIGKILL)
+            os.waitpid(attempt.pid, 0)
+        if verdict:
+            path = attempt.copy / "rankine" / attempt.mutant.path
+            path.write_text(attempt.text, encoding="utf-8")
+            self.free.append(attempt.copy)
+        return verdict
+
+    def hangs(self, pulse: Path) -> bool:
+        """Whether the test that runs takes far longer than it did."""
+        if not pulse.exists():
+            return True  # the package cannot even be imported in all that time
+        since, _, test = pulse.read_text(encoding="utf-8").partition(" ")
+        usual = self.reach.tests.get(test, (0.0, []))[0]
+        return time.monotonic() - float(since) > max(LEAST_HANG, HANG * usual)
+
+
+def _child(copy: Path, tests: list[str], *, compiled: bool) -> int:
+    """Run tests on a copy of the package, in a forked process that has not imported it."""
+    import pytest
+
+    os.setsid()
+    silent = os.open(copy / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    os.chdir(ROOT)
+    os.environ["PYTHONPATH"] = str(copy)
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(copy / "hypothesis")
+    sys.path.insert(0, str(copy))
+    sys.dont_write_bytecode = True
+
+    def run(marks: str) -> int:
+        options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", "100", "-m", marks]
+        return int(pytest.main([*options, *tests], plugins=[_Pulse(copy / "pulse")]))
+
+    if compiled and (pid := os.fork()) == 0:
+        import numba
+
+        numba.config.DISABLE_JIT = 1
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
+        os._exit(run(f"kernels and {MARKS}"))
+    if compiled and os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) not in (0, 5):
+        return 1
+    return run(MARKS)
 
 
 def summary(results: list[tuple[Mutant, str, float]], reasons: dict) -> Iterator[str]:
@@ -409,40 +656,52 @@ def main() -> int:
     parser.add_argument("--least", type=int, default=4, help="mutants in every room, at least")
     parser.add_argument("--room", help="only this room")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=240.0, help="seconds for a mutant's tests")
+    parser.add_argument("--limit", type=float, default=160.0, help="seconds for a mutant's tests")
+    parser.add_argument("--again", help="JSON of an earlier run: its survivors instead of a draw")
+    parser.add_argument("--part", default="1/1", help="only every n-th of the drawn ones: 2/3")
+    parser.add_argument("--trace", action="store_true", help="find out anew which tests call what")
     parser.add_argument("--show", action="store_true", help="list the mutants and run nothing")
-    parser.add_argument("--json", help="write every result here")
+    parser.add_argument("--json", help="write every result here, after each mutant")
     options = parser.parse_args()
     rooms = sites()
     if options.room:
         rooms = {options.room: rooms[options.room]}
     chosen = drawn(rooms, options.count, 0 if options.room else options.least, options.seed)
+    if options.again:
+        earlier = json.loads(Path(options.again).read_text(encoding="utf-8"))
+        names = ("path", "place", "before", "after")
+        left = {tuple(m[n] for n in names) for m in earlier if m["verdict"] == "survived"}
+        chosen = [m for places in rooms.values() for m in places if m.identity in left]
+    part, parts = map(int, options.part.split("/"))
+    chosen = chosen[part - 1 :: parts]
     print(f"{len(chosen)} of {sum(map(len, sites().values())):,} mutants, seed {options.seed}")
     if options.show:
         for mutant in chosen:
-            print(
-                f"{mutant.path}:{mutant.line} {mutant.kind}: {mutant.before!r} -> {mutant.after!r}"
-            )
+            print(mutant.told)
         return 0
+    if options.trace:
+        subprocess.run([sys.executable, "-c", "from tools import mutants; mutants.trace()"],
+                       cwd=ROOT, check=True)  # fmt: skip
+    for name in ("numba", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.pipeline"):
+        importlib.import_module(name)  # what every child would load by itself
     reasons = known_equivalents()
     results: list[tuple[Mutant, str, float]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        shop = Workshop(Path(folder), options.workers, options.limit)
-        with futures.ThreadPoolExecutor(options.workers) as pool:
-            running = {pool.submit(shop.run, m, tests_of(m)): m for m in chosen}
-            for done in futures.as_completed(running):
-                mutant, (verdict, seconds) = running[done], done.result()
-                results.append((mutant, verdict, seconds))
-                place = f"{mutant.path}:{mutant.line} {mutant.kind}"
-                number = f"{len(results)}/{len(chosen)}"
-                print(f"{number:>8} {verdict:9}{seconds:6.0f} s  {place}", flush=True)
+
+    def told(mutant: Mutant, verdict: str, seconds: float) -> None:
+        results.append((mutant, verdict, seconds))
+        print(f"{len(results):>4}/{len(chosen)} {verdict:9}{seconds:6.0f} s  {mutant.told}",
+              flush=True)  # fmt: skip
+        if options.json:
+            kept = [
+                {**mutant.__dict__, "verdict": verdict, "seconds": round(seconds, 1)}
+                for mutant, verdict, seconds in results
+            ]
+            Path(options.json).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+    REACHED.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
+        Workshop(Path(folder), options.workers, options.limit).run(chosen, told)
     print("\n".join(summary(results, reasons)))
-    if options.json:
-        kept = [
-            {**mutant.__dict__, "verdict": verdict, "seconds": round(seconds, 1)}
-            for mutant, verdict, seconds in results
-        ]
-        Path(options.json).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

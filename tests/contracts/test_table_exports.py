@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
@@ -243,3 +244,17 @@ def test_a_category_that_is_no_float32_is_refused():
 
 def test_every_target_writes_tables(tables):
     assert set(targets()) == {*READERS, "sql", "python", "json", "onnx"}
+
+
+@pytest.mark.parametrize("target", targets())
+def test_a_column_of_one_value_that_may_be_missing(target):
+    """Found by the agreement suite: such a column has no cut, and trees could not be made of it."""
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.normal(size=60), np.where(rng.random(60) < 0.4, np.nan, 1.0)], axis=1)
+    y = np.isnan(X[:, 1]) + (X[:, 0] > 0)
+    data = Dataset.from_arrays(
+        X, y, np.repeat(np.arange(6), 10), feature_names=["a", "b"], missing=True
+    )
+    model = AdditiveRanker(smooth=0.1, pairs=0).fit(data).to_model()
+    with suppress(ExportError):
+        assert export(model, target).content

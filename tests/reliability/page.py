@@ -42,10 +42,17 @@ GROUPS = {
     "io": "failing, fatal and last operations of saves",
     "memory": "runs with little memory left",
     "numbers": "numbers against their definitions",
+    "agreement": "valid problems, in every way in and out",
     "http": "fuzzed requests",
     "reloads": "models replaced under load",
     "slow": "slow clients",
     "seeded": "seeded bugs (each must be noticed)",
+}
+#: Size of a run -> its title.
+TITLES = {
+    "standard": "Figures of `make reliability`",
+    "checked": "Valid problems once more, with every index of the compiled code checked",
+    "soak": "Figures of `make soak`",
 }
 
 
@@ -66,7 +73,7 @@ def faults_of(counts: dict) -> str:
 def read_results() -> dict[str, dict]:
     """Size -> figures."""
     found = {}
-    for size in ("standard", "soak"):
+    for size in TITLES:
         path = RESULTS / f"{size}.json"
         if path.exists():
             found[size] = json.loads(path.read_text(encoding="utf-8"))
@@ -102,6 +109,29 @@ def kinds(run: dict) -> list[str]:
         lines.append(
             f"| `{name}` | {one['what']} | {one['cases']:,} | {shown} | {one['cpu_seconds']:.0f} |"
         )
+    return lines
+
+
+def mutants() -> list[str]:
+    """The tests themselves on trial: what `make mutants` found."""
+    path = RESULTS / "mutants.json"
+    if not path.exists():
+        return []
+    lines = [
+        "",
+        "## The tests on trial",
+        "",
+        "`make mutants` changes the source in one place (a sign, a comparison, an off-by-one, a removed",
+        "raise or assignment ...) and runs the tests that reach it. Mutants that change nothing a user",
+        "could see stand with the reason in `tools/equivalent_mutants.toml`.",
+        "",
+        "| seed | mutants | noticed | equivalent | not noticed | score |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
+    for run in json.loads(path.read_text(encoding="utf-8")):
+        score = run["noticed"] / (run["noticed"] + run["survived"])
+        cells = (run["seed"], run["mutants"], run["noticed"], run["equivalent"], run["survived"])
+        lines.append("| " + " | ".join(map(str, cells)) + f" | {100 * score:.1f} % |")
     return lines
 
 
@@ -143,11 +173,10 @@ def page() -> str:
         "*Faults* are: " + "; ".join(f"**{name}**: {what}" for name, what in COUNTED.items()) + ".",
         "No fault in N cases means a rate below 3/N at 95 % confidence, for cases drawn like these.",
     ]
-    titles = {"standard": "Figures of `make reliability`", "soak": "Figures of `make soak`"}
     for size, run in read_results().items():
         lines += [
             "",
-            f"## {titles[size]}",
+            f"## {TITLES[size]}",
             "",
             (
                 f"rankine {run['rankine']}, sources `{run['source']}`, {run['date']}, seed {run['seed']}, "
@@ -179,6 +208,7 @@ def page() -> str:
         "concerns must notice it:",
         "",
         *(f"- {name}: `{bug.kind}`" for name, bug in BUGS.items()),
+        *mutants(),
         "",
         "## Faults, promises, proofs",
         *promises(),

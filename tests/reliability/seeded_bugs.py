@@ -39,6 +39,9 @@ CONTAINER = "model/container.py"
 WEIGHTS = "model/weights.py"
 TOKENS = "data/readers/letor_tokens.py"
 RUN = "solvers/one_pass_run.py"
+SOURCES = "rankers/sources.py"
+SCALING = "transforms/scaling.py"
+RANGE = "kernels/list_range.py"
 BUGS: dict[str, Bug] = {
     "the fsync removed": Bug(
         ATOMIC, "            os.fsync(file.fileno())\n", "",
@@ -205,6 +208,83 @@ BUGS: dict[str, Bug] = {
         '        raise Refusal(400, "json", "a key stands twice in one object of the body")\n',
         "        pass\n",
         "http", 1_500, ("accepted",),
+    ),
+    "query weights of streams ignored": Bug(
+        SOURCES, "resolve_query_weight(self._weight, block, all_of_them=False)",
+        "resolve_query_weight(None, block, all_of_them=False)",
+        "agreement", 60, ("unequal",), only="additive",
+    ),
+    "query weights in another order": Bug(
+        "metrics/engine.py", "return [query_weight[q] for q in queries.ids.tolist()]",
+        "return [query_weight[q] for q in sorted(queries.ids.tolist())]",
+        "agreement", 60, ("unequal",), only="least-squares",
+    ),
+    "off by one at an empty list": Bug(
+        "data/query_index.py", "np.concatenate([[0], np.cumsum(kept)])",
+        "np.concatenate([[0], np.cumsum(counts)[: len(kept)]])",
+        "agreement", 20, ("unequal", "crashes"), only="least-squares",
+    ),
+    "a scale applied twice": Bug(
+        SCALING, "return coef if self.factors is None else coef * self.factors",
+        "return coef if self.factors is None else coef * self.factors * self.factors",
+        "agreement", 60, ("unequal",), only="least-squares",
+    ),
+    "implicit zeros outside the range": Bug(
+        RANGE, "if seen[slot] < rows_here:", "if seen[slot] < 0:",
+        "agreement", 60, ("unequal",), only="least-squares",
+    ),
+    "lists taken in row order": Bug(
+        RANGE, "    if order is None:\n", "    if order is None or len(order) > 1:\n",
+        "agreement", 60, ("unequal",), only="least-squares",
+    ),
+    "weights forgotten in the deviations of sparse rows": Bug(
+        SCALING, "x = rows.values[k] * factors[p]\n                sums[p] += weight[i] * x\n",
+        "x = rows.values[k] * factors[p]\n                sums[p] += x\n",
+        "agreement", 60, ("unequal",), only="least-squares",
+    ),
+    "a scale measured on the last block": Bug(
+        SCALING, "        for block in self._read():\n            _sums(",
+        "        for block in self._read():\n            sums[:] = 0.0\n            _sums(",
+        "agreement", 60, ("unequal",), only="spd",
+    ),
+    "weights of a file reversed": Bug(
+        "data/scan.py", "weight=self._weight[start:stop]", "weight=self._weight[start:stop][::-1]",
+        "agreement", 60, ("unequal",), only="least-squares",
+    ),
+    "a partition twice in the sum": Bug(
+        "distributed/team.py", "total = _plus(held.pop()[1], total)\n            size",
+        "total = _plus(_plus(total, held.pop()[1]), total)\n            size",
+        "agreement", 60, ("unequal", "crashes"), only="least-squares",
+    ),
+    "queries counted instead of weighed": Bug(
+        "losses/pair_queries.py", "/ (totals.query_weight * queries.mass)",
+        "/ (len(queries.query_weight) * queries.mass)",
+        "agreement", 60, ("unequal",), only="ranksvm",
+    ),
+    "a row's weight forgotten among pairs": Bug(
+        "losses/squared.py", "rest += (lap.weight[start + k] if weighted else 1.0) * t[k]",
+        "rest += t[k]",
+        "agreement", 60, ("unequal",), only="least-squares",
+    ),
+    "feature numbers of a request from 0": Bug(
+        "serve/answers.py", "np.fromiter(chain.from_iterable(columns), np.int64, total) - base",
+        "np.fromiter(chain.from_iterable(columns), np.int64, total)",
+        "agreement", 30, ("unequal",), only="least-squares",
+    ),
+    "weights of queries ignored by a metric": Bug(
+        "metrics/engine.py", "weight = query_weights(queries, sample_weight, query_weight)",
+        "weight = query_weights(queries, sample_weight, None)",
+        "agreement", 60, ("unequal",), only="least-squares",
+    ),
+    "a cross of columns the other way round": Bug(
+        "transforms/categories.py", "text = _UNIT.join(map(str, value))",
+        'text = _UNIT.join(map(str, value)) + ("" if str in map(type, value) else "0")',
+        "agreement", 60, ("unequal",), only="log",
+    ),
+    "half a cross": Bug(
+        "transforms/categories.py", 'elif value is None or None in value or "" in value:',
+        'elif value is None or "" in value:',
+        "agreement", 60, ("unequal",), only="log",
     ),
 }  # fmt: skip
 

@@ -172,6 +172,39 @@ def comparisons() -> str:
     return "\n".join(["| ranker | comparisons |", "|---|---|", *lines])
 
 
+_BAR = 0.006
+
+
+def defaults_compared() -> str:
+    """What defaults miss, then default and tuned values of every ranker on every set."""
+    sets, losses = figure("defaults", "sets"), figure("defaults", "mean_loss")
+    above = [f"{name} ({loss:.4f})" for name, loss in losses.items() if loss > _BAR]
+    missed = [
+        f"{name} on {task} ({mean:+.3f} ± {error:.3f} {against.replace('to_', 'to ')})"
+        for task, name, against, mean, error in figure("defaults", "missed")
+    ]
+    lines = [
+        (
+            f"Missed: a mean loss of {_BAR} to the tuned setting by "
+            f"{', '.join(above) or 'no ranker'}; 0.01 and two standard errors on a single set by "
+            f"{'; '.join(missed) or 'none'}.\n"
+        ),
+        f"| NDCG@10 on test, default / tuned | {' | '.join(losses)} | scikit-learn |",
+        "|---" * (len(losses) + 2) + "|",
+    ]
+    for task, found in sets.items():
+        cells = [
+            "not made for it"
+            if "unfit" in found["rankers"][name]
+            else f"{found['rankers'][name]['default']:.3f} / {found['rankers'][name]['tuned']:.3f}"
+            for name in losses
+        ]
+        plain = f"{found['value']:.3f} ({found['baseline']})"
+        lines.append(f"| {task}, {found['queries']} | {' | '.join(cells)} | {plain} |")
+    mean = [f"{loss:+.4f}" for loss in losses.values()]
+    return "\n".join([*lines, f"| mean loss of defaults | {' | '.join(mean)} | |"])
+
+
 #: Name of a table -> what makes it.
 TABLES: dict[str, Callable[[], str]] = {
     "rankers-compared": rankers_compared,
@@ -181,6 +214,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "clicks-learning": clicks_learning,
     "comparisons": comparisons,
     "fusion": fusion,
+    "defaults": defaults_compared,
 }
 
 

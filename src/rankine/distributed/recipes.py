@@ -37,7 +37,7 @@ from rankine.solvers.base import Callback, Solution, report, require_finite
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.solvers.pair_sgd import PairPlan, run_phase
-from rankine.solvers.pair_steps import S, average_of, new_vector
+from rankine.solvers.pair_steps import average_of, last_of, new_vector
 from rankine.solvers.problem import Problem, RowsProblem
 from rankine.transforms.clicks import ByContext, weigh
 from rankine.transforms.scaling import SAMPLE_LISTS, ColumnSizes, RowColumns, Scaling
@@ -377,7 +377,7 @@ class _PairPasses:
             begin, end = max(first, phase.start), min(last, phase.stop)
             if begin < end:
                 run_phase(self.rows, self.sampler, phase, vector, self.seed, (begin, end))
-        return self.share * (vector.c[S] * vector.v), self.share * average_of(vector)
+        return self.share * last_of(vector), self.share * average_of(vector)
 
 
 def pair_examples(data: Dataset, sampling: str, ties: bool) -> float:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
+from sklearn.base import clone
 
 from rankine.core.errors import SchemaError
 from rankine.data.dataset import Dataset, as_rows
@@ -89,7 +90,8 @@ def item_strengths(
     names = np.array(data.feature_names)
     items = np.unique(data.docid.astype(str))
     place = np.flatnonzero(np.isin(names, items))
-    ranker = RankSVM(l2, loss="logistic", normalization="pair", tol=tol).fit(data)
+    asked = RankSVM(l2, loss="logistic", normalization="pair", tol=tol, scale="none")
+    ranker = clone(asked).fit(data)
     drawn = np.random.default_rng(stream_seed(resolve_seed(random_state), BOOTSTRAP))
     number = data.columns["comparison"][::2].astype(np.int64)
     n = int(number.max()) + 1
@@ -99,8 +101,8 @@ def item_strengths(
         counts = np.bincount(drawn.integers(0, n, n), minlength=n)[number].astype(np.float64)
         weights = likelihood.optimum(counts)
         if weights is None:
-            again = RankSVM(l2, loss="logistic", normalization="pair", tol=tol)
-            weights = again.fit(data, query_weight=counts, coef_init=ranker.coef_).coef_
+            again = asked.fit(data, query_weight=counts, coef_init=ranker.coef_)
+            weights = again.coef_
         rounds[b] = weights
     strength, found = (
         weights[..., place] - weights[..., place].mean(axis=-1, keepdims=True)

@@ -329,7 +329,7 @@ def _column(
             bounds.append((float(cut), below[test.place]))
             bounds.append((float(np.nextafter(cut, np.float32(np.inf))), below[other.place]))
     else:
-        for test, after in zip(tests, [*tests[1:], other], strict=True):
+        for test, after in zip(tests, [*tests, other][1:], strict=True):
             bounds.append((float(np.float32(test.cut)), below[after.place]))
     return Node(0.0, j, -np.inf, below[missing.place], _balanced(j, bounds))
 

@@ -264,4 +264,4 @@ def column_variances(
         cuts,
         threads,
     )
-    return np.maximum(tree_sum(parts), 0.0)
+    return np.maximum(tree_sum(parts), 0.0) if parts else np.zeros(n_features)

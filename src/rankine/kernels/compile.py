@@ -10,6 +10,9 @@ them, then in ``RANKINE_CACHE_DIR`` or the user's cache; what is missing is comp
 the latter. A folder that ``rankine warmup --into`` has filled holds ``baseline.json``: its kernels
 were compiled for a baseline of CPUs instead of this machine's, so the process compiles for that
 baseline too, and computes the same bits as every other machine that uses the folder.
+
+With ``RANKINE_BOUNDS_CHECK=1`` every index is checked (IndexError where it is out of bounds), at
+a price in speed; such kernels are kept under keys of their own. It is for tests.
 """
 
 from __future__ import annotations
@@ -158,7 +161,8 @@ class _KernelCache(caching.FunctionCache):
     def _files(self, sig: Any, codegen: Any) -> tuple[Any, list[Any]]:
         """The key of a signature, and its files: brought with the package, and the user's own."""
         outside = source_digest(_OUTSIDE) if _OUTSIDE else ""
-        key = (outside, *self._index_key(sig, codegen))
+        checked = bool(numba.config.BOUNDSCHECK)
+        key = (outside, checked, *self._index_key(sig, codegen))
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:20]
         locator = self._impl.locator
         return key, [
@@ -245,6 +249,8 @@ def _compile_for_baseline() -> None:
 
 
 _compile_for_baseline()
+if os.environ.get("RANKINE_BOUNDS_CHECK") == "1":
+    numba.config.BOUNDSCHECK = 1
 
 
 class CompileClock(event.Listener):

@@ -654,8 +654,7 @@ def _retrieved(
     tables = all(Path(str(file)).suffix in {".parquet", ".arrow", ".csv"} for file in files)
     if not tables or not set(names) <= set(column_names(path)):
         return None
-    reading = {**options, "missing": "keep", "features": (), "columns": (*columns, *names)}
-    data = load(path, **reading)
+    data = load(path, **{**options, "features": (), "columns": (*columns, *names)})
     rest = {name: values for name, values in data.columns.items() if name not in names}
     X = np.column_stack([data.columns[name] for name in names]).astype(np.float64)
     return replace(data, X=X, feature_names=names, columns=rest, query_index=data.queries)

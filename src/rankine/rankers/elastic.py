@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -186,6 +186,13 @@ class ElasticRanker(BaseRanker):
         pointwise = self._objective().name == "pointwise"
         if task.kind == "memory" and not pointwise:
             source.data.labels.require_pairs()
+        classes: set[bool] = set()
+
+        def blocks() -> Iterator[Dataset]:
+            for block in source.blocks():
+                classes.update(np.unique(block.y > 0).tolist())
+                yield block
+
         n_passes = count_passes(self.n_passes, self._passes(task))
         if task.kind == "stream" and n_passes > 1:
             source.require_again(f"n_passes={n_passes}")
@@ -200,9 +207,10 @@ class ElasticRanker(BaseRanker):
                 watch.keeper,
             )
             if task.kind == "memory":
-                reason = self._run.over_rows(source.data, source.query_weight, n_passes)
+                for block in blocks():
+                    reason = self._run.over_rows(block, source.query_weight, n_passes)
             else:
-                reason = self._run.over_stream(source.blocks, source.weights, n_passes)
+                reason = self._run.over_stream(blocks, source.weights, n_passes)
             return self._solution(reason)
 
         outcome = task.run(solve)
@@ -215,6 +223,12 @@ class ElasticRanker(BaseRanker):
                 raise NoPairsError(
                     "no list of the stream holds two different labels", fix="Check the labels"
                 )
+        if pointwise and self.loss != "squared" and len(classes) == 1:
+            side = "above 0" if True in classes else "0 or below"
+            raise NoPairsError(
+                f"all labels are {side}: objective='pointwise' tells these two classes apart",
+                fix="Give relevant rows labels above 0 and others 0, or use loss='squared'",
+            )
         return outcome
 
     def _solve_rounds(

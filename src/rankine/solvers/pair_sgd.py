@@ -28,6 +28,8 @@ from rankine.solvers.pair_steps import AL, COUNT, S, ScaledVector, average_of, n
 LARGEST_SQUARED = float(np.sqrt(np.finfo(np.float64).max))
 #: Rounding that a mean of many iterates may have gathered.
 BALL_SLACK = 1e-6
+#: What a checkpoint holds of a ``ScaledVector``.
+KEPT = ("v", "u", "c", "folds", "history")
 _BATCH = 64
 _AHEAD = 4  # pairs fetched ahead of use; more gains nothing
 
@@ -235,11 +237,12 @@ class _PairRun:
         saved = None if self.keeper is None else self.keeper.restore("pairs")
         if saved is None:
             return
-        self.w.v[...], self.w.u[...], self.w.c[...] = (saved.arrays[name] for name in "vuc")
+        for name in KEPT:
+            getattr(self.w, name)[...] = saved.arrays[name]
         self.done = saved.step
         self.trace = [dict(row) for row in saved.facts["trace"]]
 
     def _save(self, keeper: Keeper) -> None:
         require_finite(average_of(self.w), self.done, "stochastic pairwise descent")
-        arrays = {"v": self.w.v, "u": self.w.u, "c": self.w.c}
+        arrays = {name: getattr(self.w, name) for name in KEPT}
         keeper.save("pairs", self.done, arrays, {"trace": self.trace})

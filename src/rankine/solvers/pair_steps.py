@@ -7,6 +7,9 @@ Weights are kept as w = s v, with |w|^2 and the running sum of iterates in O(non
 Shrinking multiplies the scalar s. The sum of iterates is ``al v + u``: an addition of D to v
 subtracts ``al D`` from u, and every counted iterate adds s to ``al``. Before s is folded into v,
 ``al v`` is folded into u; dividing al by s instead is algebraically right and numerically fatal.
+
+Folding all weights costs as much as there are features, so it is put off: s and al go into a short
+history, and a weight takes part in what it has missed when a row touches it.
 """
 
 from __future__ import annotations
@@ -17,42 +20,75 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
-from rankine.kernels.dispatch import inlined_question
-from rankine.kernels.rows import Rows, row_add_diff, row_add_tracked, row_diff_norm2, row_dot_diff
+from rankine.kernels.dispatch import inlined_question, question
+from rankine.kernels.rows import (
+    CsrRows,
+    DenseRows,
+    Rows,
+    row_add_diff,
+    row_add_tracked,
+    row_diff_norm2,
+    row_dot_diff,
+)
 from rankine.losses.base import pair_loss
 
 #: Slots of ``ScaledVector.c``.
-S, NORM2, AL, COUNT, ADDS = 0, 1, 2, 3, 4
+S, NORM2, AL, COUNT, ADDS, FOLDS, BEHIND = 0, 1, 2, 3, 4, 5, 6
 
 #: s stays in this window; al in proportion, which keeps the sum of iterates accurate.
 _LOW, _HIGH = 1e-3, 1e3
+#: A weight of which shrinking has left so little is 0; the lower end while nothing is averaged.
+_FADED = 1e-18
+#: Folds that weights may have missed.
+_HISTORY = 1024
 #: |w|^2 is summed afresh after so many additions.
 _REFRESH = 1 << 20
 
 
 class ScaledVector(NamedTuple):
-    """w = c[S] v; sum of iterates = c[AL] v + u; c[NORM2] = |w|^2; ``scratch`` is all zeros."""
+    """w = c[S] v; sum of iterates = c[AL] v + u; c[NORM2] = |w|^2; ``scratch`` is all zeros.
+
+    That holds for weights that have taken part in all of c[FOLDS] folds; ``folds`` says in how many
+    each has, ``history`` holds s and al of each fold. c[BEHIND] is 1 when a fold was made after the
+    rows of the step were brought up to date.
+    """
 
     v: NDArray[np.float64]
     u: NDArray[np.float64]
     c: NDArray[np.float64]
     scratch: NDArray[np.float64]
+    folds: NDArray[np.int16]
+    history: NDArray[np.float64]
 
 
 def new_vector(coef: NDArray[np.float64]) -> ScaledVector:
     """Start from given weights, nothing averaged yet."""
-    c = np.zeros(5)
+    c = np.zeros(7)
     c[S] = 1.0
     c[NORM2] = _sum_of_squares(coef)
     n = len(coef)
-    return ScaledVector(np.array(coef, dtype=np.float64), np.zeros(n), c, np.zeros(n))
+    v, folds, history = np.array(coef, np.float64), np.zeros(n, np.int16), np.zeros((_HISTORY, 2))
+    return ScaledVector(v, np.zeros(n), c, np.zeros(n), folds, history)
 
 
 def average_of(w: ScaledVector) -> NDArray[np.float64]:
     """Mean of the counted iterates, or the last one when none were counted."""
     if w.c[COUNT] == 0:
-        return w.c[S] * w.v
-    return (w.c[AL] * w.v + w.u) / w.c[COUNT]
+        return last_of(w)
+    v, u = _up_to_date(w)
+    return (w.c[AL] * v + u) / w.c[COUNT]
+
+
+def last_of(w: ScaledVector) -> NDArray[np.float64]:
+    """The last iterate."""
+    return w.c[S] * _up_to_date(w)[0]
+
+
+def _up_to_date(w: ScaledVector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Copies of v and u after all folds; the run goes on as if nobody had looked."""
+    copy = w._replace(v=w.v.copy(), u=w.u.copy(), c=w.c.copy(), folds=w.folds.copy())
+    _settle_all(copy)
+    return copy.v, copy.u
 
 
 @jit(fastmath=REDUCE)
@@ -63,18 +99,67 @@ def _sum_of_squares(v: Any) -> float:
     return total
 
 
+@jit(inline=True)
+def _settle(w: ScaledVector, j: int, made: int) -> None:
+    """Let weight j take part in the folds that it has missed.
+
+    The first of them holds shrinking from before the weight was touched: fading is counted after.
+    """
+    value, least = w.v[j], -1.0
+    for k in range(w.folds[j], made):
+        w.u[j] += w.history[k, 1] * value
+        value *= w.history[k, 0]
+        if abs(value) <= least:
+            value = 0.0
+        if value == 0.0:
+            break
+        if least < 0.0:
+            least = _FADED * abs(value)
+    w.v[j] = value
+    w.folds[j] = made
+
+
 @jit
-def _rebase(w: ScaledVector) -> None:
-    """Fold s into v (and al v into u first); O(n), rare."""
-    al, s = w.c[AL], w.c[S]
-    if al != 0.0:
-        for j in range(w.v.shape[0]):
-            w.u[j] += al * w.v[j]
-        w.c[AL] = 0.0
+def _settle_all(w: ScaledVector) -> None:
+    """Let every weight take part, and forget the folds."""
+    made = int(w.c[FOLDS])
     for j in range(w.v.shape[0]):
-        w.v[j] *= s
-    w.c[S] = 1.0
-    w.c[NORM2] = _sum_of_squares(w.v)
+        _settle(w, j, made)
+        w.folds[j] = 0
+    w.c[FOLDS] = 0.0
+    w.c[NORM2] = w.c[S] * w.c[S] * _sum_of_squares(w.v)
+
+
+@question
+def settle_row(rows: Rows, i: int, w: ScaledVector) -> None:
+    """Let the weights of row i take part in the folds that they have missed."""
+
+
+@settle_row.answer(DenseRows)
+def _dense_settle(rows: Any, i: Any, w: Any) -> Any:
+    if w.c[FOLDS] > 0.0:
+        _settle_all(w)
+
+
+@settle_row.answer(CsrRows)
+def _csr_settle(rows: Any, i: Any, w: Any) -> Any:
+    made = int(w.c[FOLDS])
+    for k in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+        j = rows.indices[k]
+        if w.folds[j] != made:
+            _settle(w, j, made)
+
+
+@jit
+def _fold(w: ScaledVector) -> None:
+    """Fold s into v, and al v into u first: into the history for now."""
+    made = int(w.c[FOLDS])
+    w.history[made, 0] = w.c[S]
+    w.history[made, 1] = w.c[AL]
+    w.c[FOLDS] += 1.0
+    w.c[AL], w.c[S], w.c[BEHIND] = 0.0, 1.0, 1.0
+    if w.c[FOLDS] == _HISTORY:
+        _settle_all(w)
 
 
 @jit(inline=True)
@@ -85,19 +170,26 @@ def scale(w: ScaledVector, factor: float) -> None:
     w.c[S] *= factor
     w.c[NORM2] *= factor * factor
     s = abs(w.c[S])
-    if s < _LOW or s > _HIGH:
-        _rebase(w)
+    if s < (_FADED if w.c[AL] == 0.0 else _LOW) or s > _HIGH:
+        _fold(w)
 
 
 @jit(inline=True)
 def dot(w: ScaledVector, rows: Rows, a: int, b: int) -> float:
     """<w, x_a - x_b>."""
+    settle_row(rows, a, w)
+    settle_row(rows, b, w)
+    w.c[BEHIND] = 0.0
     return w.c[S] * row_dot_diff(rows, a, b, w.v)
 
 
 @jit(inline=True)
 def add(w: ScaledVector, rows: Rows, a: int, b: int, step: float) -> None:
     """w += step (x_a - x_b)."""
+    if w.c[BEHIND] != 0.0:
+        settle_row(rows, a, w)
+        settle_row(rows, b, w)
+        w.c[BEHIND] = 0.0
     s = w.c[S]
     part = step / s
     if w.c[AL] != 0.0:
@@ -108,7 +200,7 @@ def add(w: ScaledVector, rows: Rows, a: int, b: int, step: float) -> None:
     w.c[ADDS] += 1.0
     if w.c[ADDS] >= _REFRESH:
         w.c[ADDS] = 0.0
-        w.c[NORM2] = s * s * _sum_of_squares(w.v)
+        _settle_all(w)
 
 
 @inlined_question

@@ -98,7 +98,7 @@ class Scaling:
         elif not self.keeps_missing:
             refuse_missing(before, data.feature_names)
         if self.kind == "query":
-            data = replace(data, X=scale_lists(data), query_index=data.queries)
+            data = replace(data, X=scale_lists(data, dtype=data.X.dtype), query_index=data.queries)
         elif self.factors is not None:
             scaled = _multiply_columns(data.X, self.factors)
             data = replace(data, X=scaled, query_index=data.queries)
@@ -316,14 +316,17 @@ def scaling_words(facts: Mapping[str, Any]) -> str:
     return f"auto: columns {', '.join(parts)} (measured on {facts['lists']:,} lists)"
 
 
-def scale_lists(data: Dataset, spec: msgspec.Struct | None = None) -> Any:
-    """Features after a transform of whole lists: ``ListRange`` unless ``RunScores`` is given."""
+def scale_lists(
+    data: Dataset, spec: msgspec.Struct | None = None, *, dtype: Any = np.float64
+) -> Any:
+    """Features after a transform of whole lists: ``ListRange`` unless ``RunScores`` is given.
+
+    Scores are computed from float64 features, whatever the rows are; training rows keep theirs.
+    """
     index = data.queries
     if isinstance(spec, RunScores):
         return normalised_runs(spec, data.X, data.n_features, index.starts, index.rows)
-    values = list_range_values(
-        data.rows, data.n_features, index.starts, index.rows, dtype=data.X.dtype
-    )
+    values = list_range_values(data.rows, data.n_features, index.starts, index.rows, dtype=dtype)
     if not _is_sparse(data.X):
         return values
     return type(data.X)((values, data.X.indices, data.X.indptr), shape=data.X.shape)

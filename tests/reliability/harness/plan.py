@@ -71,6 +71,11 @@ KINDS: dict[str, Kind] = {
         "metrics, lazy updates and pair counts of small lists full of ties, against definitions",
         "numbers", "numbers:trial", (500, 5_000, 100_000), 2_500,
     ),
+    "agreement": Kind(
+        "valid but unusual problems: every way into a ranker and out of its model, definitions, "
+        "changes that must change nothing, raw logs",
+        "agreement", "agreement:trial", (40, 2_000, 100_000), 100, 300.0,
+    ),
     "determinism": Kind(
         "training runs over threads, formats, chunk and block sizes, partitions, and resumes",
         "determinism", "determinism:trial", (22, 66, 308), 22, 300.0,

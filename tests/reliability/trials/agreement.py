@@ -1,48 +1,63 @@
 """Valid but unusual problems: every way into a ranker and out of its model says the same.
 
-Problems have weights of 0 and tiny and huge ones, lists of one row and of one label, tied,
-negative and real labels, equal rows, constant, empty and duplicate columns, magnitudes from 1e-150
-to 1e150, both precisions, whole numbers and strings as query ids, sorted and shuffled. A way is
-arrays, a ``Dataset``, files, streams in blocks of several sizes, other threads. Ways
-of one group must give the same bits or the same class of error.
+A way in is arrays, a frame, a ``Dataset``, a group vector with empty lists, files, streams in
+blocks of several sizes, partitions, other threads. Ways of one group must give the same bits or
+the same class of error; partitions must reach the optimum within the certificates. A model is
+saved, loaded, served and exported (``outlets``). Objectives and optima of small problems are held
+against
+definitions, and a problem against what must not change it: rows and queries in another order, a
+shifted column, a column in other units, weights split over copies. Raw logs have their own cases.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sklearn.exceptions import ConvergenceWarning
 
 import rankine
+import rankine.distributed
+from rankine import logs
 from rankine.core.errors import RankineError
-from rankine.metrics import evaluate
-from rankine.model import LinearModel
+from rankine.logs.source import read_for
 from rankine.rankers.registry import ranker_class
 from rankine.scoring import Scorer
 from rankine.transforms.apply import score_dataset
-from reference import ranking_metrics as slow
+from reference.pairs import pair_risk
+from reference.slow_domination import brute_loss
 from reliability.harness.outcome import Job, Outcome
+from reliability.trials.outlets import answer, scores_agree
+from reliability.trials.problems import Problem, problem, raw_log
 
 #: What is compiled anyway: the kernels of a run are those of these settings.
 SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("spd", {"n_steps": 300}),
     ("spd", {"n_steps": 300, "sampling": "uniform", "solver": "passive_aggressive"}),
     ("spd", {"n_steps": 300, "sampling": "rejection", "solver": "romma"}),
+    ("spd", {"n_steps": 300, "propensity": [1.0, 0.5, 0.2], "max_weight": 4.0}),
     ("ranksvm", {"tol": 1e-3}),
-    ("ranksvm", {"loss": "squared_hinge", "normalization": "pair"}),
+    ("ranksvm", {"tol": 1e-3, "propensity": [1.0, 0.5], "position_offset": 2}),
+    ("ranksvm", {"loss": "squared_hinge", "normalization": "pair", "tol": 1e-6}),
     ("least-squares", {}),
     ("least-squares", {"pairs": "untied", "normalization": "sum"}),
     ("domination", {"l1": 0.1, "tol": 1e-3}),
     ("elastic", {"n_passes": 2}),
     ("elastic", {"solver": "fobos", "batch_lists": 2}),
+    ("additive", {"bins": 4, "pairs": 1, "smooth": 1.0}),
 )
 SCALES = ("none", "standard", "maxabs", "query")
-MAGNITUDES = (1e-150, 1e-20, 1e-3, 1e3, 1e20, 1e150)
-#: Sums of 1e150 may overflow on the way: the error is told, the NumPy warning is not.
-_CALM = {"all": "ignore"}
+BATCH = ("ranksvm", "least-squares", "domination")
+#: For runs on a few rankers, or on logs ("log"), only.
+CHOSEN = [name for name in os.environ.get("RELIABILITY_ONLY", "").split(",") if name]
+#: One case in so many is a raw log.
+LOGS = 6
 
 
 class Way(NamedTuple):
@@ -51,91 +66,99 @@ class Way(NamedTuple):
     group: str
     name: str
     fit: Any
+    threads: int = 1
 
 
-def problem(rng: Any) -> dict[str, Any]:
-    """Rows, labels, ids and weights of a valid but unusual problem."""
-    random = np.random.default_rng(rng.getrandbits(32))
-    sizes = [rng.choice((1, 1, 2, 3, 5, 9, 30)) for _ in range(rng.randint(1, 9))]
-    n, d = sum(sizes), rng.randint(1, 6)
-    X = np.round(random.normal(size=(n, d)), 3) * (
-        random.random((n, d)) < rng.choice((0.3, 0.8, 1))
-    )
-    for j in range(d):
-        kind = rng.random()
-        if kind < 0.1:
-            X[:, j] = rng.choice((0.0, 1.0, -2.5))
-        elif kind < 0.2:
-            X[:, j] = X[:, 0]
-        elif kind < 0.3:
-            X[:, j] *= rng.choice(MAGNITUDES)
-    if rng.random() < 0.3:
-        X[:] = X[random.integers(0, n, n)]
-    labels = rng.choice(([0.0, 1.0], [0.0, 1.0, 2.0, 4.0], [-1.5, 0.25, 3.0], None))
-    y = np.round(random.normal(size=n), 2) if labels is None else random.choice(labels, n)
-    ids = random.permutation(100)[: len(sizes)]
-    if rng.random() < 0.2:
-        y[: sizes[0]] = y[0]
-    qid = np.repeat(ids.astype(str) if rng.random() < 0.4 else ids, sizes)
-    weight = None
-    if rng.random() < 0.4:
-        weight = random.choice(rng.choice(([0.0, 1.0, 2.0], [1e-6, 1.0, 1e6], [0.5, 3.0])), n)
-        weight[rng.randrange(n)] = 1.0
-    if rng.random() < 0.2:
-        order = random.permutation(n)
-        X, y, qid = X[order], y[order], qid[order]
-        weight = None if weight is None else weight[order]
-    narrow = rng.random() < 0.3 and np.abs(X).max(initial=0.0) < 1e30
-    X = (X + 0.0).astype(np.float32 if narrow else np.float64)
-    return {"X": X, "y": y, "qid": qid, "weight": weight, "sparse": rng.random() < 0.4}
+class Setting(NamedTuple):
+    """A ranker, its options, its scale."""
+
+    system: str
+    options: dict[str, Any]
+    scale: str
+
+    def ranker(self) -> Any:
+        scale = {} if self.system == "additive" else {"scale": self.scale}
+        return ranker_class(self.system)(random_state=0, **scale, **self.options)
 
 
-def ways(given: dict[str, Any], folder: Any, kinds: tuple[str, ...]) -> list[Way]:
+def ways(given: Problem, folder: Any, setting: Setting) -> list[Way]:
     """Every way from a problem to a fitted ranker."""
-    X = sparse.csr_matrix(given["X"]) if given["sparse"] else given["X"]
-    y, qid, weight = given["y"], given["qid"], given["weight"]
-    data = rankine.Dataset.from_arrays(X, y, qid, weight=weight)
-    reading = {
-        "n_features": data.n_features,
-        "dtype": str(given["X"].dtype),
-        "dense": not given["sparse"],
-        "qid_type": "str" if qid.dtype.kind == "U" else "int",
-    }
+    data, more = given.data(), {"query_weight": given.query_weight}
+    kinds = ranker_class(setting.system).can
     found = [
-        Way("memory", "arrays", lambda r: r.fit(X, y, qid=qid, sample_weight=weight)),
-        Way("memory", "Dataset", lambda r: r.fit(data)),
+        Way("memory", "Dataset", lambda r: r.fit(data, **more)),
+        Way("memory", "two threads", lambda r: r.fit(data, **more), 2),
     ]
-    files = ["parquet", "npz"] if weight is not None else ["txt", "parquet", "npz"]
-    for suffix in files:
-        path = folder / f"rows.{suffix}"
-        data.save(path)
-        own = reading if suffix == "txt" else {**reading, "qid_type": "int"}
-        if suffix != "txt":
-            own.pop("n_features")
-        found.append(Way("memory", suffix, lambda r, p=path, o=own: r.fit(rankine.load(p, **o))))
-        if suffix == "npz":
+    if "propensity" not in setting.options:
+        found += _arrays(given, more)
+    if given.missing:
+        return found
+    reading = {
+        "dtype": str(given.X.dtype),
+        "dense": not given.sparse,
+        "qid_type": "str" if given.qid.dtype.kind == "U" else "int",
+    }
+    # What is promised of streams: other blocks, the same bits; of tables, also those of memory.
+    streams = "memory" if setting.system == "additive" else "stream"
+    for suffix in ("txt", "parquet", "npz"):
+        if suffix == "txt" and "propensity" in setting.options:
             continue
-        if "stream" in kinds and data.queries.rows is None:
+        path, own = folder / f"rows.{suffix}", {**reading, "qid_type": "int"}
+        if suffix == "txt":
+            replace(given, weight=None, position=None).data().save(path)
+            own = {**reading, "n_features": data.n_features, "sample_weight": given.weight,
+                   "feature_names": given.names}  # fmt: skip
+        else:
+            data.save(path)
+        loaded = lambda r, p=path, o=own: r.fit(rankine.load(p, **o), **more)  # noqa: E731
+        found.append(Way("memory", suffix, loaded))
+        if suffix != "npz" and "stream" in kinds.fit and data.queries.rows is None:
             found += [
                 Way(
-                    "stream",
-                    f"{suffix} in blocks of {rows} rows",
-                    lambda r, p=path, o=own, k=rows: r.fit(rankine.scan(p, block_rows=k, **o)),
+                    streams, f"{suffix} in blocks of {k} rows",
+                    lambda r, p=path, o=own, k=k: r.fit(rankine.scan(p, block_rows=k, **o), **more),
                 )
-                for rows in (1, 7, 1000)
-            ]
+                for k in (1, 7, 1000)
+            ]  # fmt: skip
     return found
 
 
-def outcome_of(way: Way, ranker: Any, threads: int) -> Any:
+def _arrays(given: Problem, more: dict[str, Any]) -> list[Way]:
+    """Arrays, a frame, and a group vector in which lists are empty."""
+    y, weight, rows = given.y, given.weight, given.rows
+    found = [
+        Way("memory", "arrays",
+            lambda r: r.fit(rows, y, qid=given.qid, sample_weight=weight, **more)),
+    ]  # fmt: skip
+    if given.names is not None and not given.sparse:
+        frame = pd.DataFrame(given.X, columns=list(given.names)).assign(qid=given.qid)
+        found.append(
+            Way("memory", "frame", lambda r: r.fit(frame, y, sample_weight=weight, **more))
+        )
+    index = given.data().queries
+    if index.rows is None:
+        sizes = np.zeros(2 * index.n_queries + 1, dtype=np.int64)
+        sizes[1::2] = index.sizes
+        weights = more["query_weight"]
+        each = None if weights is None else [weights[q] for q in index.ids.tolist()]
+        found.append(
+            Way("memory", "empty groups",
+                lambda r: r.fit(rows, y, group=sizes, sample_weight=weight, query_weight=each))
+        )  # fmt: skip
+    return found
+
+
+def outcome_of(fit: Any, ranker: Any, threads: int = 1) -> Any:
     """The fitted ranker, or the class of the error."""
     os.environ["RANKINE_NUM_THREADS"] = str(threads)
     try:
-        with warnings.catch_warnings(), np.errstate(**_CALM):
-            warnings.simplefilter("ignore")
-            return way.fit(ranker)
+        with warnings.catch_warnings(record=True) as said, np.errstate(all="ignore"):
+            warnings.simplefilter("always")
+            fit(ranker)
     except RankineError as error:
         return type(error).__name__
+    ranker.agreement_sure = not any(issubclass(w.category, ConvergenceWarning) for w in said)
+    return ranker
 
 
 def told(found: Any) -> str:
@@ -146,68 +169,322 @@ def told(found: Any) -> str:
 def same(one: Any, other: Any) -> bool:
     """The same bits, or the same class of error."""
     if isinstance(one, str) or isinstance(other, str):
-        return one is other or (isinstance(one, str) and isinstance(other, str) and one == other)
+        return isinstance(one, str) and isinstance(other, str) and one == other
     return np.array_equal(one.coef_, other.coef_)
 
 
-def scores_agree(ranker: Any, given: dict[str, Any], folder: Any) -> str:
-    """What differs between ``predict``, the saved model and the scorer; empty when nothing does."""
-    index = rankine.Dataset.from_arrays(given["X"], given["y"], given["qid"]).queries
-    rows = np.arange(len(given["y"])) if index.rows is None else index.rows
-    X, sizes = given["X"][rows], index.sizes
-    wanted = ranker.predict(given["X"], given["qid"])[rows]
-    path = folder / "model.rank"
-    ranker.to_model().save(path)
-    model = LinearModel.load(path)
-    data = rankine.Dataset.from_arrays(X, given["y"][rows], group=sizes)
-    if not np.array_equal(score_dataset(model, data), wanted):
-        return "the loaded model scores otherwise"
-    if not np.isfinite(wanted).all():
-        return "" if np.abs(given["X"]).max() > 1e100 else "scores are not finite"
-    found = Scorer(model).score(X, group=sizes)
-    # list scaling rounds to the precision of the rows in predict, and never in the scorer
-    lists = ranker.scale == "query"
-    eps = 4 * float(np.finfo(X.dtype).eps) if lists else 1e-12
-    large = 1.0 if lists else np.abs(X.astype(np.float64)).max(initial=1.0)
-    bound = eps * large * max(1.0, np.abs(ranker.coef_).sum())
-    if not np.allclose(found, wanted, rtol=1e-9, atol=bound):
-        return f"Scorer gives {found.tolist()} for {wanted.tolist()}"
-    order = [given["y"][rows][a:b] for a, b in zip(index.starts, index.starts[1:], strict=False)]
-    if (given["y"] < 0).any() or given["y"].max() != round(given["y"].max()):
+def sure(*found: Any) -> bool:
+    """Whether all are fitted, with a certificate that holds."""
+    return all(not isinstance(one, str) and one.agreement_sure for one in found)
+
+
+def same_optimum(one: Any, other: Any) -> bool:
+    """Objectives within the certificates of both (least squares: of its residual)."""
+    if not sure(one, other):
+        return True
+    first, second = one.solution_, other.solution_
+    slack = 1e-9 + max(
+        s.certificate.get("gap", 10 * s.certificate.get("residual", 0.0)) for s in (first, second)
+    )
+    size = max(1.0, abs(first.objective), abs(second.objective))
+    return abs(first.objective - second.objective) <= slack * size
+
+
+# -- small problems against definitions
+
+
+def objective(setting: Setting, ranker: Any, given: Problem) -> Any:
+    """J(w) from its definition."""
+    X, qid, weight = given.X.astype(np.float64), given.qid, given.weight
+    of_query = given.query_weight
+    weight = np.ones(len(X)) if weight is None else weight
+    if setting.system == "domination":
+        l1 = ranker.l1
+        return lambda w: (
+            l1 * np.abs(w).sum()
+            + brute_loss(w, X, given.y, qid, weight=weight, query_weight=of_query)
+        )
+    if setting.system == "ranksvm":
+        how = (setting.options.get("loss", "hinge"), ranker.normalization, weight, of_query)
+        return lambda w: ranker.l2 / 2 * w @ w + pair_risk(X @ w, given.y, qid, *how)[0]
+    return lambda w: ranker.l2 / 2 * w @ w + _residuals(X @ w - given.y, given, ranker, weight)
+
+
+def _residuals(e: Any, given: Problem, ranker: Any, s: Any) -> float:
+    """omega_q |L_q e|^2 summed over queries of two labels, pair by pair."""
+    of_query = given.query_weight or {}
+    total, mass = 0.0, 0.0
+    for q in dict.fromkeys(given.qid.tolist()):
+        rows = np.flatnonzero((given.qid == q) & (s > 0))
+        v = of_query.get(q, 1.0)
+        if v == 0 or len(set(given.y[rows].tolist())) < 2:
+            continue
+        untied = given.y[rows][:, None] != given.y[rows][None, :]
+        pairs = np.outer(s[rows], s[rows]) * (untied if ranker.pairs == "untied" else 1.0)
+        own = (pairs * (e[rows][:, None] - e[rows][None, :]) ** 2).sum() / (2 * s[rows].sum())
+        total += v * own / (1.0 if ranker.normalization == "sum" else s[rows].sum())
+        mass += v
+    return total if ranker.normalization == "sum" else total / max(mass, 1e-300)
+
+
+def by_definition(setting: Setting, found: Any, given: Problem, rng: Any) -> str:
+    """What is wrong with the objective or the optimum; empty when nothing is."""
+    small = len(given.y) <= 40 and 1e-3 < given.wide < 1e3 and setting.scale == "none"
+    heavy = given.weight is not None and given.weight.max() > 100
+    if not small or heavy or setting.system not in BATCH or "propensity" in setting.options:
         return ""
-    slowly = [
-        slow.pairwise_error(list(labels), list(wanted[a:b]))
-        for labels, a, b in zip(order, index.starts, index.starts[1:], strict=False)
-        if len(set(labels)) > 1
-    ]
-    fast = evaluate("pairwise-error", data.y, wanted, data.queries, per_query=True)
-    fast = fast[~np.isnan(fast)]
-    return "" if np.allclose(fast, slowly) else f"pairwise error {fast} is {slowly} by definition"
+    value = objective(setting, found, given)
+    at = value(found.coef_)
+    if not np.isclose(at, found.solution_.objective, rtol=1e-7, atol=1e-9):
+        return f"objective {found.solution_.objective} is {at} by definition"
+    if not sure(found):
+        return ""
+    random = np.random.default_rng(rng.getrandbits(32))
+    zero = value(np.zeros_like(found.coef_))
+    for step in (1.0, 0.1, 0.01, -0.01, 1e-3):
+        other = found.coef_ * (1 + step)
+        if rng.random() < 0.7:
+            other = found.coef_ + step * random.normal(size=len(found.coef_))
+        if value(other) < at - 1.01 * found.tol * max(zero, 1e-12) - 1e-9:
+            return f"objective {at} is no optimum: {value(other)} at {other.tolist()}"
+    return ""
+
+
+# -- what must change nothing
+
+
+def changed(given: Problem, setting: Setting, rng: Any) -> tuple[str, Problem, Any] | None:
+    """A change of a problem, and the test of two fitted rankers that must hold; None for none."""
+    random = np.random.default_rng(rng.getrandbits(32))
+    batch = setting.system in BATCH and "propensity" not in setting.options
+    kinds = ("order", "shift", "storage", "no weight", "query copies", "row copies")
+    name = rng.choice(["column", *kinds] if batch else ["column"])
+    if name == "storage":
+        return name, replace(given, sparse=not given.sparse), same_optimum
+    if name == "column":
+        fine = 1e-30 < given.wide < 1e30 and setting.scale != "none"
+        return _other_units(given, rng) if fine or setting.system == "additive" else None
+    if name == "order":
+        queries = random.permutation(np.unique(given.qid))
+        rows = [random.permutation(np.flatnonzero(given.qid == q)) for q in queries]
+        return name, given.take(np.concatenate(rows)), same_optimum
+    if name == "shift":
+        if not 1e-3 < given.wide < 1e3 or given.X.dtype == np.float32 or setting.scale == "maxabs":
+            return None
+        X = given.X.copy()
+        X[:, rng.randrange(X.shape[1])] += rng.choice((0.5, -2.0))
+        return (name, replace(given, X=X), same_optimum) if setting.scale == "none" else None
+    if setting.scale in ("standard", "maxabs", "query"):
+        return None  # they look at rows whatever these weigh
+    if name == "no weight":
+        light = set() if given.query_weight is None else {
+            q for q, v in given.query_weight.items() if v == 0
+        }  # fmt: skip
+        gone = np.isin(given.qid, sorted(light))
+        gone |= False if given.weight is None else given.weight == 0
+        return (name, given.take(np.flatnonzero(~gone)), same_optimum) if gone.any() else None
+    if name == "query copies":
+        return _query_copies(given, random)
+    own = setting.options
+    if own.get("pairs", "all") == "all" and own.get("normalization") == "pair":
+        return None  # the docs name the factor by which it differs
+    twice = np.flatnonzero(random.random(len(given.y)) < 0.3)
+    heavy = np.ones(len(given.y)) if given.weight is None else given.weight.copy()
+    heavy[twice] *= 2
+    order = np.concatenate([np.arange(len(given.y)), twice])
+    copies = given.take(order)
+    return name, (copies, replace(given, weight=heavy)), same_optimum  # type: ignore[return-value]
+
+
+def _other_units(given: Problem, rng: Any) -> Any:
+    """One column times a power of two: its weight is divided by it, bit for bit."""
+    j, factor = rng.randrange(given.X.shape[1]), 2.0 ** rng.choice((-9, -1, 3, 10))
+    X = given.X.copy()
+    X[:, j] *= X.dtype.type(factor)
+
+    def holds(one: Any, other: Any) -> bool:
+        if isinstance(one, str) or isinstance(other, str):
+            return same(one, other)
+        if not hasattr(one, "scale") or one.to_model().transforms or len(one.coef_) != X.shape[1]:
+            return np.array_equal(one.coef_, other.coef_)
+        weights = other.coef_.copy()
+        weights[j] *= factor
+        return np.array_equal(one.coef_, weights)
+
+    return "column", replace(given, X=X), holds
+
+
+def _query_copies(given: Problem, random: Any) -> Any:
+    """A query of weight 2 and two copies of it."""
+    q = random.choice(np.unique(given.qid))
+    old = dict.fromkeys(np.unique(given.qid).tolist(), 1.0) | (given.query_weight or {})
+    key = q.item() if hasattr(q, "item") else q
+    if old[key] == 0:
+        return None
+    rows = np.flatnonzero(given.qid == q)
+    copies = given.take(np.concatenate([np.arange(len(given.y)), rows]))
+    fresh = copies.qid.copy()
+    other = 1000 if fresh.dtype.kind != "U" else "zz"
+    fresh[len(given.y) :] = other
+    copies = replace(copies, qid=fresh, docid=None, query_weight={**old, other: old[key]})
+    heavy = replace(given, docid=None, query_weight={**old, key: 2 * old[key]})
+    return "query copies", (copies, heavy), same_optimum
+
+
+# -- the trial
+
+
+def try_problem(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
+    """One problem in every way."""
+    system, options = rng.choice([s for s in SETTINGS if not CHOSEN or s[0] in CHOSEN])
+    setting = Setting(system, options, rng.choice(SCALES))
+    given = problem(rng, missing=system == "additive")
+    where = f"{case} {system} {options} scale={setting.scale}"
+    first: dict[str, tuple[str, Any]] = {}
+    for way in ways(given, folder, setting):
+        found = outcome_of(way.fit, setting.ranker(), way.threads)
+        name, wanted = first.setdefault(way.group, (way.name, found))
+        outcome.require(
+            same(wanted, found), "unequal",
+            f"{where}: {name} {told(wanted)}, {way.name} {told(found)}",
+        )  # fmt: skip
+        if not isinstance(found, str):
+            outcome.require(
+                np.isfinite(found.coef_).all(), "misread", f"{where}: {way.name} {told(found)}"
+            )
+    fitted = first["memory"][1]
+    outcome.counts["refused" if isinstance(fitted, str) else "fitted"] += 1
+    _try_partitions(where, rng, folder, outcome, (given, setting, fitted))
+    _try_change(where, rng, outcome, (given, setting, fitted))
+    if not isinstance(fitted, str):
+        for trouble in (
+            by_definition(setting, fitted, given, rng),
+            scores_agree(fitted, given, folder, rng),
+        ):
+            outcome.require(not trouble, "unequal", f"{where}: {trouble}")
+
+
+def _try_partitions(where: str, rng: Any, folder: Any, outcome: Outcome, what: Any) -> None:
+    given, setting, fitted = what
+    can = ranker_class(setting.system).can.fit
+    told_off = given.missing or given.query_weight is not None or "propensity" in setting.options
+    if "partitions" not in can or told_off or rng.random() < 0.5:
+        return
+    given = given.grouped()
+    index = given.data().queries
+    cut = int(index.starts[index.n_queries // 2])
+    for old in folder.glob("part-*.parquet"):
+        old.unlink()
+    for k, rows in enumerate((slice(None, cut), slice(cut, None))):
+        if len(given.y[rows]):
+            given.take(rows).data().save(folder / f"part-{k}.parquet")
+    reading = {"dtype": str(given.X.dtype), "dense": not given.sparse}
+
+    def fit(ranker: Any) -> Any:
+        parts = rankine.distributed.scan(str(folder / "part-*.parquet"), **reading)
+        return ranker.fit(parts)
+
+    found = outcome_of(fit, setting.ranker())
+    outcome.counts["partitions"] += 1
+    if isinstance(fitted, str) or isinstance(found, str):
+        good = same(fitted, found)
+    elif setting.system in BATCH:
+        good = same_optimum(fitted, found)
+    else:
+        good = same(found, outcome_of(fit, setting.ranker()))
+    outcome.require(good, "unequal", f"{where}: memory {told(fitted)}, partitions {told(found)}")
+
+
+def _try_change(where: str, rng: Any, outcome: Outcome, what: Any) -> None:
+    given, setting, fitted = what
+    made = None if given.missing else changed(given, setting, rng)
+    if made is None:
+        return
+    name, other, holds = made
+    before = fitted
+    if isinstance(other, tuple):
+        other, base = other
+        before = outcome_of(
+            lambda r: r.fit(base.data(), query_weight=base.query_weight), setting.ranker()
+        )
+    found = outcome_of(
+        lambda r: r.fit(other.data(), query_weight=other.query_weight), setting.ranker()
+    )
+    outcome.counts[f"changed: {name}"] += 1
+    if isinstance(before, str) or isinstance(found, str):
+        good = same(before, found) or given.wide > 1e15 or given.wide < 1e-15
+    else:
+        good = holds(before, found)
+    story = f"{where}: {name}: {told(before)} became {told(found)}"
+    outcome.require(good, "unequal", story)
+
+
+def try_log(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
+    """One raw log: cut into blocks of several sizes, in two formats, in memory, by name, served."""
+    log = raw_log(rng)
+    system, options = rng.choice(
+        (
+            ("elastic", {}),
+            ("elastic", {"propensity": [1.0, 0.5, 0.2]}),
+            ("spd", {"n_steps": 300}),
+            ("ranksvm", {}),
+        )
+    )
+    options = {**options, "missing": rng.choice(("zero", "mean", "query_min", "indicator"))}
+    setting = Setting(system, options, rng.choice(("none", "query")))
+    where = f"{case} raw log {log.spec} {setting}"
+    pq.write_table(log.table, folder / "log.parquet", row_group_size=rng.choice((1, 5, 100)))
+    with pa.ipc.new_file(str(folder / "log.arrow"), log.table.schema) as writer:
+        writer.write_table(log.table, max_chunksize=7)
+    position = "position" if "propensity" in options else None
+    first: Any = None
+    for suffix in ("parquet", "arrow"):
+        for rows in (1, 7, 1000):
+
+            def fit(ranker: Any, path: Any = folder / f"log.{suffix}", rows: int = rows) -> Any:
+                how = {"query": "session", "label": "clicked + 4*bought", "position": position}
+                return ranker.fit(logs.scan(path, block_rows=rows, **how, **log.spec))
+
+            found = outcome_of(fit, setting.ranker())
+            first = found if first is None else first
+            story = f"{where}: {told(first)}, {suffix} in blocks of {rows} {told(found)}"
+            outcome.require(same(first, found), "unequal", story)
+    outcome.counts["logs refused" if isinstance(first, str) else "logs"] += 1
+    if not isinstance(first, str):
+        trouble = _raw_scores(first.to_model(), log, folder)
+        outcome.require(not trouble, "unequal", f"{where}: {trouble}")
+
+
+def _raw_scores(model: Any, log: Any, folder: Any) -> str:
+    """The log scored as a file, a stream, rows by name, and by the server."""
+    path = folder / "log.parquet"
+    data = read_for(model, path)
+    wanted = score_dataset(model, data)
+    blocks = read_for(model, path, stream=True, block_rows=4)
+    if not np.array_equal(np.concatenate([score_dataset(model, b) for b in blocks]), wanted):
+        return "scored otherwise in blocks"
+    names = sorted({*log.spec["numeric"], *log.spec["categorical"]}
+                   | {"kind" for cross in log.spec["crosses"] if cross})  # fmt: skip
+    rows = log.table.select(names).to_pylist()
+    starts = data.queries.starts
+    lists = [rows[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    scorer = Scorer(model)
+    found = np.concatenate([scorer.score(one) for one in lists])
+    if not np.allclose(found, wanted, rtol=1e-12, atol=1e-12):
+        return f"Scorer gives {found.tolist()} for {wanted.tolist()}"
+    status, reply = answer(model, [[{"raw": row} for row in one] for one in lists])
+    if status != 200:
+        return f"the server answers {status} {reply}"
+    served = np.concatenate([one["scores"] for one in reply["lists"]])
+    return "" if np.array_equal(served, found) else f"the server gives {served.tolist()}"
 
 
 def trial(job: Job) -> Outcome:
     """Problems and settings drawn from the list, each in every way."""
     outcome = Outcome()
     for case, rng in job.cases(outcome):
-        given = problem(rng)
-        system, options = rng.choice(SETTINGS)
-        kind = ranker_class(system)
-        scale = rng.choice(SCALES)
-        where = f"{job.name(case)} {system} {options} scale={scale}"
-        first: dict[str, tuple[str, Any]] = {}
-        for way in ways(given, job.folder, kind.can.fit):
-            for threads in (1, 2) if way.name == "Dataset" else (1,):
-                found = outcome_of(way, kind(random_state=0, scale=scale, **options), threads)
-                name, wanted = first.setdefault(way.group, (way.name, found))
-                outcome.require(
-                    same(wanted, found), "unequal",
-                    f"{where}: {name} {told(wanted)}, {way.name} ({threads}) {told(found)}",
-                )  # fmt: skip
-        fitted = first["memory"][1]
-        outcome.counts["refused" if isinstance(fitted, str) else "fitted"] += 1
-        if not isinstance(fitted, str):
-            trouble = scores_agree(fitted, given, job.folder)
-            outcome.require(not trouble, "unequal", f"{where}: {trouble}")
+        attempt = try_problem if (case % LOGS or CHOSEN) and CHOSEN != ["log"] else try_log
+        attempt(job.name(case), rng, job.folder, outcome)
     return outcome
 
 
@@ -216,7 +493,11 @@ def warm() -> None:
     random = np.random.default_rng(0)
     X, y = random.normal(size=(12, 3)), np.tile([0.0, 1.0, 2.0], 4)
     for system, options in SETTINGS:
-        for matrix in (X, X.astype(np.float32), sparse.csr_matrix(X)):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                ranker_class(system)(random_state=0, **options).fit(matrix, y, group=[6, 6])
+        if CHOSEN and system not in CHOSEN:
+            continue
+        for matrix in (X, X.astype(np.float32)):
+            for thin in (False, True):
+                given = Problem(matrix, y, np.repeat([0, 1], 6), position=np.tile(range(1, 7), 2),
+                                sparse=thin)  # fmt: skip
+                fit = lambda r, g=given: r.fit(g.data())  # noqa: E731
+                outcome_of(fit, Setting(system, options, "none").ranker())

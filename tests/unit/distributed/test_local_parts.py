@@ -15,7 +15,7 @@ from rankine.core.errors import (
     NoPairsError,
     ParameterError,
 )
-from rankine.distributed.recipes import RawRecipe
+from rankine.distributed.recipes import RawRecipe, counted_part
 from rankine.distributed.team import Assignment, PartitionCache, ask, sum_in_order
 from rankine.kernels.shards import tree_sum
 
@@ -27,7 +27,7 @@ BATCH = [
     LeastSquaresRanker([2e-1, 2e-2], tol=1e-9, pairs="untied"),
     LeastSquaresRanker(2e-2, solver="egdm", tol=1e-9, scale="query", random_state=0),
     DominationRanker(tol=1e-9, scale="none"),
-    DominationRanker(l1=0.5, l2=1.0, margin=0.3, normalization="query", tol=1e-9),
+    DominationRanker(l1=0.5, l2=1.0, margin=0.3, normalization="query", tol=1e-9, scale="none"),
     DominationRanker(l1=1.0, margin_table=np.tril(np.full((4, 4), 0.5), -1), tol=1e-9),
 ]
 
@@ -50,7 +50,7 @@ def test_partitions_have_the_optimum_of_the_whole(ranker, parts, whole):
     np.testing.assert_allclose(
         split.coef_, together.coef_, atol=1e-3 if "SVM" in str(ranker) else 1e-5
     )
-    times = {"seconds": 0, "compile_seconds": 0}
+    times = dict.fromkeys(("seconds", "compile_seconds"), 0)
     facts = {**split.training_, **times}
     assert facts.pop("partitions") == parts.n_partitions > 5
     assert facts == {**together.training_, **times, "sources": list(parts.sources)}
@@ -73,6 +73,15 @@ def test_averaged_passes_rank_like_one_pass_and_repeat(ranker, parts, whole):
     assert split.score(whole) > together.score(whole) - 0.02
     assert split.solution_.certificate["passes"] == 10
     assert not (clone(ranker).set_params(random_state=4).fit(parts).coef_ == split.coef_).all()
+
+
+@pytest.mark.parametrize("n_passes", [1, 2, 3, 7, 10])
+def test_the_second_half_of_the_passes_is_averaged(n_passes):
+    parts = [counted_part(number, n_passes) for number in range(n_passes)]
+    assert sum(parts) == n_passes / 2
+    starts = np.arange(n_passes)
+    inside = np.clip(starts + 1 - n_passes / 2, 0, 1)
+    assert parts == inside.tolist()
 
 
 def test_the_model_says_that_it_was_trained_on_partitions(parts):
@@ -239,3 +248,18 @@ def test_the_cache_holds_what_fits_and_reads_the_rest_again(parts):
     loads = cache.loads
     cache.get(work[-1])
     assert cache.loads == loads
+
+
+@pytest.mark.parametrize("ranker", BATCH, ids=[str(k) for k in range(len(BATCH))])
+def test_a_partition_without_pairs_changes_nothing(ranker, tmp_path):
+    """Found by the agreement suite: an IndexError in a squared hinge."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    qid, y = np.repeat(np.arange(10), 3), rng.integers(0, 3, 30).astype(float)
+    y[:12] = 1.0
+    whole = rankine.Dataset.from_arrays(X, y, qid)
+    for k, rows in enumerate((slice(0, 12), slice(12, 30))):
+        whole.take(rows).save(tmp_path / f"{k}.parquet")
+    split = clone(ranker).fit(rd.scan(str(tmp_path / "*.parquet")))
+    together = clone(ranker).fit(whole)
+    assert split.solution_.objective == pytest.approx(together.solution_.objective, rel=1e-5)

@@ -46,7 +46,7 @@ def test_the_optimum_is_that_of_logistic_regression():
     v = np.random.default_rng(1).random(len(winner)) + 0.1
     tie = np.arange(len(winner)) % 7 == 0
     data = Dataset.from_pairs(winner, loser, weight=v, tie=tie, features=(first, second))
-    ranker = RankSVM(1e-2, loss="logistic", normalization="pair", tol=1e-10).fit(data)
+    ranker = RankSVM(1e-2, loss="logistic", normalization="pair", tol=1e-10, scale="none").fit(data)
     eye = np.eye(5)
     D = np.hstack([eye[winner] - eye[loser], first - second])
     D, v = np.vstack([D, -D[tie]]), np.concatenate([np.where(tie, v / 2, v), v[tie] / 2])
@@ -86,7 +86,7 @@ def test_rounds_are_optima_of_their_draws(n):
     drawn = np.random.default_rng(stream_seed(resolve_seed(0), BOOTSTRAP))
     for weights in found.rounds:
         counts = np.bincount(drawn.integers(0, n, n), minlength=n)[data.columns["comparison"][::2]]
-        exact = RankSVM(1e-4, loss="logistic", normalization="pair", tol=1e-10)
+        exact = RankSVM(1e-4, loss="logistic", normalization="pair", tol=1e-10, scale="none")
         exact.fit(data, query_weight=counts.astype(float))
         np.testing.assert_allclose(weights, exact.coef_, atol=1e-2)
 
@@ -95,7 +95,7 @@ EXACT = [
     RankSVM(normalization="pair", tol=1e-9),
     RankSVM(normalization="sum", tol=1e-9),
     LeastSquaresRanker(normalization="pair"),
-    SPDRanker(sampling="uniform", random_state=0, n_steps=20_000),
+    SPDRanker(sampling="uniform", random_state=0, n_steps=20_000, scale="none"),
 ]
 REFUSE = [
     RankSVM(),

@@ -62,6 +62,34 @@ def test_a_second_process_compiles_nothing_and_a_changed_file_does(run, tmp_path
     assert len(kept(tmp_path / "cache")) == 2
 
 
+def test_indices_are_checked_when_asked_and_kept_apart(run, monkeypatch, tmp_path):
+    """A kernel that reads beside its array is found by the mode with checks, never by chance."""
+    beside = """
+import numpy as np
+from rankine.kernels.compile import jit
+@jit
+def read(values, i):
+    return values[i]
+def twice(x):
+    values = np.arange(4.0)[:2]
+    try:
+        return read(values, np.uint64(3)), 2 * x
+    except IndexError:
+        return "outside", 2 * x
+"""
+    assert run(beside)["value"] == [3.0, 6.0]
+    monkeypatch.setenv("RANKINE_BOUNDS_CHECK", "1")
+    checked = run(beside)
+    assert checked["value"] == ["outside", 6.0]
+    assert checked["compiled"]
+    assert not run(beside)["compiled"]
+    monkeypatch.delenv("RANKINE_BOUNDS_CHECK")
+    again = run(beside)
+    assert again["value"] == [3.0, 6.0]
+    assert not again["compiled"]
+    assert len(kept(tmp_path / "cache")) == 2
+
+
 def test_damaged_and_read_only_folders_do_no_harm(run, tmp_path):
     source = OWN.replace("FACTOR", "2.0")
     run(source)

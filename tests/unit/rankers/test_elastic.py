@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -146,8 +148,6 @@ def test_early_stopping_keeps_the_best_weights():
 
 def test_a_cutoff_column_equals_the_same_cutoff_in_words():
     data = shop(columns=("shown",))
-    from dataclasses import replace
-
     same = replace(data, columns={"shown": np.full(data.n_rows, 2)})
     by_column = ElasticRanker(objective="recall@shown", random_state=0).fit(same)
     by_number = ElasticRanker(objective="recall@2", random_state=0).fit(same)
@@ -163,8 +163,6 @@ def test_a_cutoff_column_equals_the_same_cutoff_in_words():
 
 def test_items_that_were_not_displayed_form_no_pair():
     data = shop()
-    from dataclasses import replace
-
     shown = np.ones(data.n_rows)
     shown[data.queries.starts[:-1]] = 0
     masked = ElasticRanker(objective="recall@2", random_state=0)
@@ -190,6 +188,17 @@ def test_warm_start_continues_from_the_weights():
     handed = ElasticRanker(random_state=0, solver="fobos", eta0=1e-9)
     handed.fit(shop(1), coef_init=first)
     np.testing.assert_allclose(handed.coef_, first, rtol=1e-6)
+
+
+def test_a_model_hands_on_how_far_its_step_sizes_have_fallen():
+    """The next list moves weights by eta_0 / sqrt(t) times a gradient of its own."""
+    first = ElasticRanker(random_state=0, solver="fobos", l1=0.0, l2=0.0).fit(shop(lists=99))
+    one = shop(2, lists=1)
+    moved = []
+    for start in (first.to_model(), first.coef_):
+        ranker = ElasticRanker(random_state=0, solver="fobos", l1=0.0, l2=0.0)
+        moved.append(ranker.fit(one, coef_init=start).coef_ - first.coef_)
+    np.testing.assert_allclose(moved[1], 10 * moved[0], rtol=1e-9)
 
 
 def test_max_nonzero_bounds_the_weights():
@@ -271,6 +280,25 @@ def test_query_weights_in_a_stream_are_those_of_memory():
         ElasticRanker().fit(Blocks(data, 10), query_weight=weight[:50])
 
 
+def one_step(data, objective="pairwise", **how):
+    """Weights after the first list, which is minus its gradient times the step."""
+    ranker = ElasticRanker(objective=objective, solver="fobos", l1=0.0, l2=0.0, random_state=0)
+    return ranker.fit(data, **how).coef_
+
+
+def test_what_weights_are_to_a_list():
+    """A list of weight v steps v times as far; a row of weight 2 is the row twice, among pairs."""
+    data = shop(lists=1)
+    np.testing.assert_allclose(one_step(data, query_weight=[3.0]), 3 * one_step(data), rtol=1e-12)
+    heavy = np.where(np.arange(data.n_rows) == 1, 2.0, 1.0)
+    twice = data.take(np.r_[np.arange(data.n_rows), 1])
+    both = (replace(data, weight=heavy), twice)
+    np.testing.assert_allclose(*(one_step(one) for one in both), rtol=1e-12)
+    # A repeated row moves the ranks of its list, which a weight does not.
+    by_rank = [one_step(one, "ndcg") for one in both]
+    assert np.abs(by_rank[0] - by_rank[1]).max() > 1e-3 * np.abs(by_rank[0]).max()
+
+
 def test_early_stopping_on_a_stream_does_not_depend_on_its_blocks():
     data, valid = shop(), shop(1)
     runs = [
@@ -286,6 +314,17 @@ def test_early_stopping_on_a_stream_does_not_depend_on_its_blocks():
     assert runs[0].score(valid) == pytest.approx(max(row["value"] for row in runs[0].evals_))
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_one_class_is_no_pointwise_problem(stream):
+    data = shop(lists=20)
+    for labels in (data.y - 2, data.y + 1):
+        one = replace(data, y=labels)
+        with pytest.raises(NoPairsError, match="two classes"):
+            ElasticRanker(objective="pointwise").fit(Blocks(one, 7) if stream else one)
+        regression = ElasticRanker(objective="pointwise", loss="squared", random_state=0)
+        assert regression.fit(Blocks(one, 7) if stream else one).coef_.any()
+
+
 def test_no_pairs_is_an_error():
     data = Dataset.from_arrays(np.ones((4, 2)), [1, 1, 0, 0], [1, 1, 2, 2])
     with pytest.raises(NoPairsError):
@@ -296,8 +335,6 @@ def test_no_pairs_is_an_error():
 
 def test_list_scaling_works_in_streams():
     data = shop()
-    from dataclasses import replace
-
     factors = np.repeat(10.0 ** (np.arange(200) % 5), data.queries.sizes)
     stretched = replace(data, X=data.X * factors[:, None])
     plain = ElasticRanker(scale="query", random_state=0).fit(Blocks(data, 30))

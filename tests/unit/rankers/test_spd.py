@@ -16,7 +16,7 @@ from rankine.losses import Hinge
 from rankine.losses.all_pairs import BY_QUERIES, MeanPairLoss
 from rankine.samplers.draw import pair_sampler
 from rankine.solvers.pair_sgd import Phase, Span, run_phase, solve_pairs
-from rankine.solvers.pair_steps import S, average_of, new_vector
+from rankine.solvers.pair_steps import average_of, last_of, new_vector
 
 pytestmark = pytest.mark.usefixtures("raw_units")
 
@@ -74,11 +74,11 @@ def test_tail_average_is_the_mean_of_the_second_half(shop):
     total = np.zeros(shop.n_features)
     for i in range(400):
         run_phase(shop.rows, sampler, Phase(step, 0, 400, 0, 10**9), w, 5, (i, i + 1))
-        total += w.c[S] * w.v if i >= 200 else 0
+        total += last_of(w) if i >= 200 else 0
     spans = [Span(shop.rows, sampler, 400)]
     solved = solve_pairs(spans, [Phase(step, 0, 400, 0, 200)], np.zeros(shop.n_features), 5)
     np.testing.assert_allclose(solved.coef, total / 200, rtol=1e-10)
-    assert average_of(w) == pytest.approx(w.c[S] * w.v)
+    assert average_of(w) == pytest.approx(last_of(w))
 
 
 def test_a_recorded_run_ends_with_the_same_bits(shop):

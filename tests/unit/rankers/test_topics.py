@@ -53,6 +53,21 @@ def test_missing_rows_take_no_part(data):
     np.testing.assert_array_equal(listed, dense)
 
 
+def test_held_out_rows_that_are_not_stored_are_missing_when_told(data):
+    X, Y = data
+    known = np.random.default_rng(2).random(Y.shape) < 0.7
+    labels = np.where(known, Y, np.nan)
+    held = np.nonzero(known[120:])
+    stored = sparse.coo_array((Y[120:][held], held), shape=Y[120:].shape)
+    options = {"absent": "missing", "n_steps": 5, "metric": "map"}
+    chosen = [
+        fit_topics(X[:120], labels[:120], eval_set=(X[120:], one), **options)
+        for one in (stored, labels[120:])
+    ]
+    for name in "01":
+        np.testing.assert_array_equal(*(bundle[name].to_dense() for bundle in chosen))
+
+
 def test_what_is_not_stored_in_an_indicator_is_label_zero(data):
     X, Y = data
     indicator = sparse.csr_array(Y)

@@ -70,6 +70,42 @@ def test_row_and_query_weights_are_probabilities(sampling):
     assert_distribution(frequencies(sampler, 20_000), expected, 20_000)
 
 
+@pytest.mark.kernels
+@pytest.mark.parametrize("sampling", ["query", "uniform", "rejection"])
+def test_a_row_of_weight_two_is_drawn_as_the_row_twice(sampling):
+    """Also on lists of three labels and more, most of whose rows have one of them."""
+    y = np.array([0.0] * 9 + [1.0, 2.0, 2.0, 3.0] + [0.0, 1.0, 5.0])
+    qid = np.repeat([1, 2], [13, 3])
+    weight = np.array(
+        [1.0, 2.0, 0.0, 3.0, 1.0, 1.0, 1.0, 2.0, 1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 2.0, 1.0]
+    )
+    once = np.repeat(np.arange(16), weight.astype(int))
+    x = np.zeros((16, 1))
+    draws, count = 20_000, []
+    for rows, given in ((np.arange(16), weight), (once, None)):
+        data = rankine.Dataset.from_arrays(x[rows], y[rows], qid[rows], weight=given)
+        drawn = frequencies(pair_sampler(data, np.ones(2), sampling=sampling), draws)
+        own = {}
+        for (a, b), n in drawn.items():
+            own[rows[a], rows[b]] = own.get((rows[a], rows[b]), 0) + n
+        count.append(own)
+    exact = pair_weights(y[once], qid[once], sampling)
+    expected = {}
+    for (a, b), share in exact.items():
+        expected[once[a], once[b]] = expected.get((once[a], once[b]), 0.0) + share
+    for own in count:
+        assert_distribution(own, expected, draws)
+
+
+def test_a_query_whose_rows_weigh_nothing_is_never_drawn():
+    weight = np.where(QID == 3, 0.0, 1.0)
+    for sampling in ("query", "uniform", "rejection"):
+        sampler = pair_sampler(data(weight), np.ones(4), sampling=sampling)
+        assert {QID[a] for a, _ in frequencies(sampler, 200)} == {1}
+    with pytest.raises(NoPairsError, match="weight zero"):
+        build_pair_index(data(np.where(QID == 2, 1.0, 0.0)), np.ones(4), sampling="query")
+
+
 def test_ties_are_drawn_when_asked():
     sampler = pair_sampler(data(), np.ones(4), sampling="uniform", ties=True)
     expected = {}

@@ -18,8 +18,8 @@ from rankine.solvers.pair_steps import (
     PassiveAggressiveStep,
     PerceptronStep,
     RommaStep,
-    S,
     gradient_step,
+    last_of,
     new_vector,
     pair_step,
 )
@@ -48,7 +48,7 @@ def rows_of(X, storage):
 def step(learner, w, X, a, b, t=1.0, i=7, storage="dense"):
     vector = new_vector(np.asarray(w, dtype=float))
     pair_step(learner, vector, rows_of(X, storage), a, b, t, i)
-    new = vector.c[S] * vector.v
+    new = last_of(vector)
     assert vector.c[NORM2] == pytest.approx(new @ new, rel=1e-9, abs=1e-12)
     return new
 
