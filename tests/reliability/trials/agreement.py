@@ -430,6 +430,7 @@ def try_log(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
             ("ranksvm", {}),
         )
     )
+    options = {**options, "missing": rng.choice(("zero", "mean", "query_min", "indicator"))}
     setting = Setting(system, options, rng.choice(("none", "query")))
     where = f"{case} raw log {log.spec} {setting}"
     pq.write_table(log.table, folder / "log.parquet", row_group_size=rng.choice((1, 5, 100)))
