@@ -27,9 +27,7 @@ def case():
     X[:, 3] = np.nan_to_num(X[:, 3])
     clean = np.nan_to_num(X)
     y = np.digitize(clean[:, 0] * clean[:, 1] + clean[:, 0] ** 2 + clean[:, 2] / 4, [0.3, 1.2])
-    data = Dataset.from_arrays(
-        X, y, np.repeat(np.arange(30), 20), feature_names=NAMES, missing=True
-    )
+    data = Dataset.from_arrays(X, y, np.repeat(np.arange(30), 20), feature_names=NAMES)
     ranker = AdditiveRanker(
         smooth=0.1, pairs=[(0, 1), (1, 2)], categorical=["brand"], linear=["noise"]
     ).fit(data)
@@ -252,9 +250,7 @@ def test_a_column_of_one_value_that_may_be_missing(target):
     rng = np.random.default_rng(0)
     X = np.stack([rng.normal(size=60), np.where(rng.random(60) < 0.4, np.nan, 1.0)], axis=1)
     y = np.isnan(X[:, 1]) + (X[:, 0] > 0)
-    data = Dataset.from_arrays(
-        X, y, np.repeat(np.arange(6), 10), feature_names=["a", "b"], missing=True
-    )
+    data = Dataset.from_arrays(X, y, np.repeat(np.arange(6), 10), feature_names=["a", "b"])
     model = AdditiveRanker(smooth=0.1, pairs=0).fit(data).to_model()
     with suppress(ExportError):
         assert export(model, target).content
