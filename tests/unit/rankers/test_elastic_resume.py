@@ -102,7 +102,9 @@ class Exploding:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_divergence_names_the_last_good_checkpoint(tmp_path):
-    ranker = ElasticRanker(solver="fobos", eta0=1e150, objective="pairwise", random_state=0)
+    ranker = ElasticRanker(
+        solver="fobos", eta0=1e150, objective="pairwise", scale="none", random_state=0
+    )
     with pytest.raises(DivergenceError, match=r"last good checkpoint is .*step-0*50") as caught:
         ranker.fit(Exploding(), checkpoint=tmp_path, every=10)
     assert "Lower eta0" in str(caught.value)
