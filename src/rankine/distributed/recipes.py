@@ -386,6 +386,11 @@ def pair_examples(data: Dataset, sampling: str, ties: bool) -> float:
     return float(shares.sum())
 
 
+def counted_part(number: int, n_passes: int) -> float:
+    """How much of a pass belongs to the second half of all, which is what is averaged."""
+    return min(1.0, max(0.0, number + 1 - n_passes / 2))
+
+
 def average_pairs(
     source: Any,
     recipe: PairPassRecipe,
@@ -404,7 +409,7 @@ def average_pairs(
     for number in range(n_passes):
         w, averaged = team.total("learn", w, number, start is not None)
         # Averaged are the iterates of the second half of the run; a pass may lie in both.
-        part = min(1.0, max(0.0, number + 1 - n_passes / 2)) if recipe.plan.average else 0.0
+        part = counted_part(number, n_passes) if recipe.plan.average else 0.0
         mean, counted = mean + part * averaged, counted + part
         current = mean / counted if counted else w
         require_finite(current, number, "stochastic pairwise descent")

@@ -296,7 +296,7 @@ def test_further_columns_of_every_kind(put):
     assert data.columns["day"].dtype.kind == "M"
 
 
-@pytest.mark.parametrize("kind", ["decimal", "list", "struct", "binary", "null"])
+@pytest.mark.parametrize("kind", ["decimal", "list", "struct", "binary"])
 def test_further_columns_of_a_wrong_type(put, kind):
     path = put(table(c=WRONG_FEATURES[kind]))
     assert_refused(path, SchemaError, column="c", columns=["c"])
@@ -309,14 +309,17 @@ def test_nulls_in_further_columns(put):
             kind=pa.array(["x", None] * 3).dictionary_encode(),
             price=pa.array([1.5, None] * 3),
             new=pa.array([True, None] * 3),
+            empty=pa.nulls(6),
         )
     )
-    data = rankine.load(path, columns=["brand", "kind", "price", "new"], features=["a"])
+    columns = ["brand", "kind", "price", "new", "empty"]
+    data = rankine.load(path, columns=columns, features=["a"])
     assert data.columns["brand"].tolist() == ["x", ""] * 3
     assert data.columns["kind"].tolist() == ["x", ""] * 3
     np.testing.assert_array_equal(data.columns["price"], [1.5, np.nan] * 3)
     assert data.columns["new"].tolist() == [True, None] * 3
-    assert data.notes["missing_values"] == 12
+    assert np.isnan(data.columns["empty"]).all()
+    assert data.notes["missing_values"] == 18
 
 
 # ---------------------------------------------------------------- sparse layout
