@@ -28,7 +28,7 @@ BATCH = [
     LeastSquaresRanker(2e-2, solver="egdm", tol=1e-9, scale="query", random_state=0),
     DominationRanker(tol=1e-9, scale="none"),
     DominationRanker(l1=0.5, l2=1.0, margin=0.3, normalization="query", tol=1e-9, scale="none"),
-    DominationRanker(l1=1.0, margin_table=np.tril(np.full((4, 4), 0.5), -1), tol=1e-9),
+    DominationRanker(l1=1.0, margin_table=np.tril(np.full((4, 4), 0.5), -1), tol=1e-8),
 ]
 
 

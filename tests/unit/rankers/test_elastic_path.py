@@ -33,13 +33,13 @@ class OneReading:
         return self.data.blocks(max_rows=200)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def stream():
     return OneReading(lists(0))
 
 
-@pytest.fixture(scope="module")
-def path(stream):
+@pytest.fixture
+def path(stream, raw_units):
     ranker = ElasticRanker(random_state=0, metric="recall@1", prune_every=10, scale="none")
     return ranker.path(stream, eval_set=lists(1), solvers=("rda", "psgd"), n_steps=4)
 
