@@ -277,7 +277,7 @@ def _collect(
     qid = parts.qid if qid is None else qid
     scaling, matrix = Scaling("none"), parts.values
     if check_scale(scale) != "none":
-        rows = Dataset.from_arrays(matrix, np.zeros(matrix.shape[0]), qid)
+        rows = Dataset.from_arrays(matrix, np.zeros(np.shape(matrix)[0]), qid)
         scaling = fit_scaling(scale, rows)
         matrix = scaling.apply(rows).X
     columns, shape = column_storage(matrix)
