@@ -185,16 +185,18 @@ def tables(case):
 def test_trees(tables, target, monkeypatch):
     model, rows, expected = tables
     monkeypatch.setattr(f"{__name__}.NAMES", ["price", *NAMES[1:]])
-    found = READERS[target](export(model, target).content)(named(rows))
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    some = slice(-150, None)  # 100 of the training, 50 with an unseen category
+    found = READERS[target](export(model, target).content)(named(rows[some]))
+    np.testing.assert_allclose(found, expected[some], atol=1e-5)
 
 
 def test_vespa_adds_linear_columns(case):
     model, rows, expected = case
     plain = msgspec.structs.replace(model.bins, names=("price", *NAMES[1:]))
     content = export(replace(model, transforms=(plain, *model.transforms[1:])), "vespa").content
-    found = vespa(content)([{**row, "price": row[NAMES[0]]} for row in named(rows)])
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    some = slice(-150, None)
+    found = vespa(content)([{**row, "price": row[NAMES[0]]} for row in named(rows[some])])
+    np.testing.assert_allclose(found, expected[some], atol=1e-5)
 
 
 @pytest.mark.parametrize("linear", [True, False])
