@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-_SPECIAL = ("estimators", "cli", "packaging", "docs", "reliability", "browser", "dask")
+#: Tests that start many processes of their own run apart from the others.
+_APART = "reliability or dask"
 _SLOW = re.compile(r"^\s*([\d.]+)s (?:call|setup)\s+(\S+)")
 _COUNT = re.compile(r"(\d+) (passed|failed|skipped|error|errors|xfailed)")
 
@@ -35,8 +36,6 @@ def pytest(marker: str, *extra: str) -> list[str]:
 
 def groups(full: bool) -> list[tuple[str, list[str], dict[str, str]]]:
     """Name, command and further environment of every group, in order."""
-    plain = " and ".join(f"not {name}" for name in (*_SPECIAL, "full"))
-    rest = "" if full else " and not full"
     found = [
         ("lint", [str(BIN / "ruff"), "check", "."], {}),
         ("format", [str(BIN / "ruff"), "format", "--check", "."], {}),
@@ -44,9 +43,9 @@ def groups(full: bool) -> list[tuple[str, list[str], dict[str, str]]]:
         ("pages", [str(BIN / "rumdl"), "check", "--quiet", "."], {}),
         ("types", [str(BIN / "mypy")], {}),
         ("import contracts", [str(BIN / "lint-imports")], {}),
-        ("unit and contract tests", pytest(plain), {}),
-        ("kernels, JIT off", pytest(f"kernels{rest}"), {"NUMBA_DISABLE_JIT": "1"}),
-        *((name, pytest(f"{name}{rest}"), {}) for name in _SPECIAL),
+        ("tests", pytest(f"not ({_APART}) and not full"), {}),
+        ("kernels, JIT off", pytest("kernels and not full"), {"NUMBA_DISABLE_JIT": "1"}),
+        ("reliability and dask", pytest(f"({_APART}) and not full"), {}),
     ]
     if full:
         found.append(("full", pytest("full", "--timeout", "3600"), {}))
