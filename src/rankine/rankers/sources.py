@@ -157,6 +157,8 @@ class Clicks(NamedTuple):
 
 #: Partitions whose answers are brought here at a time.
 _AT_ONCE = 16
+#: Rows in memory and lists of a stream that are looked at for columns that differ wildly.
+UNEVEN_ROWS, UNEVEN_LISTS = 20_000, 1_000
 #: Rows as they are.
 _AS_THEY_ARE = Clicks()
 
@@ -273,7 +275,9 @@ class MemorySource(_KeepsFolder):
             scale = None  # columns are not looked at row by row
         counted = [weigh_queries(data, self.query_weight)]
         if scale == "none" and missing in ("error", "zero", "query_min"):
-            counted = list(first_lists(counted))  # columns that differ wildly show in a sample
+            counted = [
+                one.take(np.arange(min(one.n_rows, UNEVEN_ROWS))) for one in first_lists(counted)
+            ]
         scaling = measure_rows(scale, missing, RowColumns(lambda: counted, data.n_features))
         warn_uneven(scaling, self.feature_names)
         return self.scale(replace(scaling, positions=self._clicks.positions))
@@ -352,7 +356,9 @@ class StreamSource(_KeepsFolder):
         if scale in ("standard", "maxabs"):
             asked = RowColumns(lambda: self._rows(self.scan), self.n_features)
         elif scale in ("auto", "none") or missing in ("mean", "indicator"):
-            sample = list(self._rows(first_lists(self._taken or self.scan)))
+            few = scale == "none" and missing not in ("mean", "indicator")
+            count = UNEVEN_LISTS if few else SAMPLE_LISTS
+            sample = list(self._rows(first_lists(self._taken or self.scan, count)))
             asked = RowColumns(lambda: sample, self.n_features)
         else:
             asked = RowColumns(lambda: (), self.n_features)  # nothing will be asked
@@ -522,9 +528,11 @@ def _as_they_are(data: Dataset) -> Dataset:
     return data
 
 
-def first_lists(blocks: Iterable[Dataset], *, whole: bool = False) -> Iterator[Dataset]:
-    """The first ``SAMPLE_LISTS`` lists, however they are cut; as ``whole`` blocks where asked."""
-    left = SAMPLE_LISTS
+def first_lists(
+    blocks: Iterable[Dataset], count: int = SAMPLE_LISTS, *, whole: bool = False
+) -> Iterator[Dataset]:
+    """The first ``count`` lists, however they are cut; as ``whole`` blocks where asked."""
+    left = count
     for block in blocks:
         yield block if whole or block.n_queries <= left else block.take_queries(np.arange(left))
         left -= block.n_queries

@@ -8,8 +8,9 @@ Shrinking multiplies the scalar s. The sum of iterates is ``al v + u``: an addit
 subtracts ``al D`` from u, and every counted iterate adds s to ``al``. Before s is folded into v,
 ``al v`` is folded into u; dividing al by s instead is algebraically right and numerically fatal.
 
-Folding all weights costs as much as there are features, so it is put off: s and al go into a short
-history, and a weight takes part in what it has missed when a row touches it.
+Folding all weights costs as much as there are features. Where folds are so frequent that it would
+be felt, it is put off: s and al go into a short history, and a weight takes part in what it has
+missed when a row touches it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from rankine.kernels.rows import (
 from rankine.losses.base import pair_loss
 
 #: Slots of ``ScaledVector.c``.
-S, NORM2, AL, COUNT, ADDS, FOLDS, BEHIND = 0, 1, 2, 3, 4, 5, 6
+S, NORM2, AL, COUNT, ADDS, FOLDS, BEHIND, PAID = 0, 1, 2, 3, 4, 5, 6, 7
 
 #: s stays in this window; al in proportion, which keeps the sum of iterates accurate.
 _LOW, _HIGH = 1e-3, 1e3
@@ -41,6 +42,8 @@ _LOW, _HIGH = 1e-3, 1e3
 _FADED = 1e-18
 #: Folds that weights may have missed.
 _HISTORY = 1024
+#: All weights are folded at once where so many of them come to an addition since the last fold.
+_WEIGHTS_PER_ADD = 64
 #: |w|^2 is summed afresh after so many additions.
 _REFRESH = 1 << 20
 
@@ -50,7 +53,7 @@ class ScaledVector(NamedTuple):
 
     That holds for weights that have taken part in all of c[FOLDS] folds; ``folds`` says in how many
     each has, ``history`` holds s and al of each fold. c[BEHIND] is 1 when a fold was made after the
-    rows of the step were brought up to date.
+    rows of the step were brought up to date; c[PAID] is the number of additions at the last fold.
     """
 
     v: NDArray[np.float64]
@@ -63,7 +66,7 @@ class ScaledVector(NamedTuple):
 
 def new_vector(coef: NDArray[np.float64]) -> ScaledVector:
     """Start from given weights, nothing averaged yet."""
-    c = np.zeros(7)
+    c = np.zeros(8)
     c[S] = 1.0
     c[NORM2] = _sum_of_squares(coef)
     n = len(coef)
@@ -137,8 +140,7 @@ def settle_row(rows: Rows, i: int, w: ScaledVector) -> None:
 
 @settle_row.answer(DenseRows)
 def _dense_settle(rows: Any, i: Any, w: Any) -> Any:
-    if w.c[FOLDS] > 0.0:
-        _settle_all(w)
+    _settle_all(w)
 
 
 @settle_row.answer(CsrRows)
@@ -158,7 +160,9 @@ def _fold(w: ScaledVector) -> None:
     w.history[made, 1] = w.c[AL]
     w.c[FOLDS] += 1.0
     w.c[AL], w.c[S], w.c[BEHIND] = 0.0, 1.0, 1.0
-    if w.c[FOLDS] == _HISTORY:
+    rare = _WEIGHTS_PER_ADD * (w.c[ADDS] - w.c[PAID]) >= w.v.shape[0]
+    w.c[PAID] = w.c[ADDS]
+    if rare or w.c[FOLDS] == _HISTORY:
         _settle_all(w)
 
 
@@ -177,8 +181,9 @@ def scale(w: ScaledVector, factor: float) -> None:
 @jit(inline=True)
 def dot(w: ScaledVector, rows: Rows, a: int, b: int) -> float:
     """<w, x_a - x_b>."""
-    settle_row(rows, a, w)
-    settle_row(rows, b, w)
+    if w.c[FOLDS] != 0.0:
+        settle_row(rows, a, w)
+        settle_row(rows, b, w)
     w.c[BEHIND] = 0.0
     return w.c[S] * row_dot_diff(rows, a, b, w.v)
 
@@ -186,7 +191,7 @@ def dot(w: ScaledVector, rows: Rows, a: int, b: int) -> float:
 @jit(inline=True)
 def add(w: ScaledVector, rows: Rows, a: int, b: int, step: float) -> None:
     """w += step (x_a - x_b)."""
-    if w.c[BEHIND] != 0.0:
+    if w.c[BEHIND] != 0.0 and w.c[FOLDS] != 0.0:
         settle_row(rows, a, w)
         settle_row(rows, b, w)
         w.c[BEHIND] = 0.0
@@ -199,7 +204,7 @@ def add(w: ScaledVector, rows: Rows, a: int, b: int, step: float) -> None:
     w.c[NORM2] = max(0.0, w.c[NORM2] + s * s * change)
     w.c[ADDS] += 1.0
     if w.c[ADDS] >= _REFRESH:
-        w.c[ADDS] = 0.0
+        w.c[ADDS] = w.c[PAID] = 0.0
         _settle_all(w)
 
 
