@@ -190,7 +190,8 @@ class ElasticRanker(BaseRanker):
 
         def blocks() -> Iterator[Dataset]:
             for block in source.blocks():
-                classes.update(np.unique(block.y > 0).tolist())
+                if pointwise:
+                    classes.update(np.unique(block.y > 0).tolist())
                 yield block
 
         n_passes = count_passes(self.n_passes, self._passes(task))

@@ -24,6 +24,7 @@ from rankine.evaluation.cross_validation import cross_validate
 from rankine.logs import read_for, schema
 from rankine.metrics import evaluate
 from rankine.rankers.registry import ranker_class
+from rankine.transforms import categories
 from rankine.transforms.apply import score_dataset
 
 BRANDS = np.array(["acme", "zed", "tyrell", "weyland", "cyberdyne"])
@@ -147,6 +148,22 @@ def test_the_cut_of_the_stream_changes_nothing(log):
         for rows in (64, 100_000)
     ]
     assert len({ranker.to_model().digest for ranker in models}) == 1
+
+
+def test_texts_are_hashed_once_a_dictionary(tmp_path, monkeypatch):
+    from rankine.transforms import log_columns
+
+    write_log(tmp_path / "log.parquet", lists=2000)
+    looked_up = []
+
+    def places_of(places, values):
+        looked_up.append(len(values))
+        return categories.places_of(places, values)
+
+    monkeypatch.setattr(log_columns, "places_of", places_of)
+    log = logs.scan(tmp_path / "log.parquet", **{**COLUMNS, "crosses": []}, block_rows=100)
+    rows = sum(block.n_rows for block in log)
+    assert sum(looked_up) < rows / 10
 
 
 @pytest.mark.parametrize("name", ["spd", "ranksvm", "least-squares", "domination"])
