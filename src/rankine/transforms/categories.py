@@ -55,16 +55,12 @@ def distinct(columns: Mapping[str, Any], names: Sequence[str]) -> tuple[Sequence
     (codes, texts), *others = coded
     if not others:
         return texts, codes
-    combined = codes.astype(np.int64)
+    values, combined = [(text,) for text in texts], codes.astype(np.int64)
     for more, further in others:
-        combined, inverse = np.unique(combined * len(further) + more, return_inverse=True)
-        firsts, seconds = np.divmod(combined, len(further))
-        texts = [
-            (*(one if isinstance(one, tuple) else (one,)), further[k])
-            for one, k in zip(map(texts.__getitem__, firsts.tolist()), seconds.tolist(), strict=True)
-        ]
-        combined = inverse
-    return texts, combined
+        size = len(further)
+        pairs, combined = np.unique(combined * size + more, return_inverse=True)
+        values = [(*values[pair // size], further[pair % size]) for pair in pairs.tolist()]
+    return values, combined
 
 
 def texts_in_order(columns: Mapping[str, Any], name: str) -> list[str]:
