@@ -260,8 +260,7 @@ def vocabulary(data: Dataset, names: Sequence[str]) -> dict[str, list[str]]:
     """Values of categorical columns, in order of first appearance."""
     with placed(data):
         return {
-            name: [text for text in texts_in_order(data.columns, name) if text]
-            for name in names
+            name: [text for text in texts_in_order(data.columns, name) if text] for name in names
         }
 
 
