@@ -145,11 +145,11 @@ def check(found, task):
     for name, run in found.items():
         if not isinstance(run, dict) or "rounds" not in run:
             continue
-        killed = run["killed"] or {"round": len(run["rounds"]), "seconds_until_replaced": 0.0}
+        killed = {"round": len(run["rounds"]), **(run["killed"] or {})}
         known = run["rounds"][: max(killed["round"], 1)]
         spread = float(np.median([one["task_spread"] for one in known]))
-        cluster = Cluster(run["workers"], task, killed["seconds_until_replaced"], 1e12, spread)
-        cluster = replace(cluster, uneven=0.0, slow=0.0)
+        gone = killed.get("seconds_until_replaced", run["wall"])
+        cluster = Cluster(run["workers"], task, gone, 1e12, spread, 0.0, 0.0)
         walls = [
             predicted(run["rounds"], known, killed["round"], cluster, seed) for seed in range(SEEDS)
         ]
@@ -250,7 +250,8 @@ def simulate():
     found, costs = measured("partitions_many"), measured("partition_rows")
     task = 1e-3 * found["empty_tasks"]["wall_ms"]
     fits = [run for run in found.values() if isinstance(run, dict) and "rounds" in run]
-    restart = max(run["killed"]["seconds_until_replaced"] for run in fits if run["killed"])
+    gone = [(run["killed"] or {}).get("seconds_until_replaced") for run in fits]
+    restart = max(seconds for seconds in gone if seconds is not None)
     spread = float(np.median([one["task_spread"] for run in fits for one in run["rounds"]]))
     cluster = Cluster(2, task, restart, spread=spread)
     table, known = {}, jobs(found, costs)

@@ -70,6 +70,11 @@ class Penalty:
         return best
 
 
+def unmarked(_solver: str) -> Bookmark:
+    """A bookmark that keeps nothing: rows in memory are soon asked again."""
+    return Bookmark()
+
+
 class Problem:
     """A risk whose rows lie in partitions; weights stand for scores and gradients for slopes.
 
@@ -80,12 +85,14 @@ class Problem:
     keeps where the loop of a solver stands, and knows where an interrupted run stood.
     """
 
+    bookmark: Callable[[str], Bookmark] = staticmethod(unmarked)
+
     def __init__(
         self,
         total: Callable[..., Any],
         n_features: int,
         at_zero: float = 1.0,
-        bookmark: Callable[[str], Bookmark] = lambda _: Bookmark(),
+        bookmark: Callable[[str], Bookmark] = unmarked,
     ) -> None:
         self._total = total
         self.n_features = n_features
@@ -177,7 +184,6 @@ class RowsProblem(Problem):
     def __init__(self, rows: Rows, n_features: int, risk: Any, threads: int | None = None) -> None:
         self.n_features = n_features
         self.at_zero = float(getattr(risk, "at_zero", 1.0))
-        self.bookmark = lambda _: Bookmark()
         self.products = Products(rows, n_features, threads)
         self.risk = risk
         self._last: tuple[Vector, Any] | None = None

@@ -142,7 +142,7 @@ RANKERS = {
     "cg of several": LeastSquaresRanker([2e-1, 2e-2], tol=1e-9),
     "egdm": LeastSquaresRanker(2e-2, solver="egdm", tol=1e-9, random_state=0),
     "gdm": LeastSquaresRanker(2e-2, solver="gdm", tol=1e-2, random_state=0),
-    "domination": DominationRanker(tol=1e-9),
+    "domination": DominationRanker(tol=1e-6),
     "spd": SPDRanker(n_steps=9_000, random_state=0),
     "elastic": ElasticRanker(random_state=0),
 }
@@ -182,8 +182,8 @@ def test_every_solver_goes_on_from_its_state(name, files, tmp_path):
         assert resumed.solution_.certificate == pytest.approx(whole.solution_.certificate, rel=0)
         assert list(resumed.solution_.trace) == list(whole.solution_.trace)
         assert rest == rounds - lost_after
-        assert told_again[-1:] == told[-1:]
         assert len(told_again) <= len(told)
+        assert set(told_again) <= set(told)
 
 
 @pytest.mark.usefixtures("always")
