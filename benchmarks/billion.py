@@ -55,18 +55,26 @@ def log_file(folder, number, file_rows):
     return folder / f"log-{file_rows}-{number:04d}.parquet"
 
 
-def write_log(folder, n_rows, file_rows):
-    """The files of a log, those that are there already left alone; CPU seconds of writing."""
+def write_file(path, first, count, judged):
+    """One file, unless it is there already; CPU seconds of writing."""
     begun = time.process_time()
-    for number in range(n_rows // file_rows):
-        path = log_file(folder, number, file_rows)
-        if not path.exists():
-            billion_log.write(path.with_suffix(".part"), number * file_rows, file_rows)
-            path.with_suffix(".part").rename(path)
-    held_out = folder / "held-out.parquet"
-    rows = HELD_OUT * billion_log.LIST_ROWS
-    billion_log.write(held_out, HELD_OUT_FROM, rows, judged=True)
+    if not path.exists():
+        part = path.with_suffix(".part")
+        billion_log.write(part, first, count, judged=judged)
+        part.rename(path)
     return time.process_time() - begun
+
+
+def write_log(folder, n_rows, file_rows):
+    """Files of the log and of the held-out lists, in processes of their own; CPU seconds."""
+    held_out = HELD_OUT * billion_log.LIST_ROWS
+    wanted = [(folder / "held-out.parquet", HELD_OUT_FROM, held_out, True)]
+    wanted += [
+        (log_file(folder, k, file_rows), k * file_rows, file_rows, False)
+        for k in range(n_rows // file_rows)
+    ]
+    with get_context("spawn").Pool(os.cpu_count()) as pool:
+        return sum(pool.starmap(write_file, wanted, 1))
 
 
 def training(folder, files, kept, every):
@@ -207,8 +215,7 @@ def measure(n_rows, file_rows, folder, *, unbroken, peer_rows):
     """Write, train, kill, resume, compare."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with get_context("spawn").Pool(1) as pool:  # its memory and CPU are its own
-        written = pool.apply(write_log, (folder, n_rows, file_rows))
+    written = write_log(folder, n_rows, file_rows)
     files = [log_file(folder, k, file_rows) for k in range(n_rows // file_rows)]
     n_lists = n_rows // billion_log.LIST_ROWS
     every = max(n_lists // 50, 1)
