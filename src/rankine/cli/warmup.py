@@ -15,7 +15,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._options import AsJson
-from rankine.cli.main import app
+from rankine.cli.main import app, import_later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,6 +119,7 @@ def compiling_beside(ranker: str) -> Iterator[None]:
 
 def warm_first(ranker: str) -> None:
     """What a first training needs after its file has been read."""
+    import_later()
     from rankine.logs.simulate import shop_log
     from rankine.metrics import evaluate_on
     from rankine.rankers.registry import ranker_class
@@ -137,6 +138,7 @@ def part_names(rankers: list[str]) -> list[str]:
 def warm_part(name: str) -> float:
     """Do one piece of work in this process; returns the seconds it took."""
     begun = time.perf_counter()
+    import_later()
     work = dict(_work())
     work.get(name, work["ranker"])(name)
     return round(time.perf_counter() - begun, 2)
