@@ -41,7 +41,7 @@ _LOW, _HIGH = 1e-3, 1e3
 #: nothing is averaged.
 _FADED = 1e-18
 #: Folds that weights may have missed.
-_HISTORY = 1024
+_HISTORY = 1 << 14
 #: Weights whose folding an addition pays for, and those that may be folded unpaid before folds are
 #: put off.
 _WEIGHTS_PER_ADD, _UNPAID = 64, 1 << 24
