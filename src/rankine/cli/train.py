@@ -19,7 +19,7 @@ from rankine.cli.warmup import compiling_beside
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rankine.model import LinearModel
 
@@ -111,8 +111,8 @@ def train(
         reading = replace(reading, label=counted)
     correction = _Correction(clicks, counted, looks)
     run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
-    with compiling_beside(ranker):
-        result = run.run(cluster, stream=stream or kept.asked, raw=raw)
+    with compiling_beside(ranker, wait=not set_) as before_training:
+        result = run.run(cluster, before_training, stream=stream or kept.asked, raw=raw)
     if json:
         _console.print_json(result)
     else:
@@ -190,7 +190,9 @@ class _Run:
     checkpoints: dict[str, Any]
     correction: _Correction
 
-    def run(self, cluster: Cluster, *, stream: bool, raw: bool) -> dict[str, Any]:
+    def run(
+        self, cluster: Cluster, before_training: Callable[[], None], *, stream: bool, raw: bool
+    ) -> dict[str, Any]:
         """Open the data, fit, save the model, measure it."""
         import rankine
 
@@ -208,6 +210,7 @@ class _Run:
             if cluster.dask is None:
                 train = correct(train, source)
             with training_progress(f"training {type(estimator).__name__}") as callbacks:
+                before_training()
                 estimator.fit(
                     train,
                     eval_set=parts.get("valid"),
