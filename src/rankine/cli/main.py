@@ -156,7 +156,7 @@ class _LaterFinder:
 
 def import_later(names: tuple[str, ...] = _HARDLY_USED) -> None:
     """Import these modules when something of them is used, in this process."""
-    sys.meta_path.insert(0, _LaterFinder(names))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _LaterFinder(names))
 
 
 def run() -> None:

@@ -144,7 +144,7 @@ def scan(
         return parts
     if isinstance(path, Scan):
         reading = {name.name: getattr(path.options, name.name) for name in fields(path.options)}
-        path, options = list(path.sources), {**reading, "progress": False, **options}  # type: ignore[assignment]
+        path, options = list(path.sources), {**reading, "progress": False, **options}  # type: ignore[typeddict-item]
     if partition_bytes < 1 or timeout <= 0:
         raise ParameterError("partition_bytes and timeout must be positive", fix="Leave them out")
     chosen = ReadOptions.make(**{"progress": False, **options})

@@ -265,7 +265,7 @@ def test_folds_that_are_put_off_change_rounding_alone():
         w.c[LAZY] = kind == "lazy"
         learner = gradient_step(Hinge(), 1e-2, project=True)
         run_phase(data.rows, sampler, Phase(learner, 0, steps, 0, 1_000), w, 1, (0, steps))
-        assert w.c[LAZY] == (kind != "dense")
+        assert w.c[LAZY]  # folds were frequent
         found[kind] = average_of(w), last_of(w)
     for kind in ("sparse", "lazy"):
         for ours, expected in zip(found[kind], found["dense"], strict=True):
