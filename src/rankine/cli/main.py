@@ -11,6 +11,8 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +21,8 @@ from rankine.cli import _console
 from rankine.cli._options import Loudness, Quiet, Verbose, spread
 
 Command = Callable[..., None]
+#: What scipy and scikit-learn import, for half of a command's start, and hardly ever use.
+_HARDLY_USED = ("pandas", "scipy.stats", "narwhals", "narwhals.stable.v2", "numpy.f2py")
 
 
 class Commands(typer.Typer):
@@ -117,8 +121,47 @@ def find_commands() -> list[str]:
     return names
 
 
+class _Later(ModuleType):
+    """A module that is imported once something of it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        found = importlib.import_module(self.__name__)
+        self.__dict__.update(vars(found))
+        return getattr(found, name)
+
+
+class _LaterFinder:
+    """Finds modules as ever, and puts their first import off."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._left = set(names)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name not in self._left:
+            return None
+        self._left.remove(name)
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None:
+            spec.loader = self  # type: ignore[assignment]
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """An empty module, as ever."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__class__ = _Later
+
+
+def import_later(names: tuple[str, ...] = _HARDLY_USED) -> None:
+    """Import these modules when something of them is used, in this process."""
+    sys.meta_path.insert(0, _LaterFinder(names))
+
+
 def run() -> None:
     """Run the command line; exit code 2 for bad input, 130 when interrupted."""
+    import_later()
     find_commands()
     from rankine.core.errors import RankineError
 

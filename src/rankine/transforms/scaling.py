@@ -97,7 +97,7 @@ class Scaling:
         before = data.X
         if self.missing is not None:
             data = filled(self.missing, data)
-        elif not self.keeps_missing:
+        elif not (self.keeps_missing or data.complete):
             refuse_missing(before, data.feature_names)
         if self.kind == "query":
             data = replace(data, X=scale_lists(data, dtype=data.X.dtype), query_index=data.queries)

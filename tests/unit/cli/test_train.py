@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import rankine
 from rankine import shop_log
 from rankine.cli.main import app, find_commands
+from rankine.logs.clicks import coec, read_clicks
 from rankine.logs.simulate import simulate
 from rankine.model import LinearModel
 
@@ -168,6 +170,31 @@ def test_clicks_are_corrected_on_files(clicks, tmp_path, how):
         corrected = train(*words, *more)
         assert corrected["digest"] != plain["digest"]
         assert corrected["n_features"] == plain["n_features"]
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize(
+    ("ranker", "how"),
+    [
+        ("least-squares", []),
+        ("least-squares", ["--dask", "here", "--partition-mb", "1"]),
+        ("elastic", []),
+        ("elastic", ["--stream"]),
+        ("elastic", ["--dask", "here", "--partition-mb", "1"]),
+    ],
+)
+def test_clicks_over_expected_clicks_are_labels_like_any(clicks, tmp_path, ranker, how):
+    data = rankine.load(clicks / "rows.parquet", columns=("item", "search"))
+    pairs = read_clicks(data, query="qid", label="label", item="item", search="search")
+    labelled = replace(data, y=coec(pairs, (1.0, 0.5, 0.25)))
+    labelled.save(tmp_path / "labelled.parquet")
+    words = ["--ranker", ranker, *how, "--out", tmp_path / "m.rankine"]
+    train(tmp_path / "labelled.parquet", *words)
+    expected = LinearModel.load(tmp_path / "m.rankine").to_dense()
+    counted = ["--label", "coec(label)", "--item", "item", "--search", "search"]
+    looks = ["--position", "position", "--propensity", clicks / "looks.json"]
+    train(clicks / "rows.parquet", *counted, *looks, *words)
+    assert np.array_equal(LinearModel.load(tmp_path / "m.rankine").to_dense(), expected)
 
 
 @pytest.mark.cli
