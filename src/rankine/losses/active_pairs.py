@@ -26,7 +26,7 @@ from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.counting import Each, Ones, SortedRows, active_sums, levels_sums, pairs_sums
 from rankine.kernels.shards import cut_by_weight, map_shards
-from rankine.kernels.sorting import sort_queries
+from rankine.kernels.sorting import sort_scores
 from rankine.losses.pair_queries import PairQueries
 
 #: How active partners are summed: O(m log m), O(levels m), O(m^2).
@@ -114,22 +114,12 @@ class ActivePairs:
         self.threads = threads
         self._sum = COUNTINGS[counting]
         self.cuts = cut_by_weight(queries.starts)
-        size = len(queries.rows)
-        self.items = np.empty(size, dtype=queries.rows.dtype)
-        sorted_scores, spare = np.empty(size), np.empty(size)
-        spare_items = np.empty_like(self.items)
-        rows, starts, items = queries.rows, queries.starts, self.items
-
-        def sort(first: int, last: int) -> None:
-            sort_queries(
-                scores, rows, starts, first, last, sorted_scores, items, spare, spare_items
-            )
-
-        map_shards(sort, self.cuts, threads)
-        self.rows = SortedRows(sorted_scores, queries.ranks[items], queries.n_levels, starts)
+        starts = queries.starts
+        sorted_scores, self.items, spare = sort_scores(scores, queries.rows, starts, threads)
+        self.rows = SortedRows(sorted_scores, queries.ranks[self.items], queries.n_levels, starts)
         self.weight = np.zeros(0) if queries.weight is None else queries.weight[self.items]
         # Centred scores are what products need; the spare array has done its work.
-        _centre(sorted_scores, queries.starts, spare)
+        _centre(sorted_scores, starts, spare)
         self.centred = spare
 
     def sums(self, values: NDArray[np.float64] | None = None) -> list[NDArray[np.float64]]:
