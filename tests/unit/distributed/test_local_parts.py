@@ -235,6 +235,19 @@ def test_a_process_near_its_limit_forgets_everything_first(parts):
     assert 0 < cache.nbytes < before
 
 
+def test_a_process_near_its_limit_forgets_everything_after_its_work(parts, monkeypatch):
+    """A paused worker is asked nothing more, so it must let go before it idles."""
+    full = []
+    cache = PartitionCache(lambda: 2**40, lambda size: bool(full) and size == 0)
+    monkeypatch.setattr("rankine.distributed.team.CACHE", cache)
+    one = Assignment(parts.pieces[0], RawRecipe())
+    ask(one, "contents", ())
+    assert cache.nbytes > 0
+    full.append(True)
+    ask(one, "contents", ())
+    assert cache.nbytes == 0
+
+
 def test_the_cache_holds_what_fits_and_reads_the_rest_again(parts):
     size = max(piece.nbytes for piece in parts.pieces) * 3
     cache = PartitionCache(lambda: size)
