@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from benchmarks.claims import MARGIN
 from benchmarks.papers import table
 from benchmarks.real_data import letor_collections
 from rankine.evaluation.letor import settings
@@ -23,9 +24,6 @@ from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 
 METRIC = "letor4:map"
-#: Differences of MAP that do not matter, stated before any run: two systems are equivalent when the
-#: 95 % interval of their difference lies within it.
-MARGIN = 0.01
 RESAMPLES = 10_000
 
 
