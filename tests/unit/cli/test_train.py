@@ -100,7 +100,8 @@ def test_a_pipe_of_mixed_queries_is_read_once(files, tmp_path):
     lists, valid = files
     lines = sorted(lists.read_bytes().splitlines(keepends=True))
     words = ["train", "-", "--stream", "--set", "sampling=reservoir", "--set", "n_steps=500"]
-    words += ["--n-features", "9", "--valid", valid, "--out", tmp_path / "m.rankine", "--json"]
+    words += ["--n-features", len(shop_log(1).feature_names), "--valid", valid]
+    words += ["--out", tmp_path / "m.rankine", "--json"]
     done = CliRunner().invoke(app, list(map(str, words)), input=b"".join(lines))
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
