@@ -102,11 +102,10 @@ def test_large_text_is_generated_elsewhere(monkeypatch, tmp_path):
     assert text.X.shape == (200, RCV1_FEATURES)
 
 
-LINES = "".join(f"{k % 3} qid:{{}} 1:{k}.5 2:0 3:1\n" for k in range(4))
-
-
 def rows(*queries):
-    return "".join(LINES.format(q) for q in queries)
+    """Four rows of each query."""
+    lines = [f"{k % 3} qid:{q} 1:{k}.5 2:0 3:1\n" for q in queries for k in range(4)]
+    return "".join(lines)
 
 
 def test_public_folders_are_found_by_their_names(monkeypatch, tmp_path):
