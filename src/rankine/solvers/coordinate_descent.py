@@ -66,6 +66,8 @@ class DescentSettings:
     max_iter: int = 1000
     #: Use the loss's crude curvature bound (the paper's) instead of Newton's.
     paper: bool = False
+    #: Sweep over every column, without a working set and without extrapolation.
+    plain: bool = False
     #: Visit columns in a random order, new in every sweep, drawn from the seed.
     shuffle: bool = False
     seed: int = 0
@@ -183,6 +185,8 @@ class CoordinateDescent:
     ) -> tuple[bool, int]:
         """Sweep over a working set; whether anything moved, and the number of sweeps."""
         chosen, worst = working_set(slopes, self.w, penalty)
+        if settings.plain:
+            chosen = np.arange(len(self.w), dtype=np.uint64)
         self._bound(chosen, settings.threads)
         moved = False
         used = 0
@@ -207,6 +211,8 @@ class CoordinateDescent:
             moved = moved or moves > 0
             if moves == 0 or left <= INNER_SHARE * worst:
                 break
+            if settings.plain:
+                continue
             recent.append(self.w[chosen])
             if len(recent) > EXTRAPOLATE_EVERY:
                 self._extrapolate(chosen, recent, penalty)

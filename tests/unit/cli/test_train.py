@@ -97,6 +97,27 @@ def test_a_stream_goes_on_from_a_model_and_from_a_checkpoint(files, tmp_path):
 
 
 @pytest.mark.cli
+def test_a_pipe_of_mixed_queries_is_read_once(files, tmp_path):
+    """Sorted by label, so that no query is in one piece."""
+    lists, valid = files
+    lines = sorted(lists.read_bytes().splitlines(keepends=True))
+    words = ["train", "-", "--stream", "--set", "sampling=reservoir", "--set", "n_steps=500"]
+    words += ["--n-features", len(shop_log(1).feature_names), "--valid", valid]
+    words += ["--out", tmp_path / "m.rankine", "--json"]
+    done = CliRunner().invoke(app, list(map(str, words)), input=b"".join(lines))
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    assert result["certificate"]["stream_rows"] == result["rows"] == len(lines)
+    assert result["queries"] == 80
+    assert 0 < result["valid"] <= 1
+    small = [*words, "--set", "buffer_rows=100"]
+    done = CliRunner().invoke(app, list(map(str, small)), input=b"".join(lines))
+    assert 100 <= json.loads(done.stdout)["rows"] <= 112
+    refused = run(lists, "--set", "sampling=reservoir", "--out", tmp_path / "x.rankine")
+    assert "these are rows in memory" in str(refused.exception) + refused.output
+
+
+@pytest.mark.cli
 @pytest.mark.parametrize("ranker", ["elastic", "spd", "ranksvm"])
 def test_raw_logs_take_the_same_options(tmp_path, ranker):
     paths = [tmp_path / "log.parquet", tmp_path / "later.parquet"]

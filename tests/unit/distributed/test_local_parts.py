@@ -179,12 +179,14 @@ def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
         (LeastSquaresRanker(solver="sgd"), "solver='sgd'"),
         (LeastSquaresRanker(solver="egdm", curvature="online"), "curvature='online'"),
         (DominationRanker(max_nonzero=2), "max_nonzero"),
+        (DominationRanker(solver="cd_plain"), "partitions hold rows"),
         (DominationRanker(margin=lambda y: y), "function or an array"),
         (DominationRanker(margin_table=np.zeros((3, 3))), "labels 0 to 2"),
         (SPDRanker(record_at=[5]), "record_at"),
+        (SPDRanker(sampling="reservoir"), "these are partitions"),
         (RankSVM(scale="strange"), "scale='strange'"),
     ],
-    ids=["sgd", "online", "nonzero", "function", "table", "record", "scale"],
+    ids=["sgd", "online", "nonzero", "plain", "function", "table", "record", "sample", "scale"],
 )
 def test_what_needs_rows_in_memory_is_refused(ranker, match, parts):
     with pytest.raises(ParameterError, match=match):
