@@ -279,7 +279,7 @@ def _buckets(cuts: tuple[float, ...]) -> tuple[float, float, int, int, NDArray[n
     Steps in proportion are tried first, then ever more logarithmic ones; None where none serve.
     """
     span = cuts[-1] - cuts[0] if len(cuts) > 1 else 1.0
-    for power in range(4, -40, -4):
+    for power in (4, 0, -4, -8, -16, -32, -64, -128, -256):
         least = span * 2.0**power
         if not 0.0 < least < np.inf:
             continue
