@@ -136,7 +136,7 @@ def solve_newton(
     """Minimise the penalty + R(w) to a certified gap of ``tol`` J(0).
 
     A number is l2 of l2/2 |w|^2, with w >= 0 if ``positive``. Without ``certify`` it is enough that
-    the gap is about that: g' M^-1 g / 2 with the preconditioner M in place of the curvature.
+    after a step the gap is about that: g' M^-1 g / 2 with the preconditioner M for the curvature.
     """
     if isinstance(penalty, (int, float)):
         penalty = _Ridge(float(penalty), problem.n_features, positive=positive)
@@ -181,11 +181,13 @@ def solve_newton(
         scale = problem.curvature_scale(point.curvature)
         require_finite(scale, iteration, "the Newton method")
         factor, wanted = penalty.factor(scale), -gradient * free
-        if not certify and dot(wanted, factor.solve(wanted)) <= 2.0 * tol * problem.at_zero:
+        about = dot(wanted, factor.solve(wanted)) / 2.0 if iteration and not certify else np.inf
+        if about <= tol * problem.at_zero:
             reason = "estimated"
             break
         direction = _direction(problem, penalty, point, wanted, free, factor, forcing, allowed)
         products += direction.products
+        point.slopes = point.curvature = None  # large, and not needed beside those of a trial
         moved = _step(problem, penalty, point, gradient, direction)
         if moved is None:
             reason = "precision"
