@@ -9,13 +9,14 @@ dropped ``not``, ``and`` for ``or``, a raise or an assignment removed, ``min`` f
 ``break`` for ``continue``. Mutants are drawn room by room, in proportion to the places that can be
 changed, at least ``--least`` in each.
 
-With ``--trace`` one run of the suite under a tracer tells which tests call which functions (kept
-in ``build/reached.json``). A mutant is then tried with the tests that call its function, the
-quickest first; for compiled code, those that call what calls it. Without a trace the test files of
-its room that name it come first. Compiled code is first tried by the tests of kernels with the JIT
-off, which saves most of the compiling. A mutant is noticed when a test fails or hangs; one whose
-tests have not ended after ``--limit`` seconds counts as not noticed. Mutants that change nothing a
-user could see stand, with the reason, in ``tools/equivalent_mutants.toml``.
+With ``--trace`` one run of the suite under a tracer tells which tests run which lines (kept in
+``build/reached.json``). A mutant is then tried with the tests that run its line, the quickest
+first; for compiled code, those that call what calls it. Without a trace the test files of its room
+that name it come first. Compiled code is first tried by the tests of kernels with the JIT off,
+which saves most of the compiling; a mutant of Python code finds all kernels compiled. A mutant is
+noticed when a test fails or hangs; one whose tests have not ended after ``--limit`` seconds counts
+as not noticed. Mutants that change nothing a user could see stand, with the reason, in
+``tools/equivalent_mutants.toml``.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "rankine"
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 REACHED = ROOT / "build" / "reached.json"
+_INSIDE = f"{PACKAGE}{os.sep}"
 #: Tests that are tried: not those that look at the repository instead of running the package.
 FOLDERS = ("unit", "contracts", "properties", "integration/serve", "integration/test_cli.py")
 SKIP = ("unit/benchmarks", "unit/distributed/test_cluster.py", "unit/distributed/test_large.py")
@@ -323,37 +325,42 @@ def known_equivalents() -> dict[tuple[str, str, str, str], str]:
 # -- which tests call which functions: this file is also the plugin that finds out
 
 
-class _Calls:
-    """Pytest plugin: writes which functions of the package each test called, and its seconds."""
+class _Lines:
+    """Pytest plugin: writes which lines of the package each test ran, and its seconds."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self.codes: set[Any] = set()
-        self.tests: dict[str, tuple[float, list[str]]] = {}
+        self.lines: dict[str, set[int]] = defaultdict(set)
+        self.tests: dict[str, tuple[float, dict[str, str]]] = {}
 
-    def note(self, frame: Any, _event: str, _argument: object) -> None:
-        self.codes.add(frame.f_code)
+    def enter(self, frame: Any, _event: str, _argument: object) -> Any:
+        file = frame.f_code.co_filename
+        if not file.startswith(_INSIDE):
+            return None
+        add = self.lines[file].add
+
+        def line(frame: Any, _event: str, _argument: object) -> Any:
+            add(frame.f_lineno)
+            return line
+
+        return line
 
     def pytest_runtest_logstart(self) -> None:
-        self.codes.clear()
+        self.lines.clear()
         self.began = time.perf_counter()
-        threading.settrace(self.note)
-        sys.settrace(self.note)
+        threading.settrace(self.enter)
+        sys.settrace(self.enter)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         sys.settrace(None)
-        seconds = time.perf_counter() - self.began
-        start = f"{PACKAGE}{os.sep}"
-        called = {
-            f"{code.co_filename[len(start) :]}:{code.co_qualname.replace('.<locals>', '')}"
-            for code in self.codes
-            if code.co_filename.startswith(start)
+        seconds = round(time.perf_counter() - self.began, 2)
+        seen = {
+            file[len(_INSIDE) :]: f"{sum(1 << line for line in lines):x}"
+            for file, lines in list(self.lines.items())
         }
-        names = sorted({name.partition(".<")[0] for name in called})
-        self.tests[nodeid] = (round(seconds, 2), names)
+        self.tests[nodeid] = (seconds, seen)
 
     def pytest_sessionfinish(self) -> None:
-        self.out.parent.mkdir(exist_ok=True)
         self.out.write_text(json.dumps(self.tests), encoding="utf-8")
 
 
@@ -367,17 +374,30 @@ def _files(folders: tuple[str, ...] = FOLDERS) -> list[str]:
     return [str(file) for file in found if file.exists() and not str(file).startswith(skipped)]
 
 
-def trace() -> None:
-    """Run the suite once and keep who calls what."""
+def trace_part(out: str, *files: str) -> None:
+    """Run test files and keep which lines each test runs."""
     import pytest
 
-    os.environ["PYTHONPATH"] = str(PACKAGE.parent)
-    sys.path.insert(0, str(PACKAGE.parent))
-    os.chdir(ROOT)
-    pytest.main(
-        ["-q", "-p", "no:cacheprovider", "--timeout", "600", "-m", MARKS, *_files()],
-        plugins=[_Calls(REACHED)],
-    )
+    options = ["-q", "-p", "no:cacheprovider", "--timeout", "600", "-m", MARKS]
+    pytest.main([*options, *files], plugins=[_Lines(Path(out))])
+
+
+def trace(workers: int) -> None:
+    """Run the suite once, in so many processes, and keep which lines each test runs."""
+    REACHED.parent.mkdir(exist_ok=True)
+    ask = "import sys; from tools import mutants; mutants.trace_part(*sys.argv[1:])"
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    files, running = _files(), []
+    for number in range(workers):
+        out = REACHED.with_suffix(f".{number}")
+        command = [sys.executable, "-c", ask, str(out), *files[number::workers]]
+        running.append((out, subprocess.Popen(command, cwd=ROOT, env=environment)))  # noqa: S603
+    tests: dict[str, Any] = {}
+    for out, process in running:
+        process.wait()
+        tests |= json.loads(out.read_text("utf-8"))
+        out.unlink()
+    REACHED.write_text(json.dumps(tests), encoding="utf-8")
 
 
 @cache
@@ -401,36 +421,63 @@ def _mentions() -> dict[str, set[str]]:
     return dict(found)
 
 
+@cache
+def _places(path: str) -> dict[str, int]:
+    """Function of a file -> the lines of its body, as bits."""
+    found: dict[str, int] = {}
+
+    def walk(node: ast.AST, place: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            below = place
+            if isinstance(child, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+                below = f"{place}.{child.name}" if place else child.name
+                if not isinstance(child, ast.ClassDef):
+                    first, last = child.body[0].lineno, child.end_lineno or 0
+                    found[below] = (1 << (last + 1)) - (1 << first)
+            walk(child, below)
+
+    walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8")), "")
+    return found
+
+
 class Reach:
-    """Tests by the functions that they call."""
+    """Tests by the lines that they run."""
 
     def __init__(self) -> None:
-        self.tests: dict[str, tuple[float, list[str]]] = {}
+        self.tests: dict[str, tuple[float, dict[str, int]]] = {}
+        self.files: dict[str, list[str]] = defaultdict(list)
         if REACHED.exists():
-            self.tests = json.loads(REACHED.read_text("utf-8"))
-        self.callers: dict[str, list[str]] = defaultdict(list)
-        for test, (_, names) in self.tests.items():
-            for name in names:
-                self.callers[name].append(test)
+            for test, (seconds, seen) in json.loads(REACHED.read_text("utf-8")).items():
+                self.tests[test] = seconds, {file: int(bits, 16) for file, bits in seen.items()}
+                for file in seen:
+                    self.files[file].append(test)
+
+    def running(self, path: str, bits: int) -> set[str]:
+        """Tests that run one of these lines of a file."""
+        return {test for test in self.files.get(path, ()) if self.tests[test][1][path] & bits}
 
     def of(self, mutant: Mutant) -> list[str]:
-        """Tests that call the function of a mutant, or what mentions it, nearest callers first."""
+        """Tests that run the line, else the function, else what mentions it, nearest first."""
+        if tests := self.running(mutant.path, 1 << mutant.line):
+            return self._ordered(tests, mutant)
         here = f"{mutant.path}:{mutant.place}"
         seen, layer = {here}, {here}
         for _ in range(5):
-            if tests := {test for name in layer for test in self.callers.get(name, ())}:
+            tests = set()
+            for path, _, place in (name.partition(":") for name in layer):
+                tests |= self.running(path, _places(path).get(place, 0))
+            if tests:
                 return self._ordered(tests, mutant)
             names = {place.rpartition(":")[2].rpartition(".")[2] for place in layer}
             layer = {place for name in names for place in _mentions().get(name, ())} - seen
             seen |= layer
-        same = {t for name, ts in self.callers.items() if name.startswith(mutant.path) for t in ts}
-        return self._ordered(same, mutant)
+        return self._ordered(set(self.files.get(mutant.path, ())), mutant)
 
     def _ordered(self, tests: set[str], mutant: Mutant) -> list[str]:
-        def rank(test: str) -> tuple[int, int, str]:
+        def rank(test: str) -> tuple[int, int, float]:
             seconds = self.tests[test][0]
             slow = 0 if seconds < 0.3 else 1 if seconds < 3 else 2
-            return slow, f"/{mutant.room}/" not in test, test
+            return slow, f"/{mutant.room}/" not in test, seconds
 
         return sorted(tests, key=rank)
 
@@ -553,13 +600,13 @@ class Workshop:
         text = file.read_text(encoding="utf-8")
         file.write_text(mutant.applied(text), encoding="utf-8")
         tests = self.reach.tests_of(mutant, self.limit / 4)
-        compiled = "kernels.compile import" in text or "kernels.dispatch import" in text
+        compiled = is_compiled(mutant, text)
         (copy / "pulse").unlink(missing_ok=True)
         pid = os.fork()
         if pid:
             return Attempt(mutant, copy, text, pid)
         try:
-            os._exit(_child(copy, tests, compiled=compiled))
+            os._exit(_child(copy, tests, None if compiled else (file, text)))
         finally:
             os._exit(3)
 
@@ -586,12 +633,29 @@ class Workshop:
         if not pulse.exists():
             return True  # the package cannot even be imported in all that time
         since, _, test = pulse.read_text(encoding="utf-8").partition(" ")
-        usual = self.reach.tests.get(test, (0.0, []))[0]
+        usual = self.reach.tests.get(test, (0.0, {}))[0]
         return time.monotonic() - float(since) > max(LEAST_HANG, HANG * usual)
 
 
-def _child(copy: Path, tests: list[str], *, compiled: bool) -> int:
-    """Run tests on a copy of the package, in a forked process that has not imported it."""
+def is_compiled(mutant: Mutant, text: str) -> bool:
+    """Whether a mutant may change compiled code."""
+    if "kernels.compile import" not in text and "kernels.dispatch import" not in text:
+        return mutant.path.startswith("kernels/")
+    outermost = mutant.place.partition(".")[0]
+    for node in ast.parse(text).body:
+        if getattr(node, "name", "") == outermost:
+            source = ast.get_source_segment(text, node) or ""
+            above = " ".join(map(ast.unparse, getattr(node, "decorator_list", [])))
+            return any(word in f"{above} {source}" for word in ("jit", "answer", "question"))
+    return True  # a constant of the module
+
+
+def _child(copy: Path, tests: list[str], python: tuple[Path, str] | None) -> int:
+    """Run tests on a copy of the package, in a forked process that has not imported it.
+
+    ``python`` is a file and its text before the mutant, where no compiled code can have changed:
+    kernels are then looked up as if the file were as it was.
+    """
     import pytest
 
     os.setsid()
@@ -608,13 +672,18 @@ def _child(copy: Path, tests: list[str], *, compiled: bool) -> int:
         options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", "100", "-m", marks]
         return int(pytest.main([*options, *tests], plugins=[_Pulse(copy / "pulse")]))
 
-    if compiled and (pid := os.fork()) == 0:
+    if python:
+        from rankine.kernels import compile as compiling
+
+        read, (file, text) = compiling._text, python  # noqa: SLF001
+        compiling._text = lambda path: text if path == file else read(path)  # noqa: SLF001
+    elif (pid := os.fork()) == 0:
         import numba
 
         numba.config.DISABLE_JIT = 1
         os.environ["NUMBA_DISABLE_JIT"] = "1"
         os._exit(run(f"kernels and {MARKS}"))
-    if compiled and os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) not in (0, 5):
+    elif os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) not in (0, 5):
         return 1
     return run(MARKS)
 
@@ -656,7 +725,7 @@ def main() -> int:
     parser.add_argument("--least", type=int, default=4, help="mutants in every room, at least")
     parser.add_argument("--room", help="only this room")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=160.0, help="seconds for a mutant's tests")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for a mutant's tests")
     parser.add_argument("--again", help="JSON of an earlier run: its survivors instead of a draw")
     parser.add_argument("--part", default="1/1", help="only every n-th of the drawn ones: 2/3")
     parser.add_argument("--trace", action="store_true", help="find out anew which tests call what")
@@ -680,8 +749,7 @@ def main() -> int:
             print(mutant.told)
         return 0
     if options.trace:
-        subprocess.run([sys.executable, "-c", "from tools import mutants; mutants.trace()"],
-                       cwd=ROOT, check=True)  # fmt: skip
+        trace(options.workers)
     for name in ("numba", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.pipeline"):
         importlib.import_module(name)  # what every child would load by itself
     reasons = known_equivalents()
