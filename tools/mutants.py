@@ -70,6 +70,9 @@ ALSO = {
     "cli": ("integration/test_cli.py",),
     "core": ("unit/model", "unit/data"),
 }
+PROCESSES = str(ROOT / "tests" / "integration" / "test_cli.py")
+#: A line that fewer tests run may be run by one for all.
+FEW = 5
 #: A test that takes so many times its seconds, and more than LEAST_HANG, hangs.
 HANG, LEAST_HANG = 10.0, 40.0
 _COMPARE = {
@@ -422,9 +425,12 @@ def _mentions() -> dict[str, set[str]]:
 
 
 @cache
-def _places(path: str) -> dict[str, int]:
-    """Function of a file -> the lines of its body, as bits."""
-    found: dict[str, int] = {}
+def _places(path: str) -> dict[str, tuple[int, str]]:
+    """Function of a file -> the lines of its body as bits, and the name by which it is called.
+
+    The answer to a question is called by the question's name.
+    """
+    found: dict[str, tuple[int, str]] = {}
 
     def walk(node: ast.AST, place: str) -> None:
         for child in ast.iter_child_nodes(node):
@@ -433,7 +439,10 @@ def _places(path: str) -> dict[str, int]:
                 below = f"{place}.{child.name}" if place else child.name
                 if not isinstance(child, ast.ClassDef):
                     first, last = child.body[0].lineno, child.end_lineno or 0
-                    found[below] = (1 << (last + 1)) - (1 << first)
+                    above = [ast.unparse(one) for one in child.decorator_list]
+                    asked = [one.partition(".answer(")[0] for one in above if ".answer(" in one]
+                    bits = (1 << (last + 1)) - (1 << first)
+                    found[below] = bits, asked[0] if asked else child.name
             walk(child, below)
 
     walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8")), "")
@@ -456,22 +465,32 @@ class Reach:
         """Tests that run one of these lines of a file."""
         return {test for test in self.files.get(path, ()) if self.tests[test][1][path] & bits}
 
-    def of(self, mutant: Mutant) -> list[str]:
-        """Tests that run the line, else the function, else what mentions it, nearest first."""
-        if tests := self.running(mutant.path, 1 << mutant.line):
-            return self._ordered(tests, mutant)
+    def of(self, mutant: Mutant, *, compiled: bool) -> list[str]:
+        """Tests that run the line, else the function, else what mentions it, nearest first.
+
+        Of compiled code the tracer sees only what runs as Python: there they are added up. A line
+        that few tests run may be run on import, for all: the module's own tests are added.
+        """
+        direct = self.running(mutant.path, 1 << mutant.line)
+        if 0 < len(direct) < FEW:
+            stem = Path(mutant.path).stem.strip("_")
+            direct |= {test for test in self.tests if stem in Path(test.partition("::")[0]).stem}
+        if direct and not compiled:
+            return self._ordered(direct, mutant)
         here = f"{mutant.path}:{mutant.place}"
         seen, layer = {here}, {here}
-        for _ in range(5):
-            tests = set()
+        for depth in range(5):
+            tests, names = set[str](), set[str]()
             for path, _, place in (name.partition(":") for name in layer):
-                tests |= self.running(path, _places(path).get(place, 0))
-            if tests:
-                return self._ordered(tests, mutant)
-            names = {place.rpartition(":")[2].rpartition(".")[2] for place in layer}
+                bits, called = _places(path).get(place, (0, place.rpartition(".")[2]))
+                tests |= self.running(path, bits)
+                names.add(called)
+            direct |= tests
+            if tests and not (compiled and depth == 0):
+                break
             layer = {place for name in names for place in _mentions().get(name, ())} - seen
             seen |= layer
-        return self._ordered(set(self.files.get(mutant.path, ())), mutant)
+        return self._ordered(direct or set(self.files.get(mutant.path, ())), mutant)
 
     def _ordered(self, tests: set[str], mutant: Mutant) -> list[str]:
         def rank(test: str) -> tuple[int, int, float]:
@@ -481,18 +500,19 @@ class Reach:
 
         return sorted(tests, key=rank)
 
-    def tests_of(self, mutant: Mutant, seconds: float) -> list[str]:
+    def tests_of(self, mutant: Mutant, seconds: float, *, compiled: bool) -> list[str]:
         """What to run: reaching tests of so many seconds, then the files of the room that name it.
 
         A test that was written after the trace stands in one of these files.
         """
         chosen, total = [], 0.0
-        for test in self.of(mutant) if self.tests else ():
+        for test in self.of(mutant, compiled=compiled) if self.tests else ():
             chosen.append(test)
             total += self.tests[test][0] + 0.02
             if total > seconds:
                 break
-        traced = {str(ROOT / test.partition("::")[0]) for test in self.tests}
+        # Commands of the integration tests run in processes of their own, which no tracer sees.
+        traced = {str(ROOT / test.partition("::")[0]) for test in self.tests} - {PROCESSES}
         return chosen + [file for file in near_files(mutant) if file not in traced]
 
 
@@ -599,8 +619,8 @@ class Workshop:
         file = copy / "rankine" / mutant.path
         text = file.read_text(encoding="utf-8")
         file.write_text(mutant.applied(text), encoding="utf-8")
-        tests = self.reach.tests_of(mutant, self.limit / 4)
         compiled = is_compiled(mutant, text)
+        tests = self.reach.tests_of(mutant, self.limit / 4, compiled=compiled)
         (copy / "pulse").unlink(missing_ok=True)
         pid = os.fork()
         if pid:
@@ -639,7 +659,9 @@ class Workshop:
 
 def is_compiled(mutant: Mutant, text: str) -> bool:
     """Whether a mutant may change compiled code."""
-    if "kernels.compile import" not in text and "kernels.dispatch import" not in text:
+    if not any(
+        sign in text for sign in ("kernels.compile import", "kernels.dispatch import", ".answer(")
+    ):
         return mutant.path.startswith("kernels/")
     outermost = mutant.place.partition(".")[0]
     for node in ast.parse(text).body:
@@ -750,7 +772,8 @@ def main() -> int:
         return 0
     if options.trace:
         trace(options.workers)
-    for name in ("numba", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.pipeline"):
+    for name in ("numba", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.pipeline",
+                 "hypothesis", "typer", "rich.table", "sklearn.model_selection"):  # fmt: skip
         importlib.import_module(name)  # what every child would load by itself
     reasons = known_equivalents()
     results: list[tuple[Mutant, str, float]] = []
