@@ -493,10 +493,13 @@ class Reach:
         return self._ordered(direct or set(self.files.get(mutant.path, ())), mutant)
 
     def _ordered(self, tests: set[str], mutant: Mutant) -> list[str]:
-        def rank(test: str) -> tuple[int, int, float]:
+        stem = Path(mutant.path).stem.strip("_")
+
+        def rank(test: str) -> tuple[int, int, int, float]:
             seconds = self.tests[test][0]
             slow = 0 if seconds < 0.3 else 1 if seconds < 3 else 2
-            return slow, f"/{mutant.room}/" not in test, seconds
+            foreign = stem not in Path(test.partition("::")[0]).stem
+            return slow - (not foreign), foreign, f"/{mutant.room}/" not in test, seconds
 
         return sorted(tests, key=rank)
 

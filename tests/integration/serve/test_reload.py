@@ -213,3 +213,13 @@ def test_a_snapshot_is_never_changed(watched):
     reloader.refresh()
     assert dict(before.models) == copy
     assert msgspec.to_builtins(registry.entries())[0]["name"] == "other"
+
+
+def test_a_file_that_cannot_be_opened_hides_no_other(watched):
+    folder, registry, reloader, _ = watched
+    (folder / "a.rankine").symlink_to(folder / "shop.rankine")
+    make_model(3).save(folder / "zoo.rankine")
+    reloader.refresh()
+    assert served(registry)["zoo"] == make_model(3).digest
+    errors = {entry.name: entry.error for entry in registry.entries()}
+    assert "symbolic link" in errors["a"]

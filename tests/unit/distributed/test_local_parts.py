@@ -286,3 +286,11 @@ def test_a_partition_without_pairs_changes_nothing(ranker, tmp_path):
     split = clone(ranker).fit(rd.scan(str(tmp_path / "*.parquet")))
     together = clone(ranker).fit(whole)
     assert split.solution_.objective == pytest.approx(together.solution_.objective, rel=1e-5)
+
+
+def test_a_callback_ends_the_passes(parts):
+    for ranker in (ElasticRanker(n_passes=4, random_state=0), SPDRanker(n_passes=4, n_steps=900)):
+        seen = []
+        ranker.fit(parts, callbacks=[lambda told, seen=seen: seen.append(told.step) or True])
+        assert seen == [1]
+        assert ranker.solution_.stop_reason == "callback"

@@ -186,3 +186,11 @@ def test_binned_columns_have_a_cell_for_every_range_and_one_for_missing_values()
     assert (dense(spec, {}, 2)[:, 3] == 1).all()
     assert LogEncoder(spec, np.array([1])).required == ("price",)
     assert decode_transforms(encode_transforms([spec])) == (spec,)
+
+
+def test_hashed_columns_follow_binned_ones():
+    schema = LogSchema(query="session", binned=("price",), categorical=("brand",), hash_bits=4)
+    spec = schema.spec(binned=[Binned("price", (1.0, 2.5))])
+    X = dense(spec, {"price": [0.5, 9.0], "brand": ["acme", "zed"]}, 2)
+    for row, (cell, brand) in enumerate(((0, "acme"), (2, "zed"))):
+        assert set(np.flatnonzero(X[row])) == {cell, place(spec, "brand", brand)}
