@@ -312,10 +312,10 @@ def scaling_words(facts: Mapping[str, Any]) -> str:
     done = {
         "by_deviation": "divided by their standard deviation",
         "by_largest": "divided by their largest value",
-        "as_they_are": "as they are",
+        "as_they_are": "left as they are",
     }
-    parts = [f"{facts[key]:,} {words}" for key, words in done.items() if facts.get(key)]
-    return f"auto: columns {', '.join(parts)} (measured on {facts['lists']:,} lists)"
+    parts = [f"{facts[key]:,} columns {words}" for key, words in done.items() if facts.get(key)]
+    return f"auto: {', '.join(parts)} (measured on {facts['lists']:,} lists)"
 
 
 def scale_lists(

@@ -58,7 +58,7 @@ def test_auto_does_what_it_says(weighed):
     found = fit_scaling("auto", data)
     np.testing.assert_allclose(found.factors, _by_the_words(data.X, weight), rtol=1e-12)
     assert found.chosen == {"by_deviation": 3, "by_largest": 1, "as_they_are": 3, "lists": 30}
-    assert scaling_words(found.facts).startswith("auto: columns 3 divided by their standard")
+    assert scaling_words(found.facts).startswith("auto: 3 columns divided by their standard")
 
 
 @pytest.mark.parametrize("kind", ["auto", "standard", "maxabs"])
