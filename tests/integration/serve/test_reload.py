@@ -116,13 +116,15 @@ def test_every_prefix_of_a_copy_is_refused(watched):
 def test_two_files_of_one_name_and_a_folder_that_goes(watched):
     folder, registry, reloader, _ = watched
     make_model(7).save(folder / "shop.safetensors")
+    make_model(8).save(folder / "zoo.rankine")
+    both = {"shop": make_model(0).digest, "zoo": make_model(8).digest}
     reloader.refresh()
-    assert served(registry) == {"shop": make_model(0).digest}
+    assert served(registry) == both
     assert "two files" in registry.entries()[0].error
     folder.rename(folder.with_name("elsewhere"))
     reloader.refresh()
     reloader.refresh()
-    assert served(registry) == {"shop": make_model(0).digest}
+    assert served(registry) == both
 
 
 @pytest.mark.reliability

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from rankine import shop_log
+from rankine import Dataset, shop_log
 from rankine.cli.main import app, find_commands
+from rankine.cli.train import _measured
 from rankine.logs.simulate import simulate
 from rankine.model import LinearModel
 
@@ -228,3 +229,13 @@ def test_missing_values_of_a_raw_log_are_counted(tmp_path):
     words += ["--missing", "mean"]
     assert train(*words, "--ranker", "ranksvm")["nulls"] == 3
     assert "3 values" in run(*words, "--ranker", "elastic").output
+
+
+def test_labels_without_meaning_for_the_metric_hide_no_other_figure():
+    model = LinearModel.from_weights([1.0, 2.0])
+    X, qid = np.random.default_rng(0).normal(size=(6, 2)), [1, 1, 1, 2, 2, 2]
+    parts = {
+        name: Dataset.from_arrays(X, y, qid)
+        for name, y in (("train", [-1, 0, 2, 0.5, 1, 0]), ("valid", [0, 1, 2, 0, 1, 0]))
+    }
+    assert set(_measured("err@10", model, parts)) == {"valid"}

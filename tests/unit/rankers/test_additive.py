@@ -340,6 +340,7 @@ def test_a_path_holds_models_of_all_strengths_and_numbers_of_pairs(tmp_path):
     V, v, vid = shop(20, seed=2)
     ranker = AdditiveRanker(pairs=[(1, 2), (0, 1), (0, 3)], tol=1e-4)
     path = ranker.path(X, y, qid=qid, eval_set=(V, v), eval_qid=vid, n_steps=3, min_ratio=1e-4)
+    assert (path.loss < path.objective).all()
     assert [(record["pairs"], record["smooth"]) for record in path.records()] == [
         (pairs, pytest.approx(smooth)) for pairs in (0, 1, 3) for smooth in (1000, 10, 0.1)
     ]

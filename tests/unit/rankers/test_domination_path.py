@@ -139,3 +139,12 @@ def test_a_path_is_walked_no_further_than_its_bound_on_size(data, monkeypatch):
     assert walked[:-1] == path.nonzeros.tolist()
     assert len(walked) < 12
     assert walked[-1] > 4
+
+
+def test_a_callback_ends_the_walk_to_a_small_model(data):
+    X, y, qid = data
+    seen = []
+    DominationRanker(max_nonzero=8).fit(
+        X, y, qid=qid, callbacks=[lambda told: seen.append(told.step) or len(seen) == 2]
+    )
+    assert seen == [1, 2]

@@ -18,6 +18,7 @@ from rankine.metrics import data_columns, evaluate, parse_metric, random_expecta
 from rankine.report.calibration import calibration
 from rankine.report.data import column_ranges, data_summary
 from rankine.report.headline import headline, resamples_for
+from rankine.report.judged import _measurable
 from rankine.report.lists import ranked_query
 from rankine.report.origin import origin, training_command
 from rankine.report.ranks import curves, differences, extremes, spread
@@ -305,3 +306,10 @@ def test_the_training_command_names_crosses(tmp_path):
     words = shlex.split(training_command(rankine.ElasticRanker(random_state=0).fit(log).to_model()))
     given = dict(itertools.pairwise(words))
     assert (given["--cross"], given["--categorical"], given["--hash-bits"]) == ("a*b", "a", "6")
+
+
+def test_metrics_that_are_one_are_told_once(scores):
+    wanted = ["ndcg@10", "ndcg@10:gain=exp", "map"]
+    found, refused = _measurable(wanted, shop()[1], scores)
+    assert [str(metric) for metric in found] == ["ndcg@10", "map"]
+    assert refused == {}

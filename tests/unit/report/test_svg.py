@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from rankine.report.svg import Bar, Line, bars, interval, line_chart, linear
+from rankine.report.svg import Bar, Line, bars, histogram, interval, line_chart, linear
 
 
 @pytest.mark.parametrize("zero", [0.25, 0.5])
@@ -28,3 +28,15 @@ def test_a_bar_is_as_long_as_its_share_and_stands_in_the_middle_of_its_cell():
         held = dict(re.findall(r'(\w+)="([\d.]+)"', part.partition(">")[0]))
         assert float(held["width"]) == float(width)
         assert 2 * float(held["y"]) + float(held["height"]) == float(box[1])
+
+
+def test_columns_of_a_histogram_do_not_overlap():
+    drawn = str(histogram("t", [0.0, 1.0, 2.0, 3.0], [3, 0, 2], ("x", "y"), "words", about="all"))
+    held = [
+        dict(re.findall(r'(\w+)="(-?[\d.]+)"', part.partition(">")[0]))
+        for part in drawn.split("<rect")[1:]
+    ]
+    ends = [float(one["x"]) + float(one["width"]) for one in held]
+    assert all(end < float(one["x"]) for end, one in zip(ends[:-1], held[1:], strict=True))
+    heights = [float(one["height"]) for one in held]
+    assert heights[0] > heights[2] > heights[1] == 0.0
