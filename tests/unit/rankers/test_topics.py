@@ -183,9 +183,3 @@ def test_a_dataset_brings_its_queries_and_columns(data):
     bundle = fit_topics(held, Y[:, :1], margin="gap")
     alone = DominationRanker(margin="gap").fit(held)
     np.testing.assert_array_equal(bundle["0"].to_dense(), alone.coef_)
-
-
-def test_topics_without_a_single_pair_make_no_bundle():
-    X = np.random.default_rng(0).normal(size=(8, 2))
-    with pytest.raises(NoPairsError, match="no topic was learnt"):
-        fit_topics(X, np.ones((8, 3)), ranker=DominationRanker(1.0), skip_empty=True)
