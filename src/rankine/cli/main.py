@@ -187,22 +187,35 @@ def run() -> None:
 def as_options(message: str) -> str:
     """Python's ``missing='zero'`` as ``--missing zero``, where the command has that option.
 
-    What is no option of its own but may be ``--set`` becomes ``--set sampling=query``.
+    What is no option of its own but may be ``--set`` becomes ``--set sampling=query``; the name of
+    a ranker's class becomes ``--ranker`` and its own. ``query=`` and ``columns=[...]`` lose their
+    signs only.
     """
     import re
+
+    from rankine.rankers.registry import RANKERS, ranker_class
 
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     called = next((word for word in sys.argv[1:] if word in commands), None)
     options = {o for p in commands[called].params for o in p.opts} if called else set()
 
     def spell(found: re.Match[str]) -> str:
-        name, quoted, bare = found.groups()
-        option = "--" + name.replace("_", "-")
+        name, quoted, more, bare, listed = found.groups()
+        # A command has no list of features, but names those of a log.
+        option = "--" + ("numeric" if name == "features" else name).replace("_", "-")
         if option in options:
-            return f"{option} {quoted or bare}"
-        return f"--set {name}={quoted}" if quoted and "--set" in options else found[0]
+            value = "..." if listed else quoted or bare
+            return f"{option} {value}{more or ''}".replace("'", "") if value else option
+        return f"--set {name}={quoted}{more}" if quoted and "--set" in options else found[0]
 
-    return re.sub(r"""\b([a-z]\w*)=(?:['"]([\w.:@+-]+)['"]|([\w.:@+-]+))""", spell, message)
+    word = r"""['"]([\w.:@+-]+)['"]((?:,? (?:or )?'\w+')*)"""
+    message = re.sub(
+        rf"\b([a-z]\w*)=(?:{word}|([\w.:@+-]+)|(\[\.\.\.\])|(?![\w=]))", spell, message
+    )
+    if "--ranker" in options:
+        for name in RANKERS:
+            message = re.sub(rf"\b{ranker_class(name).__name__}\b", f"--ranker {name}", message)
+    return message
 
 
 def _fail(message: str, error: BaseException) -> None:

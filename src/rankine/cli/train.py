@@ -278,8 +278,8 @@ def _opened(
         parts = scan(
             log,
             client=client,
-            partition_bytes=cluster.partition_mb * 2**20,
-            timeout=cluster.timeout,
+            partition_bytes=(cluster.partition_mb or 64) * 2**20,
+            timeout=600.0 if cluster.timeout is None else cluster.timeout,
         )
         _console.say(f"{parts.n_partitions} partitions of {len(parts.sources)} files")
         yield parts

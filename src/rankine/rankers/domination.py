@@ -17,7 +17,7 @@ from rankine.core.checks import (
     check_not_negative,
     check_positive,
 )
-from rankine.core.errors import ParameterError
+from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset, column_storage, is_column_storage
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
 from rankine.model import ModelBundle
@@ -222,6 +222,11 @@ class DominationRanker(BaseRanker):
         problem = domination_problem(source, self.task_options())
         zero = np.zeros(source.n_features)
         at_zero, slopes = problem.value_and_gradient(zero)
+        if at_zero <= 0.0:
+            raise NoPairsError(
+                "no query of any partition holds two different labels of positive weight",
+                fix="Check labels, query ids and weights; a query needs a better and a worse row",
+            )
         self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
         self.l1_ = self.resolve_l1(self.l1_max_, self.l1)
         return task.run(

@@ -183,8 +183,7 @@ class ElasticRanker(BaseRanker):
         if task.kind == "partitions":
             return task.run(lambda start, watch: self._solve_rounds(task, start, watch))
         source = task.source
-        pointwise = self._objective().name == "pointwise"
-        if task.kind == "memory" and not pointwise:
+        if task.kind == "memory" and self._objective().name != "pointwise":
             source.data.labels.require_pairs()
         classes: set[bool] = set()
 
@@ -224,21 +223,28 @@ class ElasticRanker(BaseRanker):
                 raise NoPairsError(
                     "no list of the stream holds two different labels", fix="Check the labels"
                 )
+        self._require_classes(classes)
+        return outcome
+
+    def _require_classes(self, classes: set[bool]) -> None:
+        """Refuse one class (labels above 0, or not) where classes are what is learned."""
+        pointwise = self._objective().name == "pointwise"
         if pointwise and self.loss != "squared" and len(classes) == 1:
             side = "above 0" if True in classes else "0 or below"
             raise NoPairsError(
                 f"all labels are {side}: objective='pointwise' tells these two classes apart",
                 fix="Give relevant rows labels above 0 and others 0, or use loss='squared'",
             )
-        return outcome
 
     def _solve_rounds(
         self, task: Task, start: NDArray[np.float64] | None, watch: Watch
     ) -> Solution:
         """A pass over every partition, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import PASSES, ListPassRecipe, average_lists
+        from rankine.distributed.recipes import PASSES, ListPassRecipe, RawRecipe, average_lists
 
         self.__dict__.pop("_run", None)
+        ranges = task.source.team(RawRecipe()).each("label_range")
+        self._require_classes({label > 0 for low, high, _ in ranges for label in (low, high)})
         recipe = ListPassRecipe(
             self.solver,
             self._update_options(),

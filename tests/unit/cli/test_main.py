@@ -20,6 +20,11 @@ from rankine.cli.main import as_options, find_commands, import_later, run
         ("Use sampling='query'", "train", "Use --set sampling=query"),
         ("Use sampling='query'", "predict", "Use sampling='query'"),
         ("a == b, eta0=nan", "train", "a == b, eta0=nan"),
+        ("(scale='none', 'query' or 'auto')", "train", "(--scale none, query or auto)"),
+        ("or use AdditiveRanker", "train", "or use --ranker additive"),
+        ("or use AdditiveRanker", "predict", "or use AdditiveRanker"),
+        ("with features=[...] and columns=[...]", "train", "with --numeric ... and --columns ..."),
+        ("named by query= (one_hot=, x=)", "train", "named by --query (--one-hot, x=)"),
     ],
 )
 def test_python_becomes_options(

@@ -13,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 import rankine
-from rankine import shop_log
+from rankine import Dataset, shop_log
 from rankine.cli.main import app, find_commands
+from rankine.cli.train import _measured
 from rankine.logs.clicks import coec, read_clicks
 from rankine.logs.simulate import simulate
 from rankine.model import LinearModel
@@ -62,7 +63,15 @@ def test_what_cannot_be_done_is_said_in_one_sentence(files, tmp_path):
         (["--ranker", "ranksvm", "--stream"], "RankSVM cannot be fitted to a stream"),
         (["--early-stopping", "2"], "Add --valid FILE"),
         (["--ranker", "elastic", "--resume"], "--resume needs --checkpoint"),
+        (["--ranker", "elastic", "--every", "9"], "--every needs --checkpoint"),
         (["--ranker", "spd", "--n-passes", "0"], "n_passes"),
+        (["--hash-bits", "9"], "--hash-bits shapes columns of a raw log"),
+        (["--bins", "9"], "--bins shapes columns of a raw log"),
+        (["--partition-mb", "9"], "--partition-mb belongs to --dask"),
+        (["--timeout", "9"], "--timeout belongs to --dask"),
+        (["--repartition"], "--repartition belongs to --dask"),
+        (["--label", "clicked"], "label='clicked' names a column"),
+        (["--columns", "brand"], "a text file has none"),
     ):
         done = run(lists, *words, *out)
         assert done.exit_code != 0
@@ -264,7 +273,17 @@ def test_missing_values_of_a_raw_log_are_counted(tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "log.parquet")
     words = [tmp_path / "log.parquet", "--query", "session", "--label", "clicked", "--numeric"]
     words += ["price,stars", "--categorical", "brand", "--hash-bits", "6", "--out", tmp_path / "m"]
-    assert "missing" in str(run(*words, "--ranker", "ranksvm").exception)
+    assert "'price'] is missing" in str(run(*words, "--ranker", "ranksvm").exception)
     words += ["--missing", "mean"]
     assert train(*words, "--ranker", "ranksvm")["nulls"] == 3
     assert "3 values" in run(*words, "--ranker", "elastic").output
+
+
+def test_labels_without_meaning_for_the_metric_hide_no_other_figure():
+    model = LinearModel.from_weights([1.0, 2.0])
+    X, qid = np.random.default_rng(0).normal(size=(6, 2)), [1, 1, 1, 2, 2, 2]
+    parts = {
+        name: Dataset.from_arrays(X, y, qid)
+        for name, y in (("train", [-1, 0, 2, 0.5, 1, 0]), ("valid", [0, 1, 2, 0, 1, 0]))
+    }
+    assert set(_measured("err@10", model, parts)) == {"valid"}

@@ -206,6 +206,29 @@ def test_data_without_pairs_is_refused(tmp_path):
         RankSVM().fit(rd.scan(tmp_path / "a.parquet"))
 
 
+@pytest.mark.parametrize(
+    "ranker", [SPDRanker(), RankSVM(), LeastSquaresRanker(), DominationRanker(l1=0.1)]
+)
+def test_pairs_that_weigh_nothing_are_no_pairs(ranker, tmp_path):
+    y, qid, weight = [1.0, 0.0, 3.0, 3.0], [1, 1, 2, 2], [1.0, 0.0, 2.0, 2.0]
+    data = rankine.Dataset.from_arrays(np.eye(4), y, qid, weight=weight)
+    data.save(tmp_path / "a.parquet")
+    for source in (data, rd.scan(tmp_path / "a.parquet")):
+        with pytest.raises(NoPairsError):
+            clone(ranker).fit(source)
+
+
+@pytest.mark.parametrize("shift", [-2.0, 1.0])
+def test_one_class_is_no_pointwise_problem(shift, tmp_path):
+    data = rankine.Dataset.from_arrays(np.eye(4), np.array([1, 0, 1, 0]) + shift, [1, 1, 2, 2])
+    data.save(tmp_path / "a.parquet")
+    parts = rd.scan(tmp_path / "a.parquet")
+    with pytest.raises(NoPairsError, match="two classes"):
+        ElasticRanker(objective="pointwise").fit(parts)
+    regression = ElasticRanker(objective="pointwise", loss="squared", random_state=0)
+    assert regression.fit(parts).coef_.any()
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 11, 23, 64, 100])
 def test_sums_in_order_have_the_bits_of_the_tree(count):
     values = np.random.default_rng(count).normal(size=(count, 3)) * 10.0 ** np.arange(-8, 16, 8)[:3]
@@ -278,3 +301,11 @@ def test_a_partition_without_pairs_changes_nothing(ranker, tmp_path):
     split = clone(ranker).fit(rd.scan(str(tmp_path / "*.parquet")))
     together = clone(ranker).fit(whole)
     assert split.solution_.objective == pytest.approx(together.solution_.objective, rel=1e-5)
+
+
+def test_a_callback_ends_the_passes(parts):
+    for ranker in (ElasticRanker(n_passes=4, random_state=0), SPDRanker(n_passes=4, n_steps=900)):
+        seen = []
+        ranker.fit(parts, callbacks=[lambda told, seen=seen: seen.append(told.step) or True])
+        assert seen == [1]
+        assert ranker.solution_.stop_reason == "callback"

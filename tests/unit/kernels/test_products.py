@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,7 +11,15 @@ from scipy import sparse
 from rankine.data.dataset import as_rows
 from rankine.kernels.columns import column_variances
 from rankine.kernels.products import Products
-from rankine.kernels.shards import add_rows, dot, norm, rows_dot, tree_sum
+from rankine.kernels.shards import (
+    add_rows,
+    cut_by_weight,
+    dot,
+    n_threads,
+    norm,
+    rows_dot,
+    tree_sum,
+)
 
 pytestmark = pytest.mark.kernels
 
@@ -95,3 +105,15 @@ def test_norm_neither_overflows_nor_underflows(scale):
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
 def test_tree_sum_adds_every_part_once(count):
     assert tree_sum([10.0**k for k in range(count)]) == sum(10.0**k for k in range(count))
+
+
+def test_threads_are_those_asked_for_else_the_cpus_we_may_use(monkeypatch):
+    monkeypatch.setenv("RANKINE_NUM_THREADS", "5")
+    assert (n_threads(3), n_threads()) == (3, 5)
+    monkeypatch.delenv("RANKINE_NUM_THREADS")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 4, 7}, raising=False)
+    assert n_threads() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    for count, threads in ((6, 6), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
+        assert n_threads() == threads
