@@ -117,7 +117,7 @@ bench: $(STAMP)
 bench-full: $(STAMP)
 	$(BIN)/python -m benchmarks --full
 
-# docs/results.md with its pictures, and the figures in other pages, from the stored results
+# docs/results.md and docs/results/ with their pictures, and the figures in other pages, from the stored results
 results: $(STAMP)
 	$(BIN)/python -m benchmarks.page
 	$(BIN)/python -m tools.docs.figures

@@ -1,10 +1,11 @@
-"""The results page of the documentation, made of the stored results.
+"""The results pages of the documentation, made of the stored results.
 
-    python -m benchmarks.page            # write docs/results.md and the figures that are stale
+    python -m benchmarks.page            # write the pages, and the figures that are stale
     python -m benchmarks.page --check    # only say whether they are up to date
 
-``CONTENTS`` is the order of the page. A result without its file, a module that is not listed here,
-or a figure that was drawn from something else than the stored result is an error.
+``docs/results.md`` holds every claim and its verdict, ``docs/results/PAPER.md`` what stands behind
+them. ``CONTENTS`` is their order. A result without its file, a module that is not listed there, or
+a figure that was drawn from something else than the stored result is an error.
 """
 
 from __future__ import annotations
@@ -13,41 +14,64 @@ import argparse
 import json
 import sys
 
-from benchmarks import papers
+from benchmarks import claims, papers
 from benchmarks.contents import CONTENTS, INTRODUCTION
 
-PAGE = papers.ROOT / "docs" / "results.md"
+FOLDER = papers.ROOT / "docs"
 
 
-def text():
-    """The whole page."""
-    parts = [INTRODUCTION.strip(), quick_ones()]
-    for heading, introduction, listed in CONTENTS:
-        parts += [f"## {heading}", introduction.strip()]
-        parts += [section(name) for name in listed]
-    return "\n\n".join(part for part in parts if part) + "\n"
+def pages():
+    """Every page by its path below ``docs``."""
+    return {"results.md": verdicts(), **{f"results/{p.name}.md": text(p) for p in CONTENTS}}
 
 
-def quick_ones():
+def verdicts():
+    """The page of claims and verdicts."""
+    parts = [INTRODUCTION.strip()]
+    for paper in CONTENTS:
+        found = claims.of(paper.name)
+        parts += [f"## [{paper.heading}](results/{paper.name}.md)", paper.citation]
+        parts += [claims.counted(found), claims.claims_table(found)] if found else [paper.about]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def text(paper):
+    """The page of one paper: verdicts, every check behind them, then the results."""
+    found = claims.of(paper.name)
+    parts = [f"# {paper.heading}"]
+    if found:
+        parts.append(claims.counted(found))
+    parts += [paper.citation, paper.about, quick_ones(paper)]
+    if found:
+        parts += [
+            "## What the verdicts rest on",
+            "[Results](../results.md) has the claims with data and figures; these are the tests.",
+            claims.checks_table(found),
+        ]
+    parts += [section(name) for name in paper.results]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def quick_ones(paper):
     """Which results on the page are only smoke runs, in words."""
-    quick = [name for name in listed() if papers.read(name)["size"] == "quick"]
+    quick = [name for name in paper.results if papers.read(name)["size"] == "quick"]
     if not quick:
         return ""
     return (
-        "**Not yet measured at full size**, and marked below: "
+        "**Only a trial of the command**, and marked below: "
         + ", ".join(f"`{name}`" for name in quick)
-        + ". These are smaller than the papers' sizes; read them as trials."
+        + "."
     )
 
 
 def section(name):
     """One result: its words, its figure, and how it was measured."""
     module, results = papers.module_of(name), papers.read(name)
-    parts = [f"### {module.TITLE}"]
+    parts = [f"## {module.TITLE}"]
     if results["size"] == "quick":
         parts.append(f"*Quick size, a trial of the command; `{name}` was not run in full yet.*")
     if hasattr(module, "draw"):
-        parts.append(f"![{module.TITLE}](assets/results/{name}.svg)")
+        parts.append(f"![{module.TITLE}](../assets/results/{name}.svg)")
     parts.append(module.words(results).strip())
     if results.get("absent"):
         parts.append("Absent when this was measured: " + "; ".join(results["absent"]) + ".")
@@ -79,15 +103,17 @@ def provenance(name, results):
 
 
 def listed():
-    """All results on the page, in order."""
-    return [name for _, _, names in CONTENTS for name in names]
+    """All results on the pages, in order."""
+    return [name for paper in CONTENTS for name in paper.results]
 
 
 def stale():
     """What is not up to date, one sentence each."""
     found = [f"{n} is not in benchmarks/contents.py" for n in papers.names() if n not in listed()]
-    if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text():
-        found.append(f"{PAGE.relative_to(papers.ROOT)} does not follow from the stored results")
+    for name, markdown in pages().items():
+        path = FOLDER / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != markdown:
+            found.append(f"docs/{name} does not follow from the stored results")
     return found + [f"the figure of {name} is not of the stored result" for name in old_figures()]
 
 
@@ -112,11 +138,14 @@ def main(argv=None):
         for name in listed() if options.redraw else old_figures():
             if hasattr(papers.module_of(name), "draw"):
                 papers.draw(name, papers.read(name))
-        PAGE.write_text(text(), encoding="utf-8")
-        print(f"written: {PAGE}")
-    for sentence in stale():
+        (FOLDER / "results").mkdir(exist_ok=True)
+        for name, markdown in pages().items():
+            (FOLDER / name).write_text(markdown, encoding="utf-8")
+            print(f"written: docs/{name}")
+    old = stale()
+    for sentence in old:
         print(sentence, file=sys.stderr)
-    return 1 if stale() else 0
+    return 1 if old else 0
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from benchmarks import page, papers
+from benchmarks import claims, page, papers
+from benchmarks.contents import CONTENTS
 
 
 def test_every_result_is_on_the_page_once():
@@ -49,8 +50,20 @@ def test_a_changed_result_changes_the_digest_of_its_figure():
     assert papers.digest({"a": 1, "b": 2}) == papers.digest({"b": 2, "a": 1})
 
 
-def test_results_of_quick_size_are_named_on_the_page():
-    text = page.text()
-    for name in page.listed():
-        quick = papers.read(name)["size"] == "quick"
-        assert (f"`{name}` was not run in full yet" in text) == quick
+def test_results_of_quick_size_are_named_on_their_page():
+    for paper in CONTENTS:
+        text = page.text(paper)
+        for name in paper.results:
+            quick = papers.read(name)["size"] == "quick"
+            assert (f"`{name}` was not run in full yet" in text) == quick
+
+
+def test_the_page_of_verdicts_can_be_read_at_one_sitting():
+    assert len(page.verdicts().split()) <= 3000
+
+
+def test_every_verdict_stands_on_both_pages():
+    for paper in CONTENTS:
+        for claim in claims.of(paper.name):
+            assert f"“{claim.quote}” ({claim.section})" in page.verdicts()
+            assert claim.kind == claims.UNTESTED or f"“{claim.quote}”" in page.text(paper)
