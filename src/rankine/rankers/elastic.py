@@ -271,7 +271,7 @@ class ElasticRanker(BaseRanker):
         self.__dict__.pop("_run", None)
         recipe = ListPassRecipe(
             self.solver,
-            self._update_options(),
+            self._update_options(self.eta0_),
             self._objective(),
             int(self.batch_lists),
             self.metric,

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import CheckpointError, ParameterError, SchemaError
+from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight, concat
 from rankine.metrics.engine import weights_in_order
 from rankine.samplers.draw import pair_masses
@@ -555,6 +555,8 @@ def sample_lists(source: Any) -> tuple[Dataset, NDArray[np.float64]]:
     for block in found:
         weights.append(source.weights(block, sum(map(len, weights)))[: block.n_queries])
         blocks.append(block)
+    if not blocks:
+        raise NoPairsError("the data holds no lists", fix="Check the path")
     return concat(blocks), np.concatenate(weights)
 
 
