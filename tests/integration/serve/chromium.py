@@ -30,7 +30,7 @@ FLAGS = [
 CUT_OFF = """((reading) => [...document.querySelectorAll('pre, pre > code, table, svg, img, math')]
   .filter((e) => {
     const box = e.getBoundingClientRect();
-    if (!box.width || !e.checkVisibility({visibilityProperty: true})) return false;
+    if (!box.width || e.closest('nav, header, button') || !e.checkVisibility()) return false;
     for (let p = e; p && p !== document.documentElement; p = p.parentElement) {
       if (!p.clientWidth || p.scrollWidth <= p.clientWidth + 1) continue;
       const how = getComputedStyle(p).overflowX;
