@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import CheckpointError, ParameterError, SchemaError
-from rankine.data.dataset import Dataset, check_weight
+from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
+from rankine.data.dataset import Dataset, check_weight, concat
 from rankine.metrics.engine import weights_in_order
 from rankine.samplers.draw import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
@@ -376,6 +376,13 @@ class StreamSource(_KeepsFolder):
             yield weigh_queries(weighed, self.weights(weighed, first))
             first += block.n_queries
 
+    def sample(self) -> Iterator[Dataset]:
+        """The first lists, scaled, before they are read to learn from them."""
+        if isinstance(self.scan, Iterator) and not self._taken:
+            self._taken = list(first_lists(self.scan, whole=True))
+        for block in first_lists(self._taken or self.scan):
+            yield self._scaling.prepare(weigh(block, self._clicks.inverse))
+
     def require_again(self, why: str) -> None:
         """Refuse a stream that can be read only once."""
         if isinstance(self.scan, Iterator):
@@ -553,6 +560,19 @@ def _some_rows(data: Dataset) -> Dataset:
     """At most ``UNEVEN_ROWS``, evenly spaced."""
     step = -(-data.n_rows // UNEVEN_ROWS)
     return data.take(np.arange(0, data.n_rows, step)) if step > 1 else data
+
+
+def sample_lists(source: Any) -> tuple[Dataset, NDArray[np.float64]]:
+    """The first 10,000 lists of a source as it trains on them, and their weights."""
+    blocks: list[Dataset] = []
+    weights: list[NDArray[np.float64]] = []
+    found = source.sample() if source.kind == "stream" else first_lists(source.blocks())
+    for block in found:
+        weights.append(source.weights(block, sum(map(len, weights)))[: block.n_queries])
+        blocks.append(block)
+    if not blocks:
+        raise NoPairsError("the data holds no lists", fix="Check the path")
+    return concat(blocks), np.concatenate(weights)
 
 
 def weigh_queries(data: Dataset, query_weight: NDArray[np.float64]) -> Dataset:

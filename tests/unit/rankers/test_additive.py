@@ -58,6 +58,11 @@ def test_an_evaluation_set_replaces_the_held_out_queries():
     assert (with_set.coef_ == same.coef_).all(), "no seed is drawn where nothing is held out"
     tried = max(tried["value"] for tried in with_set.evals_)
     assert tried == pytest.approx(with_set.score(V, v, vid), abs=0.02)
+    sets = {"train": Dataset.from_arrays(X, y, qid), "valid": Dataset.from_arrays(V, v, vid)}
+    several = AdditiveRanker(pairs=0, reweight=0).fit(X, y, qid=qid, eval_set=sets)
+    assert (several.coef_ == same.coef_).all(), "the last set chooses"
+    for name, data in sets.items():
+        assert several.evals_[-1][name] == pytest.approx(several.score(data))
 
 
 def test_threads_change_no_bit():
