@@ -280,21 +280,21 @@ def pair_problem(source: Any, loss: str, normalization: str, counting: str) -> P
     arguments = (None, loss, normalization, counting, totals)
     team = source.team(ProblemRecipe(pair_risk, arguments, source.scaling))
     at_zero = risk_at_zero(pair_loss_spec(loss), normalization, totals)
-    return Problem(team.total, source.n_features, at_zero)
+    return Problem(team.total, source.n_features, at_zero, team.bookmark)
 
 
 def square_problem(source: Any, normalization: str, pairs: str) -> Problem:
     """Pairwise least squares over all partitions."""
     arguments = (None, normalization, pairs, _totals(source, square_totals, pairs))
     team = source.team(ProblemRecipe(pair_squares, arguments, source.scaling))
-    return Problem(team.total, source.n_features)
+    return Problem(team.total, source.n_features, bookmark=team.bookmark)
 
 
 def domination_problem(source: Any, options: TaskOptions) -> Problem:
     """The domination loss of all partitions."""
     _check_margins(source, options)
     team = source.team(ProblemRecipe(domination_risk, (options,), source.scaling))
-    return Problem(team.total, source.n_features)
+    return Problem(team.total, source.n_features, bookmark=team.bookmark)
 
 
 def _check_margins(source: Any, options: TaskOptions) -> None:
@@ -405,8 +405,16 @@ def average_pairs(
         raise NoPairsError("no query holds two different labels", fix="Check the labels")
     team = source.team(recipe)
     w = np.zeros(n_features) if start is None else start
-    mean, counted, reason, done = np.zeros(n_features), 0.0, "passes", 0
-    for number in range(n_passes):
+    mean, counted, reason, done, begun = np.zeros(n_features), 0.0, "passes", 0, 0
+    mark = team.bookmark("pair passes", start)
+    if mark.state is not None:
+        w, mean, counted, begun = mark.state
+
+    def stands() -> Sequence[Any]:
+        return w, mean, counted, number
+
+    for number in range(begun, n_passes):
+        mark.put(stands)
         w, averaged = team.total("learn", w, number, start is not None)
         # Averaged are the iterates of the second half of the run; a pass may lie in both.
         part = counted_part(number, n_passes) if recipe.plan.average else 0.0
@@ -498,8 +506,16 @@ def average_lists(
     w = np.zeros(n_features) if start is None else start
     progressive, tally, unfit = Progressive(recipe.metric), np.zeros(2), 0.0
     trace: list[dict[str, float]] = []
-    reason = "passes"
-    for number in range(n_passes):
+    reason, begun = "passes", 0
+    mark = team.bookmark("list passes", start)
+    if mark.state is not None:
+        w, progressive.sums, tally, unfit, trace, begun = mark.state
+
+    def stands() -> Sequence[Any]:
+        return w, progressive.sums, tally, unfit, trace, number
+
+    for number in range(begun, n_passes):
+        mark.put(stands)
         w, sums, losses, strange = team.total("learn", w, number, start is not None)
         require_finite(w, number, "one-pass learning")
         progressive.sums += sums

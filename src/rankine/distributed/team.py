@@ -26,6 +26,7 @@ from rankine.core.errors import ClusterError
 from rankine.data.dataset import Dataset
 from rankine.data.options import available_memory
 from rankine.distributed.pieces import ROW_BYTES, Piece
+from rankine.solvers.base import Bookmark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -278,6 +279,10 @@ class Team:
         if self.journal is None:
             return self._ask(question, arguments)
         return self.journal.answer(question, arguments, lambda: self._ask(question, arguments))
+
+    def bookmark(self, solver: str, *given: Any) -> Bookmark:
+        """Where a solver that asks stands; see ``Journal``."""
+        return Bookmark() if self.journal is None else self.journal.bookmark(solver, *given)
 
     def each(self, question: str, *arguments: Any) -> list[Any]:
         """All answers, in the order of partitions."""

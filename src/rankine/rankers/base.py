@@ -187,7 +187,8 @@ class BaseRanker(BaseEstimator, ABC):
             Functions of a ``Progress``; one that returns True stops training.
         checkpoint, every
             Folder for checkpoints. Runs over rows and streams write one every so many lists or
-            steps and keep the last two; runs over partitions record every answer.
+            steps and keep the last two; runs over partitions keep where the solver stands and
+            the answers since then.
         resume
             Go on from what the folder holds. The finished model has the same bits as that of a
             run that was never interrupted.

@@ -197,6 +197,9 @@ class Task:
     def watch(self) -> Watch:
         """What accompanies one run of a solver; each judges for itself."""
         watch = Watch(self.judge, self.patience, self.callbacks)
+        journal = self.source.journal
+        if journal is not None:
+            journal.beside = watch
         folder = getattr(self.source, "folder", None)
         if folder is not None:
             start = None if self.start is None else np.float64(self.start.sum()).hex()

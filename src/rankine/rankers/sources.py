@@ -501,7 +501,7 @@ class PartitionSource(_KeepsAnswers):
         seed: int,
         resume: bool,
     ) -> int:
-        """Keep every answer in a journal; the seed of the run that is resumed, or the given one."""
+        """Keep answers in a journal; the seed of the run that is resumed, or the given one."""
         del every  # answers are kept as they come
         return seed if folder is None else self.keep_answers(folder, facts, seed, resume)
 

@@ -71,6 +71,20 @@ class Solution:
         return self.stop_reason in UNFINISHED
 
 
+class Bookmark:
+    """Where the loop of a solver stands, for a run that may have to be resumed.
+
+    ``state`` is where an interrupted run stood, None where a run begins. ``put`` is called before
+    every iteration with a function that gives all that the loop carries on: arrays, numbers,
+    texts, lists and mappings of these. This one, that of rows in memory, keeps nothing.
+    """
+
+    state: Sequence[Any] | None = None
+
+    def put(self, state: Callable[[], Sequence[Any]]) -> None:
+        """Keep a state in place of the one before it."""
+
+
 def notify(callbacks: Sequence[Callback], progress: Progress) -> bool:
     """Call every callback; True when one of them asks to stop."""
     answers = [callback(progress) for callback in callbacks]

@@ -376,6 +376,16 @@ class Bundle:
         """A A^T."""
         return self._gram[: self.n_cuts, : self.n_cuts]
 
+    def state(self) -> Sequence[Any]:
+        """All cuts, and what is known of them."""
+        known = (self.b, self._size, self.alpha, self._idle)
+        return self.cuts, self.gram, *known, self.coarse
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Go on from a state."""
+        self._cuts, self._gram, self.b, self._size, self.alpha, self._idle, self.coarse = state
+        self.n_cuts = len(self.b)
+
     def add(self, slope: Vector, offset: float, size: float = 0.0) -> None:
         """Add the cut <slope, w> + offset; ``size`` is that of the numbers it was made from."""
         if self.n_cuts >= self.max_cuts:
@@ -472,6 +482,14 @@ class _Best:
         self.risk, self.slopes = problem.evaluate(self.scores)
         self.objective = 0.5 * l2 * dot(w, w) + self.risk
 
+    def state(self) -> Sequence[Any]:
+        """The point."""
+        return self.w, self.scores, self.risk, self.slopes, self.objective, self.evaluations
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Go on from a state."""
+        self.w, self.scores, self.risk, self.slopes, self.objective, self.evaluations = state
+
     def search(self, w: Vector, scores: Any, *, positive: bool) -> None:
         """Move to the best point found on the line through ``w``."""
         problem = self.problem
@@ -523,9 +541,20 @@ def solve_bundle(
     w = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
     best = _Best(problem, np.maximum(0.0, w) if positive else w, l2)
     cut_w, cut_risk, cut_slopes = best.w, best.risk, best.slopes
-    low, stalled, coarse, reason, iteration = 0.0, 0, 0, "max_iter", 0
+    low, stalled, coarse, reason, iteration, begun = 0.0, 0, 0, "max_iter", 0, 1
     trace: list[dict[str, float]] = []
-    for iteration in range(1, max_iter + 1):
+    mark = problem.bookmark("bundle")
+    if mark.state is not None:
+        cut_w, cut_risk, cut_slopes, low, stalled, coarse, begun, trace, *known = mark.state
+        best.restore(known[0])
+        bundle.restore(known[1])
+
+    def stands() -> Sequence[Any]:
+        cut = (cut_w, cut_risk, cut_slopes)
+        return *cut, low, stalled, coarse, iteration, trace, best.state(), bundle.state()
+
+    for iteration in range(begun, max_iter + 1):
+        mark.put(stands)
         slope = problem.gradient(cut_slopes)
         offset = cut_risk - dot(slope, cut_w)
         bundle.add(slope, offset, cut_risk + norm(slope) * norm(cut_w))

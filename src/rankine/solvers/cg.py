@@ -8,6 +8,7 @@ Frommer and Maass 1999). The run is driven by the smallest gamma, whose system i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +36,18 @@ def solve_cg(
     w = np.zeros(len(b)) if start is None else np.array(start, dtype=np.float64)
     residual = b - system.times(w, gamma) if w.any() else b.copy()
     trace = [{"iteration": 0.0, "residual": _relative(norm(residual), size)}]
-    iteration, reason = 0, "max_iter"
-    for _ in range(MAX_REFRESH):
-        search, squared = residual.copy(), dot(residual, residual)
+    search, squared = residual.copy(), dot(residual, residual)
+    iteration, refreshed, reason = 0, 0, "max_iter"
+    mark = system.problem.bookmark("cg")
+    if mark.state is not None:
+        w, residual, search, squared, iteration, refreshed, trace, system.products = mark.state
+
+    def stands() -> Sequence[Any]:
+        return w, residual, search, squared, iteration, refreshed, trace, system.products
+
+    while refreshed < MAX_REFRESH:
         while iteration < max_iter and np.sqrt(squared) > tol * size:
+            mark.put(stands)
             iteration += 1
             product = system.times(search, gamma)
             bend = dot(search, product)
@@ -62,6 +71,7 @@ def solve_cg(
         if norm(residual) <= tol * size:
             reason = "converged"
             break
+        search, squared, refreshed = residual.copy(), dot(residual, residual), refreshed + 1
     else:
         reason = "precision"
     return _solution(system, w, gamma, iteration, trace, reason)
@@ -84,7 +94,19 @@ def solve_shifted_cg(
         one.search[:] = residual
     step_before, turn_before, iteration = 1.0, 0.0, 0
     stopped = False
+    mark = system.problem.bookmark("cg of several")
+    if mark.state is not None:
+        residual, search, squared, step_before, turn_before, iteration, *rest = mark.state
+        system.products, known = rest
+        for one, saved in zip(shifts, known, strict=True):
+            vars(one).update(saved)
+
+    def stands() -> Sequence[Any]:
+        at = (residual, search, squared, step_before, turn_before, iteration)
+        return *at, system.products, [vars(one) for one in shifts]
+
     while iteration < max_iter and not stopped and np.sqrt(squared) > tol * size:
+        mark.put(stands)
         iteration += 1
         product = system.times(search, least)
         bend = dot(search, product)

@@ -230,6 +230,16 @@ class _Momentum:
         """Back to the best point, without momentum."""
         self.w = self.before = self.best
 
+    def state(self) -> Sequence[Any]:
+        """All that the next step is made from."""
+        at = (self.w, self.before, self.best, self.best_residual)
+        return *at, self.trace, self.system.products
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Go on from a state."""
+        self.w, self.before, self.best, self.best_residual, *rest = state
+        self.trace, self.system.products = rest
+
     def solution(self, iteration: int, **more: float) -> Solution:
         """Report the best point."""
         certificate = {
@@ -260,8 +270,18 @@ def solve_egdm(
     k1, kn = eigenvalues
     run = _Momentum(system, gamma, start, "egdm")
     step, momentum = optimal_pair(k1, kn)
-    restarts, reference, since, iteration = 0, np.inf, 0, 0
-    for iteration in range(max_iter + 1):
+    restarts, reference, since, iteration, begun = 0, np.inf, 0, 0, 0
+    mark = system.problem.bookmark("egdm")
+    if mark.state is not None:
+        k1, kn, restarts, reference, since, begun, at = mark.state
+        run.restore(at)
+        step, momentum = optimal_pair(k1, kn)
+
+    def stands() -> Sequence[Any]:
+        return k1, kn, restarts, reference, since, iteration, run.state()
+
+    for iteration in range(begun, max_iter + 1):
+        mark.put(stands)
         run.look(iteration, kappa_1=k1, kappa_n=kn)
         if run.ends(iteration, tol, max_iter, callbacks):
             break
@@ -303,8 +323,17 @@ def solve_gdm(
             f"eta={eta:g} with momentum={momentum:g} diverges: the largest eigenvalue is {k1:.6g}",
             fix=f"Pass 0 < eta < {limit:.6g}, or leave eta at its default 1/kappa_1",
         )
-    run, iteration = _Momentum(system, gamma, start, "gdm"), 0
-    for iteration in range(max_iter + 1):
+    run, iteration, begun = _Momentum(system, gamma, start, "gdm"), 0, 0
+    mark = system.problem.bookmark("gdm")
+    if mark.state is not None:
+        begun, at = mark.state
+        run.restore(at)
+
+    def stands() -> Sequence[Any]:
+        return iteration, run.state()
+
+    for iteration in range(begun, max_iter + 1):
+        mark.put(stands)
         run.look(iteration)
         if run.ends(iteration, tol, max_iter, callbacks):
             break

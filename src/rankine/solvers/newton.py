@@ -137,9 +137,18 @@ def solve_newton(
     bounded = penalty.bounded
     w = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
     point = _look(problem, penalty, np.where(bounded, np.maximum(0.0, w), w))
-    low, reason, iteration, products, first = 0.0, "max_iter", 0, 0, 0.0
+    low, reason, iteration, begun, products, first = 0.0, "max_iter", 0, 0, 0, 0.0
     trace: list[dict[str, float]] = []
-    for iteration in range(max_iter + 1):
+    mark = problem.bookmark("newton")
+    if mark.state is not None:
+        known, low, begun, products, first, trace = mark.state
+        point = _Point(**known)
+
+    def stands() -> Sequence[Any]:
+        return vars(point), low, iteration, products, first, trace
+
+    for iteration in range(begun, max_iter + 1):
+        mark.put(stands)
         gradient = penalty.times(point.w) + problem.gradient(point.slopes)
         require_finite(gradient, iteration, "the Newton method")
         low = max(low, point.objective - penalty.gap(point.w, gradient))
@@ -214,7 +223,15 @@ def solve_rounded(
     last = done + max_iter
     value = 0.5 * l2 * dot(best, best) + problem.value_and_gradient(best)[0]
     w, width, reason = best, 1.0, "max_iter"
+    mark = problem.bookmark("rounded")
+    if mark.state is not None:
+        best, value, w, width, low, done, products, trace = mark.state
+
+    def stands() -> Sequence[Any]:
+        return best, value, w, width, low, done, products, trace
+
     while done < last:
+        mark.put(stands)
         rounded = solve_newton(
             problem.smoothed(width),
             l2,
@@ -280,7 +297,15 @@ def _direction(
     enough = squared * forcing * forcing
     scores = problem.blend(0.0, point.scores, 0.0, point.scores)
     products = 0
+    mark = problem.bookmark("newton direction")
+    if mark.state is not None:
+        d, scores, residual, search, squared, products = mark.state
+
+    def stands() -> Sequence[Any]:
+        return d, scores, residual, search, squared, products
+
     while products < MAX_INNER and squared > enough:
+        mark.put(stands)
         products += 1
         searched = problem.scores(search)
         product = penalty.times(search) + problem.curvature_times(point.curvature, searched)

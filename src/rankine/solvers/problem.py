@@ -29,6 +29,7 @@ from rankine.kernels.columns import column_variances
 from rankine.kernels.products import Products
 from rankine.kernels.rows import Rows
 from rankine.kernels.shards import cut_by_weight, dot
+from rankine.solvers.base import Bookmark
 
 Vector = NDArray[np.float64]
 
@@ -69,19 +70,34 @@ class Penalty:
         return best
 
 
+def unmarked(_solver: str) -> Bookmark:
+    """A bookmark that keeps nothing: rows in memory are soon asked again."""
+    return Bookmark()
+
+
 class Problem:
     """A risk whose rows lie in partitions; weights stand for scores and gradients for slopes.
 
     ``total(question, *arguments)`` is a tuple: the sums of what every partition's ``RowsProblem``
     answers. Which of ``curved_gradient``, ``curvature_product``, ``curvature_diagonal``,
     ``smoothed`` (Newton), ``target``, ``normal_product``, ``spread`` (least squares) and ``dual``
-    (coordinate and quasi-Newton methods) have an answer depends on the risk.
+    (coordinate and quasi-Newton methods) have an answer depends on the risk. ``bookmark(solver)``
+    keeps where the loop of a solver stands, and knows where an interrupted run stood.
     """
 
-    def __init__(self, total: Callable[..., Any], n_features: int, at_zero: float = 1.0) -> None:
+    bookmark: Callable[[str], Bookmark] = staticmethod(unmarked)
+
+    def __init__(
+        self,
+        total: Callable[..., Any],
+        n_features: int,
+        at_zero: float = 1.0,
+        bookmark: Callable[[str], Bookmark] = unmarked,
+    ) -> None:
         self._total = total
         self.n_features = n_features
         self.at_zero = at_zero
+        self.bookmark = bookmark
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
         """R(Xw) and its (sub)gradient by w."""
@@ -104,7 +120,7 @@ class Problem:
     def smoothed(self, width: float) -> Problem:
         """A problem with a smooth risk R_s, R - width/2 at_zero <= R_s <= R."""
         total = partial(self._total, "smoothed_answer", width)
-        return Problem(total, self.n_features, self.at_zero)
+        return Problem(total, self.n_features, self.at_zero, self.bookmark)
 
     def target(self) -> Vector:
         """b of the quadratic risk w^T A w - 2 b^T w + constant."""

@@ -149,9 +149,20 @@ def solve_quasi_newton(
     """
     run = _QuasiNewton(problem, penalty, start, first)
     goal = tol * at_zero
-    low, reason, iteration, last_bound = -np.inf, "max_iter", 0, 0
+    low, reason, iteration, begun, last_bound = -np.inf, "max_iter", 0, 0, 0
     trace: list[dict[str, float]] = []
-    for iteration in range(max_iter + 1):
+    mark = problem.bookmark("quasi-Newton")
+    if mark.state is not None:
+        low, begun, last_bound, trace, run.rounds, point, curvature = mark.state
+        run.point = _Weighed(**point)
+        vars(run.curvature).update(curvature)
+
+    def stands() -> Sequence[Any]:
+        at = (vars(run.point), vars(run.curvature))
+        return low, iteration, last_bound, trace, run.rounds, *at
+
+    for iteration in range(begun, max_iter + 1):
+        mark.put(stands)
         direction, promise = run.direction()
         idle = promise <= 0.0
         near = promise <= NEAR * goal or iteration - last_bound >= BOUND_EVERY
