@@ -29,14 +29,6 @@ def generated(rows, test):
     return Task(X[:rows], y[:rows], X[rows:], y[rows:])
 
 
-def distinct(rows, test):
-    """The same rows with noise that makes every label different, small beside the utilities."""
-    task = generated(rows, test)
-    rng = np.random.default_rng(SEED)
-    y, y_test = (v + 1e-6 * rng.random(len(v)) for v in (task.y, task.y_test))
-    return Task(task.X, y, task.X_test, y_test)
-
-
 def mostly_zero(rows, test):
     """The same rows beside a document of rare words alone, so that most utilities are exactly 0.
 
