@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tools.docs.includes import ROOT
 
-__all__ = ["figure", "fill_in", "pages"]
+__all__ = ["figure", "fill_in", "pages", "unmarked"]
 
 _FIGURE = re.compile(r"(<!--= *(\S+?): *(.+?) *(?:\\?\| *(\S+) *)?-->).*?(<!-- -->)")
 _TABLE = re.compile(r"^(<!-- figures (\S+) -->\n).*?^(<!-- end \2 -->)$", re.MULTILINE | re.DOTALL)
@@ -58,13 +59,18 @@ def _results(name: str) -> dict[str, Any]:
 
 
 def figure(name: str, path: str) -> Any:
-    """One value of a result file: keys and positions, separated by slashes."""
+    """One value of a result file: keys and positions, separated by slashes.
+
+    Of a list of numbers it is their median: one value a claim.
+    """
     value: Any = _results(name)
     for key in (part.strip() for part in path.split("/")):
         try:
             value = value[int(key) if isinstance(value, list) else key]
         except (KeyError, IndexError) as error:
             raise LookupError(f"benchmarks/results/{name}.json has no {path!r}") from error
+    if isinstance(value, list) and value and all(isinstance(v, (int, float)) for v in value):
+        return median(value)
     return value
 
 
@@ -83,7 +89,20 @@ def fill_in(markdown: str) -> str:
 
 def pages() -> list[Path]:
     """Every page that may hold figures."""
-    return sorted((ROOT / "docs").rglob("*.md"))
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+#: A number with a decimal point or with a unit, which a table may show only where it was measured.
+_NUMBER = re.compile(
+    r"(?<![\w.])\d*\.\d+|\b\d[\d,]* ?(?:%|[mnuµ]?s|[KMG]i?B(?:/s)?|times|hours?|minutes?)(?!\w)"
+)
+
+
+def unmarked(markdown: str) -> list[str]:
+    """Lines of tables with a figure that no marker writes; what stands in backticks is none."""
+    text = re.sub(r"^```.*?^```", "", _TABLE.sub("", markdown), flags=re.MULTILINE | re.DOTALL)
+    rows = (line for line in text.splitlines() if line.lstrip().startswith("|"))
+    return [row for row in rows if _NUMBER.search(re.sub(r"`[^`]*`", "", _FIGURE.sub("", row)))]
 
 
 def rankers_compared() -> str:
@@ -183,6 +202,139 @@ def comparisons() -> str:
     found = {getattr(rankine, name) for name in rankine.__all__ if name.endswith(("Ranker", "SVM"))}
     lines = [f"| `{each.__name__}` | {each.can.comparisons} |" for each in sorted(found, key=str)]
     return "\n".join(["| ranker | comparisons |", "|---|---|", *lines])
+
+
+def speed() -> str:
+    """Times of rankine and of peers on the same rows."""
+    parsed = [figure("parsing", f"files / {name}.docids.txt / megabytes_per_cpu_second")
+              for name in ("sparse", "dense")]  # fmt: skip
+    read = {name: [each[name] for each in parsed] for name in parsed[0]}
+    step, exact = figure("spd", "sofia / pegasos"), figure("ranksvm", "sizes / 1")
+    peers = figure("airola.peers", "sizes")
+    small = peers[3]["methods"]
+    graded = peers[-1]["two_grades"]
+    log = figure("instead.click_log", "learners")
+    lists = figure("instead.click_log", "rows / train / queries")
+    large = figure("least_squares", "solvers / cg / s")
+    few = figure("domination", "nonzero_percent")
+    scored = figure("scoring", "microseconds_per_list / 100 candidates, 29 weights")
+
+    def pair(values: list[float]) -> str:
+        return " / ".join(f"{value:.0f}" for value in values)
+
+    def seconds(found: dict[str, Any]) -> str:
+        return f"{found['seconds']['median']:.2g} s"
+
+    def pass_over(name: str) -> str:
+        return f"{log[name]['cpu_seconds']['median']:.2g} s"
+
+    rows = [
+        ("read LETOR text, sparse / dense rows, every check on",
+         f"{pair(read['rankine'])} MB/s",
+         f"XGBoost {pair(read['xgboost'])}, scikit-learn {pair(read['scikit-learn'])} MB/s"),
+        ("SPD (Pegasos), one step, 781,265 x 47,236 sparse rows", f"{step['ours_ns']:,.0f} ns",
+         f"sofia-ml {step['theirs_ns']:,.0f} ns"),
+        (f"RankSVM, squared hinge, {exact['rows']:,} rows, same objective",
+         f"{exact['squared_s']:.2g} s",
+         f"liblinear-ranksvm {exact['peer_s']:.3g} s (its own clock)"),
+        (f"RankSVM, hinge, {exact['rows']:,} rows, gap certified to 1e-3",
+         f"{exact['hinge_s']:.2g} s", ""),
+        (f"RankSVM, hinge, {peers[3]['rows']:,} rows of real-valued labels, reading included",
+         seconds(small["rankine, hinge"]), f"SVMrank {seconds(small['SVMrank'])}"),
+        (f"RankSVM, hinge, {peers[-1]['rows']:,} rows of two grades, gap 1e-3",
+         seconds(graded["rankine, hinge"]), f"dlib {seconds(graded['dlib'])}"),
+        ("ElasticRanker, one pass over 1,000,000 lists of 10, 2^20 features",
+         f"{figure('elastic', 'speed / cpu_s'):.2g} s from memory", ""),
+        (f"ElasticRanker, one pass over {lists:,} such lists", pass_over("rankine ElasticRank"),
+         f"Vowpal Wabbit {pass_over('Vowpal Wabbit')}, parsing its text included"),
+        ("least squares, 781,265 rows, residual 1e-4", f"{large:.2g} s",
+         f"RLScore {figure('least_squares', 'rlscore_s'):.3g} s"),
+        ("domination rank, 781,265 rows, one in 500 relevant, gap 1e-3",
+         f"{figure('domination', 'seconds'):.2g} s, {few:.2g} % of the weights", ""),
+        ("score 100 candidates, 29 weights, dense / sparse",
+         f"{scored['dense']['rankine']:.2g} / {scored['sparse']['rankine']:.2g} us",
+         f"onnxruntime {scored['dense']['onnxruntime float32']:.2g} / scipy "
+         + f"{scored['sparse']['scipy product']:.2g} us"),
+    ]  # fmt: skip
+    return "\n".join(["| task | rankine | peer |", "|---|---|---|", *map(_cells, rows)])
+
+
+def letor_map() -> str:
+    """Five-fold test MAP by the LETOR protocol, medians over seeds."""
+    from rankine.evaluation.letor_tables import PUBLISHED, read_baselines
+
+    published, tasks = read_baselines(PUBLISHED), figure("sculley.figure1", "tasks")
+    shown = {"ohsumed": "OHSUMED", "mq2008": "MQ2008"}
+    own = {task: [found for name, found in tasks.items() if name.startswith(task)][-1]["methods"]
+           for task in shown}  # fmt: skip
+    rows = [
+        ("SVMrank (published C program)", *(f"{published[t]['SVMrank']['map']:.4f}" for t in shown))
+    ]
+    for method, name in (("RankSVM", "`RankSVM`"), ("Pegasos", "`SPDRanker` (Pegasos)")):
+        values = (f"{median(own[task][method]['map_by_seed']):.4f}" for task in shown)
+        rows.append((name, *values))
+    head = ["| | " + " | ".join(shown.values()) + " |", "|---" * (len(shown) + 1) + "|"]
+    return "\n".join([*head, *map(_cells, rows)])
+
+
+def scoring_times() -> str:
+    """Microseconds a list by rankine and peers."""
+    columns = {
+        "rankine, dense": ("dense", "rankine"),
+        "numpy product": ("dense", "numpy product"),
+        "onnxruntime": ("dense", "onnxruntime float32"),
+        "scikit-learn `predict`": ("dense", "scikit-learn predict"),
+        "rankine, CSR": ("sparse", "rankine"),
+        "scipy product": ("sparse", "scipy product"),
+    }
+    rows = [
+        (name, *(f"{found[kind][who]:.{1 if found[kind][who] < 10 else 0}f}"
+                 for kind, who in columns.values()))
+        for name, found in figure("scoring", "microseconds_per_list").items()
+    ]  # fmt: skip
+    head = [_cells(("list", *columns)), "|---" * (len(columns) + 1) + "|"]
+    return "\n".join([*head, *map(_cells, rows)])
+
+
+def pruning() -> str:
+    """What the pruner gave up, saved and lost on replayed learning curves."""
+    sets = {"MQ2008": "mq2008", "OHSUMED": "ohsumed_letor3_querylevelnorm"}
+    found = {name: figure("tune_replay", folder) for name, folder in sets.items()}
+    head = ("", *(f"{name}: {what}" for name in sets for what in
+                  ("given up of 30", "work left", "would have won")))  # fmt: skip
+    rows = [
+        (f"`{ranker}`", *(
+            cell for each in found.values() for cell in (
+                f"{each[ranker]['pruned_of_30']:.1f}", f"{each[ranker]['work']:.0%}",
+                f"{each[ranker]['wrongly_of_pruned']:.1%}",
+            )
+        ))
+        for ranker in next(iter(found.values()))
+    ]  # fmt: skip
+    return "\n".join([_cells(head), "|---" * len(head) + "|", *map(_cells, rows)])
+
+
+def purchase_models() -> str:
+    """Recall and NDCG of models of every size on purchase lists, and of peers."""
+    names = {
+        "elastic, any size": "any size: `l1=0`",
+        "elastic, under 20,000": "under 20,000 weights: `l1=3e-6, max_nonzero=19999`",
+        "elastic, under 2,000": "under 2,000 weights: `l1=0, max_nonzero=1999`",
+        "vowpal wabbit, logistic": "Vowpal Wabbit, logistic, `-b 20`, otherwise its defaults",
+        "spd 1M pairs": "SPD, 1M pairs, `l2=1e-4`",
+    }
+    found = figure("elastic", "clicks / test")
+    rows = [
+        (words, f"{found[name]['weights']:,}" if "weights" in found[name] else "",
+         *(f"{found[name][metric]:.4f}" for metric in ("recall@1", "recall@4", "ndcg@10")))
+        for name, words in names.items()
+    ]  # fmt: skip
+    head = _cells(("model", "weights", "R@1", "R@4", "NDCG@10"))
+    return "\n".join([head, "|---|---|---|---|---|", *map(_cells, rows)])
+
+
+def _cells(row: Sequence[str]) -> str:
+    return "| " + " | ".join(row) + " |"
 
 
 _BAR = 0.006
@@ -386,6 +538,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "many-machines-simulated": many_machines_simulated,
     "threads": threads,
     "defaults-missed": defaults_missed,
+    "speed": speed,
+    "letor-map": letor_map,
+    "scoring-times": scoring_times,
+    "pruning": pruning,
+    "purchase-models": purchase_models,
 }
 
 
