@@ -212,7 +212,8 @@ class ElasticRanker(BaseRanker):
         if task.kind == "partitions":
             return task.run(lambda start, watch: self._solve_rounds(task, start, watch))
         source = task.source
-        if task.kind == "memory" and self._objective().name != "pointwise":
+        pointwise = self._objective().name == "pointwise"
+        if task.kind == "memory" and not pointwise:
             source.data.labels.require_pairs()
         classes: set[bool] = set()
 
@@ -274,8 +275,9 @@ class ElasticRanker(BaseRanker):
         from rankine.distributed.recipes import PASSES, ListPassRecipe, RawRecipe, average_lists
 
         self.__dict__.pop("_run", None)
-        ranges = task.source.team(RawRecipe()).each("label_range")
-        self._require_classes({label > 0 for low, high, _ in ranges for label in (low, high)})
+        if self._objective().name == "pointwise":
+            ranges = task.source.team(RawRecipe()).each("label_range")
+            self._require_classes({label > 0 for low, high, _ in ranges for label in (low, high)})
         recipe = ListPassRecipe(
             self.solver,
             self._update_options(self.eta0_),

@@ -13,7 +13,6 @@ from rankine.kernels.columns import column_variances
 from rankine.kernels.products import Products
 from rankine.kernels.shards import (
     add_rows,
-    cut_by_weight,
     dot,
     n_threads,
     norm,
