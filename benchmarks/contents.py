@@ -85,6 +85,7 @@ CONTENTS = (
         (
             "tas.spectrum",
             "tas.gamma",
+            "tas.large",
             "tas.stability",
         ),
     ),
