@@ -54,6 +54,7 @@ def test_no_table_shows_a_figure_without_a_marker():
         ("| `tol` | `1e-3`, at most `0.5` |", False),
         ("| rows | 512,000 |", False),
         ("| SVMrank 2009 | section 3 |", False),
+        ("| LETOR 4.0 | `Fold1` |", False),
         (r"| speed | <!--= elastic: speed / cpu_s \| .1f -->9.2<!-- --> s |", False),
     ],
 )
