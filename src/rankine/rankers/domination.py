@@ -17,7 +17,7 @@ from rankine.core.checks import (
     check_not_negative,
     check_positive,
 )
-from rankine.core.errors import ParameterError
+from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset, column_storage, is_column_storage
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
 from rankine.model import ModelBundle
@@ -38,7 +38,7 @@ from rankine.solvers.coordinate_descent import (
 )
 from rankine.solvers.problem import Penalty
 
-SOLVERS = ("cd",)
+SOLVERS = ("cd", "cd_plain")
 CURVATURES = ("newton", "paper")
 ORDERS = ("cyclic", "random")
 #: Default l1 and l2 as shares of the smallest l1 that gives w = 0.
@@ -69,7 +69,8 @@ class DominationRanker(BaseRanker):
     l2
         Strength of the squared penalty; None takes 0.3 % of the same where l1 is None too, else 0.
     solver
-        ``"cd"``: coordinate descent with a working set.
+        ``"cd"``: coordinate descent with a working set. ``"cd_plain"``: the paper's algorithm
+        (figure 1.1), every feature in turn by its fixed bound; the same optimum, many times slower.
     normalization
         "sum" (the paper's): v_q is the query's weight. "query": divided by the query's dominating
         weight (the sum of a over rows that have someone below them), so that every query counts
@@ -84,8 +85,8 @@ class DominationRanker(BaseRanker):
         K x K gaps between labels that need not be separable: row k, column l < k is the gap that
         label k must keep above label l. Adds to ``margin``.
     curvature
-        "newton": the true second derivative, enlarged just enough to be safe. "paper": the
-        paper's fixed bound, many times slower.
+        "newton" (the default of ``"cd"``): the true second derivative, enlarged just enough to be
+        safe. "paper" (that of ``"cd_plain"``): the paper's fixed bound.
     tol
         Stop when the duality gap is at most ``tol`` times J(0).
     max_iter
@@ -135,7 +136,7 @@ class DominationRanker(BaseRanker):
     margin: Any = None
     margin_scale: float = 1.0
     margin_table: Any = None
-    curvature: str = "newton"
+    curvature: str | None = None
     tol: float = 1e-4
     max_iter: int = 1000
     order: str = "cyclic"
@@ -161,7 +162,13 @@ class DominationRanker(BaseRanker):
                 check_not_negative(name, getattr(self, name))
         check_positive("margin_scale", self.margin_scale)
         check_choice("solver", self.solver, SOLVERS)
-        check_choice("curvature", self.curvature, CURVATURES)
+        if self.curvature is not None:
+            check_choice("curvature", self.curvature, CURVATURES)
+        if self.solver == "cd_plain" and self.curvature == "newton":
+            raise ParameterError(
+                "solver='cd_plain' takes the paper's steps, whose curvature is fixed",
+                fix="Leave out curvature, or use solver='cd'",
+            )
         check_choice("order", self.order, ORDERS)
         check_count("max_iter", self.max_iter)
         if self.max_nonzero is not None:
@@ -213,6 +220,11 @@ class DominationRanker(BaseRanker):
         from rankine.solvers.quasi_newton import solve_quasi_newton
 
         source = task.source
+        if self.solver == "cd_plain":
+            raise ParameterError(
+                "solver='cd_plain' goes through columns, and partitions hold rows",
+                fix="Use solver='cd', whose objective partitions minimise by another method",
+            )
         if self.max_nonzero is not None:
             raise ParameterError(
                 "max_nonzero walks down a path of models and needs the rows in memory",
@@ -221,6 +233,11 @@ class DominationRanker(BaseRanker):
         problem = domination_problem(source, self.task_options())
         zero = np.zeros(source.n_features)
         at_zero, slopes = problem.value_and_gradient(zero)
+        if at_zero <= 0.0:
+            raise NoPairsError(
+                "no query of any partition holds two different labels of positive weight",
+                fix="Check labels, query ids and weights; a query needs a better and a worse row",
+            )
         self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
         penalty = self._settle()
         return self._noting(
@@ -395,10 +412,12 @@ class DominationRanker(BaseRanker):
     def solver_settings(self, seed: int, threads: int | None = None) -> DescentSettings:
         """What the parameters say about the descent, checked."""
         self._check()
+        plain = self.solver == "cd_plain"
         return DescentSettings(
             float(self.tol),
             int(self.max_iter),
-            self.curvature == "paper",
+            plain or self.curvature == "paper",
+            plain,
             self.order == "random",
             seed,
             threads,

@@ -219,7 +219,8 @@ class ElasticRanker(BaseRanker):
 
         def blocks() -> Iterator[Dataset]:
             for block in source.blocks():
-                classes.update(np.unique(block.y > 0).tolist())
+                if pointwise:
+                    classes.update(np.unique(block.y > 0).tolist())
                 yield block
 
         n_passes = count_passes(self.n_passes, self._passes(task))
@@ -254,21 +255,29 @@ class ElasticRanker(BaseRanker):
                 raise NoPairsError(
                     "no list of the stream holds two different labels", fix="Check the labels"
                 )
+        self._require_classes(classes)
+        return outcome
+
+    def _require_classes(self, classes: set[bool]) -> None:
+        """Refuse one class (labels above 0, or not) where classes are what is learned."""
+        pointwise = self._objective().name == "pointwise"
         if pointwise and self.loss != "squared" and len(classes) == 1:
             side = "above 0" if True in classes else "0 or below"
             raise NoPairsError(
                 f"all labels are {side}: objective='pointwise' tells these two classes apart",
                 fix="Give relevant rows labels above 0 and others 0, or use loss='squared'",
             )
-        return outcome
 
     def _solve_rounds(
         self, task: Task, start: NDArray[np.float64] | None, watch: Watch
     ) -> Solution:
         """A pass over every partition, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import PASSES, ListPassRecipe, average_lists
+        from rankine.distributed.recipes import PASSES, ListPassRecipe, RawRecipe, average_lists
 
         self.__dict__.pop("_run", None)
+        if self._objective().name == "pointwise":
+            ranges = task.source.team(RawRecipe()).each("label_range")
+            self._require_classes({label > 0 for low, high, _ in ranges for label in (low, high)})
         recipe = ListPassRecipe(
             self.solver,
             self._update_options(self.eta0_),

@@ -126,8 +126,8 @@ class LeastSquaresRanker(BaseRanker):
 
     References
     ----------
-    Tas, Efficient gradient descent with momentum for pairwise least squares ranking. Pahikkala et
-    al. (2009), An efficient algorithm for learning to rank from preference graphs.
+    Tas (2022), Large scale ranking using stochastic gradient descent. Pahikkala et al. (2009), An
+    efficient algorithm for learning to rank from preference graphs.
     """
 
     l2: float | Sequence[float] | str = "auto"
