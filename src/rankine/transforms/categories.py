@@ -48,7 +48,7 @@ def distinct(columns: Mapping[str, Any], names: Sequence[str]) -> tuple[Sequence
     Text that is kept as codes is not decoded. The second is None where each row has its own.
     """
     ask = getattr(columns, "coded", None)
-    coded = [None if ask is None else ask(name) for name in names]
+    coded: list[Any] = [None if ask is None else ask(name) for name in names]
     if any(one is None for one in coded):
         values = [categories(columns[name], name) for name in names]
         return (values[0] if len(names) == 1 else list(zip(*values, strict=True))), None

@@ -62,7 +62,7 @@ class ColumnPlan:
     dtype: np.dtype[Any]
     n_features: int | None
     feature_names: tuple[str, ...] | None
-    dictionaries: dict[str, tuple[pa.Array, list[str]]] = field(default_factory=dict)
+    dictionaries: dict[str, tuple[pa.Array, list[str]]] = field(default_factory=dict, init=False)
 
     @property
     def columns(self) -> list[str]:
