@@ -235,6 +235,12 @@ class Dataset:
         """Storage as the kernels read it."""
         return as_rows(self.X)
 
+    @cached_property
+    def complete(self) -> bool:
+        """Whether no value is missing (NaN)."""
+        values = self.X.data if sparse.issparse(self.X) else self.X
+        return finite(values) or not np.isnan(values).any()
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""

@@ -97,8 +97,10 @@ class Scaling:
         before = data.X
         if self.missing is not None:
             data = filled(self.missing, data)
-        elif not self.keeps_missing:
-            refuse_missing(before, data.feature_names)
+        elif not (self.keeps_missing or data.complete):
+            # Of a raw log only numbers can be missing, and they are its first features.
+            log = data.encoding
+            refuse_missing(before, data.feature_names if log is None else log.spec.numeric)
         if self.kind == "query":
             data = replace(data, X=scale_lists(data, dtype=data.X.dtype), query_index=data.queries)
         elif self.factors is not None:

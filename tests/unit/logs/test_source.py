@@ -362,3 +362,12 @@ def test_a_model_of_the_first_version_says_its_schema(trained):
     old = replace(trained, parameters={**trained.parameters, "log": note})
     found = logs.schema_of(old)
     assert (found.query, found.label, found.one_hot) == ("session_id", "clicked", ("category",))
+
+
+def test_features_are_proposed_after_outcomes_and_roles(tmp_path):
+    columns = {"clicked": [1, 0], "session_id": [1, 1], "position": [1, 2], "price": [1.5, 2.5]}
+    pq.write_table(pa.table({**columns, "brand": ["a", "b"]}), tmp_path / "log.parquet")
+    proposed, why = logs.propose_schema(tmp_path / "log.parquet")
+    assert (proposed.label, proposed.position) == ("clicked", "position")
+    assert proposed.numeric == ("price",)
+    assert set(why) == {"price", "brand"}

@@ -214,3 +214,11 @@ def test_coded_text_gives_the_features_and_names_of_plain_text():
         assert names[0] == names[1]
     for name in texts:
         assert texts_in_order(coded, name) == list(dict.fromkeys(plain[name]))
+
+
+def test_hashed_columns_follow_binned_ones():
+    schema = LogSchema(query="session", binned=("price",), categorical=("brand",), hash_bits=4)
+    spec = schema.spec(binned=[Binned("price", (1.0, 2.5))])
+    X = dense(spec, {"price": [0.5, 9.0], "brand": ["acme", "zed"]}, 2)
+    for row, (cell, brand) in enumerate(((0, "acme"), (2, "zed"))):
+        assert set(np.flatnonzero(X[row])) == {cell, place(spec, "brand", brand)}
