@@ -27,9 +27,11 @@ from rankine.rankers.additive_search import (
     Records,
     TableData,
     best_pairs,
+    first_solution,
     hold_out,
     judge_rounds,
     judged,
+    sample,
     search,
     solve_plan,
 )
@@ -241,13 +243,8 @@ class AdditiveRanker(BaseRanker):
             return search(
                 plan, train, valid, pairs, rounds, patience, task.seed, tried.append, records
             )
-        start = None
-        if not isinstance(pairs, int):
-            plan = plan.with_pairs(pairs)
-        elif pairs > 0:
-            theta = records.solve(plan, data, None, self.tol)
-            curves, plan = plan, plan.with_pairs(best_pairs(plan, data, theta, pairs))
-            start = plan.carried(theta, curves)
+        # Nothing is held out, so no seed is drawn: the same lists every time.
+        plan, start = first_solution(plan, sample(data, 0), data, pairs, records)
         if rounds:
             plan = judge_rounds(plan, train, valid, rounds, tried.append, records)
         return plan, start

@@ -68,6 +68,18 @@ def test_threads_change_no_bit():
     assert one.to_model().digest == two.to_model().digest
 
 
+def test_pairs_and_a_start_are_found_on_some_of_the_lists(monkeypatch):
+    X, y, qid = shop(120)
+    told = {"smooth": 0.3, "pairs": 1, "tol": 1e-8}
+    whole = AdditiveRanker(**told).fit(X, y, qid=qid)
+    monkeypatch.setattr(additive_search, "SEARCH_ROWS", 600)
+    one, two = (AdditiveRanker(**told, n_threads=k).fit(X, y, qid=qid) for k in (1, 2))
+    assert one.pairs_ == whole.pairs_ == [(1, 2)]
+    np.testing.assert_allclose(one.coef_, whole.coef_, atol=1e-3)
+    assert one.solution_.stop_reason == "converged"
+    assert one.coef_.tobytes() == two.coef_.tobytes()
+
+
 def test_missing_values_have_a_cell_of_their_own():
     X, y, qid = shop(30)
     gone = np.random.default_rng(0).random(len(X)) < 0.3
