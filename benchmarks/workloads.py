@@ -32,7 +32,7 @@ def rcv1_like(m: int, seed: int = 20260101):
 
     Words follow a Zipf law; a row mixes background words with those of one of 100 topics. The
     binary label marks 0.2 % of the rows, by a noisy linear function; the utility is the inner
-    product with one held-out row, so that most values are exactly 0.
+    product with one held-out row, which shares a word with nearly every other.
     """
     rng = np.random.default_rng(seed)
     d, topics = RCV1_FEATURES, 100

@@ -21,6 +21,10 @@ FULL = {"largest": 512_000, "test": 20_000, "reuters_test": 4_840, "patience": 2
 
 ORACLES = ("tree", "levels", "pairs")
 REPETITIONS = 3
+PAPER = (
+    "The paper, 512,000 rows of RCV1 on a processor of 2006: 18 minutes with the tree, 83 hours "
+    "with SVMrank, 122 hours over all pairs."
+)
 
 
 def oracle_times(data, known, patience):
@@ -119,16 +123,17 @@ def words(results):
                 f"{e['fit'][n]['seconds']:.3g}" if n in e["fit"] else ""
                 for n in (*ORACLES, "squared hinge")
             ]
-            error = e["fit"]["tree"]["test_error"]
-            rows.append([f"{e['rows']:,}", f"{e['levels']:,}", *calls, *fits, f"{error:.4f}"])
+            errors = [f"{e['fit'][n]['test_error']:.4f}" for n in ("tree", "squared hinge")]
+            rows.append([f"{e['rows']:,}", f"{e['levels']:,}", *calls, *fits, *errors])
         header = ("rows", "labels", *(f"{n}, ms a call" for n in ORACLES),
-                  *(f"{n}, s" for n in (*ORACLES, "squared hinge")), "test error")  # fmt: skip
+                  *(f"{n}, s" for n in (*ORACLES, "squared hinge")), "test error, hinge",
+                  "test error, squared hinge")  # fmt: skip
         parts += [
             f"**{task}**, test error on {results['test_rows'][task]:,} rows",
             table(header, rows),
             exponents(entries),
         ]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, PAPER])
 
 
 def exponents(entries):
@@ -143,13 +148,7 @@ def exponents(entries):
             if value is not None:
                 what = "a call of" if kind == "oracle" else "training with"
                 said.append(f"{what} {name} {value:.2f}")
-    training = growth(entries, "fit", "tree", "seconds")
-    held = "" if training is None else f" At most 1.2 for training was asked: {_verdict(training)}."
-    return "Exponents of time in rows, from 4,000 rows on: " + ", ".join(said) + "." + held
-
-
-def _verdict(training):
-    return "held" if training <= 1.2 else "missed"
+    return "Exponents of time in rows, from 4,000 rows on: " + ", ".join(said) + "."
 
 
 def draw(results):

@@ -24,7 +24,7 @@ class Task(NamedTuple):
 
 
 def generated(rows, test):
-    """The project's generator; over half of the utilities are exactly 0."""
+    """The project's generator: nearly every utility is another number."""
     X, _, y = stored_rcv1_like(rows + test)
     return Task(X[:rows], y[:rows], X[rows:], y[rows:])
 

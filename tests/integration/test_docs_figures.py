@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tools.docs.figures import TABLES, fill_in, pages
+from tools.docs.figures import TABLES, figure, fill_in, pages, unmarked
 from tools.docs.includes import ROOT
 
 pytestmark = pytest.mark.docs
@@ -32,6 +32,43 @@ def test_a_figure_is_written_anew():
     spoiled = text.replace("781,265<!-- -->", "7<!-- -->").replace("| 0.464 |", "| 0.999 |")
     assert spoiled != text
     assert fill_in(spoiled) == text
+
+
+def test_no_table_shows_a_figure_without_a_marker():
+    """README, rankers, guides and "which ranker?": numbers in tables come from stored results."""
+    docs = ROOT / "docs"
+    checked = [ROOT / "README.md", docs / "which-ranker.md"]
+    checked += [*(docs / "rankers").glob("*.md"), *(docs / "how-to").glob("*.md")]
+    found = {
+        path.name: unmarked(path.read_text(encoding="utf-8"))
+        for path in checked
+        if path.name != "additive.md"  # its figures are being measured again
+    }
+    assert {name: rows for name, rows in found.items() if rows} == {}
+
+
+@pytest.mark.parametrize(
+    ("row", "is_figure"),
+    [
+        ("| RankSVM | 0.47 |", True),
+        ("| RankSVM | .4723 |", True),
+        ("| reading | 586 MB/s |", True),
+        ("| training | 12 s |", True),
+        ("| error | 5 % |", True),
+        ("| `tol` | `1e-3`, at most `0.5` |", False),
+        ("| rows | 512,000 |", False),
+        ("| SVMrank 2009 | section 3 |", False),
+        (r"| speed | <!--= elastic: speed / cpu_s \| .1f -->9.2<!-- --> s |", False),
+    ],
+)
+def test_what_counts_as_a_figure(row, is_figure):
+    assert bool(unmarked(f"| a | b |\n|---|---|\n{row}\n")) == is_figure
+    assert not unmarked(f"```\n{row}\n```\n")
+
+
+def test_several_runs_are_shown_by_their_median():
+    runs = sorted(figure("elastic", f"speed / cpu_s / {k}") for k in range(3))
+    assert figure("elastic", "speed / cpu_s") == runs[1]
 
 
 def test_a_figure_that_nobody_measured_is_an_error():

@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tools.docs.includes import ROOT
 
-__all__ = ["figure", "fill_in", "pages"]
+__all__ = ["figure", "fill_in", "pages", "unmarked"]
 
 _FIGURE = re.compile(r"(<!--= *(\S+?): *(.+?) *(?:\\?\| *(\S+) *)?-->).*?(<!-- -->)")
 _TABLE = re.compile(r"^(<!-- figures (\S+) -->\n).*?^(<!-- end \2 -->)$", re.MULTILINE | re.DOTALL)
@@ -58,13 +59,18 @@ def _results(name: str) -> dict[str, Any]:
 
 
 def figure(name: str, path: str) -> Any:
-    """One value of a result file: keys and positions, separated by slashes."""
+    """One value of a result file: keys and positions, separated by slashes.
+
+    Of a list of numbers it is their median: one value a claim.
+    """
     value: Any = _results(name)
     for key in (part.strip() for part in path.split("/")):
         try:
             value = value[int(key) if isinstance(value, list) else key]
         except (KeyError, IndexError) as error:
             raise LookupError(f"benchmarks/results/{name}.json has no {path!r}") from error
+    if isinstance(value, list) and value and all(isinstance(v, (int, float)) for v in value):
+        return median(value)
     return value
 
 
@@ -83,7 +89,20 @@ def fill_in(markdown: str) -> str:
 
 def pages() -> list[Path]:
     """Every page that may hold figures."""
-    return sorted((ROOT / "docs").rglob("*.md"))
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+#: A number with a decimal point or with a unit, which a table may show only where it was measured.
+_NUMBER = re.compile(
+    r"(?<![\w.])\d*\.\d+|\b\d[\d,]* ?(?:%|[mnuµ]?s|[KMG]i?B(?:/s)?|times|hours?|minutes?)(?!\w)"
+)
+
+
+def unmarked(markdown: str) -> list[str]:
+    """Lines of tables with a figure that no marker writes; what stands in backticks is none."""
+    text = re.sub(r"^```.*?^```", "", _TABLE.sub("", markdown), flags=re.MULTILINE | re.DOTALL)
+    rows = (line for line in text.splitlines() if line.lstrip().startswith("|"))
+    return [row for row in rows if _NUMBER.search(re.sub(r"`[^`]*`", "", _FIGURE.sub("", row)))]
 
 
 def rankers_compared() -> str:
@@ -185,23 +204,160 @@ def comparisons() -> str:
     return "\n".join(["| ranker | comparisons |", "|---|---|", *lines])
 
 
+def speed() -> str:
+    """Times of rankine and of peers on the same rows."""
+    parsed = [figure("parsing", f"files / {name}.docids.txt / megabytes_per_cpu_second")
+              for name in ("sparse", "dense")]  # fmt: skip
+    read = {name: [each[name] for each in parsed] for name in parsed[0]}
+    step, exact = figure("spd", "sofia / pegasos"), figure("ranksvm", "sizes / 1")
+    peers = figure("airola.peers", "sizes")
+    small = peers[3]["methods"]
+    graded = peers[-1]["two_grades"]
+    log = figure("instead.click_log", "learners")
+    lists = figure("instead.click_log", "rows / train / queries")
+    large = figure("least_squares", "solvers / cg / s")
+    few = figure("domination", "nonzero_percent")
+    scored = figure("scoring", "microseconds_per_list / 100 candidates, 29 weights")
+
+    def pair(values: list[float]) -> str:
+        return " / ".join(f"{value:.0f}" for value in values)
+
+    def seconds(found: dict[str, Any]) -> str:
+        return f"{found['seconds']['median']:.2g} s"
+
+    def pass_over(name: str) -> str:
+        return f"{log[name]['cpu_seconds']['median']:.2g} s"
+
+    rows = [
+        ("read LETOR text, sparse / dense rows, every check on",
+         f"{pair(read['rankine'])} MB/s",
+         f"XGBoost {pair(read['xgboost'])}, scikit-learn {pair(read['scikit-learn'])} MB/s"),
+        ("SPD (Pegasos), one step, 781,265 x 47,236 sparse rows", f"{step['ours_ns']:,.0f} ns",
+         f"sofia-ml {step['theirs_ns']:,.0f} ns"),
+        (f"RankSVM, squared hinge, {exact['rows']:,} rows, same objective",
+         f"{exact['squared_s']:.2g} s",
+         f"liblinear-ranksvm {exact['peer_s']:.3g} s (its own clock)"),
+        (f"RankSVM, hinge, {exact['rows']:,} rows, gap certified to 1e-3",
+         f"{exact['hinge_s']:.2g} s", ""),
+        (f"RankSVM, hinge, {peers[3]['rows']:,} rows of real-valued labels, reading included",
+         seconds(small["rankine, hinge"]), f"SVMrank {seconds(small['SVMrank'])}"),
+        (f"RankSVM, hinge, {peers[-1]['rows']:,} rows of two grades, gap 1e-3",
+         seconds(graded["rankine, hinge"]), f"dlib {seconds(graded['dlib'])}"),
+        ("ElasticRanker, one pass over 1,000,000 lists of 10, 2^20 features",
+         f"{figure('elastic', 'speed / cpu_s'):.2g} s from memory", ""),
+        (f"ElasticRanker, one pass over {lists:,} such lists", pass_over("rankine ElasticRank"),
+         f"Vowpal Wabbit {pass_over('Vowpal Wabbit')}, parsing its text included"),
+        ("least squares, 781,265 rows, residual 1e-4", f"{large:.2g} s",
+         f"RLScore {figure('least_squares', 'rlscore_s'):.3g} s"),
+        ("domination rank, 781,265 rows, one in 500 relevant, gap 1e-3",
+         f"{figure('domination', 'seconds'):.2g} s, {few:.2g} % of the weights", ""),
+        ("score 100 candidates, 29 weights, dense / sparse",
+         f"{scored['dense']['rankine']:.2g} / {scored['sparse']['rankine']:.2g} us",
+         f"onnxruntime {scored['dense']['onnxruntime float32']:.2g} / scipy "
+         + f"{scored['sparse']['scipy product']:.2g} us"),
+    ]  # fmt: skip
+    return "\n".join(["| task | rankine | peer |", "|---|---|---|", *map(_cells, rows)])
+
+
+def letor_map() -> str:
+    """Five-fold test MAP by the LETOR protocol, medians over seeds."""
+    from rankine.evaluation.letor_tables import PUBLISHED, read_baselines
+
+    published, tasks = read_baselines(PUBLISHED), figure("sculley.figure1", "tasks")
+    shown = {"ohsumed": "OHSUMED", "mq2008": "MQ2008"}
+    own = {task: [found for name, found in tasks.items() if name.startswith(task)][-1]["methods"]
+           for task in shown}  # fmt: skip
+    rows = [
+        ("SVMrank (published C program)", *(f"{published[t]['SVMrank']['map']:.4f}" for t in shown))
+    ]
+    for method, name in (("RankSVM", "`RankSVM`"), ("Pegasos", "`SPDRanker` (Pegasos)")):
+        values = (f"{median(own[task][method]['map_by_seed']):.4f}" for task in shown)
+        rows.append((name, *values))
+    head = ["| | " + " | ".join(shown.values()) + " |", "|---" * (len(shown) + 1) + "|"]
+    return "\n".join([*head, *map(_cells, rows)])
+
+
+def scoring_times() -> str:
+    """Microseconds a list by rankine and peers."""
+    columns = {
+        "rankine, dense": ("dense", "rankine"),
+        "numpy product": ("dense", "numpy product"),
+        "onnxruntime": ("dense", "onnxruntime float32"),
+        "scikit-learn `predict`": ("dense", "scikit-learn predict"),
+        "rankine, CSR": ("sparse", "rankine"),
+        "scipy product": ("sparse", "scipy product"),
+    }
+    rows = [
+        (name, *(f"{found[kind][who]:.{1 if found[kind][who] < 10 else 0}f}"
+                 for kind, who in columns.values()))
+        for name, found in figure("scoring", "microseconds_per_list").items()
+    ]  # fmt: skip
+    head = [_cells(("list", *columns)), "|---" * (len(columns) + 1) + "|"]
+    return "\n".join([*head, *map(_cells, rows)])
+
+
+def pruning() -> str:
+    """What the pruner gave up, saved and lost on replayed learning curves."""
+    sets = {"MQ2008": "mq2008", "OHSUMED": "ohsumed_letor3_querylevelnorm"}
+    found = {name: figure("tune_replay", folder) for name, folder in sets.items()}
+    head = ("", *(f"{name}: {what}" for name in sets for what in
+                  ("given up of 30", "work left", "would have won")))  # fmt: skip
+    rows = [
+        (f"`{ranker}`", *(
+            cell for each in found.values() for cell in (
+                f"{each[ranker]['pruned_of_30']:.1f}", f"{each[ranker]['work']:.0%}",
+                f"{each[ranker]['wrongly_of_pruned']:.1%}",
+            )
+        ))
+        for ranker in next(iter(found.values()))
+    ]  # fmt: skip
+    return "\n".join([_cells(head), "|---" * len(head) + "|", *map(_cells, rows)])
+
+
+def purchase_models() -> str:
+    """Recall and NDCG of models of every size on purchase lists, and of peers."""
+    names = {
+        "elastic, any size": "any size: `l1=0`",
+        "elastic, under 20,000": "under 20,000 weights: `l1=3e-6, max_nonzero=19999`",
+        "elastic, under 2,000": "under 2,000 weights: `l1=0, max_nonzero=1999`",
+        "vowpal wabbit, logistic": "Vowpal Wabbit, logistic, `-b 20`, otherwise its defaults",
+        "spd 1M pairs": "SPD, 1M pairs, `l2=1e-4`",
+    }
+    found = figure("elastic", "clicks / test")
+    rows = [
+        (words, f"{found[name]['weights']:,}" if "weights" in found[name] else "",
+         *(f"{found[name][metric]:.4f}" for metric in ("recall@1", "recall@4", "ndcg@10")))
+        for name, words in names.items()
+    ]  # fmt: skip
+    head = _cells(("model", "weights", "R@1", "R@4", "NDCG@10"))
+    return "\n".join([head, "|---|---|---|---|---|", *map(_cells, rows)])
+
+
+def _cells(row: Sequence[str]) -> str:
+    return "| " + " | ".join(row) + " |"
+
+
 _BAR = 0.006
 
 
-def defaults_compared() -> str:
-    """What defaults miss, then default and tuned values of every ranker on every set."""
-    sets, losses = figure("defaults", "sets"), figure("defaults", "mean_loss")
+def defaults_missed() -> str:
+    """Where the defaults are worse than the bars allow, by name."""
+    losses = figure("defaults", "mean_loss")
     above = [f"{name} ({loss:.4f})" for name, loss in losses.items() if loss > _BAR]
     missed = [
         f"{name} on {task} ({mean:+.3f} ± {error:.3f} {against.replace('to_', 'to ')})"
         for task, name, against, mean, error in figure("defaults", "missed")
     ]
+    return (
+        f"Missed: a mean loss of {_BAR} to the tuned setting by {', '.join(above) or 'no ranker'}; "
+        f"0.01 and two standard errors on a single set by {'; '.join(missed) or 'none'}."
+    )
+
+
+def defaults_compared() -> str:
+    """Default and tuned values of every ranker on every set."""
+    sets, losses = figure("defaults", "sets"), figure("defaults", "mean_loss")
     lines = [
-        (
-            f"Missed: a mean loss of {_BAR} to the tuned setting by "
-            f"{', '.join(above) or 'no ranker'}; 0.01 and two standard errors on a single set by "
-            f"{'; '.join(missed) or 'none'}.\n"
-        ),
         f"| NDCG@10 on test, default / tuned | {' | '.join(losses)} | scikit-learn |",
         "|---" * (len(losses) + 2) + "|",
     ]
@@ -216,6 +372,82 @@ def defaults_compared() -> str:
         lines.append(f"| {task}, {found['queries']} | {' | '.join(cells)} | {plain} |")
     mean = [f"{loss:+.4f}" for loss in losses.values()]
     return "\n".join([*lines, f"| mean loss of defaults | {' | '.join(mean)} | |"])
+
+
+def many_machines() -> str:
+    """Fits on two Dask workers, one of them killed: time, bytes, and who spent it."""
+    heads = ["", "rows", "partitions", "rounds", "wall", "CPU of workers", "of the solver"]
+    heads += ["of scheduler and client", "moved", "worker killed"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name, run in _fits("partitions_many").items():
+        killed = run["killed"]
+        back = killed.get("seconds_until_replaced")
+        after = "after the end" if back is None else f"after {back:.0f} s"
+        lines.append(
+            f"| {name} | {run['rows']:.0e} | {run['partitions']} | {len(run['rounds'])} "
+            f"| {run['wall']:.0f} s | {run['worker_cpu']:.0f} s | {run['solver_cpu']:.1f} s "
+            f"| {run['scheduler_cpu']:.1f} s ({run['scheduler_share']:.1%}) "
+            f"| {run['bytes'] / 1e6:.0f} MB | in round {killed['round'] + 1}, back {after} |"
+        )
+    return "\n".join(lines)
+
+
+def _fits(name: str) -> dict[str, Any]:
+    found = _results(name)
+    return {key: run for key, run in found.items() if isinstance(run, dict) and "rounds" in run}
+
+
+def many_machines_checked() -> str:
+    """The simulation beside the runs that it was made from."""
+    lines = ["| seconds of all rounds | measured | simulated | off by |", "|---|---|---|---|"]
+    for name, row in figure("partitions_simulated", "check").items():
+        lines.append(
+            f"| {name} | {row['measured']:.0f} | {row['simulated']:.0f} | {row['error']:+.0%} |"
+        )
+    return "\n".join(lines)
+
+
+def many_machines_simulated() -> str:
+    """Time and cost of every way to train, for both sizes and both clusters."""
+    heads = [
+        f"10^{len(size) - 1} rows, {int(workers):,} workers"
+        for size, found in next(iter(figure("partitions_simulated", "outlook").values())).items()
+        for workers in found
+    ]
+    lines = [f"| rounds | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for name, sizes in figure("partitions_simulated", "outlook").items():
+        cells = [_time_and_cost(one) for found in sizes.values() for one in found.values()]
+        rounds = next(one["rounds"] for found in sizes.values() for one in found.values())
+        lines.append(f"| {name}, {rounds} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _time_and_cost(one: dict[str, Any]) -> str:
+    seconds = one["seconds"]
+    time = (
+        f"{seconds:.0f} s"
+        if seconds < 100
+        else f"{seconds / 60:.0f} min"
+        if seconds < 6000
+        else f"{seconds / 3600:.1f} h"
+    )
+    limit = ", *scheduler*" if one["scheduler_is_the_limit"] else ""
+    return f"{time}, ${one['dollars']:,.2f}{limit}"
+
+
+def threads() -> str:
+    """Wall seconds of one and of two threads."""
+    lines = [
+        "| | one thread | two | faster | wanted | not shared | same bits |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, row in figure("threads", "subjects").items():
+        lines.append(
+            f"| {name.replace('_', ' ')} | {row['one']:.2f} s | {row['two']:.2f} s "
+            f"| {row['speedup']:.2f} | {row['wanted']} | {max(row['serial'], 0.0):.0%} "
+            f"| {'yes' if row['same_bits'] else 'no'} |"
+        )
+    return "\n".join(lines)
 
 
 def additive() -> str:
@@ -301,6 +533,16 @@ TABLES: dict[str, Callable[[], str]] = {
     "comparisons": comparisons,
     "fusion": fusion,
     "defaults": defaults_compared,
+    "many-machines": many_machines,
+    "many-machines-checked": many_machines_checked,
+    "many-machines-simulated": many_machines_simulated,
+    "threads": threads,
+    "defaults-missed": defaults_missed,
+    "speed": speed,
+    "letor-map": letor_map,
+    "scoring-times": scoring_times,
+    "pruning": pruning,
+    "purchase-models": purchase_models,
 }
 
 

@@ -104,8 +104,8 @@ class RankSVM(BaseRanker):
 
     References
     ----------
-    Airola, Pahikkala, Salakoski (2011), Training linear ranking SVMs in linearithmic time using
-    red-black trees. Lee, Lin (2014), Large-scale linear RankSVM.
+    Airola, Pahikkala, Salakoski (2011), An improved training algorithm for the linear ranking
+    support vector machine. Lee, Lin (2014), Large-scale linear RankSVM.
     """
 
     l2: float | Sequence[float] = 2e-3

@@ -158,7 +158,7 @@ class ThompsonSampler(_Sampler):
     References
     ----------
     Freno, Saveski, Jenatton, Archambeau, One-pass ranking models for low-latency product
-    recommendations, KDD 2015, section 3.4. Snoek, Larochelle, Adams, Practical Bayesian
+    recommendations, KDD 2015, section 6. Snoek, Larochelle, Adams, Practical Bayesian
     optimization of machine learning algorithms, NIPS 2012.
 
     Examples

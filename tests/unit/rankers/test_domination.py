@@ -96,10 +96,16 @@ def test_query_weight_zero_removes_a_query():
     np.testing.assert_allclose(zero, without, atol=1e-6)
 
 
-def test_default_l1_is_one_percent_of_the_largest():
+def test_default_penalties_are_shares_of_the_largest_l1():
     X, y, qid = problem(1)
     ranker = DominationRanker().fit(X, y, qid=qid)
     assert ranker.l1_ == pytest.approx(0.01 * ranker.l1_max_)
+    assert ranker.l2_ == pytest.approx(0.003 * ranker.l1_max_)
+    told = ranker.solution_.certificate
+    assert (told["l1"], told["l2"]) == (ranker.l1_, ranker.l2_)
+    assert DominationRanker(0.5).fit(X, y, qid=qid).l2_ == 0.0
+    same = DominationRanker(ranker.l1_, ranker.l2_).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(same.coef_, ranker.coef_)
     assert not DominationRanker(ranker.l1_max_).fit(X, y, qid=qid).coef_.any()
     assert DominationRanker(0.99 * ranker.l1_max_).fit(X, y, qid=qid).coef_.any()
 

@@ -166,3 +166,10 @@ def test_sides_of_grids_join_neighbours_and_keep_missing_apart(counts, side, uno
     if not unordered:
         assert (np.diff(places) >= 0).all()
     assert layout_of(bins).size == len(counts)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_what_a_sparse_column_does_not_store_is_zero(sign):
+    X = np.zeros((40, 1))
+    X[:30, 0] = sign * np.arange(1, 31)
+    assert fit_bins(sparse.csr_array(X), 8) == fit_bins(X, 8)
