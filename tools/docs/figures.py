@@ -270,7 +270,7 @@ def letor_map() -> str:
     rows = [
         ("SVMrank (published C program)", *(f"{published[t]['SVMrank']['map']:.4f}" for t in shown))
     ]
-    for method, name in (("RankSVM", "`RankSVM`"), ("Pegasos", "`SPDRanker` (Pegasos)")):
+    for method, name in (("RankSVM", "`RankSVM`"), ("Pegasos, rankine", "`SPDRanker` (Pegasos)")):
         values = (f"{median(own[task][method]['map_by_seed']):.4f}" for task in shown)
         rows.append((name, *values))
     head = ["| | " + " | ".join(shown.values()) + " |", "|---" * (len(shown) + 1) + "|"]
