@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -199,7 +199,7 @@ class ElasticRanker(BaseRanker):
         data, weight = sample_lists(task.source)
         if len(data.labels.usable) < ENOUGH_TO_TELL:
             return USUAL_STEP
-        still = self._variant(task, self.solver, l1=0.0, l2=0.0, eta0=STILL)
+        still = self._variant(replace(task, seed=0), self.solver, l1=0.0, l2=0.0, eta0=STILL)
         still.learn(data, lists=still.lists(data, weight))
         index = data.queries
         scores = index.gather(row_scores(data.X, still.coef() / STILL))
