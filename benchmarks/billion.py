@@ -7,7 +7,7 @@ The log (``benchmarks/billion_log.py``) is written first, file by file, every ro
 CPU counted apart. Then three runs over the same files, alone on the machine:
 
 - through the command line, killed with SIGKILL midway and resumed. Its newest checkpoint is thrown
-  away before it is resumed: the resumed run must write the same bytes again;
+  away before it is resumed: the resumed run must write the same state again;
 - the same without a break (``--unbroken``, always in ``quick``): the model must have the same bits;
 - Vowpal Wabbit on some of the same rows as text, logistic loss, one pass.
 
@@ -38,7 +38,7 @@ from benchmarks import billion_log
 from benchmarks.machine import save
 from rankine.logs.source import read_for
 from rankine.metrics import evaluate
-from rankine.solvers.checkpoint import CheckpointFolder
+from rankine.solvers.checkpoint import CheckpointFolder, read_checkpoint
 from rankine.transforms.apply import score_dataset
 
 #: Lists that are held out, far behind the last row of the longest log.
@@ -97,6 +97,11 @@ class Run:
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
         )
 
+    def ended(self):
+        """Whether it has ended; it stays there to be asked what it took."""
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.process.pid, flags) is not None
+
     def finish(self, *, killed=False):
         """Wait for the end."""
         out, errors = self.process.stdout.read(), self.process.stderr.read()
@@ -124,27 +129,29 @@ def train_broken(folder, files, kept, every, n_lists):
     first = Run(command)
     checkpoints = CheckpointFolder(kept, every)
     while step_of(checkpoints.latest_path()) < n_lists // 2:
-        if first.process.poll() is not None:
+        if first.ended():
             raise SystemExit(f"it ended before its half\n{first.process.stderr.read()[-2000:]}")
         time.sleep(0.05)
     first.process.kill()
     first.finish(killed=True)
     newest = checkpoints.latest_path()
-    thrown = newest.read_bytes()
+    thrown = state_of(newest)
     newest.unlink()
-    again = {}
-
-    def look():
-        if newest.exists() and not again:
-            again["same"] = newest.read_bytes() == thrown
-
+    again = None
     second = Run([*command, "--resume"])
-    while second.process.poll() is None and not again:
-        look()
-        time.sleep(0.05)
+    while again is None and not second.ended():
+        if newest.exists():
+            again = state_of(newest) == thrown
+        time.sleep(0.01)
     second.finish()
-    look()
-    return first, second, {"killed_at_list": step_of(newest), "same_checkpoint": again["same"]}
+    return first, second, {"killed_at_list": step_of(newest), "same_checkpoint": again}
+
+
+def state_of(path):
+    """All that a checkpoint holds, to be compared."""
+    found = read_checkpoint(path)
+    arrays = {name: array.tobytes() for name, array in found.arrays.items()}
+    return found.step, json.dumps(found.facts, sort_keys=True), arrays
 
 
 def step_of(path):
@@ -247,6 +254,8 @@ def measure(n_rows, file_rows, folder, *, unbroken, peer_rows):
         **agreement(folder, model),
         "vowpal_wabbit": peer,
     }
+    found["above_import_mb"] = round(found["peak_mb"] - imported, 1)
+    save("billion", found)
     if unbroken:
         whole = train(folder, files, kept["unbroken"], every)
         found["unbroken"] = {
@@ -255,22 +264,23 @@ def measure(n_rows, file_rows, folder, *, unbroken, peer_rows):
             "cpu_us_a_row": 1e6 * whole.figures["cpu_s"] / n_rows,
             "same_model": json.loads(whole.out)["digest"] == found["digest"],
         }
+        if "cpu_us_a_row" in peer:
+            share = found["unbroken"]["cpu_us_a_row"] / peer["cpu_us_a_row"]
+            found["unbroken"]["cpu_of_vowpal_wabbit"] = share
+        save("billion", found)
     print(json.dumps(found, indent=1))
-    return found
 
 
 def quick():
     """A million rows."""
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(1_000_000, 250_000, folder, unbroken=True, peer_rows=1_000_000)
-    save("billion", found)
+        measure(1_000_000, 250_000, folder, unbroken=True, peer_rows=1_000_000)
 
 
 def full():
     """10^9 rows."""
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(10**9, 10**7, folder, unbroken=True, peer_rows=10**7)
-    save("billion", found)
+        measure(10**9, 10**7, folder, unbroken=True, peer_rows=10**7)
 
 
 def main():
@@ -281,14 +291,13 @@ def main():
     parser.add_argument("--folder", default="billion")
     parser.add_argument("--unbroken", action="store_true")
     options = parser.parse_args()
-    found = measure(
+    measure(
         options.rows,
         options.file_rows,
         options.folder,
         unbroken=options.unbroken,
         peer_rows=options.peer_rows,
     )
-    save("billion", found)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     page = rankine.report(model, test, title=_TITLE, command=f"rankine demo --seed {seed}")
     page.save(files["report"])
     clock = lap("report", clock)
-    tables = rankine.AdditiveRanker(smooth=1.0, pairs=1, random_state=seed).fit(train)
+    tables = rankine.AdditiveRanker(smooth=300.0, pairs=1).fit(train)
     files["curves"] = str(target / "curves.html")
     rankine.report(tables, test, title="The same search by curves").save(files["curves"])
     lap("curves", clock)
