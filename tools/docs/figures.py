@@ -94,7 +94,8 @@ def pages() -> list[Path]:
 
 #: A number with a decimal point or with a unit, which a table may show only where it was measured.
 _NUMBER = re.compile(
-    r"(?<![\w.])\d*\.\d+|\b\d[\d,]* ?(?:%|[mnuµ]?s|[KMG]i?B(?:/s)?|times|hours?|minutes?)(?!\w)"
+    r"(?<!LETOR )(?<![\w.])\d*\.\d+"
+    r"|\b\d[\d,]* ?(?:%|[mnuµ]?s|[KMG]i?B(?:/s)?|times|hours?|minutes?)(?!\w)"
 )
 
 
