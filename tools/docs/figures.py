@@ -439,7 +439,11 @@ def additive_speed() -> list[tuple[str, float | None, float]]:
     served = found.get("served_ms", {})
     return [
         ("µs to score 100 rows of 136 columns, 50 pairs", found["score_100_us"]["median"], 50.0),
-        ("ms of serving them beyond reading the request into a matrix", served.get("above_decoding"), 0.2),
+        (
+            "ms of serving them beyond reading the request into a matrix",
+            served.get("above_decoding"),
+            0.2,
+        ),
         ("ns a look-up in a product with all tables", found["ns_a_look_up"], 1.2),
         ("bytes a row beside the codes while training", found.get("bytes_a_row"), 100.0),
         (f"CPU s at a fixed `smooth`, {found['rows'][-1]:,} rows", found["seconds"][-1], 60.0),
