@@ -282,7 +282,7 @@ class QueryGuard:
         room = self._limit - self._used
         keys = _keys(ids)[:room]
         if self._monotone:
-            self._seen.append(keys)
+            self._keep(keys)
         else:
             if self._proven:
                 self._proven = False
@@ -312,11 +312,18 @@ class QueryGuard:
             known |= part[places] == rising
         again = np.empty_like(known)
         again[order] = known
-        self._seen.append(rising)
-        # Each part stays twice as long as the next: few to search, and few merges.
-        while len(self._seen) > 1 and len(self._seen[-2]) < 2 * len(self._seen[-1]):
-            self._seen[-2:] = [np.sort(np.concatenate(self._seen[-2:]), kind="stable")]
+        self._keep(rising)
         return again
+
+    def _keep(self, keys: NDArray[Any]) -> None:
+        """Add a part. Each stays twice as long as the next: few to search, and few merges.
+
+        Many small parts, one a block, would also keep what lies between them from being freed.
+        """
+        self._seen.append(keys)
+        while len(self._seen) > 1 and len(self._seen[-2]) < 2 * len(self._seen[-1]):
+            joined = np.concatenate(self._seen[-2:])
+            self._seen[-2:] = [joined if self._proven else np.sort(joined, kind="stable")]
 
 
 def _keys(ids: NDArray[Any]) -> NDArray[Any]:

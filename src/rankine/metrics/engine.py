@@ -115,11 +115,9 @@ def _rank_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) ->
     short = depth > np.diff(starts)
     mass = np.ones(queries.n_queries)
 
-    def measure(
+    def at_once(
         scores: NDArray[np.float64], weights: NDArray[np.float64] | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if weights is not None and metric.ties == "expected":
-            return np.array([measure(scores @ w, None)[0] for w in weights]), mass
         lists = RankedLists(starts, items, scores if kept is None else scores[kept])
         out = np.empty(len(mass) if weights is None else (len(weights), len(mass)))
 
@@ -135,6 +133,14 @@ def _rank_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) ->
         if metric.short == "zero":
             out[short & ~np.isnan(out)] = 0.0
         return out, mass
+
+    # A function that calls itself would live, with all rows, until cycles are looked for.
+    def measure(
+        scores: NDArray[np.float64], weights: NDArray[np.float64] | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if weights is not None and metric.ties == "expected":
+            return np.array([at_once(scores @ w, None)[0] for w in weights]), mass
+        return at_once(scores, weights)
 
     return measure
 
@@ -158,12 +164,9 @@ def _pair_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) ->
         starts, labels = _starts_of(data.shown, starts), labels[data.shown]
     spec = definition(metric.name).spec(metric, int(data.queries.sizes.max()))
 
-    def measure(
-        scores: NDArray[np.float64], weights: NDArray[np.float64] | None
+    def of_scores(
+        scores: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if weights is not None:
-            each = [measure(scores @ w, None) for w in weights]
-            return np.array([value for value, _ in each]), each[0][1]
         if data.retrieved is not None:
             # what was not retrieved stands below everything that was, tied with its kind
             scores = np.where(data.retrieved, scores, scores.min(initial=0.0) - 1.0)
@@ -177,6 +180,14 @@ def _pair_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) ->
         _over_shards(work, starts)
         out[mass == 0.0] = np.nan
         return out, mass
+
+    def measure(
+        scores: NDArray[np.float64], weights: NDArray[np.float64] | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if weights is None:
+            return of_scores(scores)
+        each = [of_scores(scores @ w) for w in weights]
+        return np.array([value for value, _ in each]), each[0][1]
 
     return measure
 

@@ -83,7 +83,7 @@ class LinearScores:
 
     def dense(self, rows: NDArray[Any], starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
         """Scores of a C-ordered matrix."""
-        filled, added = self._filled(rows, starts)
+        filled, added = (rows, None) if self.missing is None else self._filled(rows, starts)
         scores = np.empty(rows.shape[0])
         if not self.scales_lists:
             code = dense_scores(filled, self.weights, scores)
@@ -99,8 +99,6 @@ class LinearScores:
 
     def _filled(self, rows: Any, starts: NDArray[np.int64] | None) -> tuple[Any, Any]:
         """Rows without missing values, and what these add to the scores."""
-        if self.missing is None:
-            return rows, None
         if starts is None:
             n_rows = len(rows) if isinstance(rows, np.ndarray) else len(rows.indptr) - 1
             starts = np.array([0, n_rows], dtype=np.int64)
@@ -175,6 +173,7 @@ class Scorer:
         tables = tables_of(model)
         scores: Any = LinearScores(model, small)
         named: Any = NamedRows(model, encoder, unknown, strict)
+        only_weights = not model.transforms and isinstance(scores.table, DenseTable)
         if tables is not None:
             scores = TableScores(model, tables)
             named = TableRows(tables, scores, unknown, strict, encoder)
@@ -188,6 +187,7 @@ class Scorer:
             "_by_list": scaled or (missing is not None and missing.rule == "query_min"),
             "_plain": not model.transforms or tables is not None,
             "_scores": scores,
+            "_weights": scores.table.values if only_weights else None,
             "_encoder": encoder,
             "_tables": tables,
             "_n": model.n_columns,
@@ -216,6 +216,8 @@ class Scorer:
     _by_list: bool
     _plain: bool
     _scores: LinearScores | TableScores
+    #: Of a model that is nothing but weights: scores of a matrix take one call.
+    _weights: NDArray[np.float64] | None
     _encoder: LogEncoder | None
     _tables: Tables | None
     _n: int
@@ -260,6 +262,10 @@ class Scorer:
                     and rows.dtype.char in "df"
                     and rows.flags.carray
                 ):
+                    if self._weights is not None:
+                        scores = np.empty(rows.shape[0])
+                        if dense_scores(rows, self._weights, scores) == OK:
+                            return scores
                     return self._scores.dense(rows, None)
             elif hasattr(rows, "indptr"):
                 return self._scores.csr(csr_parts(rows, self._n), None)

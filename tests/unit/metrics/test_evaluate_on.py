@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,15 @@ def test_query_weights_reach_the_mean(data: Dataset) -> None:
 def test_exactly_one_says_what_is_evaluated(data: Dataset, said: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match="exactly one of"):
         evaluate_on(data, metric="map", **said)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", "ndcg@10:ties=worst", "auc"])
+def test_rows_are_let_go_at_once(metric):
+    evaluate(metric, [1, 0, 1], [0.3, 0.2, 0.1])
+    gc.collect()
+    gc.disable()
+    try:
+        evaluate(metric, [1, 0, 1], [0.3, 0.2, 0.1])
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
