@@ -43,7 +43,7 @@ from rankine.transforms.apply import score_dataset
 
 #: Lists that are held out, far behind the last row of the longest log.
 HELD_OUT, HELD_OUT_FROM = 2000, 10**12
-#: Labels of held-out lists are chances, of which linear gains make the most.
+#: Labels of held-out lists are chances: fractions need linear gains.
 METRIC = "ndcg@10:gain=linear"
 COMMAND = [sys.executable, "-c", "from rankine.cli.main import run; run()"]
 IMPORTED = """
