@@ -446,9 +446,16 @@ def additive_speed() -> list[tuple[str, float | None, float]]:
     ]
 
 
+def billion() -> str:
+    """The metric on held-out lists along a stream of a billion rows."""
+    told = (f"| {row['rows']:,} | {row['ndcg@10']:.4f} |" for row in figure("billion", "quality"))
+    return "\n".join(["| rows | NDCG@10 |", "|---|---|", *told])
+
+
 #: Name of a table -> what makes it.
 TABLES: dict[str, Callable[[], str]] = {
     "additive": additive,
+    "billion": billion,
     "rankers-compared": rankers_compared,
     "latency": latency,
     "clicks-propensity": clicks_propensity,
