@@ -85,6 +85,7 @@ CONTENTS = (
         (
             "tas.spectrum",
             "tas.gamma",
+            "tas.large",
             "tas.stability",
         ),
     ),
@@ -114,6 +115,7 @@ CONTENTS = (
             "freno.table1",
             "freno.figure3",
             "freno.deltas",
+            "freno.acquisition",
             "freno.after_training",
             "freno.table2",
         ),

@@ -15,16 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from benchmarks.claims import MARGIN
 from benchmarks.papers import table
-from benchmarks.real_data import letor_folders
+from benchmarks.real_data import letor_collections
 from rankine.evaluation.letor import settings
 from rankine.evaluation.significance import bootstrap_means, holm, paired_tests
 from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 
 METRIC = "letor4:map"
-#: Differences of MAP that do not matter.
-MARGIN = 0.01
 RESAMPLES = 10_000
 
 
@@ -37,9 +36,9 @@ class Contestant(NamedTuple):
     prepare: Any = None  # dataset -> dataset
 
 
-def over_folders(contestants, reference, seeds, folds):
-    """The result of all contestants on every LETOR folder there is."""
-    folders, absent = letor_folders()
+def over_collections(contestants, reference, seeds, folds):
+    """The result of all contestants on every LETOR collection there is."""
+    folders, absent = letor_collections()
     tasks = {
         folder.name: summarise(run(folder, contestants, seeds, folds), reference)
         for folder in folders
@@ -129,9 +128,10 @@ def summarise(found, reference):
             "p_randomisation": test.randomisation,
             "p_wilcoxon": test.wilcoxon,
             "p_holm": p,
+            "equivalent": bool(low > -MARGIN and high < MARGIN),
             "verdict": verdict(low, high, p),
         }
-    return {"queries": len(values[reference]), "methods": summary}
+    return {"queries": len(values[reference]), "margin": MARGIN, "methods": summary}
 
 
 def folds_chosen(folds):

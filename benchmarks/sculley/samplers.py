@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.papers import table
 from benchmarks.timing import cpu_seconds, median_and_range, repeated, spread
-from benchmarks.workloads import letor_like, stored_rcv1_like
+from benchmarks.workloads import large_text, letor_like
 from rankine import Dataset
 from rankine.kernels.compile import jit
 from rankine.kernels.random import random_bits
@@ -47,11 +47,11 @@ def _draw(sampler: Any, seed: Any, draws: int) -> int:
 
 def tasks(rows, lists):
     """A rare topic and real-valued labels in one query, and lists of 1,000 with three grades."""
-    X, binary, utility = stored_rcv1_like(rows)
+    text = large_text(rows)
     one = np.ones(rows, dtype=np.int64)
     return {
-        f"rare topic, {rows:,} rows": Dataset(X, binary, one),
-        f"real-valued, {rows:,} rows": Dataset(X, utility, one),
+        f"rare topic, {rows:,} rows ({text.name})": Dataset(text.X, text.binary, one),
+        f"real-valued, {rows:,} rows ({text.name})": Dataset(text.X, text.utility, one),
         f"{lists} lists of 1,000": Dataset(*letor_like(lists)),
     }
 

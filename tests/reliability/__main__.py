@@ -55,8 +55,9 @@ def main(arguments=None) -> int:
     tell(f"seed {seed}; {len(chosen)} kinds of trials")
     tasks = []
     for name in chosen:
-        warm(name)
         count = options.count or KINDS[name].counts[SIZES.index(options.size)]
+        if count > KINDS[name].batch:  # a single child loads what it needs, and no more
+            warm(name)
         tasks += tasks_of(name, seed, options.first, count)
     report = Report(options.size, seed, options.workers)
     if options.update and options.out and options.out.exists():

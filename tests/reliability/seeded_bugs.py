@@ -168,8 +168,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the tie rule of long lists changed": Bug(
         "kernels/sorting.py",
-        "            if j >= stop or (i < middle and keys[i] <= keys[j]):\n",
-        "            if j >= stop or (i < middle and keys[i] < keys[j]):\n",
+        "(i < middle and keys[i] <= keys[j]):\n                out_keys",
+        "(i < middle and keys[i] < keys[j]):\n                out_keys",
         "numbers", 300, ("misread",),
     ),
     "a lazy update off by one": Bug(

@@ -94,7 +94,8 @@ def pages() -> list[Path]:
 
 #: A number with a decimal point or with a unit, which a table may show only where it was measured.
 _NUMBER = re.compile(
-    r"(?<![\w.])\d*\.\d+|\b\d[\d,]* ?(?:%|[mnuµ]?s|[KMG]i?B(?:/s)?|times|hours?|minutes?)(?!\w)"
+    r"(?<!LETOR )(?<![\w.])\d*\.\d+"
+    r"|\b\d[\d,]* ?(?:%|[mnuµ]?s|[KMG]i?B(?:/s)?|times|hours?|minutes?)(?!\w)"
 )
 
 
@@ -270,7 +271,7 @@ def letor_map() -> str:
     rows = [
         ("SVMrank (published C program)", *(f"{published[t]['SVMrank']['map']:.4f}" for t in shown))
     ]
-    for method, name in (("RankSVM", "`RankSVM`"), ("Pegasos", "`SPDRanker` (Pegasos)")):
+    for method, name in (("RankSVM", "`RankSVM`"), ("Pegasos, rankine", "`SPDRanker` (Pegasos)")):
         values = (f"{median(own[task][method]['map_by_seed']):.4f}" for task in shown)
         rows.append((name, *values))
     head = ["| | " + " | ".join(shown.values()) + " |", "|---" * (len(shown) + 1) + "|"]
@@ -438,7 +439,11 @@ def additive_speed() -> list[tuple[str, float | None, float]]:
     served = found.get("served_ms", {})
     return [
         ("µs to score 100 rows of 136 columns, 50 pairs", found["score_100_us"]["median"], 50.0),
-        ("ms of serving them beyond decoding", served.get("above_decoding"), 0.2),
+        (
+            "ms of serving them beyond reading the request into a matrix",
+            served.get("above_decoding"),
+            0.2,
+        ),
         ("ns a look-up in a product with all tables", found["ns_a_look_up"], 1.2),
         ("bytes a row beside the codes while training", found.get("bytes_a_row"), 100.0),
         (f"CPU s at a fixed `smooth`, {found['rows'][-1]:,} rows", found["seconds"][-1], 60.0),

@@ -14,8 +14,9 @@ from sklearn.base import clone
 
 from rankine.core.checks import check_choice, check_count, check_positive, count_passes
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.data.dataset import Dataset, row_scores
+from rankine.data.dataset import Dataset
 from rankine.data.progress import read_ahead
+from rankine.kernels.products import Products
 from rankine.losses import pair_losses
 from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
 from rankine.rankers.base import BaseRanker
@@ -202,7 +203,8 @@ class ElasticRanker(BaseRanker):
         still = self._variant(replace(task, seed=0), self.solver, l1=0.0, l2=0.0, eta0=STILL)
         still.learn(data, lists=still.lists(data, weight))
         index = data.queries
-        scores = index.gather(row_scores(data.X, still.coef() / STILL))
+        scores = Products(data.rows, data.n_features, threads=1).scores(still.coef() / STILL)
+        scores = index.gather(scores)
         means = np.add.reduceat(scores, index.starts[:-1]) / index.sizes
         squares = (scores - np.repeat(means, index.sizes)) ** 2
         variance = np.mean(np.add.reduceat(squares, index.starts[:-1]) / index.sizes)

@@ -276,9 +276,9 @@ def _named_place(body: bytes, text: str) -> str:
     items = found["items"] if part is None else found["lists"][int(part)]["items"]
     of_list = "" if part is None else f" of list {part}"
     for name, value in items[int(item)][form].items():
-        number = isinstance(value, float) and math.isfinite(value)
+        number = value is None or (isinstance(value, float) and math.isfinite(value))
         if not number and (form == "features" or isinstance(value, (float, list, dict))):
-            wanted = "a finite number" if form == "features" else "text, a number, a bool or null"
+            wanted = "a number or null" if form == "features" else "text, a number, a bool or null"
             shown = printable(json.dumps(value), 40)
             return f"item {item}{of_list}: {printable(name)!r} in {form} is {shown}, not {wanted}"
     return text

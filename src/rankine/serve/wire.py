@@ -25,7 +25,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     id
         Given back in the reply.
     features
-        Named features; those left out are 0.
+        Named features; those left out are 0, null is a missing value where the model has a rule.
     indices, values
         Feature numbers as in the model's text files (counting from the model's ``base``), strictly
         increasing, and their values.
@@ -34,7 +34,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """
 
     id: str | int | UnsetType = UNSET
-    features: dict[str, float] | UnsetType = UNSET
+    features: dict[str, float | None] | UnsetType = UNSET
     indices: list[int] | UnsetType = UNSET
     values: list[float] | UnsetType = UNSET
     raw: dict[str, Raw] | UnsetType = UNSET

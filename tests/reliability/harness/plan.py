@@ -74,7 +74,7 @@ KINDS: dict[str, Kind] = {
     "agreement": Kind(
         "valid but unusual problems: every way into a ranker and out of its model, definitions, "
         "changes that must change nothing, raw logs",
-        "agreement", "agreement:trial", (20, 2_000, 100_000), 100, 300.0,
+        "agreement", "agreement:trial", (12, 2_000, 100_000), 100, 300.0,
     ),
     "determinism": Kind(
         "training runs over threads, formats, chunk and block sizes, partitions, and resumes",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.freno.figure2 import arranged
 from benchmarks.freno.figure3 import near_best, roughness
 from benchmarks.freno.log import Log, numbers_between_0_and_1
 from benchmarks.freno.methods import expected
+
+from rankine import Dataset
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +72,13 @@ def test_fewest_weights_near_the_best():
 def test_roughness_is_what_falls_on_the_way_up():
     assert roughness(POINTS, "recall@1") == pytest.approx(100 * 0.1 / 0.4)
     assert roughness(POINTS[:2], "recall@1") == 0
+
+
+def test_lists_are_cut_and_repeated_in_a_row():
+    X, y = np.arange(12.0)[:, None], np.tile([0.0, 1.0, 2.0], 4)
+    data = Dataset.from_arrays(X, y, np.repeat([1, 2], 6))
+    (block,) = arranged(data, seed=0, parts=2, repeats=3)
+    assert block.n_queries == 2 * 2 * 3
+    assert sorted(block.X.ravel()) == sorted(np.repeat(X.ravel(), 3))
+    lists = block.X.ravel().reshape(4, 3, 3)
+    assert (lists == lists[:, :1]).all()

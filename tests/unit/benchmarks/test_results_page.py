@@ -59,7 +59,8 @@ def test_results_of_quick_size_are_named_on_their_page():
 
 
 def test_the_page_of_verdicts_can_be_read_at_one_sitting():
-    assert len(page.verdicts().split()) <= 3000
+    words = [word for word in page.verdicts().split() if any(map(str.isalnum, word))]
+    assert len(words) <= 3000
 
 
 def test_every_verdict_stands_on_both_pages():

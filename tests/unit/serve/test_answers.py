@@ -5,10 +5,12 @@ import random
 from types import SimpleNamespace
 
 import msgspec
+import numpy as np
 import pytest
 
+import rankine
 from rankine.core.specs import LogColumns, OneHot
-from rankine.serve.answers import _RANK, read, structural_colons
+from rankine.serve.answers import _RANK, _rows, read, structural_colons
 from rankine.serve.limits import Limits
 from rankine.serve.registry import _category_values
 from rankine.serve.wire import Refusal
@@ -61,7 +63,7 @@ def test_a_key_that_stands_twice_is_refused(body):
     ("item", "form", "value"),
     [
         (0, "features", '"dear"'),
-        (2, "features", "null"),
+        (2, "features", "[null]"),
         (1, "features", "true"),
         (1, "features", "1e400"),
         (3, "features", "9" * 400),
@@ -81,6 +83,16 @@ def test_a_value_of_another_type_is_named_with_its_item_and_column(item, form, v
         read(_RANK, text.encode(), Limits())
     of_list = " of list 1" if batch else ""
     assert caught.value.message.startswith(f"item {item}{of_list}: 'price' in {form} is ")
+
+
+def test_null_is_a_missing_value_for_a_model_that_has_a_rule_for_it():
+    X, y = np.array([[1.0, np.nan], [0.0, 2.0], [2.0, 1.0]]), [1, 0, 2]
+    model = rankine.RankSVM(missing="query_min").fit(X, y).to_model()
+    body = b'{"items": [{"features": {"1": 1, "2": null}}, {"features": {"1": 0, "2": 2}}]}'
+    rows = _rows(read(_RANK, body, Limits())[1][0], 0, 2)
+    np.testing.assert_array_equal(
+        rankine.Scorer(model).score(rows), rankine.Scorer(model).score(X[:2])
+    )
 
 
 def test_other_faults_keep_the_path_of_the_decoder():
