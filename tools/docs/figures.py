@@ -451,9 +451,39 @@ def additive_speed() -> list[tuple[str, float | None, float]]:
     ]
 
 
+def billion_runs() -> str:
+    """Seconds of the killed, the resumed and the unbroken run over a billion rows."""
+    found = _results("billion")
+    words = {True: "yes", False: "**no**", None: "not seen"}
+    rows = [
+        ("until it was killed", found["until_killed"], f"at list {found['killed_at_list']:,}"),
+        (
+            "resumed, to the end",
+            found["resumed"],
+            f"writes the state again that was thrown away: {words[found['same_checkpoint']]}",
+        ),
+        ("both", found, ""),
+    ]
+    if "unbroken" in found:
+        same = words[found["unbroken"]["same_model"]]
+        rows.append(("without a break", found["unbroken"], f"the same bits: {same}"))
+    told = (
+        f"| {name} | {one['wall_s']:.0f} | {one['cpu_s']:.0f} | {why} |" for name, one, why in rows
+    )
+    return "\n".join(["| | wall s | CPU s | |", "|---|---|---|---|", *told])
+
+
+def billion() -> str:
+    """The metric on held-out lists along a stream of a billion rows."""
+    told = (f"| {row['rows']:,} | {row['ndcg@10']:.4f} |" for row in figure("billion", "quality"))
+    return "\n".join(["| rows | NDCG@10 |", "|---|---|", *told])
+
+
 #: Name of a table -> what makes it.
 TABLES: dict[str, Callable[[], str]] = {
     "additive": additive,
+    "billion": billion,
+    "billion-runs": billion_runs,
     "rankers-compared": rankers_compared,
     "latency": latency,
     "clicks-propensity": clicks_propensity,

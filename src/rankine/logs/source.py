@@ -315,7 +315,9 @@ def sample_lists(
     units = query_units(ids, np.uint64(0))
     chosen = np.flatnonzero(units <= bound)
     chosen = chosen[np.argsort(units[chosen], kind="stable")[:SAMPLE]]
-    lists = replace(block, notes={}, lines=None, sources=()).take_queries(chosen)
+    # Rows by number are copies: a slice would keep the whole block.
+    rows = [np.zeros(0, dtype=np.int64), *map(block.queries.rows_of, chosen.tolist())]
+    lists = replace(block, notes={}, lines=None, sources=()).take(np.concatenate(rows))
     start = block.encoding.spec.hash_start
     used = np.zeros(places, dtype=np.bool_)
     if hasattr(block.X, "indices"):

@@ -83,7 +83,7 @@ class LinearScores:
 
     def dense(self, rows: NDArray[Any], starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
         """Scores of a C-ordered matrix."""
-        filled, added = (rows, None) if self.missing is None else self._filled(rows, starts)
+        filled, added = self._filled(rows, starts)
         scores = np.empty(rows.shape[0])
         if not self.scales_lists:
             code = dense_scores(filled, self.weights, scores)
@@ -99,6 +99,8 @@ class LinearScores:
 
     def _filled(self, rows: Any, starts: NDArray[np.int64] | None) -> tuple[Any, Any]:
         """Rows without missing values, and what these add to the scores."""
+        if self.missing is None:
+            return rows, None
         if starts is None:
             n_rows = len(rows) if isinstance(rows, np.ndarray) else len(rows.indptr) - 1
             starts = np.array([0, n_rows], dtype=np.int64)

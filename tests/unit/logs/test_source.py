@@ -22,6 +22,7 @@ from rankine.core.errors import (
 from rankine.data.splits import parse_split
 from rankine.evaluation.cross_validation import cross_validate
 from rankine.logs import read_for, schema
+from rankine.logs.source import sample_lists
 from rankine.metrics import evaluate
 from rankine.rankers.registry import ranker_class
 from rankine.transforms import categories
@@ -148,6 +149,14 @@ def test_the_cut_of_the_stream_changes_nothing(log):
         for rows in (64, 100_000)
     ]
     assert len({ranker.to_model().digest for ranker in models}) == 1
+
+
+def test_a_sample_of_lists_does_not_keep_the_blocks_it_comes_from(log):
+    for block in logs.scan(log, **COLUMNS, block_rows=200):
+        units, lists, _ = sample_lists(block, 1, bound=0.02)
+        assert lists.n_queries == len(units)
+        assert not np.shares_memory(lists.y, block.y)
+        assert not np.shares_memory(lists.columns["price"], block.columns["price"])
 
 
 def test_texts_are_hashed_once_a_dictionary(tmp_path, monkeypatch):
