@@ -195,7 +195,7 @@ def _show_next(result: DemoResult) -> None:
         f"  rankine inspect {files['model']}\n"
         f"  rankine evaluate {files['model']} {files['test']} {names} --metric ndcg@5 "
         "--relative-to random\n"
-        f"  rankine train {files['train']} {names} --ranker ranksvm --scale standard "
+        f"  rankine train {files['train']} {names} --ranker ranksvm "
         f"--valid {files['test']} --out {Path(files['model']).with_name('ranksvm.rankine')}\n"
         "  rankine --help\n\n"
         f"Curves of the columns and a map of two: {Path(files['curves']).resolve()}\n"

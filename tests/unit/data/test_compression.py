@@ -46,14 +46,9 @@ def test_several_members_are_one_file(kind):
 @pytest.mark.parametrize("kind", PACKERS)
 def test_every_truncation_is_refused(kind):
     packed = PACKERS[kind](TEXT)
-    whole = rankine.load(io.BytesIO(TEXT)).fingerprint
     for stop in range(1, len(packed)):
-        try:
-            data = rankine.load(io.BytesIO(packed[:stop]), chunk_bytes=256)
-        except DataError:
-            continue
-        # Only the end mark of the container may be missing a byte without loss: never rows.
-        pytest.fail(f"accepted {stop} of {len(packed)} bytes: {data.fingerprint == whole}")
+        with pytest.raises(DataError):
+            rankine.load(io.BytesIO(packed[:stop]), chunk_bytes=256)
 
 
 @pytest.mark.reliability
