@@ -479,6 +479,82 @@ def billion() -> str:
     return "\n".join(["| rows | NDCG@10 |", "|---|---|", *told])
 
 
+def many_machines() -> str:
+    """Fits on two Dask workers, one of them killed: time, bytes, and who spent it."""
+    heads = ["", "rows", "partitions", "rounds", "wall", "CPU of workers", "of the solver"]
+    heads += ["of scheduler and client", "moved", "worker killed"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name, run in _fits("partitions_many").items():
+        killed = run["killed"]
+        back = killed.get("seconds_until_replaced")
+        after = "after the end" if back is None else f"after {back:.0f} s"
+        lines.append(
+            f"| {name} | {run['rows']:.0e} | {run['partitions']} | {len(run['rounds'])} "
+            f"| {run['wall']:.0f} s | {run['worker_cpu']:.0f} s | {run['solver_cpu']:.1f} s "
+            f"| {run['scheduler_cpu']:.1f} s ({run['scheduler_share']:.1%}) "
+            f"| {run['bytes'] / 1e6:.0f} MB | in round {killed['round'] + 1}, back {after} |"
+        )
+    return "\n".join(lines)
+
+
+def _fits(name: str) -> dict[str, Any]:
+    found = _results(name)
+    return {key: run for key, run in found.items() if isinstance(run, dict) and "rounds" in run}
+
+
+def many_machines_checked() -> str:
+    """The simulation beside the runs that it was made from."""
+    lines = ["| seconds of all rounds | measured | simulated | off by |", "|---|---|---|---|"]
+    for name, row in figure("partitions_simulated", "check").items():
+        lines.append(
+            f"| {name} | {row['measured']:.0f} | {row['simulated']:.0f} | {row['error']:+.0%} |"
+        )
+    return "\n".join(lines)
+
+
+def many_machines_simulated() -> str:
+    """Time and cost of every way to train, for both sizes and both clusters."""
+    heads = [
+        f"10^{len(size) - 1} rows, {int(workers):,} workers"
+        for size, found in next(iter(figure("partitions_simulated", "outlook").values())).items()
+        for workers in found
+    ]
+    lines = [f"| rounds | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for name, sizes in figure("partitions_simulated", "outlook").items():
+        cells = [_time_and_cost(one) for found in sizes.values() for one in found.values()]
+        rounds = next(one["rounds"] for found in sizes.values() for one in found.values())
+        lines.append(f"| {name}, {rounds} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _time_and_cost(one: dict[str, Any]) -> str:
+    seconds = one["seconds"]
+    time = (
+        f"{seconds:.0f} s"
+        if seconds < 100
+        else f"{seconds / 60:.0f} min"
+        if seconds < 6000
+        else f"{seconds / 3600:.1f} h"
+    )
+    limit = ", *scheduler*" if one["scheduler_is_the_limit"] else ""
+    return f"{time}, ${one['dollars']:,.2f}{limit}"
+
+
+def threads() -> str:
+    """Wall seconds of one and of two threads."""
+    lines = [
+        "| | one thread | two | faster | wanted | not shared | same bits |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, row in figure("threads", "subjects").items():
+        lines.append(
+            f"| {name.replace('_', ' ')} | {row['one']:.2f} s | {row['two']:.2f} s "
+            f"| {row['speedup']:.2f} | {row['wanted']} | {max(row['serial'], 0.0):.0%} "
+            f"| {'yes' if row['same_bits'] else 'no'} |"
+        )
+    return "\n".join(lines)
+
+
 #: Name of a table -> what makes it.
 TABLES: dict[str, Callable[[], str]] = {
     "additive": additive,
@@ -498,6 +574,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "scoring-times": scoring_times,
     "pruning": pruning,
     "purchase-models": purchase_models,
+    "many-machines": many_machines,
+    "many-machines-checked": many_machines_checked,
+    "many-machines-simulated": many_machines_simulated,
+    "threads": threads,
 }
 
 

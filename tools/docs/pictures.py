@@ -19,6 +19,7 @@ import numpy as np
 import rankine
 from rankine.logs.simulate import SHOP, shop_log
 from rankine.metrics import evaluate, random_expectation
+from tools.docs.figures import figure
 from tools.docs.includes import ROOT
 
 __all__ = ["PICTURES", "Picture", "draw"]
@@ -143,6 +144,16 @@ def elastic(small: bool = False) -> Picture:
     return Picture("lists seen", "held-out NDCG@10", curves, True, False, levels)
 
 
+def many_machines(_small: bool = False) -> Picture:
+    """Seconds of a round against workers, and those of the scheduler alone, from the result."""
+    curves = {}
+    for rows, found in figure("partitions_simulated", "rounds").items():
+        workers, rounds, scheduler = zip(*found, strict=True)
+        curves[f"10^{len(rows) - 1} rows"] = (workers, rounds)
+        curves[f"10^{len(rows) - 1}, scheduler alone"] = (workers, scheduler)
+    return Picture("workers", "seconds a round", curves, log_x=True)
+
+
 PICTURES: dict[str, Callable[[bool], Picture]] = {
     "spd": spd,
     "ranksvm": ranksvm,
@@ -150,6 +161,7 @@ PICTURES: dict[str, Callable[[bool], Picture]] = {
     "least-squares": least_squares,
     "domination": domination,
     "elastic": elastic,
+    "many-machines": many_machines,
 }
 
 
