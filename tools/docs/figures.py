@@ -540,6 +540,21 @@ def _time_and_cost(one: dict[str, Any]) -> str:
     return f"{time}, ${one['dollars']:,.2f}{limit}"
 
 
+def reading() -> str:
+    """Text that is streamed, beside the tokenizer and the decompressor alone."""
+    lines = ["| | MB | streamed, MB/s | tokenizer | decompressor | of the slower part |"]
+    lines.append("|---" * 6 + "|")
+    for name, one in figure("reading", "files").items():
+        size, plain = one["megabytes"], {"of_the_slower": one["of_the_tokenizer"], **one}
+        for kind, run in {"": plain, **one["compressed"]}.items():
+            alone = f"{size / run['decompressor']:.0f}" if kind else ""
+            lines.append(
+                f"| {name}.txt{kind} | {size:.0f} | {size / run['wall']:.0f} "
+                f"| {size / run['tokenizer']:.0f} | {alone} | {run['of_the_slower']:.0%} |"
+            )
+    return "\n".join(lines)
+
+
 def threads() -> str:
     """Wall seconds of one and of two threads."""
     lines = [
@@ -577,6 +592,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "many-machines": many_machines,
     "many-machines-checked": many_machines_checked,
     "many-machines-simulated": many_machines_simulated,
+    "reading": reading,
     "threads": threads,
 }
 
