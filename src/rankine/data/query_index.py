@@ -221,10 +221,8 @@ class LabelIndex:
     def pair_counts(self) -> NDArray[np.int64]:
         """N_q = (m_q^2 - sum over levels of n_l^2) / 2, in 64 bits."""
         sizes = np.diff(self.query_starts)
-        owner = np.repeat(np.arange(len(sizes)), self.n_levels)
-        squares = np.zeros(len(sizes), dtype=np.int64)
-        np.add.at(squares, owner, self.level_sizes**2)
-        return (sizes**2 - squares) // 2
+        squares = np.concatenate([[0], np.cumsum(self.level_sizes**2)])
+        return (sizes**2 - np.diff(squares[self.level_ptr])) // 2
 
     @cached_property
     def usable(self) -> NDArray[np.int64]:

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.counting import Each, Ones, SortedRows, active_sums, levels_sums, pairs_sums
-from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards
-from rankine.kernels.sorting import LONG, sort_scores
+from rankine.kernels.shards import map_shards
+from rankine.kernels.sorting import sort_scores
 from rankine.losses.pair_queries import PairQueries
 
 #: How active partners are summed: O(m log m), O(levels m), O(m^2).
@@ -120,7 +120,7 @@ class ActivePairs:
         self.n_rows = len(scores)
         self.threads = threads
         self._sum = COUNTINGS[counting]
-        self.cuts = cut_by_weight(queries.starts)
+        self.cuts = queries.cuts
         starts = queries.starts
         sorted_scores, self.items, spare = sort_scores(scores, queries.rows, starts, threads)
         ranks, items = np.empty_like(queries.ranks), self.items
@@ -133,8 +133,7 @@ class ActivePairs:
 
     def _in_parts(self, work: Callable[[int, int], None]) -> None:
         """Work that moves one row after the other, on the threads if there are many rows."""
-        parts = N_SHARDS if len(self.items) >= LONG else 1
-        map_shards(work, np.linspace(0, len(self.items), parts + 1).astype(np.int64), self.threads)
+        map_shards(work, self.queries.parts, self.threads)
 
     def sums(self, values: NDArray[np.float64] | None = None) -> list[NDArray[np.float64]]:
         """Sums over active higher and lower partners of ``values`` (None: of row weights)."""

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.shards import cut_by_weight, map_shards
+from rankine.kernels.shards import map_shards
 
 if TYPE_CHECKING:
     from rankine.losses.pair_queries import PairQueries
@@ -67,7 +67,7 @@ class ListRisk(ABC):
         self.queries = queries
         self.omega = omega
         self.threads = threads
-        self.cuts = cut_by_weight(queries.starts)
+        self.cuts = queries.cuts
 
     @abstractmethod
     def kernel(self, p: Any, v: Any, first: int, last: int, slope: Any, diagonal: Any) -> float:

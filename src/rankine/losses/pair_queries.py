@@ -13,6 +13,7 @@ Integer weights therefore equal repeated rows and repeated queries.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 from rankine.core.checks import check_choice
 from rankine.core.errors import NoPairsError
 from rankine.data.dataset import Dataset
+from rankine.kernels.shards import N_SHARDS, cut_by_weight
+from rankine.kernels.sorting import LONG
 from rankine.losses.base import pair_loss, pair_loss_named
 
 NORMALIZATIONS = ("query", "pair", "sum")
@@ -75,6 +78,17 @@ class PairQueries:
             weights[keep],
             mass[keep],
         )
+
+    @cached_property
+    def cuts(self) -> NDArray[np.int64]:
+        """Shards of whole queries."""
+        return cut_by_weight(self.starts)
+
+    @cached_property
+    def parts(self) -> NDArray[np.int64]:
+        """Shards of rows, whatever their query; one if there are few rows."""
+        parts = N_SHARDS if len(self.rows) >= LONG else 1
+        return np.linspace(0, len(self.rows), parts + 1).astype(np.int64)
 
     @property
     def n_queries(self) -> int:

@@ -155,7 +155,7 @@ class PairSquares:
         self.pair_weight = (
             queries.mass if pairs == "untied" else 0.5 * (self.row_weight**2 - squares)
         )
-        self.cuts = cut_by_weight(queries.starts)
+        self.cuts = queries.cuts
         self.lap = self._laplacian(np.ones(queries.n_queries))
 
     @property

@@ -577,7 +577,8 @@ class BaseRanker(BaseEstimator, ABC):
 
     def prepares(self, data: Dataset) -> Scaling:
         """What a fit to these rows does with missing values and scales."""
-        return fit_scaling(self._scale(), data, self._missing())
+        threads = getattr(self, "n_threads", 1)
+        return fit_scaling(self._scale(), data, self._missing(), threads)
 
     def _scale(self) -> str | None:
         """How columns are scaled; None where their size does not matter."""

@@ -31,6 +31,7 @@ from rankine.kernels.dispatch import question
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 from rankine.kernels.run_scores import run_score_values
+from rankine.kernels.shards import map_shards
 from rankine.transforms.clicks import widen
 from rankine.transforms.missing import (
     filled,
@@ -50,6 +51,8 @@ SCALES = ("auto", "none", "standard", "maxabs", "query")
 """Values of the rankers' parameter ``scale``."""
 #: Lists of a stream or of partitions that ``auto`` looks at.
 SAMPLE_LISTS = 10_000
+#: Rows that are summed up by one thread, where there are not many more columns.
+SPAN = 1 << 16
 #: Columns whose non-zero values are rarer than this are sparse to ``auto``.
 DENSE_FROM = 0.1
 #: Dense columns within [-1, 1] that deviate by less are divided by their deviation all the same.
@@ -178,17 +181,22 @@ class ColumnSizes(NamedTuple):
 class RowColumns:
     """Columns of blocks of rows, read up to three times.
 
-    Sums are carried from block to block, row by row: how the rows are cut changes no bit. Zeros are
-    never added: nor does how they are stored.
+    Sums go over spans of rows, counted from the first row of all: neither how blocks are cut nor
+    how many threads share them changes a bit. Zeros are never added: nor does how they are stored.
     """
 
-    def __init__(self, read: Callable[[], Iterable[Dataset]], n_features: int) -> None:
+    def __init__(
+        self, read: Callable[[], Iterable[Dataset]], n_features: int, threads: int | None = 1
+    ) -> None:
         self._read = read
         self.n_features = n_features
+        self.threads = threads
 
     def filled(self, spec: MissingValues) -> RowColumns:
         """The columns without missing values."""
-        return RowColumns(lambda: (filled(spec, block) for block in self._read()), self.n_features)
+        return RowColumns(
+            lambda: (filled(spec, block) for block in self._read()), self.n_features, self.threads
+        )
 
     def absent(self) -> NDArray[np.float64]:
         """What the missing values of every column weigh."""
@@ -201,13 +209,13 @@ class RowColumns:
 
     def sizes(self) -> ColumnSizes:
         """Sizes of the values of all columns."""
-        largest, counts = np.zeros(self.n_features), np.zeros(self.n_features)
         n_rows, n_lists = 0.0, 0
+        spans = _Spans(self, self.n_features, (np.maximum, np.add))
         for block in self._read():
-            weight = _weights(block)
-            _sizes(block.rows, weight, largest, counts)
-            n_rows = float(np.cumsum(np.r_[n_rows, weight])[-1])
+            spans.add(block, _sizes)
+            n_rows = float(np.cumsum(np.r_[n_rows, _weights(block)])[-1])
             n_lists += block.n_queries
+        largest, counts = spans.total()
         return ColumnSizes(n_rows, n_lists, largest, counts)
 
     def moments(
@@ -219,19 +227,54 @@ class RowColumns:
         """Sums of x f and of (x f - mean)^2 over the non-zero values of some columns."""
         place = np.full(self.n_features, -1, dtype=np.int32)
         place[columns] = np.arange(len(columns))
-        sums, squares = np.zeros(len(columns)), np.zeros(len(columns))
+        spans = _Spans(self, len(columns), (np.add, np.add))
         for block in self._read():
-            _sums(block.rows, _weights(block), place, factors, means, sums, squares)
+            spans.add(block, _sums, place, factors, means)
+        sums, squares = spans.total()
         return sums, squares
+
+
+class _Spans:
+    """Two figures of every column: found in each span of rows by itself, joined in order."""
+
+    def __init__(self, asked: RowColumns, width: int, join: tuple[np.ufunc, np.ufunc]) -> None:
+        self.threads, self.join, self.row = asked.threads, join, 0
+        # What is found in a span must not outweigh its rows.
+        self.size = max(SPAN, 4 * asked.n_features)
+        self._whole, self._begun = np.zeros((2, width)), np.zeros((2, width))
+
+    def add(self, block: Dataset, look: Callable[..., None], *arguments: Any) -> None:
+        """The rows of a block, which need not begin with a span; several threads share them."""
+        rows, weight = block.rows, _weights(block)
+
+        def part(first: int, last: int) -> NDArray[np.float64]:
+            found = self._begun if first == 0 else np.zeros_like(self._whole)
+            look(rows, first, last, weight, *arguments, *found)
+            return found
+
+        inner = np.arange(-self.row % self.size, block.n_rows, self.size)
+        cuts = np.unique(np.r_[0, inner, block.n_rows])
+        for last, found in zip(cuts[1:], map_shards(part, cuts, self.threads), strict=True):
+            self._begun = found
+            if (self.row + last) % self.size == 0:
+                self._whole, self._begun = self.total(), np.zeros_like(found)
+        self.row += block.n_rows
+
+    def total(self) -> NDArray[np.float64]:
+        """Of all rows so far."""
+        both = zip(self.join, self._whole, self._begun, strict=True)
+        return np.array([join(whole, begun) for join, whole, begun in both])
 
 
 def _weights(block: Dataset) -> NDArray[np.float64]:
     return np.ones(block.n_rows) if block.weight is None else block.weight
 
 
-def fit_scaling(kind: str | None, data: Dataset, missing: str = "error") -> Scaling:
+def fit_scaling(
+    kind: str | None, data: Dataset, missing: str = "error", threads: int | None = 1
+) -> Scaling:
     """Measure what a scaling needs on training data."""
-    return measure_rows(kind, missing, RowColumns(lambda: [data], data.n_features))
+    return measure_rows(kind, missing, RowColumns(lambda: [data], data.n_features, threads))
 
 
 def measure_rows(kind: str | None, rule: str, asked: Any) -> Scaling:
@@ -387,20 +430,30 @@ def _multiply_values(values: Any, indices: Any, factors: Any) -> None:
 
 
 @question
-def column_sizes_into(rows: Rows, weight: Any, largest: Any, counts: Any) -> None:
+def column_sizes_into(
+    rows: Rows, first: int, last: int, weight: Any, largest: Any, counts: Any
+) -> None:
     """Largest magnitude of every column, and what its non-zero values weigh."""
 
 
 @question
 def column_sums_into(
-    rows: Rows, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
+    rows: Rows,
+    first: int,
+    last: int,
+    weight: Any,
+    place: Any,
+    factors: Any,
+    means: Any,
+    sums: Any,
+    squares: Any,
 ) -> None:
     """Weighted sums of x f and of (x f - mean)^2 over non-zero values of columns with a place."""
 
 
 @column_sizes_into.answer(DenseRows)
-def _dense_sizes(rows: Any, weight: Any, largest: Any, counts: Any) -> Any:
-    for i in range(rows.values.shape[0]):
+def _dense_sizes(rows: Any, first: Any, last: Any, weight: Any, largest: Any, counts: Any) -> Any:
+    for i in range(first, last):
         if weight[i] > 0.0:
             for j in range(rows.values.shape[1]):
                 size = abs(rows.values[i, j])
@@ -410,8 +463,8 @@ def _dense_sizes(rows: Any, weight: Any, largest: Any, counts: Any) -> Any:
 
 
 @column_sizes_into.answer(CsrRows)
-def _csr_sizes(rows: Any, weight: Any, largest: Any, counts: Any) -> Any:
-    for i in range(weight.shape[0]):
+def _csr_sizes(rows: Any, first: Any, last: Any, weight: Any, largest: Any, counts: Any) -> Any:
+    for i in range(first, last):
         if weight[i] > 0.0:
             for k in range(rows.indptr[i], rows.indptr[i + 1]):
                 size = abs(rows.values[k])
@@ -423,9 +476,17 @@ def _csr_sizes(rows: Any, weight: Any, largest: Any, counts: Any) -> Any:
 
 @column_sums_into.answer(DenseRows)
 def _dense_sums(
-    rows: Any, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
+    rows: Any,
+    first: Any,
+    last: Any,
+    weight: Any,
+    place: Any,
+    factors: Any,
+    means: Any,
+    sums: Any,
+    squares: Any,
 ) -> Any:
-    for i in range(rows.values.shape[0]):
+    for i in range(first, last):
         for j in range(rows.values.shape[1]):
             p = place[j]
             if p >= 0 and rows.values[i, j] != 0.0:
@@ -436,9 +497,17 @@ def _dense_sums(
 
 @column_sums_into.answer(CsrRows)
 def _csr_sums(
-    rows: Any, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
+    rows: Any,
+    first: Any,
+    last: Any,
+    weight: Any,
+    place: Any,
+    factors: Any,
+    means: Any,
+    sums: Any,
+    squares: Any,
 ) -> Any:
-    for i in range(weight.shape[0]):
+    for i in range(first, last):
         for k in range(rows.indptr[i], rows.indptr[i + 1]):
             p = place[rows.indices[k]]
             if p >= 0 and rows.values[k] != 0.0:
@@ -448,12 +517,20 @@ def _csr_sums(
 
 
 @jit
-def _sizes(rows: Rows, weight: Any, largest: Any, counts: Any) -> None:
-    column_sizes_into(rows, weight, largest, counts)
+def _sizes(rows: Rows, first: int, last: int, weight: Any, largest: Any, counts: Any) -> None:
+    column_sizes_into(rows, first, last, weight, largest, counts)
 
 
 @jit
 def _sums(
-    rows: Rows, weight: Any, place: Any, factors: Any, means: Any, sums: Any, squares: Any
+    rows: Rows,
+    first: int,
+    last: int,
+    weight: Any,
+    place: Any,
+    factors: Any,
+    means: Any,
+    sums: Any,
+    squares: Any,
 ) -> None:
-    column_sums_into(rows, weight, place, factors, means, sums, squares)
+    column_sums_into(rows, first, last, weight, place, factors, means, sums, squares)

@@ -12,6 +12,7 @@ import rankine
 from rankine import Dataset, LeastSquaresRanker, SPDRanker
 from rankine.data.writers import write_letor
 from rankine.rankers import sources
+from rankine.transforms import scaling
 from rankine.transforms.scaling import RowColumns, fit_scaling, measure_scaling, scaling_words
 
 
@@ -61,15 +62,21 @@ def test_auto_does_what_it_says(weighed):
     assert scaling_words(found.facts).startswith("auto: 3 columns divided by their standard")
 
 
+@pytest.mark.parametrize("span", [32, scaling.SPAN])
 @pytest.mark.parametrize("kind", ["auto", "standard", "maxabs"])
-def test_storage_and_blocks_change_no_bit(kind):
+def test_storage_blocks_and_threads_change_no_bit(kind, span, monkeypatch):
+    whole = fit_scaling(kind, _lists(np.random.default_rng(1))).factors
+    monkeypatch.setattr(scaling, "SPAN", span)
     data = _lists(np.random.default_rng(1))
     compressed = Dataset.from_arrays(sparse.csr_matrix(data.X), data.y, data.qid)
-    blocks = list(data.blocks(37))
     expected = fit_scaling(kind, data).factors
-    assert np.array_equal(fit_scaling(kind, compressed).factors, expected)
-    cut = measure_scaling(kind, RowColumns(lambda: blocks, data.n_features))
-    assert np.array_equal(cut.factors, expected)
+    np.testing.assert_allclose(expected, whole, rtol=1e-14)
+    assert np.array_equal(fit_scaling(kind, compressed, threads=2).factors, expected)
+    for size in (1, 32, 37, 1000):
+        blocks = list(data.blocks(size))
+        for threads in (1, 2):
+            cut = measure_scaling(kind, RowColumns(lambda: blocks, data.n_features, threads))  # noqa: B023
+            assert np.array_equal(cut.factors, expected)
 
 
 def test_hashed_logs_stay_as_they_are():
