@@ -33,6 +33,7 @@ from rankine.data.dataset import Dataset, concat
 from rankine.data.fingerprint import fingerprint
 from rankine.data.formats import Format, choose_format, reader_of
 from rankine.data.options import ReadOptions
+from rankine.data.progress import read_ahead
 from rankine.data.query_index import check_group
 from rankine.data.sources import Source
 
@@ -424,7 +425,7 @@ class Scan:
         if options.has_query_ids:
             guard = QueryGuard(options.max_queries, _sort_hint(self.sources, options.query))
         n_rows = 0
-        for block in align(self.raw_blocks(block_rows), options, guard):
+        for block in align(read_ahead(self.raw_blocks(block_rows)), options, guard):
             n_rows += block.n_rows
             yield block
         if n_rows == 0:

@@ -7,6 +7,7 @@ here depend on the vectors alone.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +56,22 @@ def map_shards(
     workers = min(n_threads(threads), len(spans))
     if workers <= 1:
         return [function(a, b) for a, b in spans]
-    return list(_pool(workers).map(lambda span: function(*span), spans))
+    found: list[Any] = [None] * len(spans)
+    turns = itertools.count()
+
+    def work() -> None:
+        while (turn := next(turns)) < len(spans):
+            found[turn] = function(*spans[turn])
+
+    # The caller works too: one thread less to wake and to wait for.
+    others = [_pool(workers - 1).submit(work) for _ in range(workers - 1)]
+    try:
+        work()
+    finally:
+        for other in others:
+            if not other.cancel():
+                other.result()
+    return found
 
 
 def cut_by_weight(ends: NDArray[np.int64], n_shards: int = N_SHARDS) -> NDArray[np.int64]:

@@ -558,7 +558,7 @@ class BaseRanker(BaseEstimator, ABC):
                 raise NoPairsError(
                     "n_samples=1: one row has nothing to be ranked against", fix="Pass more rows"
                 )
-            return MemorySource(data, query_weight, self._clicks())
+            return MemorySource(data, query_weight, self._clicks(), getattr(self, "n_threads", 1))
         given = {"y": y, "qid": qid, "group": group, "sample_weight": weight}
         for name, value in given.items():
             if value is not None:
@@ -577,8 +577,7 @@ class BaseRanker(BaseEstimator, ABC):
 
     def prepares(self, data: Dataset) -> Scaling:
         """What a fit to these rows does with missing values and scales."""
-        threads = getattr(self, "n_threads", 1)
-        return fit_scaling(self._scale(), data, self._missing(), threads)
+        return fit_scaling(self._scale(), data, self._missing())
 
     def _scale(self) -> str | None:
         """How columns are scaled; None where their size does not matter."""

@@ -255,10 +255,15 @@ class MemorySource(_KeepsFolder):
     kind = "memory"
 
     def __init__(
-        self, data: Dataset, query_weight: Any = None, clicks: Clicks = _AS_THEY_ARE
+        self,
+        data: Dataset,
+        query_weight: Any = None,
+        clicks: Clicks = _AS_THEY_ARE,
+        threads: int | None = 1,
     ) -> None:
         data = weigh(data, clicks.inverse)
         self.data = data
+        self._threads = threads
         self.query_weight = resolve_query_weight(query_weight, data) * clicks.of_queries(data)
         self.n_features = data.n_features
         self._clicks = clicks
@@ -279,7 +284,8 @@ class MemorySource(_KeepsFolder):
             counted = _some_rows(data)
         else:
             counted = weigh_queries(data, self.query_weight)
-        scaling = measure_rows(scale, missing, RowColumns(lambda: [counted], data.n_features))
+        columns = RowColumns(lambda: [counted], data.n_features, self._threads)
+        scaling = measure_rows(scale, missing, columns)
         warn_uneven(scaling, self.feature_names)
         return self.scale(replace(scaling, positions=self._clicks.positions))
 

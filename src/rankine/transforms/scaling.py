@@ -270,11 +270,9 @@ def _weights(block: Dataset) -> NDArray[np.float64]:
     return np.ones(block.n_rows) if block.weight is None else block.weight
 
 
-def fit_scaling(
-    kind: str | None, data: Dataset, missing: str = "error", threads: int | None = 1
-) -> Scaling:
+def fit_scaling(kind: str | None, data: Dataset, missing: str = "error") -> Scaling:
     """Measure what a scaling needs on training data."""
-    return measure_rows(kind, missing, RowColumns(lambda: [data], data.n_features, threads))
+    return measure_rows(kind, missing, RowColumns(lambda: [data], data.n_features))
 
 
 def measure_rows(kind: str | None, rule: str, asked: Any) -> Scaling:
