@@ -73,15 +73,21 @@ class NamedColumns(Mapping[str, NDArray[Any]]):
 
 
 def take_columns(columns: Mapping[str, NDArray[Any]], rows: Any) -> Mapping[str, NDArray[Any]]:
-    """Rows of columns, text as it is kept."""
+    """Rows of columns, text as it is kept; few rows bring few texts with them."""
     if not isinstance(columns, NamedColumns):
         return {name: np.asarray(values)[rows] for name, values in columns.items()}
     return NamedColumns({
-        name: values._replace(codes=values.codes[rows])
-        if isinstance(values, CodedText)
-        else values[rows]
+        name: _take_text(values, rows) if isinstance(values, CodedText) else values[rows]
         for name, values in columns.items_as_stored()
     })  # fmt: skip
+
+
+def _take_text(values: CodedText, rows: Any) -> CodedText:
+    codes = values.codes[rows]
+    if 4 * len(codes) >= len(values.texts):
+        return values._replace(codes=codes)
+    used, places = np.unique(codes, return_inverse=True)
+    return CodedText(places.astype(np.int32), [values.texts[k] for k in used.tolist()])
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,8 @@ __all__ = ["PARTITION_BYTES", "PartitionedDataset", "repartition", "scan"]
 
 #: Memory of a partition: small enough for a worker of a gigabyte, large enough for Dask.
 PARTITION_BYTES = 64 * 2**20
+#: Partitions whose answers are brought to the driver at a time.
+AT_ONCE = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,11 @@ class PartitionedDataset:
     def measure(self) -> Measured:
         """Read everything once: counts, and the check that every query lies in one partition."""
         return measure(self.team(RawRecipe()), self.pieces)
+
+    def groups(self) -> Iterator[PartitionedDataset]:
+        """Some partitions after the other, where large answers are brought here."""
+        for first in range(0, self.n_partitions, AT_ONCE):
+            yield replace(self, pieces=self.pieces[first : first + AT_ONCE])
 
     def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """What a function of the rows gives on every partition, in order."""

@@ -218,13 +218,7 @@ class PartColumns:
 
     def sizes(self) -> ColumnSizes:
         """Sizes of the values of all columns."""
-        found: list[ColumnSizes] = self.team.each("columns", *self.asked, "sizes")
-        return ColumnSizes(
-            sum(one.n_rows for one in found),
-            sum(one.n_lists for one in found),
-            np.maximum.reduce([one.largest for one in found]),
-            np.add.reduce([one.counts for one in found]),
-        )
+        return ColumnSizes(*self.team.total("columns", *self.asked, "sizes"))
 
     def moments(self, *asked: Any) -> tuple[Any, Any]:
         """Sums of x f and of (x f - mean)^2 over the non-zero values of some columns."""

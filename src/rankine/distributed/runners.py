@@ -146,7 +146,8 @@ class DaskRunner(LocalRunner):
             while len(levels[-1]) > FAN_IN:
                 below = levels[-1]
                 groups = [below[k : k + FAN_IN] for k in range(0, len(below), FAN_IN)]
-                levels.append(self._map(add_answers, groups, "sum"))
+                # Sums come first: answers that wait for each other fill the workers' memory.
+                levels.append(self._map(add_answers, groups, "sum", priority=len(levels)))
             try:
                 self._wait(levels[-1], leaves)
                 answers = [future.result(timeout=self.timeout) for future in levels[-1]]

@@ -69,6 +69,8 @@ def _update(digest: Any, value: Any) -> None:
 
 
 def _plus(a: Any, b: Any) -> Any:
+    if hasattr(a, "joined"):
+        return a.joined(b)
     return tuple(map(_plus, a, b)) if isinstance(a, tuple) else a + b
 
 

@@ -272,8 +272,9 @@ class LogRecord:
 
     def see_parts(self, parts: PartitionedDataset) -> None:
         """Take note of the lists of all partitions."""
-        for part in parts.each(sample_lists, len(self._seen)):
-            self.add(part)
+        for some in parts.groups():
+            for part in some.each(sample_lists, len(self._seen), self._bound):
+                self.add(part)
 
     def check_start(self, model: LinearModel) -> None:
         """Refuse to go on from a model that makes other features."""

@@ -155,8 +155,6 @@ class Clicks(NamedTuple):
         return np.asarray(sums**2 if self.divisor == "square" else sums, dtype=np.float64)
 
 
-#: Partitions whose answers are brought here at a time.
-_AT_ONCE = 16
 #: Rows that are looked at for columns that differ wildly.
 UNEVEN_ROWS = 2_000
 #: Rules of missing values that need not see the rows first.
@@ -463,8 +461,12 @@ class PartitionSource(_KeepsAnswers):
         """Measure, as streams do; recipes take ``scaling`` with them."""
         from rankine.distributed.recipes import PartColumns, RawRecipe
 
-        lists = None if scale in ("standard", "maxabs") else self.measured.sample
-        team = self.parts.team(RawRecipe(), self.journal)
+        lists, parts = None, self.parts
+        if scale not in ("standard", "maxabs"):
+            lists = self.measured.sample
+            looked_at = (piece for piece, count in zip(parts.pieces, lists, strict=True) if count)
+            parts = replace(parts, pieces=tuple(looked_at))
+        team = parts.team(RawRecipe(), self.journal)
         scaling = measure_rows(scale, missing, PartColumns(team, lists))
         warn_uneven(scaling, self.feature_names)
         self.scaling = replace(scaling, positions=self._clicks.positions)
@@ -492,9 +494,8 @@ class PartitionSource(_KeepsAnswers):
 
     def map_blocks(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
         """What a function of each partition's rows gives, worked out where they are, in order."""
-        for first in range(0, self.parts.n_partitions, _AT_ONCE):
-            some = self.parts.pieces[first : first + _AT_ONCE]
-            yield from self._apply(replace(self.parts, pieces=some), function, *arguments)
+        for some in self.parts.groups():
+            yield from self._apply(some, function, *arguments)
 
     def _apply(self, parts: PartitionedDataset, function: Any, *arguments: Any) -> list[Any]:
         from rankine.distributed.recipes import RawRecipe

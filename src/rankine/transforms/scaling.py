@@ -177,6 +177,15 @@ class ColumnSizes(NamedTuple):
     largest: NDArray[np.float64]
     counts: NDArray[np.float64]
 
+    def joined(self, other: ColumnSizes) -> ColumnSizes:
+        """Of both together."""
+        return ColumnSizes(
+            self.n_rows + other.n_rows,
+            self.n_lists + other.n_lists,
+            np.maximum(self.largest, other.largest),
+            self.counts + other.counts,
+        )
+
 
 class RowColumns:
     """Columns of blocks of rows, read up to three times.
