@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 from zlib import crc32
 
 import msgspec
@@ -79,8 +80,8 @@ class LogEncoding:
         self.label = label
         self.raw = raw
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "spec": self.spec, "label": self.label, "raw": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _shared, (self.schema, self.spec, self.label)
 
     @cached_property
     def encoder(self) -> LogEncoder:
@@ -219,6 +220,16 @@ def _filled(values: Any) -> Any:
     if values.dtype == object:
         return np.array([bool(value) for value in values.tolist()])
     return np.nan_to_num(values, nan=0.0) if values.dtype.kind == "f" else values
+
+
+#: Encodings that came from elsewhere, by their keys.
+_SHARED: WeakValueDictionary[str, LogEncoding] = WeakValueDictionary()
+
+
+def _shared(*made_of: Any) -> LogEncoding:
+    """One encoding for all partitions that were sent here: it remembers texts it has met."""
+    made = LogEncoding(*made_of)
+    return _SHARED.setdefault(made.key, made)
 
 
 #: Lists that a training is remembered by.
