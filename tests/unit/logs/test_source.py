@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -220,6 +221,30 @@ def test_partitions_of_a_log_give_the_same_bits_wherever_they_are_read(log, name
         np.testing.assert_allclose(
             models[0].to_dense(), ranker.fit(whole).to_model().to_dense(), atol=1e-3
         )
+
+
+def test_partitions_that_are_sent_share_one_encoding(log):
+    wanted = {"query": "session_id", "label": "clicked", "categorical": ["brand", "category"]}
+    parts = rankine.distributed.scan(logs.scan(log, **wanted), partition_bytes=30_000)
+    sent = [pickle.loads(pickle.dumps(piece)) for piece in parts.pieces]  # noqa: S301
+    assert len({id(piece.encoding) for piece in sent}) == 1 < len(sent)
+    for piece, there in zip(parts.pieces, sent, strict=True):
+        assert there.key == piece.key
+        assert there.load().fingerprint == piece.load().fingerprint
+    other = rankine.distributed.scan(logs.scan(log, **{**wanted, "label": "purchased"}))
+    assert pickle.loads(pickle.dumps(other.encoding)) is not sent[0].encoding  # noqa: S301
+
+
+def test_few_rows_bring_few_texts_with_them(log):
+    wanted = {"query": "session_id", "label": "clicked", "categorical": ["brand", "session_id"]}
+    data = next(iter(logs.scan(log, **wanted)))
+    rows = np.array([0, 5, 17])
+    few = data.take(rows)
+    coded = few.columns.coded("session_id")
+    assert coded is not None
+    assert len(coded.texts) <= len(rows)
+    for name in ("session_id", "brand"):
+        assert few.columns[name].tolist() == data.columns[name][rows].tolist()
 
 
 def test_models_of_other_columns_are_compared_on_one_log(log, trained, tmp_path):
