@@ -62,10 +62,7 @@ _INSIDE = f"{PACKAGE}{os.sep}"
 #: Tests that are tried: not those that look at the repository instead of running the package.
 FOLDERS = ("unit", "contracts", "properties", "integration/serve", "integration/test_cli.py")
 SKIP = ("unit/benchmarks", "unit/distributed/test_cluster.py", "unit/distributed/test_large.py")
-MARKS = (
-    "not full and not packaging and not browser and not docs and not dask and not reliability "
-    "and not estimators"
-)
+MARKS = "not full and not packaging and not browser and not docs and not dask and not estimators"
 #: Room -> tests of it that stand elsewhere.
 ALSO = {
     "export": ("contracts/test_exports.py", "contracts/test_table_exports.py"),
@@ -81,7 +78,8 @@ ALSO = {
     "cli": ("integration/test_cli.py",),
     "core": ("unit/model", "unit/data"),
 }
-PROCESSES = str(ROOT / "tests" / "integration" / "test_cli.py")
+#: Their commands and servers run in processes of their own, which no tracer sees.
+PROCESSES = str(ROOT / "tests" / "integration")
 #: A line that fewer tests run may be run by one for all.
 FEW = 5
 #: A test hangs that computes for so many times its seconds and more than LEAST_HANG (COMPILING
@@ -552,9 +550,10 @@ class Reach:
             total += self.tests[test][0] + 0.02
             if total > seconds:
                 break
-        # Commands of the integration tests run in processes of their own, which no tracer sees.
-        traced = self.traced - {PROCESSES}
-        return chosen + [file for file in near_files(mutant) if file not in traced]
+        apart = {file for file in self.traced if file.startswith(PROCESSES)}
+        if mutant.room not in ("cli", "serve"):
+            apart = {file for file in apart if "/serve/" not in file}
+        return chosen + [file for file in near_files(mutant) if file not in self.traced - apart]
 
 
 @cache
