@@ -338,6 +338,12 @@ def known_equivalents() -> set[Identity]:
 # -- which tests call which functions: this file is also the plugin that finds out
 
 
+@cache
+def _lines(code: Any) -> frozenset[int]:
+    """Lines of a function."""
+    return frozenset(line for _, _, line in code.co_lines() if line)
+
+
 class _Lines:
     """Pytest plugin: writes which lines of the package each test ran, and its seconds."""
 
@@ -351,7 +357,11 @@ class _Lines:
         file = frame.f_code.co_filename
         if not file.startswith(_INSIDE):
             return None
-        add = self.lines[file].add
+        seen = self.lines[file]
+        if _lines(frame.f_code) <= seen:
+            return None
+        add = seen.add
+        add(frame.f_lineno)
 
         def line(frame: Any, _event: str, _argument: object) -> Any:
             add(frame.f_lineno)
