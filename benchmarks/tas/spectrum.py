@@ -32,9 +32,9 @@ def estimates(data, seed, steps):
         if entry["step"] in steps:
             pair = entry["kappa_1"] + GAMMA, max(0.0, entry["kappa_n"]) + GAMMA
             found["Lanczos"][entry["step"]] = pair
-    (partition,) = blocks.partitions
+    problem = blocks.problem
     passes = max(k for k in steps if k <= 10)
-    trace = online_power(partition.blocks(N_BLOCKS), n, seed, passes).trace
+    trace = online_power(problem.risk.blocks(problem.products, N_BLOCKS), n, seed, passes).trace
     for k in steps:
         if k <= passes:
             at = trace[k * N_BLOCKS - 1]["kappa_1"]
