@@ -13,13 +13,17 @@ so that equal scores follow no order of the file.
 from __future__ import annotations
 
 import argparse
+import gc
 import io
+import json
 import lzma
 import time
+import tracemalloc
 import warnings
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from benchmarks.machine import add
@@ -30,6 +34,10 @@ from benchmarks.workloads import mslr_like
 from rankine import AdditiveRanker, Dataset, RankSVM, Scorer
 from rankine.data.splits import split_queries
 from rankine.metrics import evaluate
+from rankine.serve.answers import Worker, read
+from rankine.serve.limits import Limits
+from rankine.serve.registry import Registry, Served
+from rankine.serve.wire import ScoreRequest
 
 METRIC = "ndcg@10"
 SPLITS = 5
@@ -162,9 +170,11 @@ def over_splits(splits, systems):
         }
         for name in systems
     }
+    singles = [run["additive"]["single_seconds"] for run in runs]
+    found["additive"]["single_seconds"] = float(np.median(singles))
     for name in systems:
         gap = tests["additive"] - tests[name]
-        error = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else float("nan")
+        error = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else None
         found[name]["additive_minus"] = {"mean": float(gap.mean()), "error": error}
     return {"systems": found, "splits": len(runs), "runs": runs}
 
@@ -278,15 +288,14 @@ def run_speed(options, _systems):
         found["rows"].append(data.n_rows)
         found["seconds"].append(seconds)
     found["exponent"] = exponent(found["rows"], found["seconds"])
-    model = AdditiveRanker(smooth=1.0, pairs=50, n_threads=1).fit(data).to_model()
+    found["bytes_a_row"] = bytes_a_row(ranker, data)
+    few = data.take_queries(np.arange(min(data.n_queries, 1000)))
+    model = AdditiveRanker(smooth=1.0, pairs=50, n_threads=1).fit(few).to_model()
+    scorer = Scorer(model)
     # Other rows at every call: the same ones again would be foreseen, branch by branch.
-    scorer, times = Scorer(model), []
     lists = [np.ascontiguousarray(X[k : k + 100], dtype=np.float64) for k in range(0, 6000, 100)]
-    for k in range(3000):
-        begun = time.perf_counter()
-        scorer.score(lists[k % len(lists)])
-        times.append(time.perf_counter() - begun)
-    found["score_100_us"] = {"median": 1e6 * float(np.median(times)), "low": 1e6 * min(times)}
+    found["score_100_us"] = microseconds(scorer.score, lists, 3000)
+    found["served_ms"] = served_milliseconds(model, lists)
     grids = model.transforms[1]
     products = BinnedProducts(BinCoder(model.bins, 1).code(X), layout_of(model.bins, grids), 1)
     table = model.to_dense()
@@ -296,6 +305,59 @@ def run_speed(options, _systems):
         1e9 * cpu_seconds(lambda: products.scores(table))[0] / look_ups for _ in range(5)
     )
     return found
+
+
+def microseconds(function, lists, repetitions):
+    """Median and smallest time of a call, over lists by turns."""
+    times = []
+    for k in range(repetitions):
+        begun = time.perf_counter()
+        function(lists[k % len(lists)])
+        times.append(time.perf_counter() - begun)
+    return {"median": 1e6 * float(np.median(times)), "low": 1e6 * min(times)}
+
+
+def bytes_a_row(ranker, data):
+    """What training holds at most beside one byte a cell: numpy tells what it allocates."""
+    tracemalloc.start()
+    ranker.fit(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / data.n_rows - data.n_features
+
+
+def served_milliseconds(model, lists):
+    """Milliseconds of answering ``/v1/score`` beyond reading the request into a matrix."""
+    registry = Registry()
+    registry.put(Served("m", model))
+    worker = Worker(registry, Limits())
+    names = [str(j + model.base) for j in range(lists[0].shape[1])]
+    bodies = [
+        json.dumps(
+            {"items": [{"features": dict(zip(names, row, strict=True))} for row in one.tolist()]}
+        ).encode()
+        for one in lists[:20]
+    ]
+    decoder, scorer = msgspec.json.Decoder(ScoreRequest), Scorer(model)
+
+    def decode(body):
+        request, _ = read(decoder, body, Limits())
+        return scorer.features([item.features for item in request.items])
+
+    gc.freeze()  # as the server does once its models are loaded
+    times = []
+    for k in range(400):
+        marks = [time.perf_counter()]
+        for function in (decode, lambda body: worker.score(body, False)):
+            function(bodies[k % len(bodies)])
+            marks.append(time.perf_counter())
+        times.append(np.diff(marks))
+    gc.unfreeze()
+    decoded, answered = 1e3 * np.array(times).T
+    return {
+        "above_decoding": float(np.median(answered - decoded)),
+        "decoding": float(np.median(decoded)),
+    }
 
 
 PARTS = {

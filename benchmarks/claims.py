@@ -130,9 +130,15 @@ def counted(claims):
     """How many claims have each verdict, and which are not reproduced, in words."""
     count = Counter(claim.kind for claim in claims)
     parts = ", ".join(f"{count[kind]} {kind}" for kind in VERDICTS if count[kind])
-    missed = [f"“{claim.quote}” ({claim.section})" for claim in claims if claim.kind == NOT]
+    missed = [f"“{_begun(claim.quote)}”" for claim in claims if claim.kind == NOT]
     first = f"**Not reproduced: {'; '.join(missed)}.** " if missed else ""
     return f"{first}Of {len(claims)} claims: {parts}."
+
+
+def _begun(quote, most=7):
+    """How a quote begins."""
+    words = quote.split()
+    return quote if len(words) <= most + 1 else " ".join(words[:most]).rstrip(",.") + " ..."
 
 
 def claims_table(claims):

@@ -56,7 +56,7 @@ ROWS = {
     "AdditiveRanker": AdditiveRanker(smooth=1.0, pairs=0, max_iter=5, random_state=0),
     "DominationRanker": DominationRanker(l2=1.0, tol=1e-3, max_iter=12),
 }
-EMPTY_TASKS = 4000
+EMPTY_TASKS = 1500
 
 
 # ------------------------------------------------------------------------------------- rows

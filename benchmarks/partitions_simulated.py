@@ -266,12 +266,13 @@ def simulate():
             }
             for rows in SIZES
         }
-    rounds, compute, read, answer = known["RankSVM"]
+    _, compute, read, answer = known["RankSVM"]
     curves = {
-        str(rows): {
-            str(workers): outlook(2, compute, read, answer, rows, workers, cluster)["round_seconds"]
+        str(rows): [
+            (workers, found["round_seconds"], found["scheduler_seconds"])
             for workers in CURVE
-        }
+            for found in [outlook(2, compute, read, answer, rows, workers, cluster)]
+        ]
         for rows in SIZES
     }
     return {
@@ -290,7 +291,7 @@ def simulate():
         "check": check(found, task),
         "outlook": table,
         "limit_workers": limit(10**9, compute, read, task),
-        "round_seconds": curves,
+        "rounds": curves,
     }
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import lzma
 import os
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.datasets import load_svmlight_files
 
 from rankine.core.errors import EmptyDataError
 from rankine.core.specs import MissingValues
@@ -55,35 +59,107 @@ def letor_folders(**options):
     return found, absent
 
 
+def letor_collections(**options):
+    """One folder of every collection, and the absent tasks.
+
+    Forms of a collection (scaled or not) hold the same documents and are no collections of their
+    own: the one that is scaled by query is taken, else the first.
+    """
+    folders, absent = letor_folders(**options)
+    forms = {}
+    for folder in folders:
+        name = folder.name.lower()
+        task = next((task for task in letor_tasks() if name.startswith(task)), name)
+        forms.setdefault(task, []).append(folder)
+    kept = [
+        max(group, key=lambda folder: "norm" in folder.name.lower()) for group in forms.values()
+    ]
+    return kept, absent
+
+
+class Topics(NamedTuple):
+    """Documents of a collection and the topics they belong to."""
+
+    X: Any  # documents x terms
+    Y: Any  # documents x topics, 0 or 1
+    names: list
+    train: int  # the first so many documents are the training part of the collection
+
+
 def read_reuters():
-    """Reuters-21578: matrix of documents, 0/1 matrix of topics, topic names, training documents."""
+    """Reuters-21578 in the form of LYRL2004."""
     folder = data_folder() / "reuters21578_lyrl"
-    rows, ids, sizes = [], [], []
-    for part in ("vectors_train.dat.xz", "vectors_test.dat.xz"):
-        with lzma.open(folder / part, "rt", encoding="ascii") as file:
-            for line in file:
-                did, *terms = line.split()
-                ids.append(int(did))
-                rows.append([term.split(":") for term in terms])
-        sizes.append(len(ids))
-    place = {did: i for i, did in enumerate(ids)}
-    lengths = [len(row) for row in rows]
-    indices = np.array([int(j) for row in rows for j, _ in row])
-    values = np.array([float(v) for row in rows for _, v in row])
-    pointers = np.concatenate([[0], np.cumsum(lengths)])
-    X = sparse.csr_matrix((values, indices, pointers))
-    X.sort_indices()
+    parts = [folder / "vectors_train.dat.xz", folder / "vectors_test.dat.xz"]
+    found = read_lyrl(parts, [folder / "topics.qrels.xz"], zero_based=True)
+    return found._replace(Y=found.Y.astype(float))
+
+
+def read_rcv1():
+    """RCV1-v2 as ``RANKINE_DATA/rcv1`` holds it; its 23,149 training documents come first.
+
+    Either the files of LYRL2004 (``lyrl2004_vectors_train.dat``, ``lyrl2004_vectors_test_pt0.dat``
+    to ``_pt3``, ``rcv1-v2.topics.qrels``, each also compressed), or what scikit-learn's
+    ``fetch_rcv1(data_home=...)`` left there.
+    """
+    folder = data_folder() / "rcv1"
+    if (folder / "RCV1").is_dir():
+        from sklearn.datasets import fetch_rcv1
+
+        found = fetch_rcv1(data_home=folder, download_if_missing=False)
+        names = [str(name) for name in found.target_names]
+        return Topics(found.data.astype(np.float32), found.target.toarray(), names, 23_149)
+    names = ["train", "test_pt0", "test_pt1", "test_pt2", "test_pt3"]
+    parts = [one_file(folder, f"lyrl2004_vectors_{name}.dat") for name in names]
+    found = read_lyrl(parts, [one_file(folder, "rcv1-v2.topics.qrels")], zero_based=False)
+    return found._replace(X=found.X.astype(np.float32))
+
+
+def rcv1_is_there():
+    """Whether ``read_rcv1`` would find something."""
+    named = os.environ.get("RANKINE_DATA")
+    return bool(named) and (Path(named) / "rcv1").is_dir()
+
+
+def one_file(folder, name):
+    """A file by its name, whatever its compression."""
+    found = [path for suffix in ("", *OPENERS) if (path := folder / (name + suffix)).is_file()]
+    if not found:
+        raise FileNotFoundError(f"there is no {name} (.gz, .bz2, .xz) in {folder}")
+    return found[0]
+
+
+OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+def opened(path, mode="rb"):
+    """A file, decompressed by its suffix."""
+    return OPENERS.get(path.suffix, open)(path, mode)
+
+
+def read_lyrl(vectors, qrels, *, zero_based):
+    """Vectors ``did tid:weight ...`` and judgments ``topic did 1``, as LYRL2004 has them."""
+    files = [opened(path) for path in vectors]
+    try:
+        loaded = load_svmlight_files(files, zero_based=zero_based)
+    finally:
+        for file in files:
+            file.close()
+    matrices, ids = loaded[::2], np.concatenate(loaded[1::2]).astype(np.int64)
+    place = {did: i for i, did in enumerate(ids.tolist())}
     topics: dict[str, list[int]] = {}
-    with lzma.open(folder / "topics.qrels.xz", "rt", encoding="ascii") as file:
-        for line in file:
-            topic, did, relevant = line.split()
-            if relevant == "1" and int(did) in place:
-                topics.setdefault(topic, []).append(place[int(did)])
+    for path in qrels:
+        with opened(path, "rt") as file:
+            for line in file:
+                topic, did, relevant = line.split()
+                if relevant == "1" and int(did) in place:
+                    topics.setdefault(topic, []).append(place[int(did)])
     names = sorted(topics)
-    Y = np.zeros((len(ids), len(names)))
+    Y = np.zeros((len(ids), len(names)), dtype=np.uint8)
     for t, name in enumerate(names):
-        Y[topics[name], t] = 1.0
-    return X, Y, names, sizes[0]
+        Y[topics[name], t] = 1
+    X = sparse.vstack(matrices, format="csr")
+    X.sort_indices()
+    return Topics(X, Y, names, matrices[0].shape[0])
 
 
 def read_imdb():

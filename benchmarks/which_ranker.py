@@ -1,23 +1,26 @@
-"""All five rankers on four kinds of data, each tuned on validation data: quality, time and size.
+"""All six rankers on four kinds of data, each tuned on validation data: quality, time and size.
 
-    python -m benchmarks.which_ranker [--share 1.0]
+    python -m benchmarks.which_ranker [--share 1.0] [--only RANKER ...]
 
 The decision table of the documentation (``docs/which-ranker.md``) is made of this. A setting is
 chosen by the metric on the validation part; it is then trained once more, timed, and judged on the
-test part. Times are CPU seconds of the last training, compiled before.
+test part. Times are CPU seconds of the last training, compiled before. ``--only`` measures some
+rankers anew and keeps what is stored of the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
 
 import numpy as np
 
-from benchmarks.machine import save
+from benchmarks.machine import results_path, save
 from benchmarks.timing import cpu_seconds
 from benchmarks.workloads import click_lists, letor_like, rcv1_like
 from rankine import (
+    AdditiveRanker,
     Dataset,
     DominationRanker,
     ElasticRanker,
@@ -35,11 +38,17 @@ GRID = {
     "least-squares": [{"l2": l2} for l2 in (2e-5, 2e-4, 2e-3, 2e-2)],
     "domination": [{"share": share} for share in (0.1, 0.03, 0.01)],
     "elastic": [{"eta0": eta0, "l1": l1} for eta0 in (0.05, 0.2, 0.8) for l1 in (0.0, 1e-5, 1e-4)],
+    # Strengths are chosen on a fifth of the training lists, within the training.
+    "additive": [{"loss": loss} for loss in ("squared_hinge", "softmax")],
 }
 
 
 #: What a ranker is not made for, and why.
+_WIDE = "one table a column serves up to about 1,000 columns"
 UNFIT = {
+    ("click lists", "additive"): _WIDE,
+    ("one rare topic", "additive"): _WIDE,
+    ("real-valued labels", "additive"): _WIDE,
     ("one rare topic", "elastic"): "one pass over lists needs many lists",
     ("real-valued labels", "elastic"): "one pass over lists needs many lists",
     ("real-valued labels", "domination"): "one level for every distinct label costs too much",
@@ -56,6 +65,8 @@ def make(name, setting, strongest=None):
         return LeastSquaresRanker(**setting)
     if name == "domination":
         return DominationRanker(l1=setting["share"] * strongest)
+    if name == "additive":
+        return AdditiveRanker(n_threads=1, random_state=0, **setting)
     return ElasticRanker(adaptive=True, l2=0.0, objective="ndcg", random_state=0, **setting)
 
 
@@ -108,11 +119,15 @@ def measure(parts, metric, name):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="share of the full size")
+    parser.add_argument("--only", nargs="+", choices=GRID, default=list(GRID))
     options = parser.parse_args(arguments)
-    results = {}
+    results, path = {}, results_path("which_ranker")
+    if options.only != list(GRID):
+        results = json.loads(path.read_text(encoding="utf-8"))["tasks"]
     for task, (parts, metric) in tasks(options.share).items():
-        found = {"metric": metric, "rows": parts[0].n_rows, "rankers": {}}
-        for name in GRID:
+        known = results.get(task, {"rankers": {}})["rankers"]
+        found = {"metric": metric, "rows": parts[0].n_rows, "rankers": known}
+        for name in options.only:
             if (task, name) in UNFIT:
                 found["rankers"][name] = {"unfit": UNFIT[task, name]}
                 continue

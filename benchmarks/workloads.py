@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -88,6 +89,47 @@ def stored_rcv1_like(m: int):
     with np.load(path) as z:
         X = sparse.csr_matrix((z["data"], z["indices"], z["indptr"]), shape=(pool, RCV1_FEATURES))
         return X[:m], z["binary"][:m], z["utility"][:m]
+
+
+class Text(NamedTuple):
+    """A large collection of documents: rows, a rare topic as 1 / -1, and real-valued utilities."""
+
+    name: str
+    X: Any
+    binary: Any
+    utility: Any
+    topics: dict  # further topics by name, 1 / -1; none for generated rows
+
+
+#: The topic of Sculley's table 1.
+TOPIC = "E311"
+
+
+def large_text(m: int, others: int = 0):
+    """The first m rows of RCV1 where ``RANKINE_DATA`` has it, else of ``stored_rcv1_like``.
+
+    As in the papers the 781,265 documents of the test part come first, then the training part.
+    Utilities are inner products with the last document. ``others`` topics are given beside E311,
+    those whose number of documents is nearest to its own.
+    """
+    from benchmarks.real_data import rcv1_is_there, read_rcv1
+
+    if not rcv1_is_there():
+        return Text("generated", *stored_rcv1_like(m), {})
+    X, Y, names, train = read_rcv1()
+    order = np.r_[train : X.shape[0], :train]
+    kept = order[:m]
+    signs = 2.0 * Y - 1.0
+    own = names.index(TOPIC)
+    sizes = Y.sum(axis=0, dtype=np.int64)
+    near = [t for t in np.argsort(np.abs(sizes - sizes[own]), kind="stable") if t != own][:others]
+    return Text(
+        "RCV1",
+        X[kept],
+        signs[kept, own],
+        np.asarray(X[kept] @ X[order[-1]].toarray().ravel(), dtype=np.float64),
+        {names[t]: signs[kept, t] for t in near},
+    )
 
 
 def linear_topics(X, count: int, share: float, seed: int):

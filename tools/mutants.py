@@ -9,13 +9,14 @@ dropped ``not``, ``and`` for ``or``, a raise or an assignment removed, ``min`` f
 ``break`` for ``continue``. Mutants are drawn room by room, in proportion to the places that can be
 changed, at least ``--least`` in each.
 
-With ``--trace`` one run of the suite under a tracer tells which tests call which functions (kept
-in ``build/reached.json``). A mutant is then tried with the tests that call its function, the
-quickest first; for compiled code, those that call what calls it. Without a trace the test files of
-its room that name it come first. Compiled code is first tried by the tests of kernels with the JIT
-off, which saves most of the compiling. A mutant is noticed when a test fails or hangs; one whose
-tests have not ended after ``--limit`` seconds counts as not noticed. Mutants that change nothing a
-user could see stand, with the reason, in ``tools/equivalent_mutants.toml``.
+With ``--trace`` one run of the suite under a tracer tells which tests run which lines (kept in
+``build/reached.json``). A mutant is then tried with the tests that run its line, the quickest
+first; for compiled code, those that call what calls it. Without a trace the test files of its room
+that name it come first. Compiled code is first tried by the tests of kernels with the JIT off,
+which saves most of the compiling; a mutant of Python code finds all kernels compiled. A mutant is
+noticed when a test fails or hangs; one whose tests have not ended after ``--limit`` seconds counts
+as not noticed. Mutants that change nothing a user could see stand, with the reason, in
+``tools/equivalent_mutants.toml``.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "rankine"
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 REACHED = ROOT / "build" / "reached.json"
+_INSIDE = f"{PACKAGE}{os.sep}"
 #: Tests that are tried: not those that look at the repository instead of running the package.
 FOLDERS = ("unit", "contracts", "properties", "integration/serve", "integration/test_cli.py")
 SKIP = ("unit/benchmarks", "unit/distributed/test_cluster.py", "unit/distributed/test_large.py")
@@ -68,6 +70,9 @@ ALSO = {
     "cli": ("integration/test_cli.py",),
     "core": ("unit/model", "unit/data"),
 }
+PROCESSES = str(ROOT / "tests" / "integration" / "test_cli.py")
+#: A line that fewer tests run may be run by one for all.
+FEW = 5
 #: A test that takes so many times its seconds, and more than LEAST_HANG, hangs.
 HANG, LEAST_HANG = 10.0, 40.0
 _COMPARE = {
@@ -323,37 +328,42 @@ def known_equivalents() -> dict[tuple[str, str, str, str], str]:
 # -- which tests call which functions: this file is also the plugin that finds out
 
 
-class _Calls:
-    """Pytest plugin: writes which functions of the package each test called, and its seconds."""
+class _Lines:
+    """Pytest plugin: writes which lines of the package each test ran, and its seconds."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self.codes: set[Any] = set()
-        self.tests: dict[str, tuple[float, list[str]]] = {}
+        self.lines: dict[str, set[int]] = defaultdict(set)
+        self.tests: dict[str, tuple[float, dict[str, str]]] = {}
 
-    def note(self, frame: Any, _event: str, _argument: object) -> None:
-        self.codes.add(frame.f_code)
+    def enter(self, frame: Any, _event: str, _argument: object) -> Any:
+        file = frame.f_code.co_filename
+        if not file.startswith(_INSIDE):
+            return None
+        add = self.lines[file].add
+
+        def line(frame: Any, _event: str, _argument: object) -> Any:
+            add(frame.f_lineno)
+            return line
+
+        return line
 
     def pytest_runtest_logstart(self) -> None:
-        self.codes.clear()
+        self.lines.clear()
         self.began = time.perf_counter()
-        threading.settrace(self.note)
-        sys.settrace(self.note)
+        threading.settrace(self.enter)
+        sys.settrace(self.enter)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         sys.settrace(None)
-        seconds = time.perf_counter() - self.began
-        start = f"{PACKAGE}{os.sep}"
-        called = {
-            f"{code.co_filename[len(start) :]}:{code.co_qualname.replace('.<locals>', '')}"
-            for code in self.codes
-            if code.co_filename.startswith(start)
+        seconds = round(time.perf_counter() - self.began, 2)
+        seen = {
+            file[len(_INSIDE) :]: f"{sum(1 << line for line in lines):x}"
+            for file, lines in list(self.lines.items())
         }
-        names = sorted({name.partition(".<")[0] for name in called})
-        self.tests[nodeid] = (round(seconds, 2), names)
+        self.tests[nodeid] = (seconds, seen)
 
     def pytest_sessionfinish(self) -> None:
-        self.out.parent.mkdir(exist_ok=True)
         self.out.write_text(json.dumps(self.tests), encoding="utf-8")
 
 
@@ -367,17 +377,30 @@ def _files(folders: tuple[str, ...] = FOLDERS) -> list[str]:
     return [str(file) for file in found if file.exists() and not str(file).startswith(skipped)]
 
 
-def trace() -> None:
-    """Run the suite once and keep who calls what."""
+def trace_part(out: str, *files: str) -> None:
+    """Run test files and keep which lines each test runs."""
     import pytest
 
-    os.environ["PYTHONPATH"] = str(PACKAGE.parent)
-    sys.path.insert(0, str(PACKAGE.parent))
-    os.chdir(ROOT)
-    pytest.main(
-        ["-q", "-p", "no:cacheprovider", "--timeout", "600", "-m", MARKS, *_files()],
-        plugins=[_Calls(REACHED)],
-    )
+    options = ["-q", "-p", "no:cacheprovider", "--timeout", "600", "-m", MARKS]
+    pytest.main([*options, *files], plugins=[_Lines(Path(out))])
+
+
+def trace(workers: int) -> None:
+    """Run the suite once, in so many processes, and keep which lines each test runs."""
+    REACHED.parent.mkdir(exist_ok=True)
+    ask = "import sys; from tools import mutants; mutants.trace_part(*sys.argv[1:])"
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    files, running = _files(), []
+    for number in range(workers):
+        out = REACHED.with_suffix(f".{number}")
+        command = [sys.executable, "-c", ask, str(out), *files[number::workers]]
+        running.append((out, subprocess.Popen(command, cwd=ROOT, env=environment)))  # noqa: S603
+    tests: dict[str, Any] = {}
+    for out, process in running:
+        process.wait()
+        tests |= json.loads(out.read_text("utf-8"))
+        out.unlink()
+    REACHED.write_text(json.dumps(tests), encoding="utf-8")
 
 
 @cache
@@ -401,51 +424,98 @@ def _mentions() -> dict[str, set[str]]:
     return dict(found)
 
 
+@cache
+def _places(path: str) -> dict[str, tuple[int, str]]:
+    """Function of a file -> the lines of its body as bits, and the name by which it is called.
+
+    The answer to a question is called by the question's name.
+    """
+    found: dict[str, tuple[int, str]] = {}
+
+    def walk(node: ast.AST, place: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            below = place
+            if isinstance(child, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+                below = f"{place}.{child.name}" if place else child.name
+                if not isinstance(child, ast.ClassDef):
+                    first, last = child.body[0].lineno, child.end_lineno or 0
+                    above = [ast.unparse(one) for one in child.decorator_list]
+                    asked = [one.partition(".answer(")[0] for one in above if ".answer(" in one]
+                    bits = (1 << (last + 1)) - (1 << first)
+                    found[below] = bits, asked[0] if asked else child.name
+            walk(child, below)
+
+    walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8")), "")
+    return found
+
+
 class Reach:
-    """Tests by the functions that they call."""
+    """Tests by the lines that they run."""
 
     def __init__(self) -> None:
-        self.tests: dict[str, tuple[float, list[str]]] = {}
+        self.tests: dict[str, tuple[float, dict[str, int]]] = {}
+        self.files: dict[str, list[str]] = defaultdict(list)
         if REACHED.exists():
-            self.tests = json.loads(REACHED.read_text("utf-8"))
-        self.callers: dict[str, list[str]] = defaultdict(list)
-        for test, (_, names) in self.tests.items():
-            for name in names:
-                self.callers[name].append(test)
+            for test, (seconds, seen) in json.loads(REACHED.read_text("utf-8")).items():
+                self.tests[test] = seconds, {file: int(bits, 16) for file, bits in seen.items()}
+                for file in seen:
+                    self.files[file].append(test)
 
-    def of(self, mutant: Mutant) -> list[str]:
-        """Tests that call the function of a mutant, or what mentions it, nearest callers first."""
+    def running(self, path: str, bits: int) -> set[str]:
+        """Tests that run one of these lines of a file."""
+        return {test for test in self.files.get(path, ()) if self.tests[test][1][path] & bits}
+
+    def of(self, mutant: Mutant, *, compiled: bool) -> list[str]:
+        """Tests that run the line, else the function, else what mentions it, nearest first.
+
+        Of compiled code the tracer sees only what runs as Python: there they are added up. A line
+        that few tests run may be run on import, for all: the module's own tests are added.
+        """
+        direct = self.running(mutant.path, 1 << mutant.line)
+        if 0 < len(direct) < FEW:
+            stem = Path(mutant.path).stem.strip("_")
+            direct |= {test for test in self.tests if stem in Path(test.partition("::")[0]).stem}
+        if direct and not compiled:
+            return self._ordered(direct, mutant)
         here = f"{mutant.path}:{mutant.place}"
         seen, layer = {here}, {here}
-        for _ in range(5):
-            if tests := {test for name in layer for test in self.callers.get(name, ())}:
-                return self._ordered(tests, mutant)
-            names = {place.rpartition(":")[2].rpartition(".")[2] for place in layer}
+        for depth in range(5):
+            tests, names = set[str](), set[str]()
+            for path, _, place in (name.partition(":") for name in layer):
+                bits, called = _places(path).get(place, (0, place.rpartition(".")[2]))
+                tests |= self.running(path, bits)
+                names.add(called)
+            direct |= tests
+            if tests and not (compiled and depth == 0):
+                break
             layer = {place for name in names for place in _mentions().get(name, ())} - seen
             seen |= layer
-        same = {t for name, ts in self.callers.items() if name.startswith(mutant.path) for t in ts}
-        return self._ordered(same, mutant)
+        return self._ordered(direct or set(self.files.get(mutant.path, ())), mutant)
 
     def _ordered(self, tests: set[str], mutant: Mutant) -> list[str]:
-        def rank(test: str) -> tuple[int, int, str]:
+        stem = Path(mutant.path).stem.strip("_")
+
+        def rank(test: str) -> tuple[int, int, int, float]:
             seconds = self.tests[test][0]
             slow = 0 if seconds < 0.3 else 1 if seconds < 3 else 2
-            return slow, f"/{mutant.room}/" not in test, test
+            foreign = stem not in Path(test.partition("::")[0]).stem
+            return slow - (not foreign), foreign, f"/{mutant.room}/" not in test, seconds
 
         return sorted(tests, key=rank)
 
-    def tests_of(self, mutant: Mutant, seconds: float) -> list[str]:
+    def tests_of(self, mutant: Mutant, seconds: float, *, compiled: bool) -> list[str]:
         """What to run: reaching tests of so many seconds, then the files of the room that name it.
 
         A test that was written after the trace stands in one of these files.
         """
         chosen, total = [], 0.0
-        for test in self.of(mutant) if self.tests else ():
+        for test in self.of(mutant, compiled=compiled) if self.tests else ():
             chosen.append(test)
             total += self.tests[test][0] + 0.02
             if total > seconds:
                 break
-        traced = {str(ROOT / test.partition("::")[0]) for test in self.tests}
+        # Commands of the integration tests run in processes of their own, which no tracer sees.
+        traced = {str(ROOT / test.partition("::")[0]) for test in self.tests} - {PROCESSES}
         return chosen + [file for file in near_files(mutant) if file not in traced]
 
 
@@ -552,14 +622,14 @@ class Workshop:
         file = copy / "rankine" / mutant.path
         text = file.read_text(encoding="utf-8")
         file.write_text(mutant.applied(text), encoding="utf-8")
-        tests = self.reach.tests_of(mutant, self.limit / 4)
-        compiled = "kernels.compile import" in text or "kernels.dispatch import" in text
+        compiled = is_compiled(mutant, text)
+        tests = self.reach.tests_of(mutant, self.limit / 4, compiled=compiled)
         (copy / "pulse").unlink(missing_ok=True)
         pid = os.fork()
         if pid:
             return Attempt(mutant, copy, text, pid)
         try:
-            os._exit(_child(copy, tests, compiled=compiled))
+            os._exit(_child(copy, tests, None if compiled else (file, text)))
         finally:
             os._exit(3)
 
@@ -586,12 +656,31 @@ class Workshop:
         if not pulse.exists():
             return True  # the package cannot even be imported in all that time
         since, _, test = pulse.read_text(encoding="utf-8").partition(" ")
-        usual = self.reach.tests.get(test, (0.0, []))[0]
+        usual = self.reach.tests.get(test, (0.0, {}))[0]
         return time.monotonic() - float(since) > max(LEAST_HANG, HANG * usual)
 
 
-def _child(copy: Path, tests: list[str], *, compiled: bool) -> int:
-    """Run tests on a copy of the package, in a forked process that has not imported it."""
+def is_compiled(mutant: Mutant, text: str) -> bool:
+    """Whether a mutant may change compiled code."""
+    if not any(
+        sign in text for sign in ("kernels.compile import", "kernels.dispatch import", ".answer(")
+    ):
+        return mutant.path.startswith("kernels/")
+    outermost = mutant.place.partition(".")[0]
+    for node in ast.parse(text).body:
+        if getattr(node, "name", "") == outermost:
+            source = ast.get_source_segment(text, node) or ""
+            above = " ".join(map(ast.unparse, getattr(node, "decorator_list", [])))
+            return any(word in f"{above} {source}" for word in ("jit", "answer", "question"))
+    return True  # a constant of the module
+
+
+def _child(copy: Path, tests: list[str], python: tuple[Path, str] | None) -> int:
+    """Run tests on a copy of the package, in a forked process that has not imported it.
+
+    ``python`` is a file and its text before the mutant, where no compiled code can have changed:
+    kernels are then looked up as if the file were as it was.
+    """
     import pytest
 
     os.setsid()
@@ -608,13 +697,18 @@ def _child(copy: Path, tests: list[str], *, compiled: bool) -> int:
         options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", "100", "-m", marks]
         return int(pytest.main([*options, *tests], plugins=[_Pulse(copy / "pulse")]))
 
-    if compiled and (pid := os.fork()) == 0:
+    if python:
+        from rankine.kernels import compile as compiling
+
+        read, (file, text) = compiling._text, python  # noqa: SLF001
+        compiling._text = lambda path: text if path == file else read(path)  # noqa: SLF001
+    elif (pid := os.fork()) == 0:
         import numba
 
         numba.config.DISABLE_JIT = 1
         os.environ["NUMBA_DISABLE_JIT"] = "1"
         os._exit(run(f"kernels and {MARKS}"))
-    if compiled and os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) not in (0, 5):
+    elif os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) not in (0, 5):
         return 1
     return run(MARKS)
 
@@ -656,7 +750,7 @@ def main() -> int:
     parser.add_argument("--least", type=int, default=4, help="mutants in every room, at least")
     parser.add_argument("--room", help="only this room")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=160.0, help="seconds for a mutant's tests")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for a mutant's tests")
     parser.add_argument("--again", help="JSON of an earlier run: its survivors instead of a draw")
     parser.add_argument("--part", default="1/1", help="only every n-th of the drawn ones: 2/3")
     parser.add_argument("--trace", action="store_true", help="find out anew which tests call what")
@@ -680,9 +774,9 @@ def main() -> int:
             print(mutant.told)
         return 0
     if options.trace:
-        subprocess.run([sys.executable, "-c", "from tools import mutants; mutants.trace()"],
-                       cwd=ROOT, check=True)  # fmt: skip
-    for name in ("numba", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.pipeline"):
+        trace(options.workers)
+    for name in ("numba", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.pipeline",
+                 "hypothesis", "typer", "rich.table", "sklearn.model_selection"):  # fmt: skip
         importlib.import_module(name)  # what every child would load by itself
     reasons = known_equivalents()
     results: list[tuple[Mutant, str, float]] = []

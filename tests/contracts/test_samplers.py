@@ -8,6 +8,7 @@ import pytest
 from rankine.data import Dataset
 from rankine.kernels.random import random_bits
 from rankine.samplers.draw import SAMPLINGS, draw_pair, pair_sampler
+from rankine.samplers.reservoir import Reservoir
 
 pytestmark = pytest.mark.kernels
 
@@ -37,3 +38,18 @@ def test_drawn_rows_are_pairs_of_positive_weight(sampling, ties, weighted):
         if weighted:
             assert data.weight[a] * data.weight[b] > 0.0
         assert draw_pair(sampler, random_bits(7, step), step) == (a, b, kind)
+
+
+@pytest.mark.parametrize("buffer_rows", [16, 40, 1000])
+def test_pairs_of_a_sample_of_a_stream_are_pairs(buffer_rows):
+    data = lists(weighted=True)
+    reservoir = Reservoir(buffer_rows, seed=3)
+    for start in range(0, data.n_rows, 7):
+        reservoir.add(data.take(slice(start, start + 7)))
+    sample, _ = reservoir.sample()
+    sampler = pair_sampler(sample, np.ones(sample.n_queries))
+    for step in range(200):
+        a, b, _ = draw_pair(sampler, random_bits(7, step), step)
+        assert sample.qid[a] == sample.qid[b]
+        assert sample.y[a] > sample.y[b]
+        assert sample.weight[a] * sample.weight[b] > 0.0

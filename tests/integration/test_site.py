@@ -107,33 +107,42 @@ def test_pages_fetch_nothing_and_leave_no_formula_unset(pages):
     assert any("<math" in page for page in pages.values())
 
 
+@pytest.fixture
+def browser():
+    running = Browser()
+    yield running
+    running.close()
+
+
 @pytest.mark.browser
 @pytest.mark.skipif(find_chromium() is None, reason="no chromium: apt-get install chromium")
-def test_the_site_opens_from_the_file_system_and_searches(site):
-    browser = Browser()
-    try:
-        for width in (390, 1280):
-            browser.resize(width)
-            for page in (
-                "index.html",
-                "start.html",
-                "rankers/ranksvm.html",
-                "cli.html",
-                "api/data.html",
-            ):
-                browser.open((site / page).as_uri())
-                wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-                assert browser.evaluate(wide) <= 0, f"{page} is wider than {width} pixels"
-                assert browser.faults() == []
-                assert [url for url in browser.requests() if url.startswith("http")] == []
-        browser.evaluate(
-            "document.querySelector('#__search').checked = true;"
-            "document.querySelector('#__search').dispatchEvent(new Event('change'));"
-            "const box = document.querySelector('.md-search__input');"
-            "box.focus(); box.value = 'pegasos'"
-        )
-        browser.wait("typeof __index === 'object'")
-        browser.evaluate("box.dispatchEvent(new Event('keyup', {bubbles: true}))")
-        browser.wait("document.querySelectorAll('.md-search-result__item').length > 0")
-    finally:
-        browser.close()
+def test_no_page_cuts_off_code_or_tables(site, browser):
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    cut = {}
+    for page in sorted(site.rglob("*.html")):
+        browser.open(page.as_uri())
+        for width in (375, 1280):
+            found = browser.cut_off(width)
+            if browser.evaluate(wide) > 0:
+                found.append("the page itself")
+            if found:
+                cut[page.relative_to(site).as_posix(), width] = found
+    assert cut == {}
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_chromium() is None, reason="no chromium: apt-get install chromium")
+def test_the_site_opens_from_the_file_system_and_searches(site, browser):
+    for page in ("index.html", "rankers/ranksvm.html", "cli.html", "api/data.html"):
+        browser.open((site / page).as_uri())
+        assert browser.faults() == []
+        assert [url for url in browser.requests() if url.startswith("http")] == []
+    browser.evaluate(
+        "document.querySelector('#__search').checked = true;"
+        "document.querySelector('#__search').dispatchEvent(new Event('change'));"
+        "const box = document.querySelector('.md-search__input');"
+        "box.focus(); box.value = 'pegasos'"
+    )
+    browser.wait("typeof __index === 'object'")
+    browser.evaluate("box.dispatchEvent(new Event('keyup', {bubbles: true}))")
+    browser.wait("document.querySelectorAll('.md-search-result__item').length > 0")

@@ -29,12 +29,25 @@ _TASKS = {
     "one rare topic": "one rare topic among texts, 47,236 words",
     "real-valued labels": "real-valued labels of the same texts",
 }
+#: Part of ``additive.json`` -> its words, the NDCG@10 aimed at, and how far trees may be ahead.
+_ADDITIVE = {
+    "mslr": ("rows of MSLR's shape (made of pairs)", 0.625, 0.0),
+    "bench": ("the same shape by another generator", 0.598, 0.0),
+    "california_random": ("California housing, random lists", 0.917, 0.015),
+    "california_cells": ("California housing, grid cells", 0.825, 0.012),
+    "letor / ohsumed_letor3_min": ("OHSUMED", None, None),
+    "letor / mq2008": ("MQ2008", None, None),
+    "three_way": ("effects of three columns (made)", None, None),
+}
+#: Made data: a difference in NDCG@10 that counts.
+_MADE = 0.005
 _NAMES = {
     "spd": "[`SPDRanker`](rankers/spd.md)",
     "ranksvm": "[`RankSVM`](rankers/ranksvm.md)",
     "least-squares": "[`LeastSquaresRanker`](rankers/least-squares.md)",
     "domination": "[`DominationRanker`](rankers/domination.md)",
     "elastic": "[`ElasticRanker`](rankers/elastic.md)",
+    "additive": "[`AdditiveRanker`](rankers/additive.md)",
 }
 
 
@@ -327,20 +340,24 @@ def _cells(row: Sequence[str]) -> str:
 _BAR = 0.006
 
 
-def defaults_compared() -> str:
-    """What defaults miss, then default and tuned values of every ranker on every set."""
-    sets, losses = figure("defaults", "sets"), figure("defaults", "mean_loss")
+def defaults_missed() -> str:
+    """Where the defaults are worse than the bars allow, by name."""
+    losses = figure("defaults", "mean_loss")
     above = [f"{name} ({loss:.4f})" for name, loss in losses.items() if loss > _BAR]
     missed = [
         f"{name} on {task} ({mean:+.3f} ± {error:.3f} {against.replace('to_', 'to ')})"
         for task, name, against, mean, error in figure("defaults", "missed")
     ]
+    return (
+        f"Missed: a mean loss of {_BAR} to the tuned setting by {', '.join(above) or 'no ranker'}; "
+        f"0.01 and two standard errors on a single set by {'; '.join(missed) or 'none'}."
+    )
+
+
+def defaults_compared() -> str:
+    """Default and tuned values of every ranker on every set."""
+    sets, losses = figure("defaults", "sets"), figure("defaults", "mean_loss")
     lines = [
-        (
-            f"Missed: a mean loss of {_BAR} to the tuned setting by "
-            f"{', '.join(above) or 'no ranker'}; 0.01 and two standard errors on a single set by "
-            f"{'; '.join(missed) or 'none'}.\n"
-        ),
         f"| NDCG@10 on test, default / tuned | {' | '.join(losses)} | scikit-learn |",
         "|---" * (len(losses) + 2) + "|",
     ]
@@ -357,8 +374,157 @@ def defaults_compared() -> str:
     return "\n".join([*lines, f"| mean loss of defaults | {' | '.join(mean)} | |"])
 
 
+def many_machines() -> str:
+    """Fits on two Dask workers, one of them killed: time, bytes, and who spent it."""
+    heads = ["", "rows", "partitions", "rounds", "wall", "CPU of workers", "of the solver"]
+    heads += ["of scheduler and client", "moved", "worker killed"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name, run in _fits("partitions_many").items():
+        killed = run["killed"]
+        back = killed.get("seconds_until_replaced")
+        after = "after the end" if back is None else f"after {back:.0f} s"
+        lines.append(
+            f"| {name} | {run['rows']:.0e} | {run['partitions']} | {len(run['rounds'])} "
+            f"| {run['wall']:.0f} s | {run['worker_cpu']:.0f} s | {run['solver_cpu']:.1f} s "
+            f"| {run['scheduler_cpu']:.1f} s ({run['scheduler_share']:.1%}) "
+            f"| {run['bytes'] / 1e6:.0f} MB | in round {killed['round'] + 1}, back {after} |"
+        )
+    return "\n".join(lines)
+
+
+def _fits(name: str) -> dict[str, Any]:
+    found = _results(name)
+    return {key: run for key, run in found.items() if isinstance(run, dict) and "rounds" in run}
+
+
+def many_machines_checked() -> str:
+    """The simulation beside the runs that it was made from."""
+    lines = ["| seconds of all rounds | measured | simulated | off by |", "|---|---|---|---|"]
+    for name, row in figure("partitions_simulated", "check").items():
+        lines.append(
+            f"| {name} | {row['measured']:.0f} | {row['simulated']:.0f} | {row['error']:+.0%} |"
+        )
+    return "\n".join(lines)
+
+
+def many_machines_simulated() -> str:
+    """Time and cost of every way to train, for both sizes and both clusters."""
+    heads = [
+        f"10^{len(size) - 1} rows, {int(workers):,} workers"
+        for size, found in next(iter(figure("partitions_simulated", "outlook").values())).items()
+        for workers in found
+    ]
+    lines = [f"| rounds | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for name, sizes in figure("partitions_simulated", "outlook").items():
+        cells = [_time_and_cost(one) for found in sizes.values() for one in found.values()]
+        rounds = next(one["rounds"] for found in sizes.values() for one in found.values())
+        lines.append(f"| {name}, {rounds} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _time_and_cost(one: dict[str, Any]) -> str:
+    seconds = one["seconds"]
+    time = (
+        f"{seconds:.0f} s"
+        if seconds < 100
+        else f"{seconds / 60:.0f} min"
+        if seconds < 6000
+        else f"{seconds / 3600:.1f} h"
+    )
+    limit = ", *scheduler*" if one["scheduler_is_the_limit"] else ""
+    return f"{time}, ${one['dollars']:,.2f}{limit}"
+
+
+def threads() -> str:
+    """Wall seconds of one and of two threads."""
+    lines = [
+        "| | one thread | two | faster | wanted | not shared | same bits |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, row in figure("threads", "subjects").items():
+        lines.append(
+            f"| {name.replace('_', ' ')} | {row['one']:.2f} s | {row['two']:.2f} s "
+            f"| {row['speedup']:.2f} | {row['wanted']} | {max(row['serial'], 0.0):.0%} "
+            f"| {'yes' if row['same_bits'] else 'no'} |"
+        )
+    return "\n".join(lines)
+
+
+def additive() -> str:
+    """What AdditiveRanker misses, then every set with all systems, then speed."""
+    missed, lines, stored = [], [], _results("additive")
+    stored = {
+        **stored,
+        **{f"letor / {name}": found for name, found in stored.get("letor", {}).items()},
+    }
+    unmeasured = [words for part, (words, _, _) in _ADDITIVE.items() if part not in stored]
+    for part, (words, least, margin) in _ADDITIVE.items():
+        if part not in stored:
+            continue
+        systems = stored[part]["systems"]
+        ours, trees = systems["additive"], max(
+            (systems["lightgbm"], systems["xgboost"]), key=lambda one: one["test"]
+        )  # fmt: skip
+        gap, error = trees["additive_minus"]["mean"], trees["additive_minus"]["error"]
+        bar = _MADE if error is None else 2 * error
+        verdict = "AdditiveRanker wins" if gap > bar else "trees win" if gap < -bar else "equal"
+        lost = systems["ranksvm"]["additive_minus"]
+        if least is not None and (ours["test"] < least or gap < -margin):
+            missed.append(f"NDCG@10 on {words}")
+        if lost["error"] is not None and lost["mean"] < -2 * lost["error"]:
+            missed.append(f"RankSVM on {words} ({lost['mean']:+.3f})")
+        for name, share in (("seconds", 1 / 2), ("single_seconds", 1 / 4)):
+            if part in ("mslr", "bench") and ours[name] > share * systems["lightgbm"]["seconds"]:
+                ratio = ours[name] / systems["lightgbm"]["seconds"]
+                missed.append(f"{share} of LightGBM's CPU on {words} ({name}: {ratio:.2f})")
+        shown = f"{gap:+.3f}" + ("" if error is None else f" ± {2 * error:.3f}")
+        tests = (f"{systems[name]['test']:.3f}" for name in _ADDITIVE_SYSTEMS)
+        cpu = (
+            ours["seconds"], ours["single_seconds"],
+            systems["lightgbm"]["seconds"], systems["xgboost"]["seconds"],
+        )  # fmt: skip
+        times = " / ".join(f"{seconds:.2g}" for seconds in cpu)
+        lines.append(f"| {words} | {' | '.join(tests)} | {shown} | {verdict} | {times} |")
+    speed = []
+    for words, value, most in additive_speed():
+        if value is not None and value > most:
+            missed.append(f"{words} ({value:.3g}, at most {most:g})")
+        speed.append(f"| {words} | {'' if value is None else format(value, '.3g')} | {most:g} |")
+    head = ["data", "RankSVM", "AdditiveRanker", "LightGBM", "XGBoost", "difference", "verdict"]
+    head.append("CPU s: path / one strength / LightGBM / XGBoost")
+    return "\n".join(
+        [
+            f"Missed: {'; '.join(missed) or 'nothing that was aimed at'}.\n",
+            *(f"Not measured: {words}.\n" for words in unmeasured),
+            f"| {' | '.join(head)} |",
+            "|---" * len(head) + "|",
+            *lines,
+            "\n| speed, one thread | measured | aimed at, at most |\n|---|---|---|",
+            *speed,
+        ]
+    )
+
+
+_ADDITIVE_SYSTEMS = ("ranksvm", "additive", "lightgbm", "xgboost")
+
+
+def additive_speed() -> list[tuple[str, float | None, float]]:
+    """What is measured, the figure (None: not measured), and what it should be at most."""
+    found = figure("additive", "speed")
+    served = found.get("served_ms", {})
+    return [
+        ("µs to score 100 rows of 136 columns, 50 pairs", found["score_100_us"]["median"], 50.0),
+        ("ms of serving them beyond decoding", served.get("above_decoding"), 0.2),
+        ("ns a look-up in a product with all tables", found["ns_a_look_up"], 1.2),
+        ("bytes a row beside the codes while training", found.get("bytes_a_row"), 100.0),
+        (f"CPU s at a fixed `smooth`, {found['rows'][-1]:,} rows", found["seconds"][-1], 60.0),
+        (f"exponent of CPU s from {found['rows'][0]:,} rows on", found["exponent"], 1.1),
+    ]
+
+
 #: Name of a table -> what makes it.
 TABLES: dict[str, Callable[[], str]] = {
+    "additive": additive,
     "rankers-compared": rankers_compared,
     "latency": latency,
     "clicks-propensity": clicks_propensity,
@@ -367,6 +533,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "comparisons": comparisons,
     "fusion": fusion,
     "defaults": defaults_compared,
+    "many-machines": many_machines,
+    "many-machines-checked": many_machines_checked,
+    "many-machines-simulated": many_machines_simulated,
+    "threads": threads,
+    "defaults-missed": defaults_missed,
     "speed": speed,
     "letor-map": letor_map,
     "scoring-times": scoring_times,

@@ -208,6 +208,12 @@ class LogOptions(_Group):
         before = None if like is None else schema_of(like)
         if self.schema is not None:
             before = read_schema(self.schema)
+        for name in ("hash_bits", "bins"):
+            if getattr(self, name) is not None and not self.raw and before is None:
+                raise ParameterError(
+                    f"--{name.replace('_', '-')} shapes columns of a raw log, and none is named",
+                    fix="Leave it out, or name columns: --categorical a,b or --binned a,b",
+                )
         return LogSchema.make(self.fields(), before) if self.raw or before is not None else None
 
     def open(
@@ -255,6 +261,7 @@ class LogOptions(_Group):
             if not raw and self.time is not None:
                 kept = (*kept, self.time)
             found = read_for(model, paths, schema=schema, stream=stream, columns=kept, **options)
+            _tell_narrower(model, found)
             return self.newest(found)
         if not self.raw and like is None:
             options = self.options(**more)
@@ -325,6 +332,16 @@ class LogOptions(_Group):
             if name not in _FEATURE_FILES and name not in LogSchema.__struct_fields__
         }
         return {**rest, **self.fields(**more)}
+
+
+def _tell_narrower(model: LinearModel, data: Any) -> None:
+    """Say where text files hold fewer features than the model: the rest is taken as 0."""
+    narrower = getattr(data, "notes", {}).get("narrower_files", 0)
+    if narrower:
+        _console.say(
+            f"{narrower} of {len(data.sources)} files hold fewer features than the model's "
+            f"{model.n_columns:,}: the others are taken as 0"
+        )
 
 
 #: Fields that only raw logs have, and fields that only files of features have.
@@ -431,10 +448,12 @@ class Cluster:
     repartition_to: Annotated[
         str | None, _dask(help="Folder of that file; default: rankine-partitions/ here.")
     ] = None
-    partition_mb: Annotated[int, _dask(help="About the memory of a partition.")] = 64
-    timeout: Annotated[float, _dask(help="Seconds without a finished task that are an error.")] = (
-        600.0
-    )
+    partition_mb: Annotated[
+        int | None, _dask(help="About the memory of a partition; default 64.")
+    ] = None
+    timeout: Annotated[
+        float | None, _dask(help="Seconds without a finished task that are an error; default 600.")
+    ] = None
 
     def check(self, *, stream: bool) -> None:
         """Refuse what does not go together."""
@@ -443,6 +462,11 @@ class Cluster:
                 raise ParameterError(
                     "--repartition belongs to --dask", fix="Add --dask, or use rankine sort"
                 )
+            for name in ("partition_mb", "timeout"):
+                if getattr(self, name) is not None:
+                    raise ParameterError(
+                        f"--{name.replace('_', '-')} belongs to --dask", fix="Leave it out"
+                    )
             return
         if stream:
             raise ParameterError("--stream and --dask are two ways", fix="Leave one of them out")

@@ -98,7 +98,9 @@ class Checkpoints:
     checkpoint: Annotated[str | None, _run(help="Folder of checkpoints (streams and --dask).")] = (
         None
     )
-    every: Annotated[int, _run(help="Lists or steps between checkpoints.")] = 100_000
+    every: Annotated[
+        int | None, _run(help="Lists or steps between checkpoints; default 100000.")
+    ] = None
     resume: Annotated[bool, _run("--resume", help="Go on from the checkpoint.")] = False
 
     @property
@@ -109,7 +111,9 @@ class Checkpoints:
     def options(self) -> dict[str, Any]:
         """Keyword arguments of a fit."""
         if self.checkpoint is None:
-            if self.resume:
-                raise ParameterError("--resume needs --checkpoint DIR", fix="Name the folder")
+            if self.resume or self.every is not None:
+                option = "--resume" if self.resume else "--every"
+                raise ParameterError(f"{option} needs --checkpoint DIR", fix="Name the folder")
             return {}
-        return {"checkpoint": self.checkpoint, "every": self.every, "resume": self.resume}
+        every = 100_000 if self.every is None else self.every
+        return {"checkpoint": self.checkpoint, "every": every, "resume": self.resume}

@@ -49,7 +49,7 @@ def propensity(
     ] = None,
     max_position: Annotated[int, typer.Option(help="Positions beyond count as this one.")] = 50,
     min_rows: Annotated[int, typer.Option(help="Rows that a position needs.")] = 100,
-    resamples: Annotated[int, typer.Option(help="Bootstrap samples; 0 gives no interval.")] = 200,
+    n_resamples: Annotated[int, typer.Option(help="Bootstrap samples; 0 gives no interval.")] = 200,
     seed: Seed = 0,
     plot: Annotated[str | None, typer.Option(help="Picture: .png, .svg or .pdf.")] = None,
     out: Annotated[
@@ -71,7 +71,7 @@ def propensity(
         context=context,
         max_position=max_position,
         min_rows=min_rows,
-        n_resamples=resamples,
+        n_resamples=n_resamples,
         random_state=seed,
     )
     if plot is not None:

@@ -25,8 +25,6 @@ _EPILOG = """
   rankine demo
 
   rankine demo --out shop --n-queries 5000 --seed 1
-
-  rankine demo --curves
 """
 
 
@@ -37,14 +35,10 @@ def demo(
     ] = "demo-output",
     n_queries: Annotated[int, typer.Option(help="Number of search queries.")] = 1500,
     seed: Seed = 7,
-    curves: Annotated[
-        bool,
-        typer.Option("--curves", help="Also train tables: a page of curves, and a heat map."),
-    ] = False,
     json: AsJson = False,
 ) -> None:
     """Make a shop-search log, train, evaluate, explain one ranking, save model and report."""
-    result = run_demo(out, n_queries, seed, curves=curves)
+    result = run_demo(out, n_queries, seed)
     if json:
         plain = {
             "rows": result.train.n_rows + result.test.n_rows,
@@ -78,7 +72,7 @@ class DemoResult:
     seconds: dict[str, float]
 
 
-def run_demo(folder: str, n_queries: int, seed: int, *, curves: bool = False) -> DemoResult:
+def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     """Log -> split by query -> train -> evaluate against baselines -> files."""
     import numpy as np
 
@@ -133,11 +127,10 @@ def run_demo(folder: str, n_queries: int, seed: int, *, curves: bool = False) ->
     page = rankine.report(model, test, title=_TITLE, command=f"rankine demo --seed {seed}")
     page.save(files["report"])
     clock = lap("report", clock)
-    if curves:
-        tables = rankine.AdditiveRanker(smooth=1.0, pairs=1, random_state=seed).fit(train)
-        files["curves"] = str(target / "curves.html")
-        rankine.report(tables, test, title="The same search by curves").save(files["curves"])
-        lap("curves", clock)
+    tables = rankine.AdditiveRanker(smooth=1.0, pairs=1, random_state=seed).fit(train)
+    files["curves"] = str(target / "curves.html")
+    rankine.report(tables, test, title="The same search by curves").save(files["curves"])
+    lap("curves", clock)
     return DemoResult(train, test, model, scores, table, files, seconds)
 
 
@@ -205,5 +198,6 @@ def _show_next(result: DemoResult) -> None:
         f"  rankine train {files['train']} {names} --ranker ranksvm --scale standard "
         f"--valid {files['test']} --out {Path(files['model']).with_name('ranksvm.rankine')}\n"
         "  rankine --help\n\n"
+        f"Curves of the columns and a map of two: {Path(files['curves']).resolve()}\n"
         f"The report, a page to look at: {Path(files['report']).resolve()}"
     )

@@ -129,7 +129,7 @@ def analyse(
     team: Annotated[str, typer.Option(help="Column of the team that picked the item.")] = "team",
     credit: Annotated[str, typer.Option(help="clicks, any, first or last.")] = "clicks",
     confidence: Annotated[float, typer.Option(help="Of intervals and verdict.")] = 0.95,
-    resamples: Annotated[int, typer.Option(help="Bootstrap samples.")] = 10_000,
+    n_resamples: Annotated[int, typer.Option(help="Bootstrap samples.")] = 10_000,
     seed: Seed = 0,
     report: ReportFile = None,
     *,
@@ -148,7 +148,7 @@ def analyse(
         **where.columns(),
         credit=credit,
         confidence=confidence,
-        n_resamples=resamples,
+        n_resamples=n_resamples,
         random_state=seed,
     )
     save_report(report, found)

@@ -50,7 +50,7 @@ def letor(
         list[str],
         typer.Argument(
             metavar="FOLDER...",
-            help="Folders with Fold1..5/{train,vali,test}.txt, or S1..S5.txt and FOLDS.txt.",
+            help="Folders of LETOR, MSLR, Yahoo or Istella, as they are distributed.",
         ),
     ],
     ranker: Annotated[

@@ -11,6 +11,8 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +21,8 @@ from rankine.cli import _console
 from rankine.cli._options import Loudness, Quiet, Verbose, spread
 
 Command = Callable[..., None]
+#: What scipy and scikit-learn import, for half of a command's start, and hardly ever use.
+_HARDLY_USED = ("pandas", "scipy.stats", "narwhals", "narwhals.stable.v2", "numpy.f2py")
 
 
 class Commands(typer.Typer):
@@ -117,8 +121,47 @@ def find_commands() -> list[str]:
     return names
 
 
+class _Later(ModuleType):
+    """A module that is imported once something of it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        found = importlib.import_module(self.__name__)
+        self.__dict__.update(vars(found))
+        return getattr(found, name)
+
+
+class _LaterFinder:
+    """Finds modules as ever, and puts their first import off."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._left = set(names)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name not in self._left:
+            return None
+        self._left.remove(name)
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None:
+            spec.loader = self  # type: ignore[assignment]
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """An empty module, as ever."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__class__ = _Later
+
+
+def import_later(names: tuple[str, ...] = _HARDLY_USED) -> None:
+    """Import these modules when something of them is used, in this process."""
+    sys.meta_path.insert(0, _LaterFinder(names))
+
+
 def run() -> None:
     """Run the command line; exit code 2 for bad input, 130 when interrupted."""
+    import_later()
     find_commands()
     from rankine.core.errors import RankineError
 
@@ -144,22 +187,35 @@ def run() -> None:
 def as_options(message: str) -> str:
     """Python's ``missing='zero'`` as ``--missing zero``, where the command has that option.
 
-    What is no option of its own but may be ``--set`` becomes ``--set sampling=query``.
+    What is no option of its own but may be ``--set`` becomes ``--set sampling=query``; the name of
+    a ranker's class becomes ``--ranker`` and its own. ``query=`` and ``columns=[...]`` lose their
+    signs only.
     """
     import re
+
+    from rankine.rankers.registry import RANKERS, ranker_class
 
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     called = next((word for word in sys.argv[1:] if word in commands), None)
     options = {o for p in commands[called].params for o in p.opts} if called else set()
 
     def spell(found: re.Match[str]) -> str:
-        name, quoted, bare = found.groups()
-        option = "--" + name.replace("_", "-")
+        name, quoted, more, bare, listed = found.groups()
+        # A command has no list of features, but names those of a log.
+        option = "--" + ("numeric" if name == "features" else name).replace("_", "-")
         if option in options:
-            return f"{option} {quoted or bare}"
-        return f"--set {name}={quoted}" if quoted and "--set" in options else found[0]
+            value = "..." if listed else quoted or bare
+            return f"{option} {value}{more or ''}".replace("'", "") if value else option
+        return f"--set {name}={quoted}{more}" if quoted and "--set" in options else found[0]
 
-    return re.sub(r"""\b([a-z]\w*)=(?:['"]([\w.:@+-]+)['"]|([\w.:@+-]+))""", spell, message)
+    word = r"""['"]([\w.:@+-]+)['"]((?:,? (?:or )?'\w+')*)"""
+    message = re.sub(
+        rf"\b([a-z]\w*)=(?:{word}|([\w.:@+-]+)|(\[\.\.\.\])|(?![\w=]))", spell, message
+    )
+    if "--ranker" in options:
+        for name in RANKERS:
+            message = re.sub(rf"\b{ranker_class(name).__name__}\b", f"--ranker {name}", message)
+    return message
 
 
 def _fail(message: str, error: BaseException) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +19,7 @@ from rankine.cli.warmup import compiling_beside
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rankine.model import LinearModel
 
@@ -99,11 +99,6 @@ def train(
             settings[name] = getattr(clicks, name)
     estimator = make_ranker(ranker, settings)
     cluster.check(stream=stream)
-    if counted is not None and cluster.dask is not None and not raw:
-        raise ParameterError(
-            "--label coec on partitions is counted in raw logs",
-            fix="Name the columns (--numeric a,b), or leave --dask out",
-        )
     if estimator.early_stopping is not None and valid is None and reading.split is None:
         raise ParameterError(
             "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
@@ -116,8 +111,8 @@ def train(
         reading = replace(reading, label=counted)
     correction = _Correction(clicks, counted, looks)
     run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
-    with compiling_beside(ranker):
-        result = run.run(cluster, stream=stream or kept.asked, raw=raw)
+    with compiling_beside(ranker, wait=not set_) as before_training:
+        result = run.run(cluster, before_training, stream=stream or kept.asked, raw=raw)
     if json:
         _console.print_json(result)
     else:
@@ -195,7 +190,9 @@ class _Run:
     checkpoints: dict[str, Any]
     correction: _Correction
 
-    def run(self, cluster: Cluster, *, stream: bool, raw: bool) -> dict[str, Any]:
+    def run(
+        self, cluster: Cluster, before_training: Callable[[], None], *, stream: bool, raw: bool
+    ) -> dict[str, Any]:
         """Open the data, fit, save the model, measure it."""
         import rankine
 
@@ -213,6 +210,7 @@ class _Run:
             if cluster.dask is None:
                 train = correct(train, source)
             with training_progress(f"training {type(estimator).__name__}") as callbacks:
+                before_training()
                 estimator.fit(
                     train,
                     eval_set=parts.get("valid"),
@@ -270,29 +268,21 @@ def _opened(
     if cluster.dask is None:
         yield open_(paths, stream=stream)
         return
+    from rankine.distributed import scan
+
     if cluster.repartition or cluster.repartition_to is not None:
         paths = [_grouped(paths, open_(paths, stream=True), cluster, resume=resume)]
     log = open_(paths, stream=True)
     log = correct(log, log)
     with _client(cluster.dask) as client:
-        parts = _cut(
+        parts = scan(
             log,
             client=client,
-            partition_bytes=cluster.partition_mb * 2**20,
-            timeout=cluster.timeout,
+            partition_bytes=(cluster.partition_mb or 64) * 2**20,
+            timeout=600.0 if cluster.timeout is None else cluster.timeout,
         )
         _console.say(f"{parts.n_partitions} partitions of {len(parts.sources)} files")
         yield parts
-
-
-def _cut(stream: Any, **options: Any) -> Any:
-    """A stream as partitions."""
-    from rankine.distributed import scan
-
-    if hasattr(stream, "partitions"):
-        return scan(stream, **options)
-    reading = {field.name: getattr(stream.options, field.name) for field in fields(stream.options)}
-    return scan(list(stream.sources), **options, **{**reading, "progress": False})
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._options import AsJson
-from rankine.cli.main import app
+from rankine.cli.main import app, import_later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,24 +94,40 @@ def _compile(rankers: list[str], folder: Path, jobs: int) -> dict[str, float]:
     return seconds
 
 
+#: Seconds that a training waits for what another process compiles for it.
+_PATIENCE = 60.0
+
+
 @contextmanager
-def compiling_beside(ranker: str) -> Iterator[None]:
+def compiling_beside(ranker: str, *, wait: bool) -> Iterator[Callable[[], None]]:
     """The very first command of a machine compiles on two cores: one reads, one trains on a toy.
 
-    What the other process has finished is loaded, what it has not is compiled here as ever. It ends
-    with the command.
+    The function that is given is called between reading and training. It compiles what comes after
+    training, and where asked to ``wait`` (for the default settings, which the toy has) waits for
+    the other process instead of compiling the same a second time. What that has not finished is
+    compiled here as ever. It ends with the command.
     """
-    from rankine.kernels.compile import keeps_kernels
+    from rankine.kernels.compile import CLOCK, keeps_kernels
 
     if keeps_kernels() or (os.cpu_count() or 1) < 2:
-        yield
+        yield lambda: None
         return
     words = f"from rankine.cli.warmup import warm_first; warm_first({ranker!r})"
     child = subprocess.Popen(  # noqa: S603 - our own interpreter and words
         [sys.executable, "-c", words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
+
+    def before_training() -> None:
+        if not wait:
+            return
+        warm_evaluation()
+        CLOCK.on_start(None)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_PATIENCE)
+        CLOCK.on_end(None)
+
     try:
-        yield
+        yield before_training
     finally:
         child.kill()
         child.wait()
@@ -119,13 +135,24 @@ def compiling_beside(ranker: str) -> Iterator[None]:
 
 def warm_first(ranker: str) -> None:
     """What a first training needs after its file has been read."""
+    import_later()
     from rankine.logs.simulate import shop_log
-    from rankine.metrics import evaluate_on
     from rankine.rankers.registry import ranker_class
 
-    data = shop_log(12, random_state=1, list_length=8)
-    fitted = ranker_class(ranker)(random_state=0).fit(data)
-    evaluate_on(data, model=fitted, metric="ndcg@10")
+    ranker_class(ranker)(random_state=0).fit(shop_log(12, random_state=1, list_length=8))
+
+
+def warm_evaluation() -> None:
+    """What a first training needs when it is done."""
+    import numpy as np
+
+    from rankine.data.dataset import Dataset
+    from rankine.metrics import evaluate_on
+    from rankine.model import LinearModel
+
+    data = Dataset.from_arrays(np.eye(2), np.arange(2.0))
+    flat = LinearModel.from_weights(np.ones(2))
+    evaluate_on(data, model=flat, metric="ndcg@10", per_query=True)
 
 
 def part_names(rankers: list[str]) -> list[str]:
@@ -137,6 +164,7 @@ def part_names(rankers: list[str]) -> list[str]:
 def warm_part(name: str) -> float:
     """Do one piece of work in this process; returns the seconds it took."""
     begun = time.perf_counter()
+    import_later()
     work = dict(_work())
     work.get(name, work["ranker"])(name)
     return round(time.perf_counter() - begun, 2)

@@ -14,12 +14,13 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, BinaryIO
 
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import CompressionError, FileKindError, LimitError, about_file
 from rankine.data.options import ReadOptions
+from rankine.data.progress import read_ahead
 from rankine.data.sources import HEAD_BYTES, Source, read_some, unreadable
 
 #: Name -> (suffix, first bytes).
@@ -73,7 +74,11 @@ def open_stream(source: Source, options: ReadOptions) -> Iterator[ByteStream]:
     """Open a source for reading, decompressing what is compressed."""
     kind = compression_of(source.head())
     with about_file(source.name), source.open() as file:
-        yield ByteStream(file) if kind is None else _Unpacked(file, kind, options.max_ratio)
+        if kind is None:
+            yield ByteStream(file)
+            return
+        with closing(_Unpacked(file, kind, options.max_ratio)) as stream:
+            yield stream
 
 
 @contextmanager
@@ -121,24 +126,35 @@ class _Unclosed(io.RawIOBase):
 
 
 class _Unpacked(ByteStream):
-    """Bytes out of compressed ones, both counted, so that a compression bomb is stopped."""
+    """Bytes out of compressed ones, made ahead on a thread while the last ones are read.
+
+    Both are counted, so that a compression bomb is stopped.
+    """
 
     def __init__(self, file: BinaryIO, kind: str, max_ratio: int) -> None:
         super().__init__(file)
-        self._limit = max_ratio
-        self._given = 0
-        self._pieces = self._frames() if kind == "zstd" else self._members(kind)
+        pieces = self._frames() if kind == "zstd" else self._members(kind)
+        self._pieces = read_ahead(self._bounded(pieces, max_ratio))
         self._left = memoryview(b"")
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._pieces.close()
+
+    def _bounded(self, pieces: Iterator[bytes], limit: int) -> Iterator[bytes]:
+        given = 0
+        for piece in pieces:
+            given += len(piece)
+            if given > _RATIO_FREE and given > limit * max(self.consumed, 1):
+                raise LimitError(
+                    f"expands to more than {limit} times its size",
+                    fix="If the file can be trusted, pass a larger max_ratio",
+                )
+            yield piece
 
     def readinto(self, view: memoryview) -> int:
         if not self._left:
             self._left = memoryview(next(self._pieces, b""))
-            self._given += len(self._left)
-        if self._given > _RATIO_FREE and self._given > self._limit * max(self.consumed, 1):
-            raise LimitError(
-                f"expands to more than {self._limit} times its size",
-                fix="If the file can be trusted, pass a larger max_ratio",
-            )
         count = min(len(view), len(self._left))
         view[:count] = self._left[:count]
         self._left = self._left[count:]

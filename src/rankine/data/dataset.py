@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,65 @@ from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
 #: NumPy casts these to numbers without a word.
 _TIMES = (np.datetime64, np.timedelta64)
+#: Strings of any length without the width of the longest.
+TEXT = np.dtypes.StringDType()
+
+
+class CodedText(NamedTuple):
+    """A column of text: row i holds ``texts[codes[i]]``. Equal dictionaries are one object."""
+
+    codes: NDArray[np.int32]
+    texts: Sequence[str]
+
+
+class NamedColumns(Mapping[str, NDArray[Any]]):
+    """Columns by name; text stays coded until it is asked for as an array."""
+
+    def __init__(self, stored: Mapping[str, NDArray[Any] | CodedText]) -> None:
+        self._stored = dict(stored)
+        self._decoded: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        values = self._stored[name]
+        if not isinstance(values, CodedText):
+            return values
+        if name not in self._decoded:
+            texts = np.array(values.texts, dtype=object).astype(TEXT)
+            self._decoded[name] = texts[values.codes]
+        return self._decoded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._stored
+
+    def __repr__(self) -> str:
+        return f"columns {', '.join(self._stored)}"
+
+    def coded(self, name: str) -> CodedText | None:
+        """A column of text without decoding it; None for any other column."""
+        values = self._stored[name]
+        return values if isinstance(values, CodedText) else None
+
+    def items_as_stored(self) -> Iterator[tuple[str, NDArray[Any] | CodedText]]:
+        """Names and what is kept of each column."""
+        return iter(self._stored.items())
+
+
+def take_columns(columns: Mapping[str, NDArray[Any]], rows: Any) -> Mapping[str, NDArray[Any]]:
+    """Rows of columns, text as it is kept."""
+    if not isinstance(columns, NamedColumns):
+        return {name: np.asarray(values)[rows] for name, values in columns.items()}
+    return NamedColumns({
+        name: values._replace(codes=values.codes[rows])
+        if isinstance(values, CodedText)
+        else values[rows]
+        for name, values in columns.items_as_stored()
+    })  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +235,12 @@ class Dataset:
         """Storage as the kernels read it."""
         return as_rows(self.X)
 
+    @cached_property
+    def complete(self) -> bool:
+        """Whether no value is missing (NaN)."""
+        values = self.X.data if sparse.issparse(self.X) else self.X
+        return finite(values) or not np.isnan(values).any()
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -213,7 +278,7 @@ class Dataset:
             docid=None if self.docid is None else self.docid[rows],
             weight=None if self.weight is None else self.weight[rows],
             position=None if self.position is None else self.position[rows],
-            columns={name: values[rows] for name, values in self.columns.items()},
+            columns=take_columns(self.columns, rows),
             query_index=None,
             lines=None if self.lines is None else self.lines[rows],
         )
@@ -478,7 +543,7 @@ def concat(parts: list[Dataset]) -> Dataset:
         rest[0].feature_names,
         _joined([part.weight for part in rest]),
         _joined([part.position for part in rest]),
-        {name: np.concatenate([part.columns[name] for part in rest]) for name in rest[0].columns},
+        _join_columns([part.columns for part in rest]),
         tuple(dict.fromkeys(name for part in rest for name in part.sources)),
         dict(notes),
         lines=_joined([part.lines for part in rest])
@@ -493,6 +558,33 @@ def _all_or_none(name: str, present: Sequence[bool]) -> None:
         raise SchemaError(
             f"some files have {name} and others do not", fix="Give it for all or none"
         )
+
+
+def _join_columns(parts: Sequence[Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
+    joined: dict[str, NDArray[Any] | CodedText] = {}
+    for name in parts[0]:
+        coded = [part.coded(name) for part in parts if isinstance(part, NamedColumns)]
+        known = [one for one in coded if one is not None]
+        if len(known) == len(parts):
+            joined[name] = _join_texts(known)
+        else:
+            joined[name] = np.concatenate([part[name] for part in parts])
+    return NamedColumns(joined)
+
+
+def _join_texts(parts: Sequence[CodedText]) -> CodedText:
+    """One column of several, each distinct text once where their dictionaries differ."""
+    texts = parts[0].texts
+    if all(part.texts is texts for part in parts):
+        return CodedText(np.concatenate([part.codes for part in parts]), texts)
+    places: dict[str, int] = {}
+    renumbered: dict[int, NDArray[np.int32]] = {}
+    for part in parts:
+        if id(part.texts) not in renumbered:
+            own = (places.setdefault(text, len(places)) for text in part.texts)
+            renumbered[id(part.texts)] = np.fromiter(own, np.int32, len(part.texts))
+    codes = np.concatenate([renumbered[id(part.texts)][part.codes] for part in parts])
+    return CodedText(codes, list(places))
 
 
 def _joined(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:

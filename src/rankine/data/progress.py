@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -87,7 +87,7 @@ T = TypeVar("T")
 _END: Any = object()
 
 
-def read_ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
+def read_ahead(items: Iterable[T], depth: int = 2) -> Generator[T, None, None]:
     """The same items in the same order, produced on a thread at most ``depth`` ahead.
 
     Errors of the producer are raised here. Leaving the loop early stops the producer.

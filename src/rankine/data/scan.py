@@ -178,17 +178,25 @@ def align(
             yield concat(pending)
             pending, waiting = [], 0
         # The last run may go on in the next block: only the ends before it are known.
-        for end in ends[:-1].tolist():
-            if waiting + end - start >= options.block_rows:
-                pending.append(block.take(slice(start, end)))
-                yield concat(pending)
-                pending, waiting, start = [], 0, end
+        known = ends[:-1]
+        while (k := known.searchsorted(start + options.block_rows - waiting)) < len(known):
+            pending.append(_piece(block, start, int(known[k])))
+            yield concat(pending)
+            pending, waiting, start = [], 0, int(known[k])
         if start < block.n_rows:
-            pending.append(block if start == 0 else block.take(slice(start, block.n_rows)))
+            pending.append(_piece(block, start, block.n_rows))
             waiting += block.n_rows - start
             _check_length(block, pending, options.max_query_rows)
     if pending:
         yield concat(pending)
+
+
+def _piece(block: Dataset, start: int, stop: int) -> Dataset:
+    """Rows of a block; what the reader did is told with the first of them."""
+    if start == 0 and stop == block.n_rows:
+        return block
+    piece = block.take(slice(start, stop))
+    return replace(piece, notes={}) if start else piece
 
 
 def run_ends(qid: NDArray[Any]) -> NDArray[np.int64]:

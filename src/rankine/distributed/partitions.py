@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.open import read_names
 from rankine.data.options import ReadKeywords, ReadOptions
+from rankine.data.scan import Scan
 from rankine.data.sort import SortReport, sort_file
 from rankine.data.sources import Source, find_sources
 from rankine.distributed.journal import Journal
@@ -64,6 +65,7 @@ class PartitionedDataset:
             self.n_features,
             self.feature_names,
             None if self.encoding is None else self.encoding.key,
+            *{piece.label.text for piece in self.pieces if piece.label is not None},
         )
 
     def team(self, recipe: Recipe, journal: Journal | None = None) -> Team:
@@ -114,8 +116,8 @@ def scan(
     Parameters
     ----------
     path
-        Files, as for ``rankine.load``, or a log of ``rankine.logs.scan``. Every worker must see
-        the files under the same path.
+        Files, as for ``rankine.load``, a stream of ``rankine.scan``, read as it reads them, or a
+        log of ``rankine.logs.scan``. Every worker must see the files under the same path.
     client
         A ``distributed.Client``; None works through the partitions on this machine, in memory
         that does not grow with the data.
@@ -140,6 +142,9 @@ def scan(
         cutting = {"client": client, "partition_bytes": partition_bytes, "timeout": timeout}
         parts: PartitionedDataset = path.partitions(**cutting, **options)
         return parts
+    if isinstance(path, Scan):
+        reading = {name.name: getattr(path.options, name.name) for name in fields(path.options)}
+        path, options = list(path.sources), {**reading, "progress": False, **options}  # type: ignore[typeddict-item]
     if partition_bytes < 1 or timeout <= 0:
         raise ParameterError("partition_bytes and timeout must be positive", fix="Leave them out")
     chosen = ReadOptions.make(**{"progress": False, **options})

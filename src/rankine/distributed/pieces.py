@@ -52,12 +52,15 @@ class Piece:
     feature_names: tuple[str, ...] | None
     #: How the columns of a raw log become features, or None.
     encoding: Any = None
+    #: What gives the rows other labels, or None.
+    label: Any = None
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Equal for the same rows read in the same way."""
         how = None if self.encoding is None else self.encoding.key
-        return self.file, self.rows, self.state, repr(self.options), how
+        label = None if self.label is None else self.label.text
+        return self.file, self.rows, self.state, repr(self.options), how, label
 
     def load(self) -> Dataset:
         """Read the rows; a file that is not what it was when it was cut is an error."""
@@ -78,6 +81,8 @@ class Piece:
         data = replace(data, sources=(self.file,))
         if self.encoding is not None:
             return self.encoding.encode(data)
+        if self.label is not None:
+            data = self.label.relabelled(data)
         return check_names(data, self.feature_names) if data.feature_names is None else data
 
     @property

@@ -8,6 +8,7 @@ order of partitions: tuples part by part, lists by joining them.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import sys
@@ -158,8 +159,7 @@ class PartitionCache:
             # Room first: the old and the new partition must not stand side by side.
             self._make_room(assignment.piece.nbytes)
             if self._pressed(assignment.piece.nbytes):
-                self._held.clear()
-                pa.default_memory_pool().release_unused()
+                self._forget()
         data = self._load(assignment.piece) if raw is None else raw.data
         part = assignment.recipe.build(data, assignment.threads, assignment.piece.number)
         size = max(assignment.piece.nbytes, bytes_of(data))
@@ -167,6 +167,23 @@ class PartitionCache:
             if self._make_room(size):
                 self._held[key] = size, part
         return part
+
+    def relieve(self) -> None:
+        """Forget everything if the process stays near its limit after its work.
+
+        Dask pauses such a worker, and a paused one is asked nothing that would make it forget.
+        """
+        with self._lock:
+            if self._pressed(0):
+                self._forget()
+
+    def _forget(self) -> None:
+        self._held.clear()
+        pa.default_memory_pool().release_unused()
+        with suppress(
+            OSError, AttributeError
+        ):  # only glibc keeps what was freed, and gives it back
+            ctypes.CDLL(None).malloc_trim(0)
 
     def _load(self, piece: Piece) -> Dataset:
         self.loads += 1
@@ -232,8 +249,9 @@ def ask(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> An
             f"a worker runs rankine {__version__}, this process {assignment.version}",
             fix="Install the same version everywhere and restart the workers",
         )
-    part = CACHE.get(assignment)
-    return getattr(part, question)(*arguments)
+    answer = getattr(CACHE.get(assignment), question)(*arguments)
+    CACHE.relieve()
+    return answer
 
 
 def listed(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> list[Any]:

@@ -9,8 +9,11 @@ the one before it along the longest numeric side of the grid: the order of setti
 and what is tested is solved from zero to the ranker's own tolerance. Folds and settings are
 independent of each other, so that any number of workers gives the same bits.
 
-Two layouts of folders are read, plain or compressed: ``Fold1/{train,vali,test}.txt`` ..., as
-distributed, and ``S1.txt`` ... with a ``FOLDS.txt`` that says which of them make which fold.
+Folders are read as they are distributed, plain or compressed: ``Fold1/{train,vali,test}.txt`` ...
+(LETOR 4.0, MSLR; LETOR 3.0 says ``trainingset.txt`` ...), ``{train,vali,test}.txt`` of one split
+(Istella; without ``vali.txt`` the last fifth of the training queries validates), and
+``set1.{train,valid,test}.txt`` ... (Yahoo). ``S1.txt`` ... need a ``FOLDS.txt`` that says which of
+them make which fold.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ from rankine.data.open import load
 from rankine.metrics import Metric, evaluate_on, parse_metric
 from rankine.metrics.metric import MODES
 
-_ROLES = ("train", "vali", "test")
+#: How files of the training, validation and test part are called.
+_ROLES = (r"train(ingset)?", r"vali(d|dation|dationset)?", r"test(set)?")
+#: Share of the training queries that validate where no file does.
+_HELD = 5
 
 
 class Fold(NamedTuple):
@@ -56,6 +62,10 @@ class Fold(NamedTuple):
     train: Dataset
     vali: Dataset
     test: Dataset
+
+
+#: Fold -> its folder, and patterns of the files of its training, validation and test part.
+Plan = dict[str, tuple[Path, list[list[str]]]]
 
 
 class LetorFolder:
@@ -68,10 +78,8 @@ class LetorFolder:
             raise FileKindError(
                 "not a folder", file=str(path), fix="Give a folder with Fold1, Fold2, ..."
             )
-        folds = [p for p in self.path.iterdir() if re.fullmatch(r"(?i)fold\d+", p.name)]
-        self._folds = sorted(folds, key=lambda p: int(p.name[4:]))
-        self._plan = {} if self._folds else self._read_plan()
-        self._parts: dict[str, Dataset] = {}
+        self._plan = self._of_folders() or self._of_one_folder() or self._read_plan()
+        self._parts: dict[Path, Dataset] = {}
 
     @property
     def name(self) -> str:
@@ -81,7 +89,7 @@ class LetorFolder:
     @property
     def n_folds(self) -> int:
         """Number of folds."""
-        return len(self._folds) or len(self._plan)
+        return len(self._plan)
 
     def folds(self) -> Iterator[Fold]:
         """The folds in order."""
@@ -89,41 +97,56 @@ class LetorFolder:
 
     def fold(self, k: int) -> Fold:
         """Fold number k, from 0; parts that several folds share are read once."""
-        if self._folds:
-            return Fold(self._folds[k].name, *self._load_roles(self._folds[k]))
-        name = list(self._plan)[k]
-        return Fold(name, *(concat([self._part(p) for p in parts]) for parts in self._plan[name]))
+        name = self.fold_name(k)
+        folder, roles = self._plan[name]
+        files = [[_find(folder, pattern) for pattern in role] for role in roles]
+        data = {path: self._part(path) for role in files for path in role}
+        width = max(part.n_features for part in data.values())
+        # A text file is as wide as its largest index: all get the widest.
+        for path, part in data.items():
+            if part.n_features < width:
+                data[path] = load(path, **{**self.options, "n_features": width})
+        parts = [concat([data[path] for path in role]) for role in files if role]
+        if len(parts) < len(_ROLES):
+            parts[:1] = _held_out(parts[0])
+        return Fold(name, *parts)
 
     def fold_name(self, k: int) -> str:
         """Name of fold number k."""
-        return self._folds[k].name if self._folds else list(self._plan)[k]
+        return list(self._plan)[k]
 
-    def _load_roles(self, folder: Path) -> list[Dataset]:
-        paths = [_find(folder, role) for role in _ROLES]
-        data = [load(path, **self.options) for path in paths]
-        width = max(part.n_features for part in data)
-        # a text file is as wide as its largest index: all three get the widest
-        return [
-            part
-            if part.n_features == width
-            else load(path, **{**self.options, "n_features": width})
-            for part, path in zip(data, paths, strict=True)
-        ]
+    def _part(self, path: Path) -> Dataset:
+        if path in self._parts:
+            return self._parts[path]
+        data = load(path, **self.options)
+        if path.parent == self.path:  # folders of folds share no files
+            self._parts[path] = data
+        return data
 
-    def _part(self, name: str) -> Dataset:
-        if name not in self._parts:
-            self._parts[name] = load(_find(self.path, name), **self.options)
-        return self._parts[name]
+    def _of_folders(self) -> Plan:
+        folds = [p for p in self.path.iterdir() if re.fullmatch(r"(?i)fold\d+", p.name)]
+        folds.sort(key=lambda p: int(p.name[4:]))
+        return {p.name: (p, [[role] for role in _ROLES]) for p in folds}
 
-    def _read_plan(self) -> dict[str, list[list[str]]]:
+    def _of_one_folder(self) -> Plan:
+        """Parts of one split, or of several that are called set1, set2 ..."""
+        plan: Plan = {}
+        for name in ("split", "set1", "set2"):
+            roles = [role if name == "split" else rf"{name}\.{role}" for role in _ROLES]
+            there = [[role] if _matches(self.path, role) else [] for role in roles]
+            if there[0] and there[2]:
+                plan[name] = (self.path, there)
+        return plan
+
+    def _read_plan(self) -> Plan:
         plan_file = self.path / "FOLDS.txt"
         if not plan_file.is_file():
             raise EmptyDataError(
-                "no Fold1, Fold2, ... and no FOLDS.txt here",
+                "no Fold1, Fold2, ..., no train.txt and test.txt, and no FOLDS.txt here",
                 file=str(self.path),
                 fix="Give the folder that holds the folds",
             )
-        plan: dict[str, list[list[str]]] = {}
+        plan: Plan = {}
         for number, line in enumerate(plan_file.read_text().splitlines(), 1):
             fields = line.split("#")[0].split()
             if not fields:
@@ -135,21 +158,34 @@ class LetorFolder:
                     line=number,
                     fix="Write: Fold1 S1,S2,S3 S4 S5 (train, validation, test)",
                 )
-            plan[fields[0]] = [names.split(",") for names in fields[1:]]
+            parts = [[re.escape(name) for name in names.split(",")] for names in fields[1:]]
+            plan[fields[0]] = (self.path, parts)
         if not plan:
             raise EmptyDataError("no folds", file=str(plan_file), fix="Write one line per fold")
         return plan
 
 
+def _matches(folder: Path, stem: str) -> list[Path]:
+    """Files called ``stem.txt``, whatever their case and compression."""
+    pattern = re.compile(rf"(?i){stem}\.txt(\.(gz|bz2|xz|zst))?")
+    return sorted(p for p in folder.iterdir() if pattern.fullmatch(p.name))
+
+
 def _find(folder: Path, stem: str) -> Path:
-    """``stem.txt``, whatever its case and compression."""
-    pattern = re.compile(rf"(?i){re.escape(stem)}\.txt(\.(gz|bz2|xz|zst))?")
-    found = sorted(p for p in folder.iterdir() if pattern.fullmatch(p.name))
+    found = _matches(folder, stem)
     if not found:
+        name = re.sub(r"\(.*|\\", "", stem)
         raise EmptyDataError(
-            f"there is no {stem}.txt", file=str(folder), fix="Give a complete LETOR folder"
+            f"there is no {name}.txt", file=str(folder), fix="Give a complete LETOR folder"
         )
     return found[0]
+
+
+def _held_out(train: Dataset) -> list[Dataset]:
+    """Training queries, and the last fifth of them for validation."""
+    n = train.n_queries
+    kept = n - max(n // _HELD, 1)
+    return [train.take_queries(np.arange(kept)), train.take_queries(np.arange(kept, n))]
 
 
 #: Metrics of the tables, as the evaluation scripts print them.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
-from rankine.kernels.shards import map_shards, tree_sum
+from rankine.kernels.shards import cut_by_weight, map_shards, n_threads, tree_sum
 
 
 class CscColumns(NamedTuple):
@@ -98,40 +98,50 @@ def n_columns(columns: Columns) -> int:
     return len(columns.values) // max(columns.n_rows, 1)
 
 
-def columns_of(rows: Rows, n_features: int) -> Columns:
+def columns_of(rows: Rows, n_features: int, threads: int | None = None) -> Columns:
     """Columns of row storage: one copy of the data, in O(stored values)."""
     if isinstance(rows, DenseRows):
         return DenseColumns(rows.values.shape[0], np.ascontiguousarray(rows.values.T).ravel())
-    return csc_from_csr(rows, n_features)
+    return csc_from_csr(rows, n_features, threads)
 
 
-def csc_from_csr(rows: CsrRows, n_features: int) -> CscColumns:
-    """Transpose compressed rows; the rows of every column come out increasing."""
+def csc_from_csr(rows: CsrRows, n_features: int, threads: int | None = None) -> CscColumns:
+    """Transpose compressed rows; the rows of every column come out increasing.
+
+    Every thread has a range of rows: it counts their values by column, and then knows where in
+    each column its own begin.
+    """
     n_rows = len(rows.indptr) - 1
-    indptr = np.zeros(n_features + 1, dtype=np.int64)
+    cuts = cut_by_weight(rows.indptr, n_threads(threads))
+    counts = np.array(
+        map_shards(lambda a, b: _count_by_column(rows, a, b, n_features), cuts, threads)
+        or np.zeros((0, n_features), dtype=np.int64)
+    )
+    indptr = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
+    places = dict(zip(cuts.tolist(), indptr[:-1] + counts.cumsum(axis=0) - counts, strict=False))
     indices = np.empty(len(rows.values), dtype=np.uint32 if n_rows < 2**32 else np.uint64)
     values = np.empty_like(rows.values)
-    _transpose(rows.indptr, rows.indices, rows.values, indptr, indices, values)
+    map_shards(lambda a, b: _place(rows, a, b, places[a], indices, values), cuts, threads)
     return CscColumns(indptr, indices, values)
 
 
 @jit
-def _transpose(
-    row_ptr: Any, row_indices: Any, row_values: Any, indptr: Any, indices: Any, values: Any
-) -> None:
-    n_features = np.uint64(indptr.shape[0] - 1)
-    for p in range(np.uint64(0), np.uint64(row_values.shape[0])):
-        indptr[np.uint64(row_indices[p]) + np.uint64(1)] += 1
-    for r in range(np.uint64(0), n_features):
-        indptr[r + np.uint64(1)] += indptr[r]
-    place = indptr[:-1].copy()
-    for i in range(np.uint64(0), np.uint64(row_ptr.shape[0] - 1)):
-        for p in range(np.uint64(row_ptr[i]), np.uint64(row_ptr[i + np.uint64(1)])):
-            r = row_indices[p]
+def _count_by_column(rows: CsrRows, start: int, stop: int, n_features: int) -> Any:
+    counts = np.zeros(n_features, dtype=np.int64)
+    for p in range(np.uint64(rows.indptr[start]), np.uint64(rows.indptr[stop])):
+        counts[rows.indices[p]] += 1
+    return counts
+
+
+@jit
+def _place(rows: CsrRows, start: int, stop: int, place: Any, indices: Any, values: Any) -> None:
+    for i in range(np.uint64(start), np.uint64(stop)):
+        for p in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + np.uint64(1)])):
+            r = rows.indices[p]
             at = np.uint64(place[r])
             place[r] += 1
             indices[at] = i
-            values[at] = row_values[p]
+            values[at] = rows.values[p]
 
 
 @jit
@@ -237,31 +247,67 @@ def _csr_fold(rows: Any, members: Any, factor: Any, moments: Any) -> Any:
 def _variances(
     rows: Rows, members: Any, starts: Any, c: Any, begin: int, end: int, n_features: int
 ) -> Any:
+    """Of members ``begin`` to ``end``; and first moments of the queries cut there, by end."""
     moments = no_moments(rows, n_features)
-    for q in range(begin, end):
-        mine = members[starts[q] : starts[q + 1]]
+    cut = np.zeros((2, n_features))
+    for q in range(np.searchsorted(starts, begin, side="right") - 1, starts.shape[0] - 1):
+        if starts[q] >= end:
+            break
+        mine = members[max(starts[q], begin) : min(starts[q + 1], end)]
         total = 0.0
         for i in mine:
             total += c[i]
         if total > 0.0:
             add_moments(rows, mine, c, moments)
-            fold_means(rows, mine, 1.0 / total, moments)
-    return moments[:, 1].copy()
+            if starts[q] >= begin and starts[q + 1] <= end:
+                fold_means(rows, mine, 1.0 / total, moments)
+                continue
+            side = 0 if starts[q] < begin else 1
+            for j in range(n_features):
+                cut[side, j] = moments[j, 0]
+                moments[j, 0] = 0.0
+    return moments[:, 1].copy(), cut
 
 
 def column_variances(
     rows: Rows,
     members: NDArray[Any],
     starts: NDArray[np.int64],
-    cuts: NDArray[np.int64],
+    n_shards: int,
     c: NDArray[np.float64],
     n_features: int,
     threads: int | None = None,
 ) -> NDArray[np.float64]:
     """The sums above; query q holds rows ``members[starts[q]:starts[q + 1]]``, ``c`` per row."""
+    cuts = _member_cuts(starts, n_shards)
     parts = map_shards(
         lambda begin, end: _variances(rows, members, starts, c, begin, end, n_features),
         cuts,
         threads,
     )
-    return np.maximum(tree_sum(parts), 0.0) if parts else np.zeros(n_features)
+    if not parts:
+        return np.zeros(n_features)
+    total = tree_sum([second for second, _ in parts])
+    firsts: dict[int, list[NDArray[np.float64]]] = {}
+    for begin, end, (_, (left, right)) in zip(cuts[:-1], cuts[1:], parts, strict=True):
+        q, after = np.searchsorted(starts, [begin, end], side="right") - 1
+        if starts[q] < begin:
+            firsts.setdefault(int(q), []).append(left)
+        if begin <= starts[after] < end:
+            firsts.setdefault(int(after), []).append(right)
+    for q, found in firsts.items():
+        mass = float(c[members[starts[q] : starts[q + 1]]].sum())
+        if mass > 0.0:
+            total -= tree_sum(found) ** 2 / mass
+    return np.maximum(total, 0.0)
+
+
+def _member_cuts(starts: NDArray[np.int64], n_shards: int) -> NDArray[np.int64]:
+    """Shards of whole queries; a query longer than two shards is cut."""
+    between = starts[cut_by_weight(starts, n_shards)].tolist()
+    size = max(1, int(starts[-1]) // n_shards)
+    cuts = between[:1]
+    for begin, end in zip(between[:-1], between[1:], strict=True):
+        parts = (end - begin) // size if end - begin >= 2 * size else 1
+        cuts += [begin + (end - begin) * k // parts for k in range(1, parts + 1)]
+    return np.array(cuts, dtype=np.int64)

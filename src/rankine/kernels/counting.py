@@ -57,20 +57,29 @@ def _each(values: Any, k: Any) -> Any:
 
 @jit
 def _scan_above(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> None:
-    """Ascending scores; a Fenwick tree over ranks counted from the top."""
+    """Ascending scores; a Fenwick tree over ranks counted from the top.
+
+    Rows of the lowest rank, often most of all, are above nobody, and everything else is above them.
+    """
     one, size = np.uint64(1), np.uint64(tree.shape[0])
     for slot in range(tree.shape[0]):
         tree[slot] = 0
     m = np.uint64(p.shape[0])
     j = np.uint64(0)
+    higher = tree[0]
     for a in range(m):
         while j < m and p[a] - p[j] > -1.0:
             v = size - np.uint64(y[j])  # top rank first; tree[0] is unused
-            g = value_at(values, base + j)
-            while v < size:
-                tree[v] += g
-                v += v & (~v + one)
+            if y[j] > one:
+                g = value_at(values, base + j)
+                higher += g
+                while v < size:
+                    tree[v] += g
+                    v += v & (~v + one)
             j += one
+        if y[a] == one:
+            out[a] = higher
+            continue
         v = size - np.uint64(y[a]) - one
         total = tree[0]
         while v > np.uint64(0):
@@ -81,23 +90,33 @@ def _scan_above(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> 
 
 @jit
 def _scan_below(p: Any, y: Any, base: Any, values: Any, tree: Any, out: Any) -> None:
-    """Descending scores; a Fenwick tree over ranks counted from the bottom."""
+    """Descending scores; a Fenwick tree over ranks counted from the bottom.
+
+    Rows of the lowest rank stand in one sum, outside of the tree.
+    """
     one, size = np.uint64(1), np.uint64(tree.shape[0])
     for slot in range(tree.shape[0]):
         tree[slot] = 0
     m = np.uint64(p.shape[0])
     left = m  # rows left..m-1 have been inserted
+    lowest = tree[0]
     for step in range(m):
         a = m - one - step
         while left > np.uint64(0) and p[left - one] - p[a] > -1.0:
             left -= one
-            v = np.uint64(y[left])
+            v = np.uint64(y[left]) - one
             g = value_at(values, base + left)
+            if v == np.uint64(0):
+                lowest += g
+                continue
             while v < size:
                 tree[v] += g
                 v += v & (~v + one)
-        v = np.uint64(y[a]) - one
-        total = tree[0]
+        if y[a] == one:
+            out[a] = tree[0]
+            continue
+        v = np.uint64(y[a]) - one - one
+        total = lowest
         while v > np.uint64(0):
             total += tree[v]
             v &= v - one

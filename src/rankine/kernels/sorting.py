@@ -14,11 +14,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
+from rankine.kernels.shards import cut_by_weight, map_shards, n_threads
 
 #: Rows from which the radix sort's tables pay.
 RADIX_FROM = 1024
+#: Rows from which two threads share a query.
+LONG = 1 << 16
 #: Runs of this length are sorted by insertion before merging.
 _RUN = 12
 #: Up to this length a list is ordered by insertion alone.
@@ -153,6 +157,66 @@ def sort_queries(
             merge_sort(keys, items, spare_scores[start:stop], spare_items[start:stop])
         else:
             _radix_sort(keys, items, spare_scores[start:stop], spare_items[start:stop])
+
+
+@jit
+def _merge_half(
+    keys: Any, items: Any, start: int, middle: int, stop: int, upper: int, out: Any, out_items: Any
+) -> None:
+    """The lower or the upper half of two neighbouring sorted runs, merged; ties stay."""
+    half = (start + stop) // 2
+    if upper == 0:
+        i, j = start, middle
+        for o in range(start, half):
+            if j >= stop or (i < middle and keys[i] <= keys[j]):
+                out[o], out_items[o] = keys[i], items[i]
+                i += 1
+            else:
+                out[o], out_items[o] = keys[j], items[j]
+                j += 1
+        return
+    i, j = middle - 1, stop - 1
+    for back in range(stop - half):
+        o = stop - 1 - back
+        if i < start or (j >= middle and keys[i] <= keys[j]):
+            out[o], out_items[o] = keys[j], items[j]
+            j -= 1
+        else:
+            out[o], out_items[o] = keys[i], items[i]
+            i -= 1
+
+
+def sort_scores(
+    scores: NDArray[np.float64],
+    rows: NDArray[Any],
+    starts: NDArray[np.int64],
+    threads: int | None = None,
+) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64]]:
+    """All queries by increasing score: ``sort_queries`` in threads, and a spare array.
+
+    Two threads share a long query: they sort its halves, and each merges half of the result. The
+    order is that of a stable sort, whoever does it.
+    """
+    out, spare = np.empty(len(rows)), np.empty(len(rows))
+    items, spare_items = np.empty_like(rows), np.empty_like(rows)
+    long = np.flatnonzero(np.diff(starts) >= LONG if n_threads(threads) > 1 else [])
+    middles = (starts[long] + starts[long + 1]) // 2
+    bounds = np.sort(np.concatenate([starts, middles]))
+
+    def sort(first: int, last: int) -> None:
+        sort_queries(scores, rows, bounds, first, last, out, items, spare, spare_items)
+
+    def merge(half: int, _next: int) -> None:
+        for q, middle in zip(long, middles, strict=True):
+            _merge_half(out, items, starts[q], middle, starts[q + 1], half, spare, spare_items)
+
+    map_shards(sort, cut_by_weight(bounds), threads)
+    if len(long):
+        map_shards(merge, range(3), threads)
+    for q in long:
+        mine = slice(starts[q], starts[q + 1])
+        out[mine], items[mine] = spare[mine], spare_items[mine]
+    return out, items, spare
 
 
 @jit

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ from rankine.data.expressions import parse_expression
 from rankine.data.open import scan
 from rankine.data.splits import ScanPart
 from rankine.transforms.clicks import check_positions
+
+if TYPE_CHECKING:
+    from rankine.distributed.partitions import PartitionedDataset
 
 __all__ = ["ClickLog", "CoecLabel", "coec", "coec_formula", "encode", "read_clicks", "sum_by"]
 
@@ -218,7 +222,6 @@ class CoecLabel:
         item: str,
         search: str | None = None,
     ) -> None:
-        self.text = formula
         self.columns = (item,) if search is None else (item, search)
         log = read_clicks(
             path,
@@ -231,11 +234,19 @@ class CoecLabel:
         )
         first = np.unique(log.pair, return_index=True)[1]
         pairs = self._pairs({name: values[first] for name, values in log.columns.items()})
-        self._label = dict(zip(pairs, coec(log, propensity)[first].tolist(), strict=True))
+        labels = coec(log, propensity)[first]
+        self._label = dict(zip(pairs, labels.tolist(), strict=True))
+        #: Tells labels that differ apart.
+        self.text = f"coec({formula}) {sha256(labels.tobytes()).hexdigest()[:16]}"
 
     def __call__(self, columns: Mapping[str, Any]) -> NDArray[np.float64]:
         """Labels of the rows of a block."""
         return np.array([self._label[pair] for pair in self._pairs(columns)], dtype=np.float64)
+
+    def relabelled(self, data: Dataset) -> Dataset:
+        """The rows with these labels."""
+        labels = self({**data.columns, "docid": data.docid})
+        return replace(data, y=labels, query_index=data.queries)
 
     def _pairs(self, columns: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         values = [np.asarray(columns[name]).tolist() for name in self.columns]
@@ -253,10 +264,9 @@ def one_list(propensity: Sequence[float]) -> NDArray[np.float64]:
 
 
 def relabelled(source: Any, label: CoecLabel) -> Any:
-    """Rows in memory or a stream with other labels."""
+    """Rows in memory or a stream with other labels; a stream can then be cut into partitions."""
     if isinstance(source, Dataset):
-        columns = {**source.columns, "docid": source.docid}
-        return replace(source, y=label(columns), query_index=source.queries)
+        return label.relabelled(source)
     if hasattr(source, "relabelled"):
         return source.relabelled(label)
     return _Relabelled(source, label)
@@ -271,7 +281,15 @@ class _Relabelled(ScanPart):
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """One pass."""
-        return (relabelled(block, self._label) for block in super().blocks(block_rows))
+        return map(self._label.relabelled, super().blocks(block_rows))
+
+    def partitions(self, **options: Any) -> PartitionedDataset:
+        """The rows cut into partitions, see ``rankine.distributed.scan``."""
+        from rankine.distributed.partitions import scan as cut
+
+        parts = cut(self._scan, **options)
+        pieces = tuple(replace(piece, label=self._label) for piece in parts.pieces)
+        return replace(parts, pieces=pieces)
 
 
 def expected_clicks(log: ClickLog, propensity: Sequence[float] = ()) -> NDArray[np.float64]:
@@ -323,7 +341,7 @@ def _columns(
         rest = tuple(name for name in wanted if name not in {query, position})
         where = {} if position is None else {"position": position}
         log = scan(log, query=query, label=None, features=(), columns=rest, **where)  # type: ignore[arg-type]
-        return _of_blocks(list(log), {query: "qid", position: "position"}, rest)
+        return _of_blocks(log, {query: "qid", position: "position"}, rest)
     if isinstance(log, Dataset):
         log = [log]
     elif hasattr(log, "catalogue"):
@@ -333,7 +351,7 @@ def _columns(
     table = hasattr(log, "schema") or hasattr(log, "columns")
     if hasattr(log, "blocks") or (isinstance(log, Iterable) and not table):
         own = {query: "qid", label: "y", position: "position", item: "docid"}
-        return _of_blocks(list(log), own, [name for name in wanted if name not in own])
+        return _of_blocks(log, own, [name for name in wanted if name not in own])
     arrow = _arrow(log)
     return {name: _values(_named(arrow, arrow.column_names, name), name) for name in wanted}
 
@@ -343,21 +361,24 @@ def _is_path(parts: Sequence[Any]) -> bool:
 
 
 def _of_blocks(
-    blocks: Sequence[Dataset], own: Mapping[str | None, str], rest: Sequence[str]
+    blocks: Iterable[Dataset], own: Mapping[str | None, str], rest: Sequence[str]
 ) -> dict[str, Any]:
     """Columns of datasets: ``own`` names fields, unless there is a column of that name."""
-    if not blocks:
+    found: dict[str, list[Any]] = {name: [] for name in (*own, *rest) if name is not None}
+    for block in blocks:
+        for name, parts in found.items():
+            if name in own and name not in block.columns:
+                part = getattr(block, own[name])
+                if part is None:
+                    raise SchemaError(
+                        f"the data has no {own[name]}", fix=f"Give it one ({own[name]}=)"
+                    )
+                parts.append(part)
+            else:
+                parts.append(_named(block.columns, list(block.columns), name))
+    if not any(found.values()):
         raise EmptyDataError("the log has no rows", fix="Check the path")
-    found: dict[str, Any] = {}
-    for name, field in own.items():
-        if name is not None:
-            parts = [block.columns.get(name, getattr(block, field)) for block in blocks]
-            if any(part is None for part in parts):
-                raise SchemaError(f"the data has no {field}", fix=f"Give it one ({field}=)")
-            found[name] = np.concatenate(parts)
-    for name in rest:
-        found[name] = np.concatenate([_named(b.columns, list(b.columns), name) for b in blocks])
-    return found
+    return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def _arrow(frame: Any) -> Any:

@@ -29,7 +29,7 @@ from rankine.data.open import scan as scan_files
 from rankine.data.options import ReadOptions
 from rankine.data.sources import find_sources
 from rankine.transforms.bins import SAMPLE_LISTS, quantile_cuts
-from rankine.transforms.categories import category_texts
+from rankine.transforms.categories import category_texts, texts_in_order
 from rankine.transforms.log_columns import numeric_values
 
 if TYPE_CHECKING:
@@ -260,8 +260,7 @@ def vocabulary(data: Dataset, names: Sequence[str]) -> dict[str, list[str]]:
     """Values of categorical columns, in order of first appearance."""
     with placed(data):
         return {
-            name: [v for v in dict.fromkeys(category_texts(data.columns[name], name)) if v]
-            for name in names
+            name: [text for text in texts_in_order(data.columns, name) if text] for name in names
         }
 
 

@@ -38,7 +38,7 @@ from rankine.logs.schema import (
 from rankine.model.weights import PackedNames, Probe, Probes
 from rankine.transforms.apply import score_dataset, transformed_scores
 from rankine.transforms.drift import SEEN_BITS, Watcher, summarise, summary_of
-from rankine.transforms.log_columns import LogEncoder
+from rankine.transforms.log_columns import LogEncoder, mark_hashed
 
 if TYPE_CHECKING:
     from rankine.data.scan import Scan
@@ -319,7 +319,7 @@ def sample_lists(
     start = block.encoding.spec.hash_start
     used = np.zeros(places, dtype=np.bool_)
     if hasattr(block.X, "indices"):
-        used[(block.X.indices[block.X.indices >= start] - start) & (places - 1)] = True
+        mark_hashed(block.X.indices, start, used)
     return units[chosen], replace(lists, encoding=None), np.flatnonzero(used)
 
 

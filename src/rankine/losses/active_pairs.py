@@ -16,6 +16,7 @@ differences matter, and accurate, because no large offset cancels.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,12 +26,18 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 from rankine.kernels.counting import Each, Ones, SortedRows, active_sums, levels_sums, pairs_sums
-from rankine.kernels.shards import cut_by_weight, map_shards
-from rankine.kernels.sorting import sort_queries
+from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards
+from rankine.kernels.sorting import LONG, sort_scores
 from rankine.losses.pair_queries import PairQueries
 
 #: How active partners are summed: O(m log m), O(levels m), O(m^2).
 COUNTINGS = {"tree": active_sums, "levels": levels_sums, "pairs": pairs_sums}
+
+
+@jit
+def _pick(values: Any, items: Any, out: Any) -> None:
+    for k in range(items.shape[0]):
+        out[k] = values[items[k]]
 
 
 @jit
@@ -114,23 +121,20 @@ class ActivePairs:
         self.threads = threads
         self._sum = COUNTINGS[counting]
         self.cuts = cut_by_weight(queries.starts)
-        size = len(queries.rows)
-        self.items = np.empty(size, dtype=queries.rows.dtype)
-        sorted_scores, spare = np.empty(size), np.empty(size)
-        spare_items = np.empty_like(self.items)
-        rows, starts, items = queries.rows, queries.starts, self.items
-
-        def sort(first: int, last: int) -> None:
-            sort_queries(
-                scores, rows, starts, first, last, sorted_scores, items, spare, spare_items
-            )
-
-        map_shards(sort, self.cuts, threads)
-        self.rows = SortedRows(sorted_scores, queries.ranks[items], queries.n_levels, starts)
+        starts = queries.starts
+        sorted_scores, self.items, spare = sort_scores(scores, queries.rows, starts, threads)
+        ranks, items = np.empty_like(queries.ranks), self.items
+        self._in_parts(lambda a, b: _pick(queries.ranks, items[a:b], ranks[a:b]))
+        self.rows = SortedRows(sorted_scores, ranks, queries.n_levels, starts)
         self.weight = np.zeros(0) if queries.weight is None else queries.weight[self.items]
         # Centred scores are what products need; the spare array has done its work.
-        _centre(sorted_scores, queries.starts, spare)
+        _centre(sorted_scores, starts, spare)
         self.centred = spare
+
+    def _in_parts(self, work: Callable[[int, int], None]) -> None:
+        """Work that moves one row after the other, on the threads if there are many rows."""
+        parts = N_SHARDS if len(self.items) >= LONG else 1
+        map_shards(work, np.linspace(0, len(self.items), parts + 1).astype(np.int64), self.threads)
 
     def sums(self, values: NDArray[np.float64] | None = None) -> list[NDArray[np.float64]]:
         """Sums over active higher and lower partners of ``values`` (None: of row weights)."""
@@ -159,14 +163,14 @@ class ActivePairs:
 
     def sort(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Row-ordered values in sorted order."""
-        out = np.empty(len(self.items))
-        _gather(values, self.queries.rows, self.items, out)
+        out, rows, items = np.empty(len(self.items)), self.queries.rows, self.items
+        self._in_parts(lambda a, b: _gather(values, rows, items[a:b], out[a:b]))
         return out
 
     def unsort(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sorted values in row order; 0 for rows that form no pair."""
-        out = np.zeros(self.n_rows)
-        _scatter(values, self.queries.rows, self.items, out)
+        out, rows, items = np.zeros(self.n_rows), self.queries.rows, self.items
+        self._in_parts(lambda a, b: _scatter(values[a:b], rows, items[a:b], out))
         return out
 
 

@@ -205,6 +205,17 @@ class PairSquares:
         residual = scores - self.y
         return float(dot(residual, self.times(residual)))
 
+    def spreads(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What each usable query adds to it."""
+        residual = scores - self.y
+        each = residual * self.times(residual)
+        return np.add.reduceat(each[self.queries.rows], self.queries.starts[:-1])
+
+    @property
+    def mass(self) -> float:
+        """Sum of om_q W_q: what all rows weigh together."""
+        return float((self.lap.omega * self.row_weight).sum())
+
     def normal_product(self, products: Products, v: NDArray[np.float64]) -> NDArray[np.float64]:
         """X^T L X v.
 

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankine.core.errors import EmptyDataError, NoPairsError, ParameterError, SchemaError
-from rankine.data.dataset import Dataset, check_finite, check_labels, check_weight, row_scores
+from rankine.data.dataset import (
+    Dataset,
+    NamedColumns,
+    check_finite,
+    check_labels,
+    check_weight,
+    row_scores,
+)
 from rankine.data.query_index import QueryIndex
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics.families import (
@@ -52,7 +59,10 @@ def value_function(
     Beside weights (one row a candidate) it takes features instead of scores, and gives values of
     shape candidates x queries.
     """
-    grouped = {name: queries.gather(np.asarray(v)) for name, v in columns.items() if v is not None}
+    grouped = columns
+    if queries.rows is not None or not isinstance(columns, NamedColumns):
+        known = {name: values for name, values in columns.items() if values is not None}
+        grouped = {name: queries.gather(np.asarray(values)) for name, values in known.items()}
     family = _rank_family if definition(metric.name).family == "ranks" else _pair_family
     data = _Grouped(
         QueryIndex(queries.ids, queries.starts),
@@ -281,7 +291,7 @@ def evaluate_on(
 
 def data_columns(data: Dataset) -> Mapping[str, Any]:
     """Columns of a dataset as metrics look them up: the named ones and, for ties, ``docid``."""
-    return dict(data.columns) if data.docid is None else {**data.columns, "docid": data.docid}
+    return data.columns if data.docid is None else {**data.columns, "docid": data.docid}
 
 
 def random_expectation(

@@ -27,14 +27,16 @@ from rankine.rankers.additive_search import (
     Records,
     TableData,
     best_pairs,
+    first_solution,
     hold_out,
     judge_rounds,
     judged,
+    sample,
     search,
     solve_plan,
 )
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Outcome, Task, warn_unfinished
+from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
 from rankine.rankers.path import Step, TablePath, check_steps
 from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import Choice, Number
@@ -217,6 +219,10 @@ class AdditiveRanker(BaseRanker):
         )
         self._plan, self._theta = plan, outcome.solution.coef
         self._data = data
+        if task.judge is not None and task.judge.named:
+            sets = {name: self._held_out(one, plan.bins) for name, one in task.judge.named.items()}
+            values = {name: judged(plan, one, self._theta) for name, one in sets.items()}
+            tried.append({"value": [*values.values()][-1], **values})
         evals = [{"step": k, **one} for k, one in enumerate(tried)]
         return replace(outcome, evals=[evals]).noting(**plan.notes())
 
@@ -233,7 +239,7 @@ class AdditiveRanker(BaseRanker):
         pairs = self._named_pairs()
         train = valid = data
         if task.judge is not None:
-            valid = self._held_out(task, plan.bins)
+            valid = self._held_out(task.judge, plan.bins)
         elif self.smooth is None or rounds:
             train, valid = hold_out(data, task.seed)
         if self.smooth is None:
@@ -241,13 +247,8 @@ class AdditiveRanker(BaseRanker):
             return search(
                 plan, train, valid, pairs, rounds, patience, task.seed, tried.append, records
             )
-        start = None
-        if not isinstance(pairs, int):
-            plan = plan.with_pairs(pairs)
-        elif pairs > 0:
-            theta = records.solve(plan, data, None, self.tol)
-            curves, plan = plan, plan.with_pairs(best_pairs(plan, data, theta, pairs))
-            start = plan.carried(theta, curves)
+        # Nothing is held out, so no seed is drawn: the same lists every time.
+        plan, start = first_solution(plan, sample(data, 0), data, pairs, records)
         if rounds:
             plan = judge_rounds(plan, train, valid, rounds, tried.append, records)
         return plan, start
@@ -408,17 +409,11 @@ class AdditiveRanker(BaseRanker):
             names=None if names is None else tuple(str(names[j]) for j in self._cells),
         )
 
-    def _held_out(self, task: Task, bins: Bins) -> TableData:
-        """The evaluation set; its rows have no positions."""
-        assert task.judge is not None  # noqa: S101 - asked before
-        if task.judge.named:
-            raise ParameterError(
-                "AdditiveRanker chooses its strengths on one eval_set",
-                fix="Pass one, and score the others with the fitted ranker",
-            )
-        if task.judge.query_weight is not None:
+    def _held_out(self, judge: Judge, bins: Bins) -> TableData:
+        """An evaluation set; its rows have no positions."""
+        if judge.query_weight is not None:
             raise ParameterError("AdditiveRanker cannot take eval_query_weight", fix="Leave it out")
-        held = task.judge.data
+        held = judge.data
         own = sorted(self._column(name) for name in self.linear)
         chosen = self._cells if own else None
         rows, lists = code_block(held, bins, chosen, own, self.n_threads)
@@ -522,7 +517,7 @@ class AdditiveRanker(BaseRanker):
         )
         check_steps(n_steps, min_ratio)
         data, bins = self._read(task.source, None)
-        valid = None if task.judge is None else self._held_out(task, bins)
+        valid = None if task.judge is None else self._held_out(task.judge, bins)
         plans = self._path_plans(bins, data, np.geomspace(STIFF, STIFF * min_ratio, n_steps))
         steps, tables, solved = [], [], {}
         theta: NDArray[np.float64] | None = None

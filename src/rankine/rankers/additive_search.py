@@ -46,8 +46,8 @@ HALF = 10.0**0.5
 SEARCH_ROWS = 60_000
 #: A path ends at once where the metric falls by more than this share of the best.
 CLIFF = 0.01
-#: Gap, relative to J(0), to which steps of the search are solved.
-SEARCH_TOL = 2e-3
+#: Estimated gap, relative to J(0), to which steps of the search are solved.
+SEARCH_TOL = 1e-3
 #: Places on a side of the grids in which interactions are sought.
 SEARCH_SIDE = 16
 #: With fewer columns than this, grids are finer.
@@ -246,12 +246,12 @@ class Records:
         self.journal = journal
 
     def solve(
-        self, plan: Plan, data: TableData, start: NDArray[np.float64] | None, tol: float
+        self, plan: Plan, data: TableData, start: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
-        """Parameters of a plan."""
+        """Parameters of a plan, well enough to judge it."""
 
         def ask() -> tuple[NDArray[np.float64]]:
-            return (solve_plan(plan, data, start, tol).coef,)
+            return (solve_plan(plan, data, start, SEARCH_TOL, certify=False).coef,)
 
         if self.journal is None:
             return ask()[0]
@@ -291,11 +291,14 @@ def solve_plan(
     start: NDArray[np.float64] | None,
     tol: float,
     callbacks: Sequence[Callback] = (),
+    *,
+    certify: bool = True,
 ) -> Solution:
     """Solve a plan on lists: the plain loss, then its rounds of weights by Delta."""
     problem = plan.problem(data, make_risk(plan, data))
     penalty = TablePenalty(problem.space, plan.strengths)
     told: dict[str, Any] = {"tol": tol, "max_iter": plan.max_iter, "callbacks": callbacks}
+    told["certify"] = certify
     solution = solve_newton(problem, penalty, start=start, **told)
     for _ in range(plan.rounds):
         ranked_by = problem.scores(solution.coef)
@@ -334,7 +337,7 @@ class _Walk:
         self, plan: Plan, start: NDArray[np.float64] | None
     ) -> tuple[bool, NDArray[np.float64]]:
         """Solve and judge: whether it is the best so far, and its parameters."""
-        theta = self.records.solve(plan, self.train, start, SEARCH_TOL)
+        theta = self.records.solve(plan, self.train, start)
         metric = parse_metric(plan.metric)
         value = judged(plan, self.valid, theta)
         self.told({**plan.notes(), "pairs": len(plan.pairs), "value": value})
@@ -405,6 +408,30 @@ def search(
         _pair_paths(walk, curves.with_pairs(pairs), pairs, patience)
     walk.add_rounds(rounds)
     return walk.plan, walk.theta
+
+
+def first_solution(
+    plan: Plan,
+    few: TableData,
+    data: TableData,
+    pairs: int | Sequence[tuple[int, int]],
+    records: Records,
+) -> tuple[Plan, NDArray[np.float64] | None]:
+    """The plan with its pairs, and parameters to start from, both found on a few of the lists.
+
+    The risk is a sum over lists, so the share of the lists is that of the strengths, too.
+    """
+    strengths = plan.strengths
+    own = replace(plan, strengths=strengths.times(few.lists.n_rows / data.lists.n_rows))
+    theta = None
+    if isinstance(pairs, int):
+        theta = records.solve(own, few, None) if pairs else None
+        pairs = [] if theta is None else best_pairs(own, few, theta, pairs)
+    paired = own.with_pairs(pairs)
+    start = None if theta is None else paired.carried(theta, own)
+    if few is not data:
+        start = records.solve(paired, few, start)
+    return replace(paired, strengths=strengths), start
 
 
 def judge_rounds(

@@ -237,11 +237,8 @@ class BaseRanker(BaseEstimator, ABC):
         mark = CLOCK.mark()
         self._check()
         first = not hasattr(self, "coef_")
-        source = MemorySource(
-            self._dataset(X, y, qid, group, sample_weight, reset=first),
-            query_weight,
-            self._clicks(),
-        )
+        data = self._dataset(X, y, qid, group, sample_weight, reset=first)
+        source = MemorySource(self._gathered(data, query_weight), query_weight, self._clicks())
         scaling = (
             source.measure(self._scale(), self._missing()) if first else source.scale(self.scaling_)
         )
@@ -256,6 +253,10 @@ class BaseRanker(BaseEstimator, ABC):
     @abstractmethod
     def _solve(self, task: Task) -> Outcome:
         """Build the problem of a task and solve it."""
+
+    def _gathered(self, data: Dataset, query_weight: Any) -> Dataset:  # noqa: ARG002
+        """The rows to learn from: an instalment, with those that are kept of earlier ones."""
+        return data
 
     def _learn_more(self, task: Task) -> Outcome:
         """One instalment, for rankers that ``can`` learn in instalments."""

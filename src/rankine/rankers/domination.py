@@ -17,7 +17,7 @@ from rankine.core.checks import (
     check_not_negative,
     check_positive,
 )
-from rankine.core.errors import ParameterError
+from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset, column_storage, is_column_storage
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
 from rankine.model import ModelBundle
@@ -38,11 +38,11 @@ from rankine.solvers.coordinate_descent import (
 )
 from rankine.solvers.problem import Penalty
 
-SOLVERS = ("cd",)
+SOLVERS = ("cd", "cd_plain")
 CURVATURES = ("newton", "paper")
 ORDERS = ("cyclic", "random")
-#: Default l1 as a share of the smallest l1 that gives w = 0.
-DEFAULT_SHARE = 0.01
+#: Default l1 and l2 as shares of the smallest l1 that gives w = 0.
+L1_SHARE, L2_SHARE = 0.01, 0.003
 
 
 @dataclass(eq=False, repr=False)
@@ -67,9 +67,10 @@ class DominationRanker(BaseRanker):
     l1
         Strength of the l1 penalty; None takes 1 % of the smallest l1 that gives w = 0.
     l2
-        Strength of the squared penalty.
+        Strength of the squared penalty; None takes 0.3 % of the same where l1 is None too, else 0.
     solver
-        ``"cd"``: coordinate descent with a working set.
+        ``"cd"``: coordinate descent with a working set. ``"cd_plain"``: the paper's algorithm
+        (figure 1.1), every feature in turn by its fixed bound; the same optimum, many times slower.
     normalization
         "sum" (the paper's): v_q is the query's weight. "query": divided by the query's dominating
         weight (the sum of a over rows that have someone below them), so that every query counts
@@ -84,8 +85,8 @@ class DominationRanker(BaseRanker):
         K x K gaps between labels that need not be separable: row k, column l < k is the gap that
         label k must keep above label l. Adds to ``margin``.
     curvature
-        "newton": the true second derivative, enlarged just enough to be safe. "paper": the
-        paper's fixed bound, many times slower.
+        "newton" (the default of ``"cd"``): the true second derivative, enlarged just enough to be
+        safe. "paper" (that of ``"cd_plain"``): the paper's fixed bound.
     tol
         Stop when the duality gap is at most ``tol`` times J(0).
     max_iter
@@ -105,8 +106,8 @@ class DominationRanker(BaseRanker):
     ----------
     coef_ : ndarray of shape (n_features,)
         Weights.
-    l1_, l1_max_ : float
-        The l1 that was used, and the smallest that gives w = 0.
+    l1_, l2_, l1_max_ : float
+        The l1 and l2 that were used, and the smallest l1 that gives w = 0.
     n_iter_ : int
         Sweeps over the working set.
     solution_ : Solution
@@ -128,14 +129,14 @@ class DominationRanker(BaseRanker):
     """
 
     l1: float | None = None
-    l2: float = 0.0
+    l2: float | None = None
     _: KW_ONLY
     solver: str = "cd"
     normalization: str = "sum"
     margin: Any = None
     margin_scale: float = 1.0
     margin_table: Any = None
-    curvature: str = "newton"
+    curvature: str | None = None
     tol: float = 1e-4
     max_iter: int = 1000
     order: str = "cyclic"
@@ -161,7 +162,13 @@ class DominationRanker(BaseRanker):
                 check_not_negative(name, getattr(self, name))
         check_positive("margin_scale", self.margin_scale)
         check_choice("solver", self.solver, SOLVERS)
-        check_choice("curvature", self.curvature, CURVATURES)
+        if self.curvature is not None:
+            check_choice("curvature", self.curvature, CURVATURES)
+        if self.solver == "cd_plain" and self.curvature == "newton":
+            raise ParameterError(
+                "solver='cd_plain' takes the paper's steps, whose curvature is fixed",
+                fix="Leave out curvature, or use solver='cd'",
+            )
         check_choice("order", self.order, ORDERS)
         check_count("max_iter", self.max_iter)
         if self.max_nonzero is not None:
@@ -184,17 +191,28 @@ class DominationRanker(BaseRanker):
         slopes = descent.gradient(self.n_threads)
         self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
         if self.max_nonzero is not None:
-            return task.run(lambda _start, watch: self._best_within(descent, settings, watch))
-        self.l1_ = self.resolve_l1(self.l1_max_, self.l1)
+            self.l2_ = self.path_l2
+            return self._noting(
+                task.run(lambda _start, watch: self._best_within(descent, settings, watch))
+            )
+        penalty = self._settle()
 
         def solve(start: NDArray[np.float64] | None, watch: Watch) -> Solution:
             if start is not None:
                 descent.restart(start)
             first = slopes if start is None else None
-            penalty = Penalty(self.l1_, float(self.l2))
             return descent.solve(penalty, settings, watch.callbacks, first)
 
-        return task.run(solve)
+        return self._noting(task.run(solve))
+
+    def _settle(self) -> Penalty:
+        """The penalty of this fit, once ``l1_max_`` is known."""
+        penalty = self.penalty(self.l1_max_, self.l1)
+        self.l1_, self.l2_ = penalty.l1, penalty.l2
+        return penalty
+
+    def _noting(self, outcome: Outcome) -> Outcome:
+        return outcome.noting(l1=self.l1_, l2=self.l2_)
 
     def _solve_partitions(self, task: Task) -> Outcome:
         """The same objective by a batch method, which partitions can answer."""
@@ -202,6 +220,11 @@ class DominationRanker(BaseRanker):
         from rankine.solvers.quasi_newton import solve_quasi_newton
 
         source = task.source
+        if self.solver == "cd_plain":
+            raise ParameterError(
+                "solver='cd_plain' goes through columns, and partitions hold rows",
+                fix="Use solver='cd', whose objective partitions minimise by another method",
+            )
         if self.max_nonzero is not None:
             raise ParameterError(
                 "max_nonzero walks down a path of models and needs the rows in memory",
@@ -210,18 +233,25 @@ class DominationRanker(BaseRanker):
         problem = domination_problem(source, self.task_options())
         zero = np.zeros(source.n_features)
         at_zero, slopes = problem.value_and_gradient(zero)
+        if at_zero <= 0.0:
+            raise NoPairsError(
+                "no query of any partition holds two different labels of positive weight",
+                fix="Check labels, query ids and weights; a query needs a better and a worse row",
+            )
         self.l1_max_ = float(np.abs(slopes).max(initial=0.0))
-        self.l1_ = self.resolve_l1(self.l1_max_, self.l1)
-        return task.run(
-            lambda start, watch: solve_quasi_newton(
-                problem,
-                Penalty(self.l1_, float(self.l2)),
-                zero if start is None else start,
-                at_zero=at_zero,
-                first=(at_zero, slopes) if start is None else None,
-                tol=float(self.tol),
-                max_iter=int(self.max_iter),
-                callbacks=watch.callbacks,
+        penalty = self._settle()
+        return self._noting(
+            task.run(
+                lambda start, watch: solve_quasi_newton(
+                    problem,
+                    penalty,
+                    zero if start is None else start,
+                    at_zero=at_zero,
+                    first=(at_zero, slopes) if start is None else None,
+                    tol=float(self.tol),
+                    max_iter=int(self.max_iter),
+                    callbacks=watch.callbacks,
+                )
             )
         )
 
@@ -233,7 +263,7 @@ class DominationRanker(BaseRanker):
         Best on the evaluation set, else by loss; the run's monitor judges every model of the walk.
         """
         best, least = None, np.inf
-        limit, l2 = int(self.max_nonzero or 0), float(self.l2)
+        limit, l2 = int(self.max_nonzero or 0), self.path_l2
         walked: Iterator[PathPoint] = iter(())
         if self.l1_max_ > 0:
             walked = points_within(descent, self.l1_max_, l2, settings, limit)
@@ -308,7 +338,7 @@ class DominationRanker(BaseRanker):
         grid = _grid(l1s, largest, n_steps, min_ratio)
         points: list[PathPoint] = []
         values: list[float] = []
-        for point in walk(descent, grid.tolist(), float(self.l2), settings):
+        for point in walk(descent, grid.tolist(), self.path_l2, settings):
             if max_nonzero is not None and point.nonzeros > max_nonzero:
                 break
             points.append(point)
@@ -356,15 +386,24 @@ class DominationRanker(BaseRanker):
         data = super()._dataset(shape_alone, y, qid, group, sample_weight, reset=True)
         return replace(data, X=X, query_index=data.queries)
 
-    def resolve_l1(self, largest: float, chosen: float | None) -> float:
-        """The l1 to use: the chosen one, or the default share of the largest (None or NaN)."""
-        l1 = DEFAULT_SHARE * largest if chosen is None or np.isnan(chosen) else float(chosen)
-        if l1 == 0.0 and self.l2 == 0.0 and largest > 0.0:
+    def penalty(self, largest: float, l1: float | None) -> Penalty:
+        """The chosen strengths, or their shares of the largest l1 where none (or NaN) is chosen."""
+        by_rule = l1 is None or np.isnan(l1)
+        l2 = self.path_l2
+        if by_rule and self.l2 is None:
+            l2 = L2_SHARE * largest
+        l1 = L1_SHARE * largest if l1 is None or by_rule else float(l1)
+        if l1 == 0.0 and l2 == 0.0 and largest > 0.0:
             raise ParameterError(
                 "l1 = l2 = 0: without a penalty the loss need not have a minimum",
                 fix="Pass a small l2, or leave l1=None",
             )
-        return l1
+        return Penalty(l1, l2)
+
+    @property
+    def path_l2(self) -> float:
+        """The l2 of models along a path of l1."""
+        return float(self.l2 or 0.0)
 
     def task_options(self) -> TaskOptions:
         """What the parameters say about the loss, checked."""
@@ -373,10 +412,12 @@ class DominationRanker(BaseRanker):
     def solver_settings(self, seed: int, threads: int | None = None) -> DescentSettings:
         """What the parameters say about the descent, checked."""
         self._check()
+        plain = self.solver == "cd_plain"
         return DescentSettings(
             float(self.tol),
             int(self.max_iter),
-            self.curvature == "paper",
+            plain or self.curvature == "paper",
+            plain,
             self.order == "random",
             seed,
             threads,

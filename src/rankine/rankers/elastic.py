@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from rankine.core.checks import check_choice, check_count, check_positive, count_passes
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import Dataset, row_scores
 from rankine.data.progress import read_ahead
 from rankine.losses import pair_losses
 from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
@@ -23,7 +23,7 @@ from rankine.rankers.fitting import Outcome, Task, Watch
 from rankine.rankers.path import ElasticPath, Step, check_steps
 from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import SCALE, Choice, Number
-from rankine.rankers.sources import Capabilities
+from rankine.rankers.sources import Capabilities, sample_lists
 from rankine.scoring.latency import scoring_latency
 from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
 from rankine.solvers.one_pass import OnePassLearner
@@ -34,8 +34,12 @@ from rankine.updates import UPDATES, UpdateOptions, make_update
 STRONGER = {"rda": 1.0, "fobos": 10.0, "tgd": 10.0}
 #: Lists of the first block that set the top of a path's grid.
 LOOK_AHEAD = 1000
-#: Step of adaptive RDA where none is asked for.
-ADAPTIVE_STEP = 0.2
+#: Step of adaptive RDA where nothing is known of the lists, and its bounds where they tell it.
+USUAL_STEP, LEAST_STEP, MOST_STEP = 0.2, 0.02, 5.0
+#: ... from so many lists on, so that scores of the first weights would spread so far.
+ENOUGH_TO_TELL, SPREAD = 25, 8.0
+#: A step that leaves weights where they are.
+STILL = 1e-12
 #: Rows in memory are passed over until so many lists were learned from, but not more often.
 ENOUGH_LISTS, MOST_PASSES = 4000, 20
 #: A strength below which nothing is pruned.
@@ -73,8 +77,11 @@ class ElasticRanker(BaseRanker):
         Where Delta is measured: at the ``"model"``'s ranking (LambdaRank) or at the ``"target"``
         ranking by label (a convex loss).
     eta0, power
-        Step size eta0 / t^power; for RDA beta_t = t^power / eta0. None: 0.2 with ``adaptive``
-        steps, else 1.
+        Step size eta0 / t^power; for RDA beta_t = t^power / eta0. None: 1, and with ``adaptive``
+        steps 8 / sd, at least 0.02 and at most 5, where sd is the standard deviation of scores
+        within a list (root of the mean of variances) that the first 10,000 lists would give with
+        eta0 = 1 if weights moved after the last of them alone: w = -sum g / (1 + root of sum g^2).
+        Fewer than 25 lists take 0.2.
     adaptive
         RDA with a step size per weight, beta = (1 + root of the weight's summed squared gradients)
         / eta0, where features differ in frequency as hashed categories do. None: with RDA.
@@ -106,6 +113,8 @@ class ElasticRanker(BaseRanker):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
+    eta0_ : float
+        The step size that was used.
     n_iter_ : int
         Steps made.
     progressive_ : float
@@ -180,6 +189,26 @@ class ElasticRanker(BaseRanker):
         make_update(self.solver, **self._update_options())
 
     def _solve(self, task: Task) -> Outcome:
+        self.eta0_ = self._step(task)
+        return self._solve_steps(task).noting(eta0=self.eta0_)
+
+    def _step(self, task: Task) -> float:
+        """The step size: as asked for, or such that the scores of the first weights spread well."""
+        if self.eta0 is not None or not self._adaptive:
+            return self._usual_step
+        data, weight = sample_lists(task.source)
+        if len(data.labels.usable) < ENOUGH_TO_TELL:
+            return USUAL_STEP
+        still = self._variant(task, self.solver, l1=0.0, l2=0.0, eta0=STILL)
+        still.learn(data, lists=still.lists(data, weight))
+        index = data.queries
+        scores = index.gather(row_scores(data.X, still.coef() / STILL))
+        means = np.add.reduceat(scores, index.starts[:-1]) / index.sizes
+        squares = (scores - np.repeat(means, index.sizes)) ** 2
+        variance = np.mean(np.add.reduceat(squares, index.starts[:-1]) / index.sizes)
+        return float(np.clip(SPREAD / np.sqrt(variance or 1.0), LEAST_STEP, MOST_STEP))
+
+    def _solve_steps(self, task: Task) -> Outcome:
         if task.kind == "partitions":
             return task.run(lambda start, watch: self._solve_rounds(task, start, watch))
         source = task.source
@@ -190,7 +219,8 @@ class ElasticRanker(BaseRanker):
 
         def blocks() -> Iterator[Dataset]:
             for block in source.blocks():
-                classes.update(np.unique(block.y > 0).tolist())
+                if pointwise:
+                    classes.update(np.unique(block.y > 0).tolist())
                 yield block
 
         n_passes = count_passes(self.n_passes, self._passes(task))
@@ -199,7 +229,9 @@ class ElasticRanker(BaseRanker):
 
         def solve(start: NDArray[np.float64] | None, watch: Watch) -> Solution:
             self._run = OnePassRun(
-                self._learner(source.n_features, task.seed, start, task.steps_seen),
+                self._learner(
+                    source.n_features, task.seed, start, task.steps_seen, eta0=self.eta0_
+                ),
                 Progressive(self.metric),
                 int(self.shuffle_buffer),
                 self.max_nonzero,
@@ -223,24 +255,32 @@ class ElasticRanker(BaseRanker):
                 raise NoPairsError(
                     "no list of the stream holds two different labels", fix="Check the labels"
                 )
+        self._require_classes(classes)
+        return outcome
+
+    def _require_classes(self, classes: set[bool]) -> None:
+        """Refuse one class (labels above 0, or not) where classes are what is learned."""
+        pointwise = self._objective().name == "pointwise"
         if pointwise and self.loss != "squared" and len(classes) == 1:
             side = "above 0" if True in classes else "0 or below"
             raise NoPairsError(
                 f"all labels are {side}: objective='pointwise' tells these two classes apart",
                 fix="Give relevant rows labels above 0 and others 0, or use loss='squared'",
             )
-        return outcome
 
     def _solve_rounds(
         self, task: Task, start: NDArray[np.float64] | None, watch: Watch
     ) -> Solution:
         """A pass over every partition, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import PASSES, ListPassRecipe, average_lists
+        from rankine.distributed.recipes import PASSES, ListPassRecipe, RawRecipe, average_lists
 
         self.__dict__.pop("_run", None)
+        if self._objective().name == "pointwise":
+            ranges = task.source.team(RawRecipe()).each("label_range")
+            self._require_classes({label > 0 for low, high, _ in ranges for label in (low, high)})
         recipe = ListPassRecipe(
             self.solver,
-            self._update_options(),
+            self._update_options(self.eta0_),
             self._objective(),
             int(self.batch_lists),
             self.metric,
@@ -261,7 +301,9 @@ class ElasticRanker(BaseRanker):
         if not hasattr(self, "_run"):
             start = task.scaling.unfold(self.coef_) if hasattr(self, "coef_") else None
             steps = int(getattr(self, "n_iter_", 0))
-            learner = self._learner(source.n_features, task.seed, start, steps)
+            if not hasattr(self, "eta0_"):
+                self.eta0_ = self._step(task)
+            learner = self._learner(source.n_features, task.seed, start, steps, self.eta0_)
             self._run = OnePassRun(learner, Progressive(self.metric), max_nonzero=self.max_nonzero)
         order = np.arange(source.data.n_queries)
         self._run.learn_block(source.data, order, source.query_weight)
@@ -278,6 +320,13 @@ class ElasticRanker(BaseRanker):
             return 1
         return min(MOST_PASSES, -(-ENOUGH_LISTS // task.source.data.n_queries))
 
+    @property
+    def _usual_step(self) -> float:
+        """The step size as asked for, or where nothing is known of the lists."""
+        if self.eta0 is not None:
+            return float(self.eta0)
+        return USUAL_STEP if self._adaptive else 1.0
+
     def _objective(self) -> ListObjective:
         return parse_objective(
             self.objective,
@@ -286,16 +335,12 @@ class ElasticRanker(BaseRanker):
             delta=self.delta,
         )
 
-    def _update_options(self) -> dict[str, Any]:
+    def _update_options(self, eta0: float | None = None) -> dict[str, Any]:
         """What the update of the solver is made from."""
         names = (name for name in UpdateOptions._fields if name != "started")
         given = {name: getattr(self, name) for name in names}
-        step = ADAPTIVE_STEP if self._adaptive else 1.0
-        return {
-            **given,
-            "adaptive": self._adaptive,
-            "eta0": step if self.eta0 is None else self.eta0,
-        }
+        step = self._usual_step if eta0 is None else eta0
+        return {**given, "adaptive": self._adaptive, "eta0": step}
 
     def _learner(
         self,
@@ -303,9 +348,10 @@ class ElasticRanker(BaseRanker):
         seed: int,
         start: NDArray[np.float64] | None = None,
         steps_seen: int = 0,
+        eta0: float | None = None,
     ) -> OnePassLearner:
         return OnePassLearner(
-            make_update(self.solver, **self._update_options(), started=start is not None),
+            make_update(self.solver, **self._update_options(eta0), started=start is not None),
             self._objective(),
             n_features,
             int(self.batch_lists),
@@ -440,7 +486,7 @@ class ElasticRanker(BaseRanker):
             probe.learn(sample)
             return max(float(np.abs(probe.coef()).max(initial=0.0)), LEAST)
         # With steps of almost nothing the weights stay 0, and RDA's state is the sum of gradients.
-        still = self._variant(task, "rda", l1=0.0, eta0=1e-12)
+        still = self._variant(task, "rda", l1=0.0, eta0=STILL)
         still.learn(sample)
         mean = float(np.abs(still.state[:-1, 0]).max(initial=0.0)) / max(still.steps, 1)
         return max(mean * STRONGER[solver], LEAST)

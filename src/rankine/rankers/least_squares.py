@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from rankine.core.checks import check_choice, check_count, check_positive, check_strengths
 from rankine.core.errors import ParameterError
+from rankine.data.dataset import Dataset
+from rankine.kernels.random import SPLIT, permutation, stream_seed
 from rankine.losses.pair_queries import NORMALIZATIONS
 from rankine.losses.squared import PAIRS, pair_squares
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Outcome, Task
 from rankine.rankers.registry import SCALE, Choice, Number
-from rankine.rankers.sources import Capabilities
+from rankine.rankers.sources import Capabilities, sample_lists
 from rankine.solvers.base import Callback, Solution
 from rankine.solvers.cg import solve_cg, solve_shifted_cg
 from rankine.solvers.heavy_ball import (
@@ -33,6 +35,17 @@ from rankine.solvers.problem import NormalEquations, Problem, RowsProblem
 
 SOLVERS = ("cg", "egdm", "gdm", "sgd")
 CURVATURES = ("lanczos", "power", "online")
+#: Strengths that "auto" tries, relative to the weight of all rows: half decades from 2 to 2e-4.
+TRIED = tuple(2.0 * 10.0 ** (-k / 2) for k in range(9))
+#: Position of the one that is taken where lists are too few to tell.
+USUAL = 6
+#: Lists with pairs that it needs, and every how many of them is held out.
+FEWEST_LISTS, ONE_IN = 25, 5
+#: Relative residual to which they are tried.
+TRIED_TOL = 1e-3
+
+#: Rows and what each query weighs.
+_Lists = tuple[Dataset, NDArray[np.float64]]
 
 
 @dataclass(eq=False, repr=False)
@@ -53,7 +66,12 @@ class LeastSquaresRanker(BaseRanker):
     ----------
     l2
         Strength of the penalty; or several, solved with one set of products (``"cg"``) or one
-        estimate of the spectrum (``"egdm"``, ``"gdm"``), see ``coef_path_``.
+        estimate of the spectrum (``"egdm"``, ``"gdm"``), see ``coef_path_``. ``"auto"`` is
+        r s T / Q, where s = sum om_q m_q is 1 for the mean over queries, and r is chosen on the
+        first 10,000 lists: of 2, 0.63, 0.2 ... 2e-4, each fitted to T of these lists and judged by
+        the squared error on the others, a fifth, it is the value next to 2e-3 that is worse than
+        the best by at most one standard error, list by list. Q are all lists (Q = T for
+        ``normalization="sum"``); fewer than 25 of them take r = 2e-3 as it is.
     solver
         ``"cg"``: conjugate gradients, the fastest; ``"egdm"``: momentum descent with the optimal
         parameters of the estimated spectrum (the paper's); ``"gdm"``: fixed ``eta`` and
@@ -112,7 +130,7 @@ class LeastSquaresRanker(BaseRanker):
     efficient algorithm for learning to rank from preference graphs.
     """
 
-    l2: float | Sequence[float] = 2e-3
+    l2: float | Sequence[float] | str = "auto"
     _: KW_ONLY
     solver: str = "cg"
     normalization: str = "query"
@@ -153,7 +171,13 @@ class LeastSquaresRanker(BaseRanker):
             raise ParameterError(
                 f"momentum={self.momentum!r} is not in [0, 1)", fix="Pass 0 <= momentum < 1"
             )
-        check_strengths("l2", self.l2)
+        self._strengths()
+
+    def _strengths(self) -> list[float]:
+        """Values of l2, largest first; none where the data is to tell."""
+        return (
+            [] if isinstance(self.l2, str) and self.l2 == "auto" else check_strengths("l2", self.l2)
+        )
 
     def _weighs_lists(self) -> bool:
         return self.normalization == "pair"
@@ -162,7 +186,7 @@ class LeastSquaresRanker(BaseRanker):
         return {"query": "square", "sum": "rows"}.get(self.normalization, "")
 
     def _solve(self, task: Task) -> Outcome:
-        l2s = check_strengths("l2", self.l2)
+        l2s = self._strengths() or [self._strength_of(task)]
         system = NormalEquations(self._problem(task))
         self.spectrum_ = None
         if self.solver in {"egdm", "gdm"}:
@@ -188,17 +212,34 @@ class LeastSquaresRanker(BaseRanker):
         self.l2s_ = np.array(outcome.values)
         return outcome.noting(l2=self.l2_)
 
+    def _strength_of(self, task: Task) -> float:
+        """The l2 that held-out lists speak for; they are the same ones for every seed."""
+        sample = sample_lists(task.source)
+        parts = _hold_out(*sample)
+        if not parts:
+            mass = 1.0 if self.normalization == "query" else self._rows_problem(*sample).risk.mass
+            return TRIED[USUAL] * float(mass)
+        problem, held = (self._rows_problem(*part) for part in parts)
+        system, start, losses = NormalEquations(problem), None, []
+        mass = problem.risk.mass
+        for strength in TRIED:
+            start = solve_cg(system, 0.5 * strength * mass, start=start, tol=TRIED_TOL).coef
+            losses.append(held.risk.spreads(held.scores(start)))
+        l2 = float(TRIED[_nearest_good(np.array(losses), USUAL)] * mass)
+        if self.normalization == "sum":
+            return l2
+        return l2 * parts[0][0].n_queries / int(task.source.facts()["queries_used"])
+
+    def _rows_problem(self, data: Dataset, query_weight: NDArray[np.float64]) -> RowsProblem:
+        squares = pair_squares(
+            data, query_weight, self.normalization, self.pairs, threads=self.n_threads
+        )
+        return RowsProblem.of(data, squares, self.n_threads)
+
     def _problem(self, task: Task) -> Problem:
         source = task.source
         if task.kind == "memory":
-            squares = pair_squares(
-                source.data,
-                source.query_weight,
-                self.normalization,
-                self.pairs,
-                threads=self.n_threads,
-            )
-            return RowsProblem.of(source.data, squares, self.n_threads)
+            return self._rows_problem(source.data, source.query_weight)
         from rankine.distributed.recipes import square_problem
 
         for name, value in (("solver", "sgd"), ("curvature", "online")):
@@ -236,3 +277,26 @@ class LeastSquaresRanker(BaseRanker):
         problem: Any = system.problem
         blocks = problem.risk.blocks(problem.products, N_BLOCKS)
         return online_power(blocks, system.n_features, seed)
+
+
+def _hold_out(data: Dataset, weight: NDArray[np.float64]) -> list[_Lists]:
+    """Lists to try strengths on and a fifth to judge them by; nothing where they are too few."""
+    usable = data.labels.usable
+    usable = usable[weight[usable] > 0]
+    if len(usable) < FEWEST_LISTS:
+        return []
+    order = usable[permutation(stream_seed(0, SPLIT), len(usable))]
+    held, kept = (np.sort(some) for some in np.split(order, [len(order) // ONE_IN]))
+    return [(data.take_queries(some), weight[some]) for some in (kept, held)]
+
+
+def _nearest_good(losses: NDArray[np.float64], usual: int) -> int:
+    """The value next to the usual one that is as good as the best, but for one standard error.
+
+    ``losses`` holds what each value (its rows) costs on each held-out list; the error is that of
+    the sum of differences to the best value, list by list.
+    """
+    worse = losses - losses[np.argmin(losses.sum(axis=1))]
+    error = np.sqrt(losses.shape[1]) * worse.std(axis=1, ddof=1)
+    good = np.flatnonzero(worse.sum(axis=1) <= error)
+    return int(good[np.argmin(np.abs(good - usual))])

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import CheckpointError, ParameterError, SchemaError
-from rankine.data.dataset import Dataset, check_weight
+from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
+from rankine.data.dataset import Dataset, check_weight, concat
 from rankine.metrics.engine import weights_in_order
 from rankine.samplers.draw import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
@@ -157,8 +157,10 @@ class Clicks(NamedTuple):
 
 #: Partitions whose answers are brought here at a time.
 _AT_ONCE = 16
-#: Rows in memory and lists of a stream that are looked at for columns that differ wildly.
-UNEVEN_ROWS, UNEVEN_LISTS = 20_000, 1_000
+#: Rows that are looked at for columns that differ wildly.
+UNEVEN_ROWS = 2_000
+#: Rules of missing values that need not see the rows first.
+_UNSEEN = ("error", "bin", "zero", "query_min")
 #: Rows as they are.
 _AS_THEY_ARE = Clicks()
 
@@ -273,12 +275,11 @@ class MemorySource(_KeepsFolder):
         data = self._unscaled
         if scale == "none" and getattr(data.X, "format", "csr") == "csc":
             scale = None  # columns are not looked at row by row
-        counted = [weigh_queries(data, self.query_weight)]
-        if scale == "none" and missing in ("error", "zero", "query_min"):
-            counted = [
-                one.take(np.arange(min(one.n_rows, UNEVEN_ROWS))) for one in first_lists(counted)
-            ]
-        scaling = measure_rows(scale, missing, RowColumns(lambda: counted, data.n_features))
+        if scale == "none" and missing in _UNSEEN:
+            counted = _some_rows(data)
+        else:
+            counted = weigh_queries(data, self.query_weight)
+        scaling = measure_rows(scale, missing, RowColumns(lambda: [counted], data.n_features))
         warn_uneven(scaling, self.feature_names)
         return self.scale(replace(scaling, positions=self._clicks.positions))
 
@@ -343,22 +344,21 @@ class StreamSource(_KeepsFolder):
         self._seen: dict[str, Any] = {}
         #: Blocks that were taken from a stream that can be read only once.
         self._taken: list[Dataset] = []
+        #: The rule of missing values where the first block is looked at as it is learned from.
+        self._look: str | None = None
 
     def measure(self, scale: str | None, missing: str) -> Scaling:
         """Measure: "standard" and "maxabs" on all rows, else on the first lists alone."""
         if scale in ("standard", "maxabs"):
             self.require_again(f"scale={scale!r} must see all rows first")
-        elif isinstance(self.scan, Iterator):
-            if scale == "auto" or missing in ("mean", "indicator"):
-                self._taken = list(first_lists(self.scan, whole=True))
-            elif scale == "none":
-                scale = None  # a list that is looked at would be lost
+        elif isinstance(self.scan, Iterator) and (scale == "auto" or missing not in _UNSEEN):
+            self._taken = list(first_lists(self.scan, whole=True))
+        if scale == "none" and missing in _UNSEEN:
+            scale, self._look = None, missing
         if scale in ("standard", "maxabs"):
             asked = RowColumns(lambda: self._rows(self.scan), self.n_features)
-        elif scale in ("auto", "none") or missing in ("mean", "indicator"):
-            few = scale == "none" and missing not in ("mean", "indicator")
-            count = UNEVEN_LISTS if few else SAMPLE_LISTS
-            sample = list(self._rows(first_lists(self._taken or self.scan, count)))
+        elif scale in ("auto", "none") or missing not in _UNSEEN:
+            sample = list(self._rows(first_lists(self._taken or self.scan, SAMPLE_LISTS)))
             asked = RowColumns(lambda: sample, self.n_features)
         else:
             asked = RowColumns(lambda: (), self.n_features)  # nothing will be asked
@@ -376,6 +376,13 @@ class StreamSource(_KeepsFolder):
             yield weigh_queries(weighed, self.weights(weighed, first))
             first += block.n_queries
 
+    def sample(self) -> Iterator[Dataset]:
+        """The first lists, scaled, before they are read to learn from them."""
+        if isinstance(self.scan, Iterator) and not self._taken:
+            self._taken = list(first_lists(self.scan, whole=True))
+        for block in first_lists(self._taken or self.scan):
+            yield self._scaling.prepare(weigh(block, self._clicks.inverse))
+
     def require_again(self, why: str) -> None:
         """Refuse a stream that can be read only once."""
         if isinstance(self.scan, Iterator):
@@ -386,11 +393,20 @@ class StreamSource(_KeepsFolder):
     def blocks(self) -> Iterator[Dataset]:
         """One reading, scaled."""
         for block in chain(self._taken, self.scan):
+            if self._look is not None:
+                self._look_at(block, self._look)
+                self._look = None
             if self.encoding is not None:
                 self.encoding.see(block)
             yield self._scaling.prepare(weigh(block, self._clicks.inverse))
         if self.encoding is not None:
             self.encoding.unread = None
+
+    def _look_at(self, block: Dataset, missing: str) -> None:
+        """Warn of columns that differ wildly in a block."""
+        rows = _some_rows(block)
+        columns = RowColumns(lambda: [rows], rows.n_features)
+        warn_uneven(measure_rows("none", missing, columns), self.feature_names)
 
     def weights(self, block: Dataset, first: int) -> NDArray[np.float64]:
         """Query weights of a block whose first query is number ``first`` of the reading."""
@@ -538,6 +554,25 @@ def first_lists(
         left -= block.n_queries
         if left <= 0:
             return
+
+
+def _some_rows(data: Dataset) -> Dataset:
+    """At most ``UNEVEN_ROWS``, evenly spaced."""
+    step = -(-data.n_rows // UNEVEN_ROWS)
+    return data.take(np.arange(0, data.n_rows, step)) if step > 1 else data
+
+
+def sample_lists(source: Any) -> tuple[Dataset, NDArray[np.float64]]:
+    """The first 10,000 lists of a source as it trains on them, and their weights."""
+    blocks: list[Dataset] = []
+    weights: list[NDArray[np.float64]] = []
+    found = source.sample() if source.kind == "stream" else first_lists(source.blocks())
+    for block in found:
+        weights.append(source.weights(block, sum(map(len, weights)))[: block.n_queries])
+        blocks.append(block)
+    if not blocks:
+        raise NoPairsError("the data holds no lists", fix="Check the path")
+    return concat(blocks), np.concatenate(weights)
 
 
 def weigh_queries(data: Dataset, query_weight: NDArray[np.float64]) -> Dataset:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
@@ -20,13 +20,15 @@ from rankine.core.checks import (
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset, row_scores
 from rankine.data.progress import read_ahead
+from rankine.kernels.random import resolve_seed
 from rankine.losses import pair_loss_spec, pair_losses
 from rankine.losses.all_pairs import MEANS, MeanPairLoss
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Judge, Outcome, Task, Watch
 from rankine.rankers.registry import SCALE, Choice, Number
-from rankine.rankers.sources import Capabilities
+from rankine.rankers.sources import SOURCES, Capabilities, source_kind
 from rankine.samplers.draw import SAMPLINGS, pair_sampler, query_shares, stream_spans
+from rankine.samplers.reservoir import Reservoir
 from rankine.solvers.base import Solution, require_finite
 from rankine.solvers.pair_sgd import PairPlan, Span, run_phase, solve_pairs
 from rankine.solvers.pair_steps import (
@@ -76,8 +78,10 @@ class SPDRanker(BaseRanker):
         ``"query"``: a uniform query, then a uniform pair of it (mean over queries of the mean over
         their pairs). ``"uniform"``: every pair equally likely. ``"indexed"``: the paper's, a
         uniform query, two uniform labels, a uniform row of each. ``"rejection"``: two uniform
-        rows, kept if they form a pair; needs no index, and draws as ``"uniform"`` does. Weights
-        of rows and queries are probabilities, in memory as in a stream.
+        rows, kept if they form a pair; needs no index, and draws as ``"uniform"`` does.
+        ``"reservoir"``: for streams that are read once and need not be grouped; whole lists of
+        random queries are kept in a buffer, and drawn from as ``"query"`` does. Weights of rows
+        and queries are probabilities, in memory as in a stream.
     ties
         ``"skip"`` leaves pairs of equal labels out; ``"zero"`` draws them too, with target 0.
     l2
@@ -108,6 +112,8 @@ class SPDRanker(BaseRanker):
         ``record_``.
     max_trials
         Draws after which ``"rejection"`` gives up on one step.
+    buffer_rows
+        Rows that ``"reservoir"`` keeps, up to an eighth more so that the last list is whole.
     propensity, max_weight, position_offset
         Learning from clicks, as for every ranker.
     metric, scale, early_stopping, warm_start, random_state
@@ -152,6 +158,7 @@ class SPDRanker(BaseRanker):
     hybrid_steps: int | None = None
     record_at: Sequence[int] | None = None
     max_trials: int = 1_000_000
+    buffer_rows: int = 100_000
 
     system = "spd"
     can = Capabilities(
@@ -181,16 +188,21 @@ class SPDRanker(BaseRanker):
 
     def _check(self) -> None:
         check_choice("solver", self.solver, SOLVERS)
-        check_choice("sampling", self.sampling, SAMPLINGS)
+        check_choice("sampling", self.sampling, (*SAMPLINGS, "reservoir"))
         check_choice("ties", self.ties, ("skip", "zero"))
         check_choice("schedule", self.schedule, ("pegasos", "inverse"))
         check_choice("hybrid_second", self.hybrid_second, ("pegasos", "sgd_svm"))
         for name in ("l2", "aggressiveness", "schedule_c"):
             check_positive(name, getattr(self, name))
         check_not_negative("margin", self.margin)
-        for name in ("n_steps", "max_trials"):
+        for name in ("n_steps", "max_trials", "buffer_rows"):
             check_count(name, getattr(self, name))
         count_passes(self.n_passes)
+        if self.sampling == "reservoir" and self.n_passes is not None:
+            raise ParameterError(
+                "sampling='reservoir' reads a stream once, and all steps follow",
+                fix="Leave out n_passes",
+            )
         if self.loss is not None:
             check_choice("loss", self.loss, pair_losses())
             if self.solver in _OWN_LOSS:
@@ -208,6 +220,11 @@ class SPDRanker(BaseRanker):
                 fix="Use ties='skip', or a solver with a loss",
             )
 
+    @property
+    def _drawn_as(self) -> str:
+        """How pairs are drawn from the rows that there are."""
+        return "query" if self.sampling == "reservoir" else self.sampling
+
     def _weighs_lists(self) -> bool:
         return self.sampling in ("uniform", "rejection")
 
@@ -215,6 +232,59 @@ class SPDRanker(BaseRanker):
         if self._weighs_lists():
             return ""
         return "ties" if self.ties == "zero" else "pairs"
+
+    # ------------------------------------------------------------------ a sample of a stream
+    def _loaded(self, X: Any, act: str) -> Any:
+        """For a reservoir the rows that it keeps of a stream."""
+        X = super()._loaded(X, act)
+        if self.sampling != "reservoir":
+            return X
+        kind = source_kind(X)
+        if kind != "stream":
+            raise ParameterError(
+                f"sampling='reservoir' is a sample of a stream, and these are {SOURCES[kind][0]}",
+                fix="Use sampling='query', which draws from all of them, or rankine.scan(...)",
+            )
+        self._reservoir = self._new_reservoir()
+        # As the rows come: their queries may be cut, and may come back.
+        for block in getattr(X, "raw_blocks", X.__iter__)():
+            self._reservoir.add(block)
+        return self._sampled()
+
+    def _source(self, kind: str, *given: Any) -> Any:
+        self._require_names(given[-1])
+        return super()._source(kind, *given)
+
+    def _require_names(self, query_weight: Any) -> None:
+        """Weights in the order of queries do not fit the queries that a sample keeps."""
+        if self.sampling == "reservoir" and not isinstance(query_weight, Mapping | None):
+            raise ParameterError(
+                "sampling='reservoir' keeps some queries of many, and query_weight names none",
+                fix="Pass a mapping from query id to weight",
+            )
+
+    def _gathered(self, data: Dataset, query_weight: Any) -> Dataset:
+        if self.sampling != "reservoir":
+            return data
+        self._require_names(query_weight)
+        if not hasattr(self, "_reservoir"):
+            self._reservoir = self._new_reservoir()
+        self._reservoir.add(data)
+        return self._sampled()
+
+    def _new_reservoir(self) -> Reservoir:
+        seed = 0 if self.random_state is None else resolve_seed(self.random_state)
+        return Reservoir(int(self.buffer_rows), seed)
+
+    def _sampled(self) -> Dataset:
+        data, cut = self._reservoir.sample()
+        if cut and (self.scale == "query" or self.missing == "query_min"):
+            raise ParameterError(
+                "lists are longer than their share of the buffer, and a part of a list has "
+                "another range than the whole",
+                fix=f"Raise buffer_rows={self.buffer_rows}, or leave out scale and missing by list",
+            )
+        return data
 
     def _solve(self, task: Task) -> Outcome:
         self._vector: ScaledVector | None = None
@@ -240,7 +310,13 @@ class SPDRanker(BaseRanker):
             )
         )
         self.record_ = [dict(row) for row in outcome.solution.trace]
-        return outcome
+        return self._told(outcome)
+
+    def _told(self, outcome: Outcome) -> Outcome:
+        """What came out, with the length of the stream that the rows are a sample of."""
+        if self.sampling != "reservoir":
+            return outcome
+        return outcome.noting(stream_rows=self._reservoir.seen)
 
     def _solve_rounds(
         self, task: Task, start: NDArray[np.float64] | None, watch: Watch
@@ -278,7 +354,7 @@ class SPDRanker(BaseRanker):
             run_phase(span.rows, span.sampler, counted, w, self._seed, (phase.start, phase.stop))
         coef = average_of(w)
         require_finite(coef, span.stop, "stochastic pairwise descent")
-        return Outcome([Solution(coef, float("nan"), {}, span.stop, (), "steps")], [[]])
+        return self._told(Outcome([Solution(coef, float("nan"), {}, span.stop, (), "steps")], [[]]))
 
     # ------------------------------------------------------------------ from parameters to specs
     def plan(self) -> PairPlan:
@@ -314,7 +390,7 @@ class SPDRanker(BaseRanker):
         sampler = pair_sampler(
             data,
             source.query_weight,
-            sampling=self.sampling,
+            sampling=self._drawn_as,
             ties=self.ties == "zero",
             max_trials=int(self.max_trials),
         )
@@ -363,14 +439,14 @@ class SPDRanker(BaseRanker):
         def record(step: int, coef: NDArray[np.float64]) -> dict[str, float]:
             if step not in steps:
                 return {}
-            mean, first = MeanPairLoss(self._loss(), MEANS[self.sampling]), 0
+            mean, first = MeanPairLoss(self._loss(), MEANS[self._drawn_as]), 0
             for block in source.blocks():
                 mean.add(block, row_scores(block.X, coef), source.weights(block, first))
                 first += block.n_queries
             penalty = 0.5 * self.l2 * float(coef @ coef)
             values = {"objective": penalty + mean.value}
             if judge is not None:
-                held, data = MeanPairLoss(self._loss(), MEANS[self.sampling]), judge.data
+                held, data = MeanPairLoss(self._loss(), MEANS[self._drawn_as]), judge.data
                 held.add(data, row_scores(data.X, coef[: data.n_features]), np.ones(data.n_queries))
                 values["eval_objective"] = penalty + held.value
             return values

@@ -422,18 +422,18 @@ class _TopicTask:
             best = points[self._best(points, topic)]
             return best.solution, best.l1
         if self.ranker.max_nonzero is None:
-            l1 = self.ranker.resolve_l1(largest, self.strengths[topic])
+            penalty = self.ranker.penalty(largest, self.strengths[topic])
         else:
             # No model is small enough but the empty one.
-            l1 = largest
+            penalty = Penalty(largest, self.ranker.path_l2)
             descent.restart(np.zeros(len(descent.w)))
-        return descent.solve(Penalty(l1, float(self.ranker.l2)), settings, (), slopes), l1
+        return descent.solve(penalty, settings, (), slopes), penalty.l1
 
     def _path(
         self, descent: CoordinateDescent, settings: DescentSettings, largest: float, topic: int
     ) -> list[PathPoint]:
         """Models to choose from; none when l1 is known."""
-        l2, limit = float(self.ranker.l2), self.ranker.max_nonzero
+        l2, limit = self.ranker.path_l2, self.ranker.max_nonzero
         if limit is not None:
             return list(points_within(descent, largest, l2, settings, int(limit)))
         if self.held is None or not np.isnan(self.strengths[topic]):

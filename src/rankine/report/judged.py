@@ -17,7 +17,7 @@ from rankine.core.errors import DataError
 from rankine.core.specs import ListRange, LogColumns, MissingValues, RunScores
 from rankine.data.dataset import Dataset, row_scores
 from rankine.kernels.columns import column_variances
-from rankine.kernels.shards import cut_by_weight
+from rankine.kernels.shards import N_SHARDS
 from rankine.metrics import (
     Metric,
     data_columns,
@@ -104,7 +104,7 @@ class Judged:
             rows,
             members.astype(np.uint64),
             queries.starts,
-            cut_by_weight(queries.starts),
+            N_SHARDS,
             np.ones(data.n_rows),
             self.features.shape[1],
         )

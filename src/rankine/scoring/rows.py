@@ -146,6 +146,29 @@ def _integers(values: Any, name: str) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
+def alike_rows(
+    rows: Sequence[Mapping[str, Any]], known: Mapping[str, Any]
+) -> tuple[tuple[str, ...], NDArray[np.float64]] | None:
+    """Names and numbers of rows with the same keys in the same order, as most lists have them.
+
+    None where they differ, or where there is an unknown name or anything but numbers.
+    """
+    names = tuple(rows[0])
+    if not known.keys() >= set(names):
+        return None
+    values = np.empty((len(rows), len(names)))
+    try:
+        # Keys of a row differ, so no row can be longer than the first without breaking the
+        # repetition: rows whose keys, one after the other, repeat the first row's are alike.
+        if list(chain.from_iterable(rows)) != list(names) * len(rows):
+            return None
+        numbers = chain.from_iterable(map(dict.values, cast("Any", rows)))
+        struct.pack_into(f"{values.size}d", values.data, 0, *numbers)
+    except (TypeError, OverflowError, struct.error):
+        return None
+    return names, values
+
+
 class NamedRows:
     """Reads named rows for one model.
 
@@ -166,7 +189,7 @@ class NamedRows:
 
     def score(self, rows: Sequence[Mapping[str, Any]], notes: Notes) -> NDArray[np.float64]:
         """Scores of dictionaries: ``math.fsum`` of the products, whatever the order of the keys."""
-        alike = self._alike(rows)
+        alike = alike_rows(rows, self._positions)
         if alike is not None:
             weights = np.array([self._weights[name] for name in alike[0]])
             scores = np.empty(len(rows))
@@ -180,28 +203,6 @@ class NamedRows:
                 refuse_scores(self._model, rows, scores[: i + 1])
         return scores
 
-    def _alike(
-        self, rows: Sequence[Mapping[str, Any]]
-    ) -> tuple[tuple[str, ...], NDArray[np.float64]] | None:
-        """Names and numbers of rows with the same keys in the same order, as most lists have them.
-
-        None where they differ, or where there is an unknown name or anything but numbers.
-        """
-        names = tuple(rows[0])
-        if not self._positions.keys() >= set(names):
-            return None
-        values = np.empty((len(rows), len(names)))
-        try:
-            # Keys of a row differ, so no row can be longer than the first without breaking the
-            # repetition: rows whose keys, one after the other, repeat the first row's are alike.
-            if list(chain.from_iterable(rows)) != list(names) * len(rows):
-                return None
-            numbers = chain.from_iterable(map(dict.values, cast("Any", rows)))
-            struct.pack_into(f"{values.size}d", values.data, 0, *numbers)
-        except (TypeError, OverflowError, struct.error):
-            return None
-        return names, values
-
     def to_rows(self, rows: Any, notes: Notes) -> Parts:
         """Rows over the model's features, from dictionaries, columns or a data frame."""
         if self._encoder is not None:
@@ -210,7 +211,7 @@ class NamedRows:
         if not are_dictionaries(rows):
             columns, n_rows = columns_of(rows)
             rows = [{name: values[i] for name, values in columns.items()} for i in range(n_rows)]
-        alike = self._alike(rows) if rows else None
+        alike = alike_rows(rows, self._positions) if rows else None
         if alike is not None and np.isfinite(alike[1]).all():
             return self._matrix_to_csr(*alike)
         starts, indices, data = [0], [], []

@@ -10,54 +10,32 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import FeatureMismatchError, SchemaError
 from rankine.core.safe_text import printable
+from rankine.kernels.binned import block_scores
 from rankine.kernels.compile import jit
 from rankine.model import LinearModel
 from rankine.model.tables import Tables
-from rankine.scoring.rows import Notes, Parts, RawColumns, refuse_scores
-from rankine.transforms.bins import cut_search, guided_cell, layout_of, named_cell, sought_cell
+from rankine.scoring.rows import (
+    Notes,
+    Parts,
+    RawColumns,
+    alike_rows,
+    are_dictionaries,
+    refuse_scores,
+)
+from rankine.transforms.bins import FEW, code_rows, cut_search, layout_of
 from rankine.transforms.log_columns import LogEncoder
 
 
 @jit
-def _table_scores(
-    values: Any,
-    cuts: Any,
-    guide: Any,
-    spans: Any,
-    facts: Any,
-    guided: Any,
-    sought: Any,
-    named: Any,
-    table: Any,
-    pairs: Any,
-    places: Any,
-    out: Any,
-) -> None:
-    """out_i = sum of all table entries of row i.
-
-    ``spans[j]`` is where buckets begin and how many there are per unit, ``facts[j]`` the cell of
-    missing values and the start of the table, ``pairs[g]`` both columns and the start of a grid.
-    """
-    cells = np.empty(values.shape[1], dtype=np.uint8)
-    for i in range(values.shape[0]):
-        total = 0.0
-        for j in guided:
-            x = np.float64(values[i, j])
-            cell = guided_cell(x, cuts, guide, spans[j, 0], spans[j, 1], j, facts[j, 0])
-            cells[j] = cell
-            total += table[facts[j, 1] + cell]
-        for j in sought:
-            cell = sought_cell(np.float64(values[i, j]), cuts, j, facts[j, 0])
-            cells[j] = cell
-            total += table[facts[j, 1] + cell]
-        for j in named:
-            cell = named_cell(np.float64(values[i, j]), cuts, j, facts[j, 0])
-            cells[j] = cell
-            total += table[facts[j, 1] + cell]
-        for g in range(pairs.shape[0]):
-            first, second = places[2 * g, cells[pairs[g, 0]]], places[2 * g + 1, cells[pairs[g, 1]]]
-            total += table[pairs[g, 2] + np.uint64(first) + np.uint64(second)]
-        out[i] = total
+def _table_scores(values: Any, search: Any, layout: Any, table: Any, out: Any) -> None:
+    """out_i = sum of all table entries of row i."""
+    codes = np.empty((values.shape[1], min(values.shape[0], FEW)), dtype=np.uint8)
+    for first in range(0, values.shape[0], FEW):
+        n = min(FEW, values.shape[0] - first)
+        code_rows(values[first : first + n], search, codes)
+        scores = out[first : first + n]
+        scores[:] = 0.0
+        block_scores(codes, n, layout, table, scores)
 
 
 class TableScores:
@@ -65,7 +43,7 @@ class TableScores:
 
     def __init__(self, model: LinearModel, tables: Tables) -> None:
         bins, grids, weights = tables.bins, tables.grids, tables.weights
-        search, layout = cut_search(bins), layout_of(bins, grids)
+        layout = layout_of(bins, grids)
         self.model = model
         self.n_columns = len(bins.cuts)
         self._linear = np.array(bins.linear, dtype=np.int64)
@@ -75,25 +53,14 @@ class TableScores:
         for j, size in enumerate(bins.n_cells):
             start = layout.starts[j]
             used[j] |= size > 0 and bool(weights[start : start + size].any())
-        facts = np.column_stack([search.sizes + 1, layout.starts])
-        pairs = np.column_stack([layout.firsts, layout.seconds, layout.grid_starts])
-        self._arguments = (
-            search.cuts,
-            search.guide,
-            np.column_stack([search.low, search.scale]),
-            facts.astype(np.uint64),
-            search.guided[used[search.guided]],
-            search.sought[used[search.sought]],
-            search.named[used[search.named]],
-            np.ascontiguousarray(weights[: layout.size]),
-            pairs.astype(np.uint64),
-            layout.places,
-        )
+        self._search = cut_search(bins, used)
+        self._layout = layout._replace(starts=np.where(used, layout.starts, -1))
+        self._table = np.ascontiguousarray(weights[: layout.size])
 
     def dense(self, rows: NDArray[Any], _starts: Any = None) -> NDArray[np.float64]:
         """Scores of a C-ordered matrix; NaN is a missing value."""
         out = np.empty(rows.shape[0])
-        _table_scores(rows, *self._arguments, out)
+        _table_scores(rows, self._search, self._layout, self._table, out)
         if len(self._linear):
             for j, weight in zip(self._linear, self._linear_weights, strict=True):
                 out += weight * rows[:, j]
@@ -150,6 +117,12 @@ class TableRows:
 
     def to_rows(self, rows: Any, notes: Notes) -> NDArray[np.float64]:
         """A matrix from dictionaries, columns or a data frame."""
+        if self._encoder is None and are_dictionaries(rows):
+            alike = alike_rows(rows, self._places)
+            if alike is not None and len(alike[0]) == len(self._places):
+                matrix = np.empty(alike[1].shape)
+                matrix[:, [self._places[name] for name in alike[0]]] = alike[1]
+                return matrix
         columns, n_rows = self._columns.read(rows, notes)
         if self._encoder is not None:
             return self._encoder.matrix(columns, n_rows)

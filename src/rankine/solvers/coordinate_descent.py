@@ -43,7 +43,7 @@ from rankine.kernels.columns import (
 )
 from rankine.kernels.compile import jit
 from rankine.kernels.random import permutation, stream_seed
-from rankine.kernels.shards import cut_by_weight, map_shards
+from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.problem import Penalty
 
@@ -66,6 +66,8 @@ class DescentSettings:
     max_iter: int = 1000
     #: Use the loss's crude curvature bound (the paper's) instead of Newton's.
     paper: bool = False
+    #: Sweep over every column, without a working set and without extrapolation.
+    plain: bool = False
     #: Visit columns in a random order, new in every sweep, drawn from the seed.
     shuffle: bool = False
     seed: int = 0
@@ -108,6 +110,18 @@ class CoordinateDescent:
 
         map_shards(part, self._cuts, threads)
         return out
+
+    def _bound(self, chosen: NDArray[np.uint64], threads: int | None) -> None:
+        """Find the curvature bounds of columns that are visited for the first time."""
+        new = chosen[np.isnan(self.limits[chosen, 0])]
+        limits = self.limits
+
+        def part(start: int, stop: int) -> None:
+            _bounds_into(
+                self.risk.state, self.columns, new[start:stop], self.risk.scratch(), limits
+            )
+
+        map_shards(part, np.unique(np.linspace(0, len(new), N_SHARDS + 1).astype(int)), threads)
 
     def solve(
         self,
@@ -171,6 +185,9 @@ class CoordinateDescent:
     ) -> tuple[bool, int]:
         """Sweep over a working set; whether anything moved, and the number of sweeps."""
         chosen, worst = working_set(slopes, self.w, penalty)
+        if settings.plain:
+            chosen = np.arange(len(self.w), dtype=np.uint64)
+        self._bound(chosen, settings.threads)
         moved = False
         used = 0
         recent = [self.w[chosen]]
@@ -194,6 +211,8 @@ class CoordinateDescent:
             moved = moved or moves > 0
             if moves == 0 or left <= INNER_SHARE * worst:
                 break
+            if settings.plain:
+                continue
             recent.append(self.w[chosen])
             if len(recent) > EXTRAPOLATE_EVERY:
                 self._extrapolate(chosen, recent, penalty)
@@ -367,6 +386,15 @@ def _gradient_into(
 
 
 @jit
+def _bounds_into(loss: Any, columns: Columns, chosen: Any, scratch: Any, limits: Any) -> None:
+    for r in chosen:
+        R, beta, crude = curvature_bounds(loss, columns, r, scratch)
+        limits[r, 0] = R
+        limits[r, 1] = beta
+        limits[r, 2] = crude
+
+
+@jit
 def sweep(
     loss: Any,
     columns: Columns,
@@ -380,16 +408,11 @@ def sweep(
 ) -> Any:
     """Visit columns once; the largest violation met, and how many weights moved.
 
-    ``limits`` keeps every column's curvature bounds, computed at its first visit.
+    ``limits`` holds the curvature bounds of these columns.
     """
     worst = 0.0
     moves = 0
     for r in chosen:
-        if np.isnan(limits[r, 0]):
-            R, beta, crude = curvature_bounds(loss, columns, r, scratch)
-            limits[r, 0] = R
-            limits[r, 1] = beta
-            limits[r, 2] = crude
         g, h = slope_and_curvature(loss, columns, r, scratch)
         if limits[r, 0] == 0.0:
             # The loss does not depend on this weight; the penalty wants it to be zero.

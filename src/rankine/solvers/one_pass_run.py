@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError, LabelError
+from rankine.data.dataset import take_columns
 from rankine.data.progress import read_ahead
 from rankine.data.query_index import QueryIndex
 from rankine.data.scan import regroup
@@ -261,7 +262,7 @@ class Progressive:
         labels = data.y
         if rows is not None:
             labels, scores = labels[rows], scores[rows]
-            columns = {name: np.asarray(values)[rows] for name, values in columns.items()}
+            columns = take_columns(columns, rows)
         try:
             values = np.asarray(
                 evaluate(self.metric, labels, scores, index, per_query=True, columns=columns)

@@ -22,7 +22,16 @@ from rankine.kernels.shards import norm
 from rankine.samplers.draw import draw_pair
 from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
 from rankine.solvers.checkpoint import Keeper
-from rankine.solvers.pair_steps import AL, COUNT, S, ScaledVector, average_of, new_vector, pair_step
+from rankine.solvers.pair_steps import (
+    AL,
+    COUNT,
+    LAZY,
+    S,
+    ScaledVector,
+    average_of,
+    new_vector,
+    pair_step,
+)
 
 #: Beyond this a feature cannot be squared.
 LARGEST_SQUARED = float(np.sqrt(np.finfo(np.float64).max))
@@ -82,14 +91,18 @@ def _run(
     rows: Rows,
     sampler: Any,
     learner: Any,
-    w: ScaledVector,
+    w: Any,
     seed: Any,
     span: Any,
     shift: int,
     average_from: int,
 ) -> int:
-    """Take the steps of ``span``; returns the first step that found no pair, or -1."""
+    """Take the steps of ``span``; returns the step to go on with, or ~step where it found no pair.
+
+    The span is left before its end when folds of ``w`` are put off from then on.
+    """
     start, stop = span
+    lazy = w.c[LAZY]
     first = np.empty(_BATCH, dtype=np.int64)
     second = np.empty(_BATCH, dtype=np.int64)
     kind = np.empty(_BATCH)
@@ -99,7 +112,7 @@ def _run(
             step_seed = random_bits(seed, base + k)
             first[k], second[k], kind[k] = draw_pair(sampler, step_seed, base + k)
             if kind[k] < 0.0:
-                return base + k
+                return ~(base + k)
         for k in range(min(_AHEAD, size)):
             row_prefetch(rows, first[k])
             row_prefetch(rows, second[k])
@@ -111,7 +124,9 @@ def _run(
             if base + k >= average_from:
                 w.c[AL] += w.c[S]
                 w.c[COUNT] += 1.0
-    return -1
+            if w.c[LAZY] != lazy:
+                return base + k + 1
+    return stop
 
 
 def run_phase(
@@ -119,13 +134,18 @@ def run_phase(
 ) -> None:
     """Take the steps of ``span``, a part of a phase."""
     key = np.uint64(seed)
-    failed = _run(rows, sampler, phase.learner, w, key, span, phase.shift, phase.average_from)
-    if failed >= 0:
+    at, stop = span
+    while 0 <= at < stop:
+        held = w.for_kernel(rows)
+        at = _run(
+            rows, sampler, phase.learner, held, key, (at, stop), phase.shift, phase.average_from
+        )
+    if at < 0:
         raise NoPairsError(
-            f"step {failed} found no pair in the allowed number of trials",
+            f"step {~at} found no pair in the allowed number of trials",
             fix="Use sampling='query' or 'uniform', which index the pairs, or raise max_trials",
         )
-    if span[1] == phase.stop:
+    if stop == phase.stop:
         _require_in_ball(w, phase)
         _require_steps(rows, w, phase)
 

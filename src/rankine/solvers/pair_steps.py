@@ -8,9 +8,9 @@ Shrinking multiplies the scalar s. The sum of iterates is ``al v + u``: an addit
 subtracts ``al D`` from u, and every counted iterate adds s to ``al``. Before s is folded into v,
 ``al v`` is folded into u; dividing al by s instead is algebraically right and numerically fatal.
 
-Folding all weights costs as much as there are features. Where folds are so frequent that it would
-be felt, it is put off: s and al go into a short history, and a weight takes part in what it has
-missed when a row touches it.
+Folding all weights costs as much as there are features. A run whose folds are so frequent that it
+would be felt puts them off from then on: s and al go into a short history, and a weight takes part
+in what it has missed when a row touches it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.dispatch import inlined_question, question
 from rankine.kernels.rows import (
     CsrRows,
-    DenseRows,
     Rows,
     row_add_diff,
     row_add_tracked,
@@ -34,16 +33,18 @@ from rankine.kernels.rows import (
 from rankine.losses.base import pair_loss
 
 #: Slots of ``ScaledVector.c``.
-S, NORM2, AL, COUNT, ADDS, FOLDS, BEHIND, PAID = 0, 1, 2, 3, 4, 5, 6, 7
+S, NORM2, AL, COUNT, ADDS, FOLDS, BEHIND, PAID, DEBT, LAZY = range(10)
 
 #: s stays in this window; al in proportion, which keeps the sum of iterates accurate.
 _LOW, _HIGH = 1e-3, 1e3
-#: A weight of which shrinking has left so little is 0; the lower end while nothing is averaged.
+#: A weight of which shrinking has left so little is 0; the lower end where folds are put off and
+#: nothing is averaged.
 _FADED = 1e-18
 #: Folds that weights may have missed.
-_HISTORY = 1024
-#: All weights are folded at once where so many of them come to an addition since the last fold.
-_WEIGHTS_PER_ADD = 64
+_HISTORY = 1 << 14
+#: Weights whose folding an addition pays for, and those that may be folded unpaid before folds are
+#: put off.
+_WEIGHTS_PER_ADD, _UNPAID = 64, 1 << 24
 #: |w|^2 is summed afresh after so many additions.
 _REFRESH = 1 << 20
 
@@ -53,7 +54,8 @@ class ScaledVector(NamedTuple):
 
     That holds for weights that have taken part in all of c[FOLDS] folds; ``folds`` says in how many
     each has, ``history`` holds s and al of each fold. c[BEHIND] is 1 when a fold was made after the
-    rows of the step were brought up to date; c[PAID] is the number of additions at the last fold.
+    rows of the step were brought up to date; c[PAID] is the number of additions at the last fold,
+    c[DEBT] what folds have cost beyond them, c[LAZY] 1 where folds are put off.
     """
 
     v: NDArray[np.float64]
@@ -63,10 +65,24 @@ class ScaledVector(NamedTuple):
     folds: NDArray[np.int16]
     history: NDArray[np.float64]
 
+    def for_kernel(self, rows: Rows) -> ScaledVector | EagerVector:
+        """What compiled steps on such rows work on."""
+        lazy = self.c[LAZY] and isinstance(rows, CsrRows)
+        return self if lazy else EagerVector(self.v, self.u, self.c, self.scratch)
+
+
+class EagerVector(NamedTuple):
+    """The same where every fold is made at once: no step asks what was missed."""
+
+    v: NDArray[np.float64]
+    u: NDArray[np.float64]
+    c: NDArray[np.float64]
+    scratch: NDArray[np.float64]
+
 
 def new_vector(coef: NDArray[np.float64]) -> ScaledVector:
     """Start from given weights, nothing averaged yet."""
-    c = np.zeros(8)
+    c = np.zeros(LAZY + 1)
     c[S] = 1.0
     c[NORM2] = _sum_of_squares(coef)
     n = len(coef)
@@ -88,7 +104,9 @@ def last_of(w: ScaledVector) -> NDArray[np.float64]:
 
 
 def _up_to_date(w: ScaledVector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Copies of v and u after all folds; the run goes on as if nobody had looked."""
+    """v and u after all folds; the run goes on as if nobody had looked."""
+    if w.c[FOLDS] == 0.0:
+        return w.v, w.u
     copy = w._replace(v=w.v.copy(), u=w.u.copy(), c=w.c.copy(), folds=w.folds.copy())
     _settle_all(copy)
     return copy.v, copy.u
@@ -130,21 +148,10 @@ def _settle_all(w: ScaledVector) -> None:
         _settle(w, j, made)
         w.folds[j] = 0
     w.c[FOLDS] = 0.0
-    w.c[NORM2] = w.c[S] * w.c[S] * _sum_of_squares(w.v)
 
 
-@question
-def settle_row(rows: Rows, i: int, w: ScaledVector) -> None:
-    """Let the weights of row i take part in the folds that they have missed."""
-
-
-@settle_row.answer(DenseRows)
-def _dense_settle(rows: Any, i: Any, w: Any) -> Any:
-    _settle_all(w)
-
-
-@settle_row.answer(CsrRows)
-def _csr_settle(rows: Any, i: Any, w: Any) -> Any:
+@jit
+def _settle_row(w: ScaledVector, rows: CsrRows, i: int) -> None:
     made = int(w.c[FOLDS])
     for k in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
         j = rows.indices[k]
@@ -152,9 +159,63 @@ def _csr_settle(rows: Any, i: Any, w: Any) -> Any:
             _settle(w, j, made)
 
 
-@jit
-def _fold(w: ScaledVector) -> None:
-    """Fold s into v, and al v into u first: into the history for now."""
+@inlined_question
+def settle_pair(w: Any, rows: Any, a: int, b: int) -> None:
+    """Let the weights of two rows take part in the folds that they have missed."""
+
+
+@settle_pair.answer(EagerVector)
+def _none_missed(w: Any, rows: Any, a: Any, b: Any) -> Any:
+    pass
+
+
+@settle_pair.answer(ScaledVector)
+def _settle_pair(w: Any, rows: Any, a: Any, b: Any) -> Any:
+    if w.c[FOLDS] != 0.0:
+        _settle_row(w, rows, a)
+        _settle_row(w, rows, b)
+    w.c[BEHIND] = 0.0
+
+
+@question
+def sum_norm(w: Any) -> None:
+    """Sum |w|^2 afresh."""
+
+
+@sum_norm.answer(EagerVector)
+def _eager_norm(w: Any) -> Any:
+    w.c[NORM2] = w.c[S] * w.c[S] * _sum_of_squares(w.v)
+
+
+@sum_norm.answer(ScaledVector)
+def _settled_norm(w: Any) -> Any:
+    _settle_all(w)
+    w.c[NORM2] = w.c[S] * w.c[S] * _sum_of_squares(w.v)
+
+
+@question
+def fold(w: Any) -> None:
+    """Fold s into v, and al v into u first."""
+
+
+@fold.answer(EagerVector)
+def _fold_at_once(w: Any) -> Any:
+    for j in range(w.v.shape[0]):
+        w.u[j] += w.c[AL] * w.v[j]
+        w.v[j] *= w.c[S]
+    w.c[AL], w.c[S] = 0.0, 1.0
+    sum_norm(w)
+    unpaid = w.v.shape[0] - _WEIGHTS_PER_ADD * (w.c[ADDS] - w.c[PAID])
+    w.c[PAID] = w.c[ADDS]
+    w.c[DEBT] = max(0.0, w.c[DEBT] + unpaid)
+    if w.c[DEBT] > _UNPAID:
+        w.c[LAZY] = 1.0
+
+
+@fold.answer(ScaledVector)
+def _fold_later(w: Any) -> Any:
+    if w.c[AL] == 0.0 and _FADED <= abs(w.c[S]) <= _HIGH:
+        return
     made = int(w.c[FOLDS])
     w.history[made, 0] = w.c[S]
     w.history[made, 1] = w.c[AL]
@@ -163,38 +224,33 @@ def _fold(w: ScaledVector) -> None:
     rare = _WEIGHTS_PER_ADD * (w.c[ADDS] - w.c[PAID]) >= w.v.shape[0]
     w.c[PAID] = w.c[ADDS]
     if rare or w.c[FOLDS] == _HISTORY:
-        _settle_all(w)
+        sum_norm(w)
 
 
 @jit(inline=True)
-def scale(w: ScaledVector, factor: float) -> None:
+def scale(w: Any, factor: float) -> None:
     """w *= factor."""
     if w.c[NORM2] == 0.0:
         return
     w.c[S] *= factor
     w.c[NORM2] *= factor * factor
     s = abs(w.c[S])
-    if s < (_FADED if w.c[AL] == 0.0 else _LOW) or s > _HIGH:
-        _fold(w)
+    if s < _LOW or s > _HIGH:
+        fold(w)
 
 
 @jit(inline=True)
-def dot(w: ScaledVector, rows: Rows, a: int, b: int) -> float:
+def dot(w: Any, rows: Rows, a: int, b: int) -> float:
     """<w, x_a - x_b>."""
-    if w.c[FOLDS] != 0.0:
-        settle_row(rows, a, w)
-        settle_row(rows, b, w)
-    w.c[BEHIND] = 0.0
+    settle_pair(w, rows, a, b)
     return w.c[S] * row_dot_diff(rows, a, b, w.v)
 
 
 @jit(inline=True)
-def add(w: ScaledVector, rows: Rows, a: int, b: int, step: float) -> None:
+def add(w: Any, rows: Rows, a: int, b: int, step: float) -> None:
     """w += step (x_a - x_b)."""
-    if w.c[BEHIND] != 0.0 and w.c[FOLDS] != 0.0:
-        settle_row(rows, a, w)
-        settle_row(rows, b, w)
-        w.c[BEHIND] = 0.0
+    if w.c[BEHIND] != 0.0:
+        settle_pair(w, rows, a, b)
     s = w.c[S]
     part = step / s
     if w.c[AL] != 0.0:
@@ -205,7 +261,7 @@ def add(w: ScaledVector, rows: Rows, a: int, b: int, step: float) -> None:
     w.c[ADDS] += 1.0
     if w.c[ADDS] >= _REFRESH:
         w.c[ADDS] = w.c[PAID] = 0.0
-        _settle_all(w)
+        sum_norm(w)
 
 
 @inlined_question

@@ -28,7 +28,7 @@ from rankine.data.dataset import Dataset
 from rankine.kernels.columns import column_variances
 from rankine.kernels.products import Products
 from rankine.kernels.rows import Rows
-from rankine.kernels.shards import cut_by_weight, dot
+from rankine.kernels.shards import dot
 from rankine.solvers.base import Bookmark
 
 Vector = NDArray[np.float64]
@@ -221,7 +221,7 @@ class RowsProblem(Problem):
             products.rows,
             queries.rows,
             queries.starts,
-            cut_by_weight(queries.starts, len(products.sum_cuts) - 1),
+            len(products.sum_cuts) - 1,
             curvature.degrees(),
             self.n_features,
             products.threads,

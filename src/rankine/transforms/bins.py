@@ -25,8 +25,10 @@ from rankine.kernels.shards import map_shards
 SAMPLE_LISTS = 10_000
 #: ... and on at most this many of their rows, evenly spread.
 SAMPLE_ROWS = 65_536
-#: Steps between a column's first and last cut.
-BUCKETS = 256.0
+#: Buckets of a column; its cuts fall into all but the first and the last.
+BUCKETS = 1024
+#: Rows whose columns are searched one after the other.
+FEW = 128
 
 
 def quantile_cuts(
@@ -86,15 +88,16 @@ class RowSample:
 
     def append(self, X: Any) -> None:
         """Take further rows (dense or CSR)."""
-        first = -self._seen % self._step
-        self._seen += X.shape[0]
-        self._add(X[first :: self._step])
-        while self._kept > SAMPLE_ROWS:
+        seen = self._seen + X.shape[0]
+        while -(-seen // self._step) > SAMPLE_ROWS:
             parts, self._parts, self._kept, at = self._parts, [], 0, 0
             for part in parts:
                 self._add(part[at % 2 :: 2])
                 at += part.shape[0]
             self._step *= 2
+        first = -self._seen % self._step
+        self._seen = seen
+        self._add(X[first :: self._step])
 
     def _add(self, part: Any) -> None:
         if part.shape[0]:
@@ -158,10 +161,13 @@ def _distinct(columns: Any, j: int) -> tuple[NDArray[np.float64], NDArray[np.int
 class CutSearch(NamedTuple):
     """Cuts of several columns, laid out to be searched.
 
-    ``bucket(x)``, the place of x between the outer cuts in ``BUCKETS`` equal steps, never falls as
-    x grows, so that a value lies above all cuts of lower buckets: ``guide`` counts them, and one
-    cut is left to compare. Columns with two cuts in a bucket are searched in eighths. Both add up
-    comparisons instead of branching on them: values come in no order that could be foreseen.
+    The *bucket* of a value x is a run of high bits of the number max(x + added, least): such
+    numbers are positive, so their bits are in their order, and a bucket never falls as x grows. A
+    value lies above all cuts of lower buckets: ``guide`` counts them, and one cut is left to
+    compare. Bits grow with the logarithm, or, where ``added`` is large, in proportion: each column
+    has the steps that tell its cuts apart. Columns with two cuts in a bucket all the same are
+    searched in eighths. Both add up comparisons instead of branching on them: values come in no
+    order that could be foreseen.
 
     Attributes
     ----------
@@ -169,8 +175,10 @@ class CutSearch(NamedTuple):
         Row j: cuts of column j, then NaN (which nothing exceeds), a multiple of 8 places.
     sizes
         Number of cuts; -1 where a column has no cells.
-    low, scale
-        First cut, and buckets per unit.
+    added, least
+        What makes the values of a column positive.
+    base, shift
+        Bits of bucket 0, and bits that a bucket does not see.
     guide
         Cuts below each bucket.
     guided, sought, named
@@ -180,8 +188,10 @@ class CutSearch(NamedTuple):
 
     cuts: NDArray[np.float64]
     sizes: NDArray[np.int64]
-    low: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    added: NDArray[np.float64]
+    least: NDArray[np.float64]
+    base: NDArray[np.int64]
+    shift: NDArray[np.int64]
     guide: NDArray[np.uint8]
     guided: NDArray[np.uint64]
     sought: NDArray[np.uint64]
@@ -189,53 +199,54 @@ class CutSearch(NamedTuple):
 
 
 @jit
-def bucket_of(x: Any, low: Any, scale: Any) -> Any:
-    """Bucket of a value: 0 below the first cut, ``BUCKETS + 1`` beyond the last."""
-    u = (x - low) * scale
-    u = u if u > -1.0 else -1.0  # noqa: FURB136 - NaN too
-    u = u if u < BUCKETS else BUCKETS  # noqa: FURB136
-    return np.uint64(np.int64(u + 1.0))
+def _bits(x: Any) -> Any:
+    return np.float64(x).view(np.int64)
 
 
 @jit
-def guided_cell(x: Any, cuts: Any, guide: Any, low: Any, scale: Any, k: Any, missing: Any) -> Any:
+def _guided_cell(
+    x: Any, cuts: Any, guide: Any, added: Any, least: Any, base: Any, shift: Any, missing: Any
+) -> Any:
     """Cell of a value in an ordered column whose buckets hold one cut at most."""
-    place = np.uint64(guide[k, bucket_of(x, low, scale)])
-    place += np.uint64(x >= cuts[k, place])
+    y = x + added
+    y = y if y > least else least  # noqa: FURB136 - NaN too
+    bucket = min((_bits(y) - base) >> shift, BUCKETS - 1)
+    place = np.uint64(guide[np.uint64(bucket)])
+    place += np.uint64(x >= cuts[place])
     return place + np.uint64(missing) * np.uint64(x != x)  # noqa: PLR0124 - NaN is not itself
 
 
 @jit
-def _above(x: Any, cuts: Any, k: Any) -> Any:
-    """Cuts of a column that are at most x: every eighth is asked, then seven."""
+def _above(x: Any, cuts: Any) -> Any:
+    """Cuts that are at most x: every eighth is asked, then seven."""
     eighths = np.uint64(0)
-    for c in range(7, cuts.shape[1], 8):
-        eighths += np.uint64(x >= cuts[k, c])
+    for c in range(7, cuts.shape[0], 8):
+        eighths += np.uint64(x >= cuts[c])
     first = eighths * np.uint64(8)
     place = first
     for c in range(7):
-        place += np.uint64(x >= cuts[k, first + np.uint64(c)])
+        place += np.uint64(x >= cuts[first + np.uint64(c)])
     return place
 
 
 @jit
-def sought_cell(x: Any, cuts: Any, k: Any, missing: Any) -> Any:
+def _sought_cell(x: Any, cuts: Any, missing: Any) -> Any:
     """Cell of a value in any ordered column."""
     # A missing value is above no cut.
-    return _above(x, cuts, k) + np.uint64(missing) * np.uint64(x != x)  # noqa: PLR0124
+    return _above(x, cuts) + np.uint64(missing) * np.uint64(x != x)  # noqa: PLR0124
 
 
 @jit
-def named_cell(x: Any, cuts: Any, k: Any, missing: Any) -> Any:
+def _named_cell(x: Any, cuts: Any, missing: Any) -> Any:
     """Cell of a value in an unordered column."""
-    place = _above(x, cuts, k)
-    hit = place > np.uint64(0) and cuts[k, place - np.uint64(1)] == x
+    place = _above(x, cuts)
+    hit = place > np.uint64(0) and cuts[place - np.uint64(1)] == x
     place = place - np.uint64(1) if hit else np.uint64(missing) - np.uint64(1)
     return place if x == x else np.uint64(missing)  # noqa: PLR0124
 
 
-def cut_search(bins: Bins) -> CutSearch:
-    """Lay out the cuts of all columns."""
+def cut_search(bins: Bins, used: NDArray[np.bool_] | None = None) -> CutSearch:
+    """Lay out the cuts of all columns; those not ``used`` are not searched."""
     n_columns = len(bins.cuts)
     longest = max((len(cuts) for cuts in bins.cuts), default=0)
     cuts = np.full((n_columns, 8 * (longest // 8 + 1)), np.nan)
@@ -243,36 +254,80 @@ def cut_search(bins: Bins) -> CutSearch:
     sizes = np.array([-1 if j in linear else len(own) for j, own in enumerate(bins.cuts)])
     kinds = np.where(sizes >= 0, 0, -1)
     kinds[list(bins.unordered)] = 2
-    low, scale = np.zeros(n_columns), np.zeros(n_columns)
-    guide = np.zeros((n_columns, int(BUCKETS) + 2), dtype=np.uint8)
+    if used is not None:
+        kinds[~used] = -1
+    added, least = np.zeros(n_columns), np.ones(n_columns)
+    base, shift = np.zeros(n_columns, dtype=np.int64), np.zeros(n_columns, dtype=np.int64)
+    guide = np.zeros((n_columns, BUCKETS), dtype=np.uint8)
     for j, own in enumerate(bins.cuts):
         cuts[j, : len(own)] = own
-        if len(own) > 1 and np.isfinite(own[-1] - own[0]):
-            low[j], scale[j] = own[0], BUCKETS / (own[-1] - own[0])
-        places = np.array([bucket_of(cut, low[j], scale[j]) for cut in own], dtype=np.int64)
-        guide[j] = np.searchsorted(places, np.arange(int(BUCKETS) + 2), side="left")
-        if kinds[j] == 0 and np.bincount(places, minlength=1).max() > 1:
+        if kinds[j] != 0 or not own:
+            continue
+        found = _buckets(own)
+        if found is None:
             kinds[j] = 1
+        else:
+            added[j], least[j], base[j], shift[j], buckets = found
+            guide[j] = np.searchsorted(buckets, np.arange(BUCKETS), side="left")
     columns = [np.flatnonzero(kinds == kind).astype(np.uint64) for kind in range(3)]
-    return CutSearch(cuts, sizes.astype(np.int64), low, scale, guide, *columns)
+    return CutSearch(cuts, sizes.astype(np.int64), added, least, base, shift, guide, *columns)
+
+
+def _buckets(cuts: tuple[float, ...]) -> tuple[float, float, int, int, NDArray[np.int64]] | None:
+    """Steps that give every cut a bucket of its own (added, least, base, shift), and the buckets.
+
+    Steps in proportion are tried first, then ever more logarithmic ones; None where none serve.
+    """
+    span = cuts[-1] - cuts[0] if len(cuts) > 1 else 1.0
+    for power in (4, 0, -4, -8, -16, -32, -64, -128, -256):
+        least = span * 2.0**power
+        if not 0.0 < least < np.inf:
+            continue
+        added = least - cuts[0]
+        with np.errstate(over="ignore"):
+            bits = np.maximum(np.array(cuts) + added, least).view(np.int64)
+        shift = (int(bits[-1] - bits[0]) // (BUCKETS - 1)).bit_length()
+        base = int(bits[0]) - (1 << shift)
+        buckets = (bits - base) >> shift
+        if (np.diff(buckets) > 0).all():
+            return added, least, base, shift, buckets
+    return None
+
+
+@jit
+def code_rows(values: Any, search: Any, codes: Any) -> None:
+    """Codes of the rows of a matrix: ``codes[j, i]`` of column j in row i.
+
+    Few rows at a time stay in the first cache while their columns are searched one by one.
+    """
+    for first in range(0, values.shape[0], FEW):
+        last = min(first + FEW, values.shape[0])
+        for j in search.guided:
+            cuts, guide, out = search.cuts[j], search.guide[j], codes[j]
+            added, least, missing = search.added[j], search.least[j], search.sizes[j] + 1
+            base, shift = search.base[j], search.shift[j]
+            for i in range(first, last):
+                x = np.float64(values[i, j])
+                out[i] = _guided_cell(x, cuts, guide, added, least, base, shift, missing)
+        for j in search.sought:
+            cuts, missing, out = search.cuts[j], search.sizes[j] + 1, codes[j]
+            for i in range(first, last):
+                out[i] = _sought_cell(np.float64(values[i, j]), cuts, missing)
+        for j in search.named:
+            cuts, missing, out = search.cuts[j], search.sizes[j] + 1, codes[j]
+            for i in range(first, last):
+                out[i] = _named_cell(np.float64(values[i, j]), cuts, missing)
 
 
 @jit
 def _code_dense(values: Any, search: Any, codes: Any, offset: int, first: int, last: int) -> None:
     """Codes of rows first..last-1 of a matrix, written from row ``offset`` of the store on."""
-    cuts, guide, sizes, low, scale = (
-        search.cuts, search.guide, search.sizes, search.low, search.scale,
-    )  # fmt: skip
     block = codes.shape[2]
-    for i in range(first, last):
-        k, at = (offset + i) // block, (offset + i) % block
-        for j in search.guided:
-            x = np.float64(values[i, j])
-            codes[k, j, at] = guided_cell(x, cuts, guide, low[j], scale[j], j, sizes[j] + 1)
-        for j in search.sought:
-            codes[k, j, at] = sought_cell(np.float64(values[i, j]), cuts, j, sizes[j] + 1)
-        for j in search.named:
-            codes[k, j, at] = named_cell(np.float64(values[i, j]), cuts, j, sizes[j] + 1)
+    while first < last:
+        k, at = (offset + first) // block, (offset + first) % block
+        n = min(last - first, block - at)
+        code_rows(values[first : first + n], search, codes[k][:, at : at + n])
+        first += n
 
 
 @jit
@@ -302,9 +357,9 @@ def _code_csr(
                 x = np.float64(values[p])
                 missing = sizes[j] + 1
                 if named[j]:
-                    codes[k, j, at] = named_cell(x, cuts, j, missing)
+                    codes[k, j, at] = _named_cell(x, cuts[j], missing)
                 else:
-                    codes[k, j, at] = sought_cell(x, cuts, j, missing)
+                    codes[k, j, at] = _sought_cell(x, cuts[j], missing)
 
 
 class BinCoder:
@@ -374,24 +429,32 @@ class CodeStore:
         self._n_rows = needed
 
     def append_codes(self, rows: BinnedRows) -> None:
-        """Take rows that were coded elsewhere."""
+        """Take rows that were coded elsewhere; the first are taken as they are."""
+        if self._n_rows == 0 and rows.codes.flags.owndata:
+            self._codes, self._n_rows = rows
+            return
         needed = self._make_room(rows.n_rows)
         copy_rows(rows.codes, rows.n_rows, self._codes, self._n_rows)
         self._n_rows = needed
 
     def _make_room(self, more: int) -> int:
         needed = self._n_rows + more
-        if needed > self._codes.shape[0] * self._codes.shape[2]:
-            blocks = max(-(-needed // BLOCK), self._codes.shape[0] * 5 // 4)
-            grown = self._room(blocks, BLOCK)
-            grown[: self._codes.shape[0], :, : self._codes.shape[2]] = self._codes
-            self._codes = grown
+        blocks, columns, length = self._codes.shape
+        if needed > blocks * length:
+            if length < BLOCK:
+                grown = self._room(blocks, BLOCK)
+                grown[:, :, :length] = self._codes
+                self._codes = grown
+            # In place: two copies of all codes would not fit where one just does.
+            self._codes.resize((-(-needed // BLOCK), columns, BLOCK), refcheck=False)
         return needed
 
     def rows(self) -> BinnedRows:
         """The codes taken so far."""
         n_blocks = max(1, -(-self._n_rows // self._codes.shape[2]))
-        return BinnedRows(self._codes[:n_blocks], self._n_rows)
+        # No view: memory that others look at must not be moved when further rows come.
+        whole = n_blocks == self._codes.shape[0]
+        return BinnedRows(self._codes if whole else self._codes[:n_blocks].copy(), self._n_rows)
 
 
 def grid_axis(bins: Bins, column: int, counts: NDArray[np.float64], side: int) -> GridAxis:

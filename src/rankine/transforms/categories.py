@@ -6,7 +6,7 @@ modulo the size of the space: the same on every machine, in every process, for e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -40,6 +40,44 @@ def categories(values: Any, name: str) -> Sequence[Any]:
     if isinstance(values, (list, tuple)) and _PLAIN.issuperset(map(type, values)):
         return values
     return category_texts(values, name)
+
+
+def distinct(columns: Mapping[str, Any], names: Sequence[str]) -> tuple[Sequence[Any], Any]:
+    """Values of a column (tuples of them for several), and which of them each row holds.
+
+    Text that is kept as codes is not decoded. The second is None where each row has its own.
+    """
+    ask = getattr(columns, "coded", None)
+    coded: list[Any] = [None if ask is None else ask(name) for name in names]
+    if any(one is None for one in coded):
+        values = [categories(columns[name], name) for name in names]
+        return (values[0] if len(names) == 1 else list(zip(*values, strict=True))), None
+    (codes, texts), *others = coded
+    if not others:
+        return texts, codes
+    values, combined = [(text,) for text in texts], codes.astype(np.int64)
+    for more, further in others:
+        size = len(further)
+        pairs, combined = np.unique(combined * size + more, return_inverse=True)
+        values = [(*values[pair // size], further[pair % size]) for pair in pairs.tolist()]
+    return values, combined
+
+
+def texts_in_order(columns: Mapping[str, Any], name: str) -> list[str]:
+    """Distinct texts of a categorical column, in order of first appearance."""
+    values, codes = distinct(columns, (name,))
+    if codes is None:
+        return list(dict.fromkeys(category_texts(values, name)))
+    first = first_rows(codes, len(values))
+    used = np.flatnonzero(first >= 0)
+    return list(dict.fromkeys(values[k] for k in used[np.argsort(first[used])].tolist()))
+
+
+def first_rows(codes: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """The first row of each code; -1 where none has it."""
+    first = np.full(count, -1, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last assignment stands
+    return first
 
 
 def _text(value: Any, name: str, row: int) -> str:

@@ -19,8 +19,9 @@ from rankine.kernels.rows import CsrRows
 from rankine.transforms.categories import (
     HashedPlaces,
     KnownPlaces,
-    categories,
     category_texts,
+    distinct,
+    first_rows,
     places_of,
 )
 
@@ -62,6 +63,8 @@ class LogEncoder:
             start += binned.n_cells
         for columns in (*((name,) for name in spec.hashed), *spec.crosses):
             self._fields.append((columns, HashedPlaces(columns, spec.hash_bits, start)))
+        #: Texts that were met last in each field, and their places.
+        self._tables: dict[int, tuple[Any, NDArray[np.int64]]] = {}
         self.required = spec.columns if weights is None else self._read_by(weights)
 
     def _read_by(self, indices: NDArray[np.int64]) -> tuple[str, ...]:
@@ -95,9 +98,10 @@ class LogEncoder:
             if isinstance(places, CellPlaces):
                 fields[j] = places.of(columns, n_rows)
                 continue
-            values = self._values(j, columns)
-            if values is not None:
-                fields[j] = places_of(places, values)
+            found = self._places(j, columns)
+            if found is not None:
+                _, codes, table = found
+                fields[j] = table if codes is None else table[codes]
         indptr = np.zeros(n_rows + 1, dtype=np.int64)
         room = n_rows * (len(numeric) + len(self._fields))
         indices = np.empty(room, dtype=np.int32)
@@ -126,12 +130,23 @@ class LogEncoder:
                 out[:, j] = [numbers.get(text, np.inf) for text in texts]
         return out
 
-    def _values(self, j: int, columns: Mapping[str, Any]) -> Sequence[Any] | None:
-        names, _ = self._fields[j]
+    def _places(
+        self, j: int, columns: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Any, NDArray[np.int64]] | None:
+        """Distinct values of a field, which of them each row holds (None: its own), their places.
+
+        A dictionary that comes again is not looked up again.
+        """
+        names, places = self._fields[j]
         if any(name not in columns for name in names):
             return None
-        texts = [categories(columns[name], name) for name in names]
-        return texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
+        values, codes = distinct(columns, names)
+        if codes is None:
+            return values, codes, places_of(places, values)
+        known = self._tables.get(j)
+        if known is None or known[0] is not values:
+            known = self._tables[j] = (values, places_of(places, values))
+        return values, codes, known[1]
 
     def name_features(self, columns: Mapping[str, Any], wanted: dict[int, str | None]) -> None:
         """Fill in the names of the wanted hashed features that these rows hold."""
@@ -139,13 +154,18 @@ class LogEncoder:
         for j, (_, places) in enumerate(self._fields):
             if not isinstance(places, HashedPlaces) or len(open_places) == 0:
                 continue
-            values = self._values(j, columns)
-            if values is None:
+            known = self._places(j, columns)
+            if known is None:
                 continue
-            found, first = np.unique(places_of(places, values), return_index=True)
-            for place, row in zip(found.tolist(), first.tolist(), strict=True):
-                if place in wanted and wanted[place] is None:
-                    wanted[place] = places.name(values[row])
+            values, codes, table = known
+            looked_for = np.flatnonzero(np.isin(table, open_places))
+            if codes is not None:
+                first = first_rows(codes, len(values))
+                looked_for = looked_for[first[looked_for] >= 0]
+                looked_for = looked_for[np.argsort(first[looked_for])]
+            for k in looked_for.tolist():
+                if wanted[int(table[k])] is None:
+                    wanted[int(table[k])] = places.name(values[k])
 
 
 class CellPlaces:
@@ -199,6 +219,15 @@ def _floats(values: Any) -> NDArray[np.float64] | None:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+@jit
+def mark_hashed(indices: Any, start: int, used: Any) -> None:
+    """used[j] = True for the places from ``start`` on, folded into the length of ``used``."""
+    mask = used.shape[0] - 1
+    for k in range(indices.shape[0]):
+        if indices[k] >= start:
+            used[(indices[k] - start) & mask] = True
 
 
 @jit

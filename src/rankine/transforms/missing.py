@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 #: Values of the rankers' parameter ``missing``.
 RULES = ("auto", "error", "zero", "mean", "query_min", "indicator")
 CHOICES = (
-    "Say what stands for missing values (missing='zero', 'mean', 'query_min' or 'indicator'), or "
+    "Say what stands for missing values (missing='zero', missing='mean', missing='query_min' or "
+    "missing='indicator'), or "
     "use AdditiveRanker, which has a place for them"
 )
 

@@ -15,7 +15,9 @@ the words of normalised texts stay as they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -95,16 +97,24 @@ class Scaling:
         before = data.X
         if self.missing is not None:
             data = filled(self.missing, data)
-        elif not self.keeps_missing:
-            refuse_missing(before, data.feature_names)
+        elif not (self.keeps_missing or data.complete):
+            # Of a raw log only numbers can be missing, and they are its first features.
+            log = data.encoding
+            refuse_missing(before, data.feature_names if log is None else log.spec.numeric)
         if self.kind == "query":
             data = replace(data, X=scale_lists(data, dtype=data.X.dtype), query_index=data.queries)
         elif self.factors is not None:
-            scaled = _multiply_columns(data.X, self.factors)
+            scaled = _multiply_columns(data.X, self.factors, self._n_scaled)
             data = replace(data, X=scaled, query_index=data.queries)
         if self.missing is not None and self.n_marks:
             data = marked(self.missing, before, data)
         return data
+
+    @cached_property
+    def _n_scaled(self) -> int:
+        """Columns up to the last that is scaled; hashed ones after them are not looked up."""
+        factors: Any = self.factors
+        return int(np.flatnonzero(factors != 1.0).max(initial=-1)) + 1
 
     def prepare(self, data: Dataset) -> Dataset:
         """Training rows: scaled, then with their columns of positions."""
@@ -358,11 +368,22 @@ def _is_sparse(X: Any) -> bool:
     return hasattr(X, "indptr")
 
 
-def _multiply_columns(X: Any, factors: NDArray[np.float64]) -> Any:
-    if _is_sparse(X):
-        values = (X.data * factors[X.indices]).astype(X.dtype, copy=False)
-        return type(X)((values, X.indices, X.indptr), shape=X.shape)
-    return (X * factors).astype(X.dtype, copy=False)
+def _multiply_columns(X: Any, factors: NDArray[np.float64], n_scaled: int) -> Any:
+    if not _is_sparse(X):
+        return (X * factors).astype(X.dtype, copy=False)
+    values = X.data.copy()
+    _multiply_values(values, X.indices, factors[:n_scaled])
+    scaled = copy(X)
+    scaled.data = values
+    return scaled
+
+
+@jit
+def _multiply_values(values: Any, indices: Any, factors: Any) -> None:
+    """Values times the factors of their columns; columns without one stay as they are."""
+    for k in range(values.shape[0]):
+        if indices[k] < factors.shape[0]:
+            values[k] *= factors[indices[k]]
 
 
 @question

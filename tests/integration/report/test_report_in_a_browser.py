@@ -67,6 +67,7 @@ def test_nothing_overflows_nothing_fails_nothing_is_loaded(browser, pages, name,
         ".map((e) => e.outerHTML.slice(0, 80))"
     )
     assert outside == []
+    assert browser.cut_off(width) == []
     cut = browser.evaluate(
         "[...document.querySelectorAll('.stack')]"
         ".filter((e) => e.scrollWidth > e.clientWidth).length"

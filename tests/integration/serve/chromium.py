@@ -25,6 +25,22 @@ FLAGS = [
 ]
 
 
+#: Code, tables and drawings of which a part cannot be seen: beyond the window, or in an ancestor
+#: that hides what is too wide. What scrolls can be seen, but code should not need it on a desk.
+CUT_OFF = """((reading) => [...document.querySelectorAll('pre, pre > code, table, svg, img, math')]
+  .filter((e) => {
+    const box = e.getBoundingClientRect();
+    if (!box.width || e.closest('nav, header, button') || !e.checkVisibility()) return false;
+    for (let p = e; p && p !== document.documentElement; p = p.parentElement) {
+      if (!p.clientWidth || p.scrollWidth <= p.clientWidth + 1) continue;
+      const how = getComputedStyle(p).overflowX;
+      if (how === 'auto' || how === 'scroll') return reading && e.matches('pre, pre > code');
+      if (how === 'hidden' || how === 'clip') return true;
+    }
+    return box.right > innerWidth + 1;
+  }).map((e) => `${e.tagName} ${e.textContent.trim().slice(0, 60)}`))"""
+
+
 def find_chromium():
     return (
         shutil.which("chromium")
@@ -159,6 +175,11 @@ class Browser:
 
     def screenshot(self, path):
         Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
+
+    def cut_off(self, width):
+        """Code, tables and drawings that cannot be read whole in a window of that width."""
+        self.resize(width)
+        return self.evaluate(f"{CUT_OFF}({str(width > 1000).lower()})")
 
     def faults(self):
         """What the page logged as an error, and scripts that threw."""

@@ -143,6 +143,7 @@ def test_it_fits_a_phone_in_light_and_dark(server, browser, scheme, tmp_path):
         browser.open(server.facts["url"] + "/", READY)
         rank(browser, json.dumps(ITEMS))
         assert browser.evaluate("document.documentElement.scrollWidth") <= 375
+        assert [browser.cut_off(width) for width in (1280, 375)] == [[], []]
         height = browser.evaluate("document.querySelector('#go').getBoundingClientRect().height")
         assert height >= 44
         ground = browser.evaluate("getComputedStyle(document.body).backgroundColor")

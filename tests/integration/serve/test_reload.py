@@ -116,13 +116,15 @@ def test_every_prefix_of_a_copy_is_refused(watched):
 def test_two_files_of_one_name_and_a_folder_that_goes(watched):
     folder, registry, reloader, _ = watched
     make_model(7).save(folder / "shop.safetensors")
+    make_model(8).save(folder / "zoo.rankine")
+    both = {"shop": make_model(0).digest, "zoo": make_model(8).digest}
     reloader.refresh()
-    assert served(registry) == {"shop": make_model(0).digest}
+    assert served(registry) == both
     assert "two files" in registry.entries()[0].error
     folder.rename(folder.with_name("elsewhere"))
     reloader.refresh()
     reloader.refresh()
-    assert served(registry) == {"shop": make_model(0).digest}
+    assert served(registry) == both
 
 
 @pytest.mark.reliability
@@ -213,3 +215,13 @@ def test_a_snapshot_is_never_changed(watched):
     reloader.refresh()
     assert dict(before.models) == copy
     assert msgspec.to_builtins(registry.entries())[0]["name"] == "other"
+
+
+def test_a_file_that_cannot_be_opened_hides_no_other(watched):
+    folder, registry, reloader, _ = watched
+    (folder / "a.rankine").symlink_to(folder / "shop.rankine")
+    make_model(3).save(folder / "zoo.rankine")
+    reloader.refresh()
+    assert served(registry)["zoo"] == make_model(3).digest
+    errors = {entry.name: entry.error for entry in registry.entries()}
+    assert "symbolic link" in errors["a"]

@@ -30,6 +30,7 @@ from rankine.logs.source import read_for
 from rankine.rankers.registry import ranker_class
 from rankine.scoring import Scorer
 from rankine.transforms.apply import score_dataset
+from rankine.transforms.scaling import fit_scaling
 from reference.pairs import pair_risk
 from reference.slow_domination import brute_loss
 from reliability.harness.outcome import Job, Outcome
@@ -52,7 +53,7 @@ SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("elastic", {"solver": "fobos", "batch_lists": 2}),
     ("additive", {"bins": 4, "pairs": 1, "smooth": 1.0}),
 )
-SCALES = ("none", "standard", "maxabs", "query")
+SCALES = ("none", "standard", "maxabs", "query", "auto")
 BATCH = ("ranksvm", "least-squares", "domination")
 #: For runs on a few rankers, or on logs ("log"), only.
 CHOSEN = [name for name in os.environ.get("RELIABILITY_ONLY", "").split(",") if name]
@@ -262,7 +263,7 @@ def changed(given: Problem, setting: Setting, rng: Any) -> tuple[str, Problem, A
     if name == "storage":
         return name, replace(given, sparse=not given.sparse), same_optimum
     if name == "column":
-        fine = 1e-30 < given.wide < 1e30 and setting.scale != "none"
+        fine = 1e-30 < given.wide < 1e30 and setting.scale not in ("none", "auto")
         return _other_units(given, rng) if fine or setting.system == "additive" else None
     if name == "order":
         queries = random.permutation(np.unique(given.qid))
@@ -274,8 +275,8 @@ def changed(given: Problem, setting: Setting, rng: Any) -> tuple[str, Problem, A
         X = given.X.copy()
         X[:, rng.randrange(X.shape[1])] += rng.choice((0.5, -2.0))
         return (name, replace(given, X=X), same_optimum) if setting.scale == "none" else None
-    if setting.scale in ("standard", "maxabs", "query"):
-        return None  # they look at rows whatever these weigh
+    if setting.scale != "none":
+        return None  # sums in another order round otherwise, and so does every feature
     if name == "no weight":
         light = set() if given.query_weight is None else {
             q for q, v in given.query_weight.items() if v == 0
@@ -358,10 +359,23 @@ def try_problem(case: str, rng: Any, folder: Any, outcome: Outcome) -> None:
     _try_change(where, rng, outcome, (given, setting, fitted))
     if not isinstance(fitted, str):
         for trouble in (
+            _stored_otherwise(setting, given),
             by_definition(setting, fitted, given, rng),
             scores_agree(fitted, given, folder, rng),
         ):
             outcome.require(not trouble, "unequal", f"{where}: {trouble}")
+
+
+def _stored_otherwise(setting: Setting, given: Problem) -> str:
+    """What dense and sparse rows of a problem, with its weights, are divided by: the same bits."""
+    if given.missing:
+        return ""
+    one, other = (
+        fit_scaling(setting.scale, replace(given, sparse=thin).data()).factors
+        for thin in (False, True)
+    )
+    same = one is other is None or np.array_equal(one, other)
+    return "" if same else f"dense rows are multiplied by {one}, sparse ones by {other}"
 
 
 def _try_partitions(where: str, rng: Any, folder: Any, outcome: Outcome, what: Any) -> None:
@@ -375,9 +389,11 @@ def _try_partitions(where: str, rng: Any, folder: Any, outcome: Outcome, what: A
     cut = int(index.starts[index.n_queries // 2])
     for old in folder.glob("part-*.parquet"):
         old.unlink()
-    for k, rows in enumerate((slice(None, cut), slice(cut, None))):
-        if len(given.y[rows]):
-            given.take(rows).data().save(folder / f"part-{k}.parquet")
+    given.data().save(folder / "whole.parquet")
+    whole = pq.read_table(folder / "whole.parquet")
+    for k, part in enumerate((whole.slice(0, cut), whole.slice(cut))):
+        if part.num_rows:  # all of them may weigh nothing
+            pq.write_table(part, folder / f"part-{k}.parquet")
     reading = {"dtype": str(given.X.dtype), "dense": not given.sparse}
 
     def fit(ranker: Any) -> Any:
@@ -463,8 +479,8 @@ def _raw_scores(model: Any, log: Any, folder: Any) -> str:
     blocks = read_for(model, path, stream=True, block_rows=4)
     if not np.array_equal(np.concatenate([score_dataset(model, b) for b in blocks]), wanted):
         return "scored otherwise in blocks"
-    names = sorted({*log.spec["numeric"], *log.spec["categorical"]}
-                   | {"kind" for cross in log.spec["crosses"] if cross})  # fmt: skip
+    crossed = {name for cross in log.spec["crosses"] for name in cross.split("*")}
+    names = sorted({*log.spec["numeric"], *log.spec["categorical"]} | crossed)
     rows = log.table.select(names).to_pylist()
     starts = data.queries.starts
     lists = [rows[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)]

@@ -139,7 +139,9 @@ def raw_log(rng: Any) -> RawLog:
     sessions = np.repeat(random.permutation(50)[: len(sizes)], sizes)
     columns = {
         "session": pa.array([f"s{k}" for k in sessions]),
-        "brand": pa.array(nulls([brands[k] for k in random.integers(0, len(brands), n)])),
+        "brand": pa.array(
+            nulls([brands[k] for k in random.integers(0, len(brands), n)]), pa.string()
+        ),
         "kind": pa.array(nulls(random.integers(-2, 3, n).tolist()), pa.int64()),
         "price": pa.array(nulls((np.round(random.normal(size=n), 3) + 0.0).tolist()), pa.float64()),
         "stock": pa.array(nulls(random.integers(0, 9, n).tolist()), pa.int32()),
@@ -152,7 +154,7 @@ def raw_log(rng: Any) -> RawLog:
     spec = {
         "numeric": ["price", "stock"][: rng.randint(1, 2)],
         "categorical": rng.choice((["brand"], ["brand", "kind"])),
-        "crosses": rng.choice(([], ["brand*kind"])),
+        "crosses": rng.choice(([], ["brand*kind"], ["kind*stock"], ["brand*kind", "kind*stock"])),
         "hash_bits": rng.choice((4, 12)),
     }
     return RawLog(pa.table(columns), spec)

@@ -50,7 +50,11 @@ def test_checks_hold_on_their_bar_and_not_beyond():
 def test_a_miss_is_said_first():
     found = [Claim("it holds", "1", checks=(YES,)), Claim("it fails", "2", checks=(NO,))]
     assert claims.counted(found) == (
-        "**Not reproduced: “it fails” (2).** Of 2 claims: 1 reproduced, 1 not."
+        "**Not reproduced: “it fails”.** Of 2 claims: 1 reproduced, 1 not."
+    )
+    long = Claim("it fails in every single one of, the very many cases", "2", checks=(NO,))
+    assert claims.counted([long]).startswith(
+        "**Not reproduced: “it fails in every single one of ...”"
     )
 
 

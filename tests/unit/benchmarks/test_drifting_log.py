@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.freno.figure2 import arranged
 from benchmarks.freno.figure3 import near_best, roughness
 from benchmarks.freno.log import Log, numbers_between_0_and_1
-from benchmarks.freno.methods import METHODS, Chooser, expected, neighbours
-from benchmarks.freno.table1 import interval
-
-from rankine import Dataset
+from benchmarks.freno.methods import expected
 
 
 @pytest.fixture(scope="module")
@@ -73,63 +69,3 @@ def test_fewest_weights_near_the_best():
 def test_roughness_is_what_falls_on_the_way_up():
     assert roughness(POINTS, "recall@1") == pytest.approx(100 * 0.1 / 0.4)
     assert roughness(POINTS[:2], "recall@1") == 0
-
-
-class Peak(Chooser):
-    """Chooses by a function instead of by passes: best at a step of 9 and an l2 of 1e-5."""
-
-    def __init__(self):
-        self.tried = 0
-
-    def value(self, setting):
-        self.tried += 1
-        penalty = np.log10(setting["l2"]) + 5 if setting["l2"] else 3.0
-        return -abs(np.log10(setting["eta0"] / 9)) - abs(penalty)
-
-
-@pytest.mark.parametrize("method", ["LR", "RankSVM", "RDA"])
-def test_a_choice_leaves_its_start_behind_and_ends_where_no_neighbour_is_better(method):
-    chooser = Peak()
-    setting, settled = chooser.choose(method, budget=60)
-    assert settled
-    assert setting["eta0"] == pytest.approx(9, rel=0.2)
-    assert setting["l2"] == pytest.approx(1e-5, rel=0.2)
-    own = chooser.value(setting)
-    assert all(chooser.value(n) <= own for n in neighbours(setting, METHODS[method][1]))
-
-
-def test_no_method_spends_more_than_the_budget():
-    for method in METHODS:
-        chooser = Peak()
-        setting, settled = chooser.choose(method, budget=5)
-        assert chooser.tried <= 5
-        assert settled <= (chooser.tried < 5)
-        assert set(setting) == set(METHODS[method][0])
-
-
-def test_ladders_reach_zero_and_come_back():
-    start = {"l1": 1e-6}
-    assert {"l1": 0.0} in list(neighbours(start, {"l1": None}))
-    assert list(neighbours({"l1": 0.0}, {"l1": None})) == [start]
-
-
-def test_lists_are_cut_and_repeated_in_a_row():
-    X, y = np.arange(12.0)[:, None], np.tile([0.0, 1.0, 2.0], 4)
-    data = Dataset.from_arrays(X, y, np.repeat([1, 2], 6))
-    (block,) = arranged(data, seed=0, parts=2, repeats=3)
-    assert block.n_queries == 2 * 2 * 3
-    assert sorted(block.X.ravel()) == sorted(np.repeat(X.ravel(), 3))
-    lists = block.X.ravel().reshape(4, 3, 3)
-    assert (lists == lists[:, :1]).all()
-
-
-def test_an_interval_over_logs_holds_the_mean_and_narrows_with_agreement():
-    def results(gaps):
-        return {"logs": [{"methods": {"a": {"over_random": [g]}, "b": {"over_random": [0.0]}}}
-                         for g in gaps]}  # fmt: skip
-
-    low, high = interval(results([1.0, 2.0, 3.0]), "a", "b", 0)
-    assert low < 0
-    assert high > 4
-    low, high = interval(results([2.0, 2.0, 2.0]), "a", "b", 0)
-    assert (low, high) == (2.0, 2.0)

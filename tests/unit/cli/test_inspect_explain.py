@@ -83,6 +83,24 @@ def test_files_are_read_with_the_models_index_base(files):
         run("predict", files / "m.rankine", files / "zero.txt")
 
 
+def test_a_run_names_rows_without_docids_by_their_number(files):
+    (files / "bare.txt").write_text("2 qid:7 1:1\n0 qid:7 1:3 # B\n1 qid:8 1:1\n")
+    lines = run("predict", files / "m.rankine", files / "bare.txt", "--trec", "-k", 1).splitlines()
+    assert lines == ["7 Q0 B 1 6.0 rankine", "8 Q0 row2 1 2.0 rankine"]
+    (files / "none.txt").write_text("2 qid:7 1:1\n0 qid:7 1:3\n")
+    lines = run("predict", files / "m.rankine", files / "none.txt", "--trec").splitlines()
+    assert [line.split()[2] for line in lines] == ["row1", "row0"]
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_file_of_fewer_features_is_told(files, command):
+    (files / "narrow.txt").write_text("2 qid:7 1:1\n0 qid:7 1:3 2:1\n")
+    for data, told in (("narrow.txt", True), ("d.txt", False)):
+        done = CliRunner().invoke(app, [command, str(files / "m.rankine"), str(files / data)])
+        assert done.exit_code == 0
+        assert ("1 of 1 files hold fewer features than the model's 3" in done.stderr) is told
+
+
 def test_explain_a_pair_by_docid_or_place(files):
     for docs in (("A", "B"), ("1", "2")):
         out = run(

@@ -12,8 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from rankine import shop_log
+import rankine
+from rankine import Dataset, shop_log
 from rankine.cli.main import app, find_commands
+from rankine.cli.train import _measured
+from rankine.logs.clicks import coec, read_clicks
 from rankine.logs.simulate import simulate
 from rankine.model import LinearModel
 
@@ -60,7 +63,15 @@ def test_what_cannot_be_done_is_said_in_one_sentence(files, tmp_path):
         (["--ranker", "ranksvm", "--stream"], "RankSVM cannot be fitted to a stream"),
         (["--early-stopping", "2"], "Add --valid FILE"),
         (["--ranker", "elastic", "--resume"], "--resume needs --checkpoint"),
+        (["--ranker", "elastic", "--every", "9"], "--every needs --checkpoint"),
         (["--ranker", "spd", "--n-passes", "0"], "n_passes"),
+        (["--hash-bits", "9"], "--hash-bits shapes columns of a raw log"),
+        (["--bins", "9"], "--bins shapes columns of a raw log"),
+        (["--partition-mb", "9"], "--partition-mb belongs to --dask"),
+        (["--timeout", "9"], "--timeout belongs to --dask"),
+        (["--repartition"], "--repartition belongs to --dask"),
+        (["--label", "clicked"], "label='clicked' names a column"),
+        (["--columns", "brand"], "a text file has none"),
     ):
         done = run(lists, *words, *out)
         assert done.exit_code != 0
@@ -92,6 +103,27 @@ def test_a_stream_goes_on_from_a_model_and_from_a_checkpoint(files, tmp_path):
     assert again["digest"] == first["digest"]
     warm = ["--stream", "--warm-start", tmp_path / "a.rankine"]
     assert train(*words, *warm, "--out", tmp_path / "c.rankine")["n_iter"] == 4000
+
+
+@pytest.mark.cli
+def test_a_pipe_of_mixed_queries_is_read_once(files, tmp_path):
+    """Sorted by label, so that no query is in one piece."""
+    lists, valid = files
+    lines = sorted(lists.read_bytes().splitlines(keepends=True))
+    words = ["train", "-", "--stream", "--set", "sampling=reservoir", "--set", "n_steps=500"]
+    words += ["--n-features", len(shop_log(1).feature_names), "--valid", valid]
+    words += ["--out", tmp_path / "m.rankine", "--json"]
+    done = CliRunner().invoke(app, list(map(str, words)), input=b"".join(lines))
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    assert result["certificate"]["stream_rows"] == result["rows"] == len(lines)
+    assert result["queries"] == 80
+    assert 0 < result["valid"] <= 1
+    small = [*words, "--set", "buffer_rows=100"]
+    done = CliRunner().invoke(app, list(map(str, small)), input=b"".join(lines))
+    assert 100 <= json.loads(done.stdout)["rows"] <= 112
+    refused = run(lists, "--set", "sampling=reservoir", "--out", tmp_path / "x.rankine")
+    assert "these are rows in memory" in str(refused.exception) + refused.output
 
 
 @pytest.mark.cli
@@ -171,6 +203,31 @@ def test_clicks_are_corrected_on_files(clicks, tmp_path, how):
 
 
 @pytest.mark.cli
+@pytest.mark.parametrize(
+    ("ranker", "how"),
+    [
+        ("least-squares", []),
+        ("least-squares", ["--dask", "here", "--partition-mb", "1"]),
+        ("elastic", []),
+        ("elastic", ["--stream"]),
+        ("elastic", ["--dask", "here", "--partition-mb", "1"]),
+    ],
+)
+def test_clicks_over_expected_clicks_are_labels_like_any(clicks, tmp_path, ranker, how):
+    data = rankine.load(clicks / "rows.parquet", columns=("item", "search"))
+    pairs = read_clicks(data, query="qid", label="label", item="item", search="search")
+    labelled = replace(data, y=coec(pairs, (1.0, 0.5, 0.25)))
+    labelled.save(tmp_path / "labelled.parquet")
+    words = ["--ranker", ranker, *how, "--out", tmp_path / "m.rankine"]
+    train(tmp_path / "labelled.parquet", *words)
+    expected = LinearModel.load(tmp_path / "m.rankine").to_dense()
+    counted = ["--label", "coec(label)", "--item", "item", "--search", "search"]
+    looks = ["--position", "position", "--propensity", clicks / "looks.json"]
+    train(clicks / "rows.parquet", *counted, *looks, *words)
+    assert np.array_equal(LinearModel.load(tmp_path / "m.rankine").to_dense(), expected)
+
+
+@pytest.mark.cli
 @pytest.mark.parametrize("kind", ["log", "rows"])
 def test_what_clicks_tell_is_taken_from_the_training_part(clicks, tmp_path, kind):
     names = ["session", "clicked"] if kind == "log" else ["qid", "label"]
@@ -216,7 +273,17 @@ def test_missing_values_of_a_raw_log_are_counted(tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "log.parquet")
     words = [tmp_path / "log.parquet", "--query", "session", "--label", "clicked", "--numeric"]
     words += ["price,stars", "--categorical", "brand", "--hash-bits", "6", "--out", tmp_path / "m"]
-    assert "missing" in str(run(*words, "--ranker", "ranksvm").exception)
+    assert "'price'] is missing" in str(run(*words, "--ranker", "ranksvm").exception)
     words += ["--missing", "mean"]
     assert train(*words, "--ranker", "ranksvm")["nulls"] == 3
     assert "3 values" in run(*words, "--ranker", "elastic").output
+
+
+def test_labels_without_meaning_for_the_metric_hide_no_other_figure():
+    model = LinearModel.from_weights([1.0, 2.0])
+    X, qid = np.random.default_rng(0).normal(size=(6, 2)), [1, 1, 1, 2, 2, 2]
+    parts = {
+        name: Dataset.from_arrays(X, y, qid)
+        for name, y in (("train", [-1, 0, 2, 0.5, 1, 0]), ("valid", [0, 1, 2, 0, 1, 0]))
+    }
+    assert set(_measured("err@10", model, parts)) == {"valid"}

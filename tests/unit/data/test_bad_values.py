@@ -65,3 +65,16 @@ def test_query_ids_name_the_row(qid, reason):
 def test_times_are_no_query_ids():
     with pytest.raises(SchemaError, match="datetime64"):
         QueryIndex.from_qid(np.zeros(3, dtype="datetime64[s]"), 3)
+
+
+def test_query_ids_have_one_dimension():
+    with pytest.raises(SchemaError, match="one-dimensional"):
+        Dataset.from_arrays(np.eye(4), np.arange(4), np.zeros((4, 1), dtype=int))
+
+
+def test_finite_values_whose_sum_is_not_finite_are_fine():
+    X = np.full((4, 2), 1e308)
+    assert Dataset.from_arrays(X, np.arange(4), np.zeros(4, dtype=int)).X.max() == 1e308
+    X[2, 1] = np.inf
+    with pytest.raises(SchemaError, match=r"X\[2, 1\]"):
+        Dataset.from_arrays(X, np.arange(4), np.zeros(4, dtype=int))

@@ -111,3 +111,10 @@ def test_xz_that_wants_gigabytes_is_refused():
     data = bytearray(lzma.compress(b"1 qid:1 1:1\n", filters=filters))
     with pytest.raises(CompressionError):
         rankine.load(io.BytesIO(bytes(data)))
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_a_small_file_may_be_very_repetitive(kind):
+    data = bomb(kind, 1)
+    assert len(data) * 256 < 2**20
+    assert rankine.load(io.BytesIO(data)).n_rows == 87381

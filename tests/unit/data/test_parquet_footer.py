@@ -4,7 +4,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import rankine
+import rankine.distributed as rd
 from rankine.core.errors import FileKindError, LimitError, SchemaError
+from rankine.data.readers import parquet_guard, tables
 from rankine.data.readers.parquet_guard import read_footer
 
 
@@ -100,3 +102,26 @@ def test_a_column_renamed_in_one_place_is_refused(path):
         path.write_bytes(whole[:at] + b"lebal" + whole[at + 5 :])
         with pytest.raises(FileKindError, match=r"row group \d holds '(label|lebal)', '(le|la)"):
             rankine.load(path)
+
+
+def test_columns_that_are_read_count_wherever_they_stand(path):
+    """Columns before them that are not read hide nothing."""
+    table = pq.read_table(path)
+    pq.write_table(table.add_column(0, "other", table["a"]), path)
+    with pytest.raises(LimitError, match="quarter of max_memory"):
+        list(rankine.scan(path, features=["a"], max_memory=1000))
+
+
+def test_a_page_of_negative_size_is_damage(path, monkeypatch):
+    page = parquet_guard.Page(-5, 10, 3)
+    monkeypatch.setattr(parquet_guard, "_header", lambda *_: (page, 20))
+    with pytest.raises(SchemaError, match="no valid header"):
+        rankine.load(path)
+
+
+def test_rows_before_a_range_are_passed_over(path, monkeypatch):
+    monkeypatch.setattr(tables.ParquetRows, "_batch_rows", lambda *_: 7)
+    parts = rd.scan(path, partition_bytes=1_000)
+    assert parts.n_partitions > 3
+    found = np.concatenate([piece.load().X for piece in parts.pieces])
+    np.testing.assert_array_equal(found, rankine.load(path).X)

@@ -138,3 +138,14 @@ def test_a_stream_out_of_order_is_refused(tmp_path):
     part = split_in_order(rankine.scan(path, block_rows=4), (1, 1), time="day")[0]
     with pytest.raises(QueryOrderError, match="not in order of 'day'"):
         list(part)
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 1000])
+def test_streams_are_split_as_rows_in_memory_are(data, tmp_path, block_rows):
+    data.save(tmp_path / "rows.parquet")
+    stream = rankine.scan(tmp_path / "rows.parquet", block_rows=block_rows)
+    for rows, blocks in zip(
+        split_in_order(data, (5, 3, 2)), split_in_order(stream, (5, 3, 2)), strict=True
+    ):
+        found = np.concatenate([block.X for block in blocks])
+        np.testing.assert_array_equal(found, rows.X)

@@ -51,9 +51,11 @@ def test_partitions_have_the_optimum_of_the_whole(ranker, parts, whole):
         split.coef_, together.coef_, atol=1e-3 if "SVM" in str(ranker) else 1e-5
     )
     times = dict.fromkeys(("seconds", "compile_seconds"), 0)
-    facts = {**split.training_, **times}
+    facts, others = ({**one.training_, **times} for one in (split, together))
     assert facts.pop("partitions") == parts.n_partitions > 5
-    assert facts == {**together.training_, **times, "sources": list(parts.sources)}
+    for name in facts.keys() & {"l1", "l2", "C"}:
+        assert facts.pop(name) == pytest.approx(others.pop(name), rel=1e-12)
+    assert facts == {**others, "sources": list(parts.sources)}
 
 
 @pytest.mark.parametrize(
@@ -179,12 +181,14 @@ def test_a_checkpoint_of_another_run_is_refused(files, tmp_path):
         (LeastSquaresRanker(solver="sgd"), "solver='sgd'"),
         (LeastSquaresRanker(solver="egdm", curvature="online"), "curvature='online'"),
         (DominationRanker(max_nonzero=2), "max_nonzero"),
+        (DominationRanker(solver="cd_plain"), "partitions hold rows"),
         (DominationRanker(margin=lambda y: y), "function or an array"),
         (DominationRanker(margin_table=np.zeros((3, 3))), "labels 0 to 2"),
         (SPDRanker(record_at=[5]), "record_at"),
+        (SPDRanker(sampling="reservoir"), "these are partitions"),
         (RankSVM(scale="strange"), "scale='strange'"),
     ],
-    ids=["sgd", "online", "nonzero", "function", "table", "record", "scale"],
+    ids=["sgd", "online", "nonzero", "plain", "function", "table", "record", "sample", "scale"],
 )
 def test_what_needs_rows_in_memory_is_refused(ranker, match, parts):
     with pytest.raises(ParameterError, match=match):
@@ -202,6 +206,29 @@ def test_data_without_pairs_is_refused(tmp_path):
     data.save(tmp_path / "a.parquet")
     with pytest.raises(NoPairsError, match="no query of any partition"):
         RankSVM().fit(rd.scan(tmp_path / "a.parquet"))
+
+
+@pytest.mark.parametrize(
+    "ranker", [SPDRanker(), RankSVM(), LeastSquaresRanker(), DominationRanker(l1=0.1)]
+)
+def test_pairs_that_weigh_nothing_are_no_pairs(ranker, tmp_path):
+    y, qid, weight = [1.0, 0.0, 3.0, 3.0], [1, 1, 2, 2], [1.0, 0.0, 2.0, 2.0]
+    data = rankine.Dataset.from_arrays(np.eye(4), y, qid, weight=weight)
+    data.save(tmp_path / "a.parquet")
+    for source in (data, rd.scan(tmp_path / "a.parquet")):
+        with pytest.raises(NoPairsError):
+            clone(ranker).fit(source)
+
+
+@pytest.mark.parametrize("shift", [-2.0, 1.0])
+def test_one_class_is_no_pointwise_problem(shift, tmp_path):
+    data = rankine.Dataset.from_arrays(np.eye(4), np.array([1, 0, 1, 0]) + shift, [1, 1, 2, 2])
+    data.save(tmp_path / "a.parquet")
+    parts = rd.scan(tmp_path / "a.parquet")
+    with pytest.raises(NoPairsError, match="two classes"):
+        ElasticRanker(objective="pointwise").fit(parts)
+    regression = ElasticRanker(objective="pointwise", loss="squared", random_state=0)
+    assert regression.fit(parts).coef_.any()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 11, 23, 64, 100])
@@ -235,6 +262,19 @@ def test_a_process_near_its_limit_forgets_everything_first(parts):
     assert 0 < cache.nbytes < before
 
 
+def test_a_process_near_its_limit_forgets_everything_after_its_work(parts, monkeypatch):
+    """A paused worker is asked nothing more, so it must let go before it idles."""
+    full = []
+    cache = PartitionCache(lambda: 2**40, lambda size: bool(full) and size == 0)
+    monkeypatch.setattr("rankine.distributed.team.CACHE", cache)
+    one = Assignment(parts.pieces[0], RawRecipe())
+    ask(one, "contents", ())
+    assert cache.nbytes > 0
+    full.append(True)
+    ask(one, "contents", ())
+    assert cache.nbytes == 0
+
+
 def test_the_cache_holds_what_fits_and_reads_the_rest_again(parts):
     size = max(piece.nbytes for piece in parts.pieces) * 3
     cache = PartitionCache(lambda: size)
@@ -263,3 +303,11 @@ def test_a_partition_without_pairs_changes_nothing(ranker, tmp_path):
     split = clone(ranker).fit(rd.scan(str(tmp_path / "*.parquet")))
     together = clone(ranker).fit(whole)
     assert split.solution_.objective == pytest.approx(together.solution_.objective, rel=1e-5)
+
+
+def test_a_callback_ends_the_passes(parts):
+    for ranker in (ElasticRanker(n_passes=4, random_state=0), SPDRanker(n_passes=4, n_steps=900)):
+        seen = []
+        ranker.fit(parts, callbacks=[lambda told, seen=seen: seen.append(told.step) or True])
+        assert seen == [1]
+        assert ranker.solution_.stop_reason == "callback"

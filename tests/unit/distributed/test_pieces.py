@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed_data import table, write_files
+from scipy import sparse
 
 import rankine
 import rankine.distributed as rd
@@ -147,3 +148,15 @@ def test_a_changed_file_is_noticed(tmp_path):
     write_files(tmp_path, 1, n_queries=51)
     with pytest.raises(rankine.core.errors.ChangedDataError, match="cut into partitions"):
         parts.pieces[0].load()
+
+
+def test_stored_values_of_sparse_rows_count(tmp_path):
+    rng = np.random.default_rng(0)
+    sizes = []
+    for density in (0.1, 0.4):
+        X = sparse.random(200, 50, density, format="csr", random_state=0)
+        data = rankine.Dataset.from_arrays(X, rng.integers(0, 2, 200), np.repeat(range(40), 5))
+        data.save(tmp_path / "a.parquet")
+        sizes.append((sum(cut(tmp_path / "a.parquet", 10**6).nbytes), X.nnz))
+    (small, few), (large, many) = sizes
+    assert large - small >= 8 * (many - few)

@@ -201,3 +201,15 @@ def test_query_weights_of_a_comparison(data):
     assert "weighted" in found.tables()[0].title
     with pytest.raises(SchemaError, match="lacks"):
         rankine.compare(systems, data, query_weight={0: 1.0})
+
+
+def test_the_unit_of_query_weights_changes_nothing():
+    rng = np.random.default_rng(0)
+    values, weight = rng.random((40, 2)), rng.random(40) + 0.1
+    metric = parse_metric("map")
+    one, other = (
+        compare_values(["a", "b"], values, metric, [(0, 1)], 0.95, 0.01, 500, 0, unit * weight)
+        for unit in (1.0, 64.0)
+    )
+    assert one == other
+    assert one[0][0].mean == pytest.approx(np.average(values[:, 0], weights=weight))

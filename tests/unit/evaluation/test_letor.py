@@ -224,6 +224,10 @@ def test_values_of_queries_and_what_they_prove(learned):
     assert letor_dict(learned[0])["tasks"][0]["pairs"][0]["verdict"] == pair.verdict
     assert pair.verdict in letor_tables(learned[0])[3].markdown()
     assert task_pairs(replace(task, methods=task.methods[:1]), "map") == []
+    for n, count in ((1, 0), (2, 1)):  # judged queries, and pairs of methods that they compare
+        few = [replace(m, folds=[replace(f, per_query={"map": f.per_query["map"][:1]})
+                                 for f in m.folds[:n]]) for m in task.methods]  # fmt: skip
+        assert len(task_pairs(replace(task, methods=few), "map")) == count
 
 
 def test_scripts_by_label(folders, tmp_path):

@@ -17,13 +17,14 @@ from rankine.kernels.columns import (
 pytestmark = pytest.mark.kernels
 
 
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
-def test_columns_hold_the_matrix(storage, dtype):
+def test_columns_hold_the_matrix(storage, dtype, threads):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(13, 7)) * (rng.random((13, 7)) < 0.4)).astype(dtype)
     X[:, 3] = 0
-    columns = columns_of(as_rows(storage(X)), 7)
+    columns = columns_of(as_rows(storage(X)), 7, threads)
     assert n_columns(columns) == 7
     assert columns.values.dtype == dtype
     back = np.zeros((13, 7), dtype)

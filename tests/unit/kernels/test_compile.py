@@ -9,6 +9,9 @@ import sys
 
 import pytest
 
+from rankine.core.errors import ParameterError
+from rankine.kernels import compile as compile_
+
 PROGRAM = """
 import json, sys, warnings
 sys.path.insert(0, sys.argv[1])
@@ -102,12 +105,9 @@ def test_damaged_and_read_only_folders_do_no_harm(run, tmp_path):
 
 
 def test_a_shared_folder_is_compiled_for_its_baseline(run, tmp_path):
-    from rankine.core.errors import ParameterError
-    from rankine.kernels.compile import write_baseline
-
     shared = tmp_path / "shared"
     try:
-        write_baseline(shared)
+        compile_.write_baseline(shared)
     except ParameterError:
         pytest.skip("this machine has no baseline")
     source = OWN.replace("FACTOR", "2.0")
@@ -186,3 +186,29 @@ def test_an_answer_that_stands_in_no_file_is_compiled_each_time(run, monkeypatch
         found = run(TYPED_IN)
         assert found["value"] == 3.0 * float(factor)
         assert found["compiled"]
+
+
+def test_where_kernels_are_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv("RANKINE_CACHE_DIR", str(tmp_path / "own"))
+    assert compile_.user_cache() == tmp_path / "own"
+    monkeypatch.delenv("RANKINE_CACHE_DIR")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for platform, below in (
+        ("linux", "xdg/rankine"),
+        ("win32", "local/rankine/cache"),
+        ("darwin", "Library/Caches/rankine"),
+    ):
+        monkeypatch.setattr(sys, "platform", platform)
+        assert compile_.user_cache() == tmp_path / below
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert compile_.user_cache() == tmp_path / ".cache" / "rankine"
+
+
+def test_a_machine_without_a_baseline_shares_no_kernels(monkeypatch, tmp_path):
+    monkeypatch.setattr(compile_, "_baseline", lambda: None)
+    with pytest.raises(ParameterError, match="machines of the kind x86-64-v3"):
+        compile_.write_baseline(tmp_path / "shared")
+    assert not (tmp_path / "shared").exists()

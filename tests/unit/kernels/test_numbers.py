@@ -129,3 +129,10 @@ def test_the_kernel_decides_or_says_so(text, status):
     if status == GOOD:
         assert value == float(text)
         assert stop == len(text)
+
+
+@pytest.mark.kernels
+def test_many_numbers_that_need_all_their_digits_stand_in_one_block():
+    texts = [f"0.{'123456789' * 3}{k:03d}" for k in range(200)]
+    expected = np.array([float(text) for text in texts])
+    assert load_values(texts, "float64").tobytes() == expected.tobytes()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,7 +11,14 @@ from scipy import sparse
 from rankine.data.dataset import as_rows
 from rankine.kernels.columns import column_variances
 from rankine.kernels.products import Products
-from rankine.kernels.shards import add_rows, cut_by_weight, dot, norm, rows_dot, tree_sum
+from rankine.kernels.shards import (
+    add_rows,
+    dot,
+    n_threads,
+    norm,
+    rows_dot,
+    tree_sum,
+)
 
 pytestmark = pytest.mark.kernels
 
@@ -51,7 +60,7 @@ def test_wide_data_keeps_one_sum():
 
 
 @pytest.mark.parametrize("kind", [0, 1])
-@pytest.mark.parametrize("n_queries", [1, 6])
+@pytest.mark.parametrize("n_queries", [1, 2, 6])
 def test_column_variances_equal_numpy(kind, n_queries):
     dense = matrices()[0]
     rng = np.random.default_rng(4)
@@ -63,16 +72,16 @@ def test_column_variances_equal_numpy(kind, n_queries):
         x, weight = dense[members[a:b]], c[members[a:b]]
         centred = x - np.average(x, axis=0, weights=weight)
         expected += weight @ centred**2
-    found = column_variances(
-        as_rows(matrices()[kind]), members, starts, cut_by_weight(starts, 3), c, 7, 1
-    )
+    found = column_variances(as_rows(matrices()[kind]), members, starts, 3, c, 7, 1)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+    again = column_variances(as_rows(matrices()[kind]), members, starts, 3, c, 7, 4)
+    np.testing.assert_array_equal(found, again)
 
 
 def test_sparse_variances_of_short_queries_touch_only_their_columns():
     X = sparse.random_array((12, 900), density=0.01, rng=np.random.default_rng(5), format="csr")
     members, starts = np.arange(12, dtype=np.uint32), np.array([0, 5, 12])
-    found = column_variances(as_rows(X), members, starts, starts * 0 + [0, 1, 2], np.ones(12), 900)
+    found = column_variances(as_rows(X), members, starts, 2, np.ones(12), 900)
     dense = X.toarray()
     expected = sum(((part - part.mean(axis=0)) ** 2).sum(axis=0) for part in (dense[:5], dense[5:]))
     np.testing.assert_allclose(found, expected, atol=1e-14)
@@ -95,3 +104,15 @@ def test_norm_neither_overflows_nor_underflows(scale):
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
 def test_tree_sum_adds_every_part_once(count):
     assert tree_sum([10.0**k for k in range(count)]) == sum(10.0**k for k in range(count))
+
+
+def test_threads_are_those_asked_for_else_the_cpus_we_may_use(monkeypatch):
+    monkeypatch.setenv("RANKINE_NUM_THREADS", "5")
+    assert (n_threads(3), n_threads()) == (3, 5)
+    monkeypatch.delenv("RANKINE_NUM_THREADS")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 4, 7}, raising=False)
+    assert n_threads() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    for count, threads in ((6, 6), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
+        assert n_threads() == threads

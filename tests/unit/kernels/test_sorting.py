@@ -12,6 +12,7 @@ from rankine.kernels.sorting import (
     merge_sort,
     rank_order,
     sort_queries,
+    sort_scores,
     tie_ends,
     top_order,
     top_values,
@@ -64,7 +65,7 @@ def test_tie_ends_close_blocks_of_equal_scores(size: int) -> None:
 
 
 @pytest.mark.parametrize("sizes", [[3, 0, 40], [RADIX_FROM - 1, 5, RADIX_FROM + 3]])
-def test_queries_sort_within_themselves(sizes: list[int]) -> None:
+def test_queries_sort_within_themselves(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = np.random.default_rng(0).permutation(int(starts[-1]))
     scores = _scores(len(rows))
@@ -72,6 +73,11 @@ def test_queries_sort_within_themselves(sizes: list[int]) -> None:
     sort_queries(
         scores, rows, starts, 0, len(sizes), out, items, np.empty_like(out), np.empty_like(items)
     )
+    monkeypatch.setattr("rankine.kernels.sorting.LONG", 4)
+    for threads in (1, 2, 5):
+        shared = sort_scores(scores, rows, starts, threads)
+        np.testing.assert_array_equal(shared[0], out)
+        np.testing.assert_array_equal(shared[1], items)
     for a, b in zip(starts[:-1], starts[1:], strict=True):
         expected = a + np.argsort(scores[rows[a:b]], kind="stable")
         np.testing.assert_array_equal(items[a:b], expected)

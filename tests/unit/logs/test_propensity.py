@@ -155,7 +155,7 @@ def test_never_rising_and_short_positions(moving):
 def test_files_and_the_command(moving, tmp_path):
     find_commands()
     pq.write_table(moving.to_table(), tmp_path / "log.parquet")
-    names = ["--query", "session", "--item", "item", "--search", "search", "--resamples", "5"]
+    names = ["--query", "session", "--item", "item", "--search", "search", "--n-resamples", "5"]
     out, picture = tmp_path / "looks.json", tmp_path / "looks.svg"
     command = ["clicks", "propensity", str(tmp_path / "log.parquet"), *names]
     files = ["--out", str(out), "--plot", str(picture)]

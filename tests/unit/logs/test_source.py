@@ -24,6 +24,7 @@ from rankine.evaluation.cross_validation import cross_validate
 from rankine.logs import read_for, schema
 from rankine.metrics import evaluate
 from rankine.rankers.registry import ranker_class
+from rankine.transforms import categories
 from rankine.transforms.apply import score_dataset
 
 BRANDS = np.array(["acme", "zed", "tyrell", "weyland", "cyberdyne"])
@@ -147,6 +148,22 @@ def test_the_cut_of_the_stream_changes_nothing(log):
         for rows in (64, 100_000)
     ]
     assert len({ranker.to_model().digest for ranker in models}) == 1
+
+
+def test_texts_are_hashed_once_a_dictionary(tmp_path, monkeypatch):
+    from rankine.transforms import log_columns
+
+    write_log(tmp_path / "log.parquet", lists=2000)
+    looked_up = []
+
+    def places_of(places, values):
+        looked_up.append(len(values))
+        return categories.places_of(places, values)
+
+    monkeypatch.setattr(log_columns, "places_of", places_of)
+    log = logs.scan(tmp_path / "log.parquet", **{**COLUMNS, "crosses": []}, block_rows=100)
+    rows = sum(block.n_rows for block in log)
+    assert sum(looked_up) < rows / 10
 
 
 @pytest.mark.parametrize("name", ["spd", "ranksvm", "least-squares", "domination"])
@@ -345,3 +362,12 @@ def test_a_model_of_the_first_version_says_its_schema(trained):
     old = replace(trained, parameters={**trained.parameters, "log": note})
     found = logs.schema_of(old)
     assert (found.query, found.label, found.one_hot) == ("session_id", "clicked", ("category",))
+
+
+def test_features_are_proposed_after_outcomes_and_roles(tmp_path):
+    columns = {"clicked": [1, 0], "session_id": [1, 1], "position": [1, 2], "price": [1.5, 2.5]}
+    pq.write_table(pa.table({**columns, "brand": ["a", "b"]}), tmp_path / "log.parquet")
+    proposed, why = logs.propose_schema(tmp_path / "log.parquet")
+    assert (proposed.label, proposed.position) == ("clicked", "position")
+    assert proposed.numeric == ("price",)
+    assert set(why) == {"price", "brand"}

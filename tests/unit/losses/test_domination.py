@@ -5,10 +5,11 @@ import pytest
 from scipy import sparse
 from slow_domination import brute_loss, slope
 
+from rankine.core.errors import ParameterError
 from rankine.data import Dataset
 from rankine.kernels.columns import columns_of, curvature_bounds, shift, slope_and_curvature
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
-from rankine.losses.domination.task import resolve_table
+from rankine.losses.domination.task import resolve_margin, resolve_table
 from rankine.solvers.coordinate_descent import CoordinateDescent
 from rankine.solvers.problem import Penalty, RowsProblem
 
@@ -144,3 +145,14 @@ def test_gaps_and_margins_of_zero_are_legal():
     X, y, qid, _ = problem(2, levels=3)
     level = start(X, y, qid, margin=np.zeros_like)
     assert level.at_zero == pytest.approx(start(X, y, qid).at_zero)
+
+
+def test_tables_and_margins_that_do_not_fit_the_labels_are_refused():
+    y = np.array([0.5, 1.5, 2.5])
+    _, rows = resolve_table(np.zeros((3, 3)), y)
+    assert rows.tolist() == [0, 1, 2]
+    with pytest.raises(ParameterError, match="2 x 2 but the data has 3 labels"):
+        resolve_table(np.zeros((2, 2)), y)
+    for columns, known in (({}, "none"), ({"b": y, "a": y}, "a, b")):
+        with pytest.raises(ParameterError, match=rf"\(columns: {known}\)"):
+            resolve_margin("gap", 1.0, y, columns)

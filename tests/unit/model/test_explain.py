@@ -95,3 +95,8 @@ def test_plain_data_for_json_sums_to_the_total():
     assert data["rest_count"] == 2
     assert data["contributions"][0]["name"] == "spam"
     assert data["contributions"][0]["contribution"] + data["rest"] == pytest.approx(data["total"])
+
+
+def test_names_that_an_open_model_does_not_know_are_passed_over():
+    model = LinearModel.from_weights([0.0, 3.0], base=1)
+    assert model.explain({"99": 1.0, "1": 5.0, "2": 2.0}).total == 6.0

@@ -58,6 +58,11 @@ def test_an_evaluation_set_replaces_the_held_out_queries():
     assert (with_set.coef_ == same.coef_).all(), "no seed is drawn where nothing is held out"
     tried = max(tried["value"] for tried in with_set.evals_)
     assert tried == pytest.approx(with_set.score(V, v, vid), abs=0.02)
+    sets = {"train": Dataset.from_arrays(X, y, qid), "valid": Dataset.from_arrays(V, v, vid)}
+    several = AdditiveRanker(pairs=0, reweight=0).fit(X, y, qid=qid, eval_set=sets)
+    assert (several.coef_ == same.coef_).all(), "the last set chooses"
+    for name, data in sets.items():
+        assert several.evals_[-1][name] == pytest.approx(several.score(data))
 
 
 def test_threads_change_no_bit():
@@ -66,6 +71,18 @@ def test_threads_change_no_bit():
         AdditiveRanker(pairs=2, random_state=0, n_threads=k).fit(X, y, qid=qid) for k in (1, 2)
     )
     assert one.to_model().digest == two.to_model().digest
+
+
+def test_pairs_and_a_start_are_found_on_some_of_the_lists(monkeypatch):
+    X, y, qid = shop(120)
+    told = {"smooth": 0.3, "pairs": 1, "tol": 1e-8}
+    whole = AdditiveRanker(**told).fit(X, y, qid=qid)
+    monkeypatch.setattr(additive_search, "SEARCH_ROWS", 600)
+    one, two = (AdditiveRanker(**told, n_threads=k).fit(X, y, qid=qid) for k in (1, 2))
+    assert one.pairs_ == whole.pairs_ == [(1, 2)]
+    np.testing.assert_allclose(one.coef_, whole.coef_, atol=1e-3)
+    assert one.solution_.stop_reason == "converged"
+    assert one.coef_.tobytes() == two.coef_.tobytes()
 
 
 def test_missing_values_have_a_cell_of_their_own():
@@ -340,6 +357,7 @@ def test_a_path_holds_models_of_all_strengths_and_numbers_of_pairs(tmp_path):
     V, v, vid = shop(20, seed=2)
     ranker = AdditiveRanker(pairs=[(1, 2), (0, 1), (0, 3)], tol=1e-4)
     path = ranker.path(X, y, qid=qid, eval_set=(V, v), eval_qid=vid, n_steps=3, min_ratio=1e-4)
+    assert (path.loss < path.objective).all()
     assert [(record["pairs"], record["smooth"]) for record in path.records()] == [
         (pairs, pytest.approx(smooth)) for pairs in (0, 1, 3) for smooth in (1000, 10, 0.1)
     ]
@@ -365,3 +383,28 @@ def test_the_command_starts_from_a_model(tmp_path):
     for more in ([], ["--warm-start", str(tmp_path / "m.rankine")]):
         done = CliRunner().invoke(app, [*command, *more])
         assert done.exit_code == 0, done.output
+
+
+def test_each_loss_has_a_model_of_its_own():
+    X, y, qid = shop(20)
+    models = [
+        AdditiveRanker(smooth=0.3, pairs=0, reweight=0, loss=loss).fit(X, y, qid=qid).coef_
+        for loss in ("softmax", "squared_hinge")
+    ]
+    assert np.abs(models[0] - models[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("reweight", [0, 1])
+def test_heavier_rows_are_ranked_higher(reweight):
+    """Two kinds of relevant rows that look alike but for one column: the heavier kind wins."""
+    rng = np.random.default_rng(0)
+    qid, kind = np.repeat(np.arange(40), 6), np.tile([0, 1, 2, 2, 2, 2], 40)
+    X = np.column_stack([kind + 0.01 * rng.random(240), rng.random(240)])
+    ranker = AdditiveRanker(smooth=0.1, pairs=0, loss="softmax", reweight=reweight, categorical=[0])
+    X[:, 0] = kind
+    for heavy in (0, 1):
+        weight = np.where(kind == heavy, 20.0, 1.0)
+        fitted = ranker.fit(X, (kind < 2).astype(float), qid=qid, sample_weight=weight)
+        scores = fitted.predict(X, qid)
+        means = [scores[kind == k].mean() for k in range(3)]
+        assert means[heavy] > means[1 - heavy] > means[2]

@@ -27,13 +27,15 @@ def problem(seed, levels=2, m=80, n=12):
     ("levels", "margin", "l1", "l2"),
     [(2, 0.0, 1.0, 0.0), (2, 0.0, 0.0, 0.5), (4, 0.0, 1.0, 0.0), (3, 0.5, 0.5, 0.1)],
 )
-@pytest.mark.parametrize("curvature", ["newton", "paper"])
-def test_optimum_equals_l_bfgs(levels, margin, l1, l2, curvature):
+@pytest.mark.parametrize(
+    "how", [{}, {"curvature": "paper"}, {"solver": "cd_plain"}], ids=["cd", "paper", "plain"]
+)
+def test_optimum_equals_l_bfgs(levels, margin, l1, l2, how):
     X, y, qid = problem(levels, levels)
     w, best = reference_optimum(X, y, qid, margin * y, l1, l2)
-    ranker = DominationRanker(
-        l1, l2, margin=margin or None, curvature=curvature, tol=1e-9, max_iter=20000
-    ).fit(X, y, qid=qid)
+    ranker = DominationRanker(l1, l2, margin=margin or None, tol=1e-9, max_iter=20000, **how).fit(
+        X, y, qid=qid
+    )
     assert ranker.solution_.objective == pytest.approx(best, rel=1e-7)
     np.testing.assert_allclose(ranker.coef_, w, atol=2e-3)
     assert ((np.abs(w) > 1e-6) == (ranker.coef_ != 0)).all()
@@ -41,6 +43,37 @@ def test_optimum_equals_l_bfgs(levels, margin, l1, l2, curvature):
     assert ranker.solution_.certificate["lower_bound"] <= best * (1 + 1e-9)
     falls = np.diff([record["objective"] for record in ranker.solution_.trace])
     assert (falls <= 1e-9 * best).all()
+
+
+def figure_1_1(X, positive, sweeps, l1):
+    """The paper's algorithm as printed, with the soft threshold of its lemma 2."""
+    w, rho = np.zeros(X.shape[1]), np.zeros(len(X))
+    bound = positive.sum() * (X**2).max(axis=0)
+    for _ in range(sweeps):
+        for r in np.flatnonzero(bound):
+            Z, mu = np.exp(rho[~positive]).sum(), np.exp(rho[~positive]) @ X[~positive, r]
+            v = ((Z * X[positive, r] - mu) / (Z + np.exp(rho[positive]))).sum()
+            u = bound[r] * w[r] + v
+            step = np.sign(u) * max(abs(u) - l1, 0.0) / bound[r] - w[r]
+            w[r] += step
+            rho += step * X[:, r]
+    return w
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.7])
+def test_the_plain_solver_is_the_printed_algorithm(l1):
+    X, y, _ = problem(5)
+    ranker = DominationRanker(l1, 1e-9, solver="cd_plain", tol=0.0, max_iter=4)
+    with pytest.warns(ConvergenceWarning):
+        ranker.fit(X, y)
+    np.testing.assert_allclose(ranker.coef_, figure_1_1(X, y > 0, 4, l1), atol=1e-8)
+    assert ranker.n_iter_ == 4
+
+
+def test_the_plain_solver_refuses_what_it_would_ignore():
+    X, y, qid = problem(5)
+    with pytest.raises(ParameterError, match="whose curvature is fixed"):
+        DominationRanker(solver="cd_plain", curvature="newton").fit(X, y, qid=qid)
 
 
 def test_copies_equal_weights():
@@ -63,10 +96,16 @@ def test_query_weight_zero_removes_a_query():
     np.testing.assert_allclose(zero, without, atol=1e-6)
 
 
-def test_default_l1_is_one_percent_of_the_largest():
+def test_default_penalties_are_shares_of_the_largest_l1():
     X, y, qid = problem(1)
     ranker = DominationRanker().fit(X, y, qid=qid)
     assert ranker.l1_ == pytest.approx(0.01 * ranker.l1_max_)
+    assert ranker.l2_ == pytest.approx(0.003 * ranker.l1_max_)
+    told = ranker.solution_.certificate
+    assert (told["l1"], told["l2"]) == (ranker.l1_, ranker.l2_)
+    assert DominationRanker(0.5).fit(X, y, qid=qid).l2_ == 0.0
+    same = DominationRanker(ranker.l1_, ranker.l2_).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(same.coef_, ranker.coef_)
     assert not DominationRanker(ranker.l1_max_).fit(X, y, qid=qid).coef_.any()
     assert DominationRanker(0.99 * ranker.l1_max_).fit(X, y, qid=qid).coef_.any()
 

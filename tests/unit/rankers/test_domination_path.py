@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import rankine
 from rankine import DominationRanker, LinearModel, domination_path
 from rankine.core.errors import ParameterError
+from rankine.rankers.domination import walk
 
 pytestmark = pytest.mark.usefixtures("raw_units")
 
@@ -122,3 +123,28 @@ def test_steps_that_stop_early_are_named_once():
     assert len(caught) == 1
     with pytest.warns(ConvergenceWarning, match="short of tol"):
         DominationRanker(max_nonzero=3, max_iter=1, tol=1e-9).fit(X, y)
+
+
+def test_a_path_is_walked_no_further_than_its_bound_on_size(data, monkeypatch):
+    X, y, qid = data
+    walked = []
+
+    def counted(*given):
+        for point in walk(*given):
+            walked.append(point.nonzeros)
+            yield point
+
+    monkeypatch.setattr("rankine.rankers.domination.walk", counted)
+    path = domination_path(X, y, qid, n_steps=12, max_nonzero=4)
+    assert walked[:-1] == path.nonzeros.tolist()
+    assert len(walked) < 12
+    assert walked[-1] > 4
+
+
+def test_a_callback_ends_the_walk_to_a_small_model(data):
+    X, y, qid = data
+    seen = []
+    DominationRanker(max_nonzero=8).fit(
+        X, y, qid=qid, callbacks=[lambda told: seen.append(told.step) or len(seen) == 2]
+    )
+    assert seen == [1, 2]

@@ -340,3 +340,49 @@ def test_list_scaling_works_in_streams():
     plain = ElasticRanker(scale="query", random_state=0).fit(Blocks(data, 30))
     scaled = ElasticRanker(scale="query", random_state=0).fit(Blocks(stretched, 30))
     np.testing.assert_allclose(plain.coef_, scaled.coef_, rtol=1e-9)
+
+
+def test_the_step_size_is_such_that_the_first_scores_spread():
+    """The formula by hand: pairwise hinge, whose slope at w = 0 is 1 for every pair."""
+    data = shop(lists=60)
+    ranker = ElasticRanker(objective="pairwise", loss="hinge", adaptive=True, random_state=0).fit(
+        data
+    )
+    gradients = []
+    for rows in (data.queries.rows_of(q) for q in range(data.n_queries)):
+        X, relevant = data.X[rows], data.y[rows] > 0
+        gradients.append(sum(b - a for a in X[relevant] for b in X[~relevant]))
+    g = np.array(gradients)
+    scores = data.X @ (-g.sum(axis=0) / (1 + np.sqrt((g**2).sum(axis=0))))
+    spread = np.sqrt(np.mean([scores[data.qid == q].var() for q in range(data.n_queries)]))
+    assert ranker.eta0_ == pytest.approx(8 / spread)
+    assert ranker.solution_.certificate["eta0"] == ranker.eta0_
+    assert ElasticRanker(adaptive=True, eta0=0.3).fit(data).eta0_ == 0.3
+    assert ElasticRanker(solver="fobos").fit(data).eta0_ == 1.0
+    assert ElasticRanker(adaptive=True).fit(shop(lists=20)).eta0_ == 0.2
+
+
+def test_the_step_size_does_not_depend_on_seed_cut_or_source():
+    data = shop(lists=60)
+    found = {
+        ElasticRanker(adaptive=True, random_state=seed).fit(given).eta0_
+        for seed, given in enumerate((data, data, Blocks(data, 7), Blocks(data, 11, 2)))
+    }
+    found.add(ElasticRanker(adaptive=True).partial_fit(data).eta0_)
+    assert len(found) == 1
+    once = iter(Blocks(data, 9))
+
+    class Once:
+        """An iterator that knows its width."""
+
+        n_features = data.n_features
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            return next(once)
+
+    ranker = ElasticRanker(adaptive=True).fit(Once())
+    assert found == {ranker.eta0_}
+    assert ranker.n_iter_ == data.n_queries

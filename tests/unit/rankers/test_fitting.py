@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import rankine
 import rankine.distributed as rd
 from rankine import LeastSquaresRanker, RankSVM, shop_log
 from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError
+from rankine.rankers.fitting import warn_unfinished
 from rankine.rankers.registry import RANKERS, ranker_class
 
 OPTIONS = {
@@ -166,3 +169,12 @@ def test_the_evaluation_set_must_have_the_columns_of_the_data(sources, valid):
         make("ranksvm").fit(sources["memory"], eval_set=sources["partitions"])
     streamed = make("ranksvm").fit(sources["memory"], eval_set=sources["stream"])
     assert len(streamed.evals_) > 0
+
+
+def test_a_warning_names_the_worst_of_several_runs():
+    runs = {
+        f"l2={gap}": SimpleNamespace(certificate={"gap": gap}, stop_reason="max_iter", n_iter=3)
+        for gap in (0.5, 0.9, 0.7, 0.001)
+    }
+    with pytest.warns(ConvergenceWarning, match=r"3 of 4 runs, l2=0.9 the worst, .* at gap=0.9"):
+        warn_unfinished("A ranker", 0.01, runs)

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rankine import LeastSquaresRanker
 from rankine.core.errors import NoPairsError, ParameterError
+from rankine.rankers.least_squares import TRIED, _nearest_good
 from rankine.solvers.heavy_ball import lanczos, power
 
 pytestmark = pytest.mark.usefixtures("raw_units")
@@ -259,3 +260,49 @@ def test_bad_parameters_are_refused(bad):
     X, y, qid = problem(0, m=20)
     with pytest.raises(ParameterError):
         LeastSquaresRanker(**bad).fit(X, y, qid=qid)
+
+
+def even_lists(noise, n_lists=40, size=10, n=6):
+    """Lists of one size."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n_lists * size, n))
+    y = X @ rng.normal(size=n) + noise * rng.normal(size=len(X))
+    return X, y, np.repeat(np.arange(n_lists), size)
+
+
+def test_noise_asks_for_more_l2_and_few_lists_for_the_usual_one():
+    l2s = []
+    for noise in (0, 9):
+        X, y, qid = even_lists(noise)
+        noisy = LeastSquaresRanker().fit(X, y, qid=qid)
+        l2s.append(noisy.l2_ * 40 / 32)  # a fifth of 40 lists is held out
+    assert l2s[0] < 2e-3 < l2s[1]
+    assert all(any(l2 == pytest.approx(one) for one in TRIED) for l2 in l2s)
+    assert noisy.solution_.certificate["l2"] == noisy.l2_
+    X, y, qid = even_lists(9, n_lists=24)
+    assert LeastSquaresRanker().fit(X, y, qid=qid).l2_ == pytest.approx(2e-3)
+
+
+def test_an_automatic_l2_means_the_same_for_sums_and_means():
+    X, y, qid = even_lists(3)
+    mean, total = (
+        LeastSquaresRanker(normalization=normalization, tol=1e-10).fit(X, y, qid=qid)
+        for normalization in ("query", "sum")
+    )
+    assert total.l2_ == pytest.approx(mean.l2_ * len(X))
+    np.testing.assert_allclose(total.coef_, mean.coef_, rtol=1e-6)
+    for options in ({"random_state": 7}, {"n_threads": 2}, {"solver": "egdm"}):
+        assert LeastSquaresRanker(**options).fit(X, y, qid=qid).l2_ == mean.l2_
+
+
+def test_the_chosen_strength_is_the_one_next_to_the_usual_that_is_no_worse_than_chance():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        losses = rng.gamma(2.0, size=(9, 12)) + rng.normal(size=(9, 1)) ** 2
+        best = losses[losses.mean(axis=1).argmin()]
+        good = [
+            k
+            for k, own in enumerate(losses)
+            if (own - best).mean() <= (own - best).std(ddof=1) / np.sqrt(12)
+        ]
+        assert _nearest_good(losses, 6) == min(good, key=lambda k: abs(k - 6))

@@ -7,15 +7,18 @@ import math
 import shlex
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import rankine
-from rankine import Dataset, LinearModel
+from rankine import Dataset, LinearModel, logs
 from rankine.core.specs import LogColumns, OneHot
 from rankine.metrics import data_columns, evaluate, parse_metric, random_expectation
 from rankine.report.calibration import calibration
 from rankine.report.data import column_ranges, data_summary
 from rankine.report.headline import headline, resamples_for
+from rankine.report.judged import _measurable
 from rankine.report.lists import ranked_query
 from rankine.report.origin import origin, training_command
 from rankine.report.ranks import curves, differences, extremes, spread
@@ -291,3 +294,22 @@ def test_the_training_command_gives_the_same_model(tmp_path):
 def test_bootstrap_samples_are_affordable():
     assert resamples_for(5000) == 10_000
     assert resamples_for(100_000) == 500
+
+
+def test_the_training_command_names_crosses(tmp_path):
+    rows = {"q": [1, 1, 2, 2], "a": ["x", "y", "x", "z"], "b": [1, 2, 2, 1], "y": [1, 0, 0, 1]}
+    pq.write_table(pa.table(rows), tmp_path / "log.parquet")
+    log = logs.scan(
+        tmp_path / "log.parquet", query="q", label="y", categorical=["a"], crosses=["a*b"],
+        hash_bits=6,
+    )  # fmt: skip
+    words = shlex.split(training_command(rankine.ElasticRanker(random_state=0).fit(log).to_model()))
+    given = dict(itertools.pairwise(words))
+    assert (given["--cross"], given["--categorical"], given["--hash-bits"]) == ("a*b", "a", "6")
+
+
+def test_metrics_that_are_one_are_told_once(scores):
+    wanted = ["ndcg@10", "ndcg@10:gain=exp", "map"]
+    found, refused = _measurable(wanted, shop()[1], scores)
+    assert [str(metric) for metric in found] == ["ndcg@10", "map"]
+    assert refused == {}

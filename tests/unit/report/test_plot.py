@@ -90,3 +90,14 @@ def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ParameterError, match="data"):
         plot.quality(bare, None)
     assert plot.labels(data).has_data()
+
+
+def test_bars_of_queries_that_became_worse_have_their_own_colour():
+    ax = plot.differences(fitted(), shop()[1])
+    bars = [bar for bar in ax.patches if bar.get_width() > 0]
+    worse = [bar.get_x() + bar.get_width() / 2 < -bar.get_width() / 4 for bar in bars]
+    colours = {True: set(), False: set()}
+    for bar, bad in zip(bars, worse, strict=True):
+        colours[bad].add(bar.get_facecolor())
+    assert len(colours[True]) == len(colours[False]) == 1
+    assert colours[True] != colours[False]

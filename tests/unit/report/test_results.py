@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,11 @@ def test_a_search(tuned):
     assert f"{tuned.best_value:.4f}" in report.html
     values = [t["value"] for t in report.figures["trials"] if t["value"] is not None]
     assert max(values) == tuned.best_value
+    heights = {}
+    for cy, tip in re.findall(r'cy="([\d.]+)"[^>]*><title>trial (\d+)', report.html):
+        heights[int(tip)] = float(cy)
+    order = sorted(heights, key=lambda k: -heights[k])
+    assert [values[k] for k in order] == sorted(values)
 
 
 def method(name, published, seed):

@@ -10,7 +10,13 @@ from slow_pairs import pair_weights
 import rankine
 from rankine import SPDRanker
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.samplers.draw import SAMPLINGS, build_pair_index, pair_sampler, query_shares
+from rankine.samplers.draw import (
+    SAMPLINGS,
+    build_pair_index,
+    pair_sampler,
+    query_shares,
+    stream_spans,
+)
 from rankine.samplers.pairs import draw_span
 
 # Unequal queries: two, three and one label, one row alone; rows interleaved on purpose.
@@ -213,3 +219,19 @@ def test_shares_and_index_agree_on_who_takes_part(ties):
         np.testing.assert_allclose(shares, expected if by_pairs else expected > 0, rtol=1e-12)
     index = build_pair_index(lists, np.ones(5), ties=ties)
     assert len(index.query_starts) == np.count_nonzero(expected)
+
+
+@pytest.mark.parametrize("n_passes", [1, 3, 7])
+def test_every_pass_over_a_stream_makes_all_of_its_steps(n_passes):
+    """Whatever rounding does to the shares of queries, the last one ends where the pass ends."""
+    rng = np.random.default_rng(n_passes)
+    for n_steps in (*range(60, 80), 1000):
+        lists = data()
+        weight = rng.random(lists.n_queries)
+        total = float(np.cumsum(query_shares(lists, weight, sampling="query", ties=False))[-1])
+        spans = stream_spans(
+            lambda lists=lists, weight=weight: [(lists, weight)], total, n_steps,
+            sampling="query", n_passes=n_passes, taken=5,
+        )  # fmt: skip
+        ends = [end for _, _, end in spans]
+        assert ends == [5 + n_steps * (k + 1) // n_passes for k in range(n_passes)]

@@ -17,7 +17,7 @@ from rankine.core.errors import (
     ParameterError,
     SchemaError,
 )
-from rankine.core.specs import ListRange, LogColumns, OneHot
+from rankine.core.specs import ListRange, LogColumns, MissingValues, OneHot
 from rankine.data import Dataset
 from rankine.model import LinearModel
 from rankine.model.weights import Probe, Probes
@@ -454,3 +454,10 @@ def test_values_of_another_type_are_named_with_row_and_column(row, place):
     good = {"price": 1.0, "ctr": 0.5, "shop": "north", "brand": "a"}
     with pytest.raises(SchemaError, match=place):
         Scorer(model).score([good, good, {**good, **row}])
+
+
+def test_sparse_rows_without_groups_are_one_list_of_missing_values():
+    missing = MissingValues("query_min")
+    scorer = Scorer(LinearModel.from_weights([1.0, 10.0], transforms=(missing,)))
+    X = np.array([[3.0, np.nan], [np.nan, 2.0], [1.0, 5.0]])
+    np.testing.assert_array_equal(scorer.score(sparse.csr_array(X)), scorer.score(X))

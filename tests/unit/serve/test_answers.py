@@ -2,12 +2,15 @@
 
 import json
 import random
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from rankine.core.specs import LogColumns, OneHot
 from rankine.serve.answers import _RANK, read, structural_colons
 from rankine.serve.limits import Limits
+from rankine.serve.registry import _category_values
 from rankine.serve.wire import Refusal
 
 
@@ -87,3 +90,10 @@ def test_other_faults_keep_the_path_of_the_decoder():
         with pytest.raises(msgspec.ValidationError) as original:
             _RANK.decode(body)
         assert caught.value.message == str(original.value)
+
+
+def test_an_example_shows_three_values_of_a_column():
+    spec = LogColumns(("price",), (OneHot("size", ("s", "m", "l", "xl")),), ("brand",))
+    names = [f"brand={k}" for k in "abcd"] + ["price", "other=x", "brand=a x size=m"]
+    found = _category_values(SimpleNamespace(weight_names=names), spec, ["price", "brand", "size"])
+    assert found == {"brand": ["a", "b", "c"], "size": ["s", "m", "l"]}

@@ -7,8 +7,15 @@ import pytest
 
 from rankine.core.errors import DivergenceError, ParameterError
 from rankine.data import Dataset
+from rankine.kernels.random import random_unit, stream_seed
 from rankine.losses.squared import pair_squares
-from rankine.solvers.heavy_ball import lanczos, solve_egdm, solve_gdm, solve_query_sgd
+from rankine.solvers.heavy_ball import (
+    lanczos,
+    random_direction,
+    solve_egdm,
+    solve_gdm,
+    solve_query_sgd,
+)
 from rankine.solvers.problem import NormalEquations, RowsProblem
 
 
@@ -54,3 +61,36 @@ def test_passes_that_end_short_of_the_tolerance_say_so():
     solution = solve_query_sgd(system(), 0.1, seed=0, tol=1e-12, n_passes=2)
     assert solution.unfinished
     assert solution.certificate["residual"] > 1e-12
+
+
+@pytest.mark.parametrize("solve", [solve_gdm, solve_egdm])
+def test_residuals_are_relative_to_the_labels(solve):
+    """Labels in other units: the same steps, and the same residuals."""
+    found = []
+    for unit in (1.0, 1024.0):
+        equations = system()
+        equations.b *= unit
+        spectrum = lanczos(equations.times, 5, 0).shifted(0.1)
+        spectrum = spectrum[0] if solve is solve_gdm else spectrum
+        found.append(solve(equations, 0.1, spectrum, tol=1e-6))
+    assert found[0].certificate["residual"] == found[1].certificate["residual"] <= 1e-6
+    np.testing.assert_array_equal(1024.0 * found[0].coef, found[1].coef)
+
+
+def test_labels_that_explain_nothing_need_no_step():
+    equations = system()
+    equations.b *= 0.0
+    solution = solve_gdm(equations, 0.1, lanczos(equations.times, 5, 0).shifted(0.1)[0])
+    assert solution.stop_reason == "converged"
+    assert not solution.coef.any()
+
+
+def test_a_random_direction_is_made_of_normal_draws():
+    """Box and Muller by the letter, from the same uniform draws."""
+    n, seed = 6, 5
+    normal = [
+        np.sqrt(-2.0 * np.log1p(-random_unit(stream_seed(seed, 0), 2 * k)))
+        * np.cos(2.0 * np.pi * random_unit(stream_seed(seed, 0), 2 * k + 1))
+        for k in range(n)
+    ]
+    np.testing.assert_allclose(random_direction(n, seed), normal / np.linalg.norm(normal))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rankine.core.errors import DivergenceError
 from rankine.data import Dataset
 from rankine.distributed.team import sum_in_order
 from rankine.losses.domination import TaskOptions, domination_risk
@@ -119,3 +120,23 @@ def test_a_smoothed_hinge_lies_just_below_the_hinge_and_its_slopes_fit():
             bend = (ahead[1] - behind[1]) / (2 * step)
             if width > 0.01:  # pairs change sides within a step otherwise
                 np.testing.assert_allclose(smooth.curvature_product(w, d), bend, rtol=1e-3, atol=1)
+
+
+def test_curvature_belongs_to_its_weights():
+    """What was remembered of other weights is not taken for that of these."""
+    data = dataset()
+    whole, _ = pair_problems(data, "squared_hinge", "query")
+    rng = np.random.default_rng(1)
+    v = rng.normal(size=4)
+    for w in (np.zeros(4), 9.0 * rng.normal(size=4), np.zeros(4)):
+        fresh, _ = pair_problems(data, "squared_hinge", "query")
+        expected = fresh.curvature_product(w, v)
+        np.testing.assert_array_equal(whole.curvature_product(w, v), expected)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_start_beyond_the_numbers_is_an_error():
+    data = dataset()
+    problem = RowsProblem.of(data, domination_risk(data, TaskOptions()))
+    with pytest.raises(DivergenceError, match="no longer finite"):
+        solve_quasi_newton(problem, Penalty(0.1, 0.0), np.full(4, 1e308), at_zero=1.0)

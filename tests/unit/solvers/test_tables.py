@@ -216,3 +216,12 @@ def test_the_true_pair_gains_most():
             f = np.array([slope[mask].sum() for mask in masks]) / h
             best = max(best, 0.5 * (f[0] - f[1] - f[2] + f[3]) ** 2 / (1 / h).sum())
     assert gains.max() == pytest.approx(best, rel=1e-9)
+
+
+def test_linear_columns_have_the_curvature_of_unit_deviation():
+    plain = build(lists(), squared_hinge)
+    wider = TableProblem(replace(plain.space, n_linear=2), plain.products, plain.risk)
+    curvature = plain.curved(np.zeros(plain.products.rows.n_rows))[2]
+    scale = wider.curvature_scale(curvature)
+    np.testing.assert_array_equal(scale[:-2], plain.curvature_scale(curvature))
+    np.testing.assert_array_equal(scale[-2:], curvature.degrees().sum())

@@ -10,6 +10,8 @@ from rankine.kernels.binned import BLOCK
 from rankine.transforms.bins import (
     BinCoder,
     CodeStore,
+    RowSample,
+    cut_search,
     fit_bins,
     grid_axis,
     layout_of,
@@ -101,6 +103,33 @@ def test_a_store_does_not_depend_on_its_parts():
     whole, parts = coder.code(X), store.rows()
     assert parts.n_rows == whole.n_rows
     assert (parts.codes == whole.codes).all()
+    coded = CodeStore(coder)
+    for part in np.array_split(X, [5, BLOCK - 1, BLOCK + 3]):
+        coded.append_codes(coder.code(part))
+    assert (coded.rows().codes == whole.codes).all()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_a_sample_of_rows_is_evenly_spread_whatever_the_parts(kind, monkeypatch):
+    monkeypatch.setattr("rankine.transforms.bins.SAMPLE_ROWS", 64)
+    X = np.arange(1.0, 1001.0).reshape(-1, 1)
+    for cuts in ([], [1, 7, 400], list(range(10, 1000, 10))):
+        sample = RowSample()
+        for part in np.split(X, cuts):
+            sample.append(kind(part))
+        found = sample.rows()
+        found = found.toarray() if sparse.issparse(found) else found
+        assert found.ravel().tolist() == X[::16].ravel().tolist()
+
+
+def test_columns_of_any_scale_are_searched_from_buckets():
+    rng = np.random.default_rng(3)
+    X = np.stack([rng.normal(size=4000), np.expm1(rng.normal(0, 4, 4000)), 1e9 + rng.random(4000),
+                  np.exp(rng.normal(0, 30, 4000))], axis=1)  # fmt: skip
+    fitted = fit_bins(X, 64)
+    assert len(cut_search(fitted).guided) == X.shape[1]
+    expected = [[slow_cell(fitted, j, x) for j, x in enumerate(row)] for row in X]
+    assert codes_of(fitted, X).tolist() == expected
 
 
 def test_refusals():
@@ -137,3 +166,10 @@ def test_sides_of_grids_join_neighbours_and_keep_missing_apart(counts, side, uno
     if not unordered:
         assert (np.diff(places) >= 0).all()
     assert layout_of(bins).size == len(counts)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_what_a_sparse_column_does_not_store_is_zero(sign):
+    X = np.zeros((40, 1))
+    X[:30, 0] = sign * np.arange(1, 31)
+    assert fit_bins(sparse.csr_array(X), 8) == fit_bins(X, 8)

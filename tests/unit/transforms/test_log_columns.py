@@ -11,7 +11,9 @@ from scipy import sparse
 
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import Binned, OneHot, decode_transforms, encode_transforms
+from rankine.data.dataset import CodedText, NamedColumns
 from rankine.logs.schema import LogSchema
+from rankine.transforms.categories import texts_in_order
 from rankine.transforms.log_columns import LogEncoder
 
 COLUMNS = {
@@ -186,3 +188,37 @@ def test_binned_columns_have_a_cell_for_every_range_and_one_for_missing_values()
     assert (dense(spec, {}, 2)[:, 3] == 1).all()
     assert LogEncoder(spec, np.array([1])).required == ("price",)
     assert decode_transforms(encode_transforms([spec])) == (spec,)
+
+
+def test_coded_text_gives_the_features_and_names_of_plain_text():
+    rng = np.random.default_rng(5)
+    texts = {
+        "brand": ["acme", "", "zed", "never used", "acme"],
+        "kind": ["hat", "shoe", ""],
+        "colour": ["red", "blue", "green", "unknown"],
+    }
+    codes = {name: rng.integers(0, 3, 50).astype(np.int32) for name in texts}
+    coded = NamedColumns({name: CodedText(codes[name], known) for name, known in texts.items()})
+    plain = {name: [texts[name][k] for k in codes[name]] for name in texts}
+    spec = log_spec(
+        [OneHot("colour", ("red", "green"))],
+        categorical=["brand", "kind"],
+        crosses=["brand*kind", "brand*kind*colour"],
+        hash_bits=5,  # so few places that values share them
+    )
+    for columns in (coded, NamedColumns({**coded, "kind": coded.coded("kind")})):
+        assert (dense(spec, columns, 50) == dense(spec, plain, 50)).all()
+        names = [dict.fromkeys(range(spec.n_features)) for _ in range(2)]
+        LogEncoder(spec).name_features(columns, names[0])
+        LogEncoder(spec).name_features(plain, names[1])
+        assert names[0] == names[1]
+    for name in texts:
+        assert texts_in_order(coded, name) == list(dict.fromkeys(plain[name]))
+
+
+def test_hashed_columns_follow_binned_ones():
+    schema = LogSchema(query="session", binned=("price",), categorical=("brand",), hash_bits=4)
+    spec = schema.spec(binned=[Binned("price", (1.0, 2.5))])
+    X = dense(spec, {"price": [0.5, 9.0], "brand": ["acme", "zed"]}, 2)
+    for row, (cell, brand) in enumerate(((0, "acme"), (2, "zed"))):
+        assert set(np.flatnonzero(X[row])) == {cell, place(spec, "brand", brand)}

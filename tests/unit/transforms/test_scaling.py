@@ -95,22 +95,24 @@ def test_a_stream_looks_at_its_first_lists_whatever_the_blocks(monkeypatch, tmp_
         assert ranker.to_model().provenance["training"]["scaling"]["kind"] == "auto"
 
 
+class _Once:
+    """A stream that can be read only once."""
+
+    def __init__(self, data):
+        self.left = data.blocks(40)
+        self.n_features, self.feature_names = data.n_features, data.feature_names
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self.left)
+
+
 def test_a_stream_that_is_read_once_loses_no_list():
     data = _lists(np.random.default_rng(3))
 
-    class Once:
-        n_features = data.n_features
-
-        def __init__(self):
-            self.left = data.blocks(40)
-
-        def __iter__(self):
-            return self
-
-        def __next__(self):
-            return next(self.left)
-
-    ranker = rankine.ElasticRanker(random_state=0).fit(Once())
+    ranker = rankine.ElasticRanker(random_state=0).fit(_Once(data))
     assert ranker.training_["queries"] == data.n_queries
     assert ranker.scaling_.chosen["lists"] == data.n_queries
 
@@ -123,11 +125,14 @@ def test_units_do_not_matter():
     np.testing.assert_allclose(first.coef_, second.coef_ * [1e-2, 1e5], rtol=1e-6)
 
 
-def test_uneven_columns_warn_by_name():
+@pytest.mark.parametrize("source", ["memory", "stream", "once"])
+def test_uneven_columns_warn_by_name(source, tmp_path):
     data = _lists(np.random.default_rng(5))
     named = Dataset.from_arrays(data.X[:, :2], data.y, data.qid, feature_names=["price", "share"])
-    with pytest.warns(UserWarning, match=r"'price' 3[^,]*; 'share' 9.*scale='auto'"):
-        LeastSquaresRanker(scale=None, l2=1.0).fit(named)
+    named.save(tmp_path / "rows.parquet")
+    sources = {"memory": named, "stream": rankine.scan(tmp_path / "rows.parquet")}
+    with pytest.warns(UserWarning, match=r"'price' [^,]*e\+03; 'share' .*scale='auto'"):
+        rankine.ElasticRanker(scale=None).fit(sources.get(source, _Once(named)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LeastSquaresRanker(scale="none").fit(data.X[:, [3, 4]], data.y, qid=data.qid)

@@ -3,11 +3,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import optuna
 import pytest
 
 from rankine.core.errors import CheckpointError
+from rankine.tune.result import records
 from rankine.tune.study import OWNER, SharedStudy, alive, own_name
 
 ABOUT = {"data": "abc", "metric": "map", "space": {"l2": [1, 2]}}
@@ -126,3 +128,15 @@ def test_a_study_in_memory_needs_no_file(tmp_path, monkeypatch):
     finish(shared, shared.claim(1))
     assert shared.claim(1) is None
     assert os.listdir() == []  # noqa: PTH208
+
+
+def test_trials_that_have_not_ended_hide_no_later_ones():
+    kept = {"params": {}, "user_attrs": {}, "system_attrs": {}, "duration": None}
+    trials = [
+        SimpleNamespace(number=k, state=SimpleNamespace(name=state), value=value, **kept)
+        for k, (state, value) in enumerate(
+            (("COMPLETE", 0.5), ("RUNNING", None), ("COMPLETE", 0.75), ("COMPLETE", 0.25))
+        )
+    ]
+    for maximize, best in ((True, [0.5, 0.75, 0.75]), (False, [0.5, 0.5, 0.25])):
+        assert [one.best for one in records(trials, maximize=maximize)] == best

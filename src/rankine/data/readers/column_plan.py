@@ -6,7 +6,7 @@ Two layouts hold features: one numeric column per feature, or two list columns `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
@@ -48,6 +48,7 @@ class ColumnPlan:
     """Columns by role; ``features`` are one per feature, or the two list columns when ``sparse``.
 
     ``extra`` are carried into ``Dataset.columns``. ``n_features`` is None when only the rows tell.
+    ``dictionaries`` are those of text that were met last, with their texts, by column.
     """
 
     label: str | None
@@ -61,6 +62,7 @@ class ColumnPlan:
     dtype: np.dtype[Any]
     n_features: int | None
     feature_names: tuple[str, ...] | None
+    dictionaries: dict[str, tuple[pa.Array, list[str]]] = field(default_factory=dict, init=False)
 
     @property
     def columns(self) -> list[str]:

@@ -18,7 +18,7 @@ from pyarrow import types as pt
 from scipy import sparse
 
 from rankine.core.errors import DataError, LimitError, SchemaError
-from rankine.data.dataset import Dataset, finite, make_csr
+from rankine.data.dataset import TEXT, CodedText, Dataset, NamedColumns, finite, make_csr
 from rankine.data.options import ReadOptions
 from rankine.data.readers.column_plan import ColumnPlan
 from rankine.data.readers.values import (
@@ -38,8 +38,6 @@ from rankine.data.readers.values import (
 _NULL_FIX = "Fill or remove nulls before training"
 #: Bytes of text that one column of one block may hold.
 MAX_TEXT_BYTES = 2**29
-#: Strings of any length without the width of the longest.
-TEXT = np.dtypes.StringDType()
 
 
 def batch_to_dataset(
@@ -90,7 +88,7 @@ def rows_to_dataset(
         plan.feature_names,
         weight,
         position,
-        {name: to_values(column(name), name, faults) for name in plan.extra},
+        NamedColumns({name: to_values(column(name), name, faults, plan) for name in plan.extra}),
         sources=(place.file,),
         notes=faults.notes,
         lines=np.arange(place.first_row + 1, place.first_row + n_rows + 1),
@@ -172,6 +170,8 @@ def _refuse_expansion(texts: pa.Array, codes: NDArray[Any] | None, name: str, pl
     if not is_text(texts.type) or (codes is None and not pt.is_string_view(texts.type)):
         return
     lengths = _text_lengths(texts)
+    if codes is not None and int(lengths.max(initial=0)) * len(codes) <= MAX_TEXT_BYTES:
+        return
     total = int((lengths if codes is None else lengths[codes]).sum())
     if total > MAX_TEXT_BYTES:
         raise LimitError(
@@ -229,7 +229,9 @@ def _to_positions(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.i
     return values
 
 
-def to_values(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
+def to_values(
+    array: pa.Array, name: str, faults: RowFaults, plan: ColumnPlan
+) -> NDArray[Any] | CodedText:
     """A further column: numbers, text, booleans or times.
 
     Missing numbers are NaN, missing booleans None, missing text is empty.
@@ -242,12 +244,11 @@ def to_values(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
         kept = _kept_numbers(array, name, faults)
         if kept is not None:
             return kept
+    if is_text(kind):
+        return _coded(array, name, faults, plan)
     if pt.is_dictionary(array.type) and array.null_count:
         array = array.dictionary_decode()
-    if array.null_count and is_text(array.type):
-        faults.missing += array.null_count
-        array = pc.fill_null(array, "")
-    if pt.is_integer(kind) or is_text(kind):
+    if pt.is_integer(kind):
         return _discrete(array, name, faults, MISSING_FIX)
     if pt.is_floating(kind):
         values = to_numbers(array, name, faults, np.dtype(array.type.to_pandas_dtype()))
@@ -264,10 +265,41 @@ def to_values(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
     )
 
 
+def _coded(array: pa.Array, name: str, faults: RowFaults, plan: ColumnPlan) -> CodedText:
+    """Text as codes; a dictionary that comes again is decoded once."""
+    if not pt.is_dictionary(array.type):
+        _refuse_expansion(array, None, name, faults.place)
+        array = array.cast(pa.large_string()).dictionary_encode()
+    indices, dictionary = array.indices, array.dictionary
+    codes = pc.fill_null(indices, 0).to_numpy(zero_copy_only=False).astype(np.int32)
+    absent = pc.is_null(indices).to_numpy(zero_copy_only=False) if indices.null_count else None
+    if len(dictionary) > max(len(codes), 1):  # of a long dictionary only what is used
+        used, codes = np.unique(codes, return_inverse=True)
+        codes, dictionary = codes.astype(np.int32), dictionary.take(pa.array(used))
+    _refuse_expansion(dictionary, None, name, faults.place)
+    if len(dictionary):
+        _refuse_expansion(dictionary, codes, name, faults.place)
+    known = plan.dictionaries.get(name)
+    if known is None or not known[0].equals(dictionary):
+        texts = ["" if text is None else text for text in dictionary.to_pylist()]
+        known = plan.dictionaries[name] = (dictionary, [*texts, ""])
+    if dictionary.null_count:
+        empty = pc.is_null(dictionary).to_numpy(zero_copy_only=False)[codes]
+        absent = empty if absent is None else absent | empty
+    if absent is not None:
+        codes[absent] = len(known[1]) - 1
+        faults.missing += int(absent.sum())
+    return CodedText(codes, known[1])
+
+
 def _kept_numbers(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any] | None:
     """Numbers of which some are missing; None where none is."""
     if pt.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if not array.null_count and (
+        not pt.is_floating(array.type) or finite(array.to_numpy(zero_copy_only=False))
+    ):
+        return None
     nulls = pc.is_null(array, nan_is_null=True).to_numpy(zero_copy_only=False)
     if not nulls.any():
         return None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import LimitError, ParseError
+from rankine.core.errors import LimitError, ParameterError, ParseError
 from rankine.core.safe_text import printable
 from rankine.data.compression import ByteStream, fill, open_stream, refuse_other_kinds
 from rankine.data.dataset import Dataset, make_csr
@@ -338,6 +338,18 @@ def measure(source: Source, options: ReadOptions) -> int:
     return reader.width
 
 
+def _refuse_columns(options: ReadOptions) -> None:
+    """Text has no columns to be named."""
+    usual = ReadOptions()
+    for name in ("label", "query", "docid", "weight", "position", "columns", "features"):
+        value = getattr(options, name)
+        if value and value != getattr(usual, name):
+            raise ParameterError(
+                f"{name}={value!r} names a column, and a text file has none",
+                fix="Leave it out, or convert the file to Parquet",
+            )
+
+
 class Reader:
     """One pass over one file: windows of lines, rows appended to columns."""
 
@@ -349,6 +361,7 @@ class Reader:
         streaming: bool = False,
         keep_spans: bool = False,
     ) -> None:
+        _refuse_columns(options)
         self._source = source
         self._options = options
         self._streaming = streaming
@@ -414,6 +427,8 @@ class Reader:
         self._taken_missing += n_missing
         if n_missing:
             self.notes["missing_values"] = n_missing
+        if not self._streaming and self._state[State.WIDTH] < self.width:
+            self.notes["narrower_files"] = 1
         dense = self._options.dense
         data = Dataset(
             y=columns.column("y"),

@@ -1,0 +1,133 @@
+"""Seconds that a newcomer waits: the first command, the second, the first served answer, warmup.
+
+    python -m benchmarks.first_minute [PART ...] [--save]
+
+Parts are ``train``, ``serve``, ``warmup`` and ``prebuilt``; all of them without a name. ``train``
+runs ``rankine train`` of every ranker on a text file of 320 rows with an empty kernel cache, then
+again; ``serve`` starts a server with an empty cache and waits for the first ranked list;
+``prebuilt`` trains with the folder of ``rankine warmup --into``. Wall seconds of whole processes on
+however many cores the machine has, imports included; ``compile_seconds`` is what the process that
+trains spends on compiling after its file was read, ``cpu`` what all of its processes spend in all.
+Prints one JSON object a part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from benchmarks.machine import add
+from rankine import Dataset, LinearModel
+from rankine.data.writers import write_letor
+from rankine.rankers.registry import RANKERS
+
+#: Second runs, of which the quickest counts.
+AGAIN = 3
+COMMAND = (sys.executable, "-c", "from rankine.cli.main import run; run()")
+REQUEST = {"model": "served", "items": [{"id": "a", "features": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}]}
+
+
+def small_file(folder):
+    """20 lists of 16 rows and 6 features as text."""
+    rng = np.random.default_rng(0)
+    data = Dataset.from_arrays(
+        rng.random((320, 6)).round(4), rng.integers(0, 3, 320), np.repeat(np.arange(20), 16)
+    )
+    write_letor([data], folder / "small.txt")
+    return folder / "small.txt"
+
+
+def rankine(cache, *words):
+    """Wall and CPU seconds of a command, and what it printed as JSON."""
+    begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [*COMMAND, *map(str, words), "--json"],
+        env={**os.environ, "RANKINE_CACHE_DIR": str(cache)},
+        capture_output=True,
+        check=True,
+    )
+    wall, used = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+    return {"wall": round(wall, 2), "cpu": round(cpu, 2)}, json.loads(done.stdout)
+
+
+def train(folder):
+    """First and second training of every ranker."""
+    found = {}
+    for ranker in RANKERS:
+        words = ["train", small_file(folder), "--ranker", ranker, "--out", folder / "m.rankine"]
+        first, told = rankine(folder / ranker, *words)
+        first["compile_seconds"] = told["compile_seconds"]
+        again = [rankine(folder / ranker, *words)[0] for _ in range(AGAIN)]
+        found[ranker] = {"first": first, "second": min(again, key=lambda one: one["wall"])}
+    return found
+
+
+def serve(folder):
+    """Seconds from the start of a server to its first ranked list."""
+    LinearModel.from_weights(np.arange(6.0)).save(folder / "served.rankine")
+    begun = time.perf_counter()
+    server = subprocess.Popen(
+        [*COMMAND, "serve", folder / "served.rankine", "--port", "0", "--json"],
+        env={**os.environ, "RANKINE_CACHE_DIR": str(folder / "serve")},
+        stdout=subprocess.PIPE,
+    )
+    try:
+        url = json.loads(server.stdout.readline())["url"]
+        connection = HTTPConnection(urlsplit(url).netloc)
+        connection.request(
+            "POST", "/v1/rank", json.dumps(REQUEST), {"Content-Type": "application/json"}
+        )
+        assert "ranking" in json.load(connection.getresponse())
+        return round(time.perf_counter() - begun, 2)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def warmup(folder):
+    """Seconds of compiling everything."""
+    return rankine(folder / "warm", "warmup")[0]
+
+
+def prebuilt(folder):
+    """Trainings with a folder that was filled before."""
+    rankine(folder / "other", "warmup", "--into", folder / "kernels")
+    return {
+        ranker: rankine(
+            folder / "kernels",
+            *("train", small_file(folder), "--ranker", ranker, "--out", folder / "m.rankine"),
+        )[0]
+        for ranker in RANKERS
+    }
+
+
+PARTS = {"train": train, "serve": serve, "warmup": warmup, "prebuilt": prebuilt}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
+    parser.add_argument("--save", action="store_true")
+    asked = parser.parse_args()
+    for part in asked.parts or PARTS:
+        with tempfile.TemporaryDirectory() as folder:
+            found = PARTS[part](Path(folder))
+        print(json.dumps({part: found}))
+        if asked.save:
+            add("first_minute", part, found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""A sample of a stream: the same for any cut, of bounded size, and fair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankine import Dataset, SPDRanker, shop_log
+from rankine.core.errors import EmptyDataError, ParameterError
+from rankine.data.splits import query_units
+from rankine.kernels.random import stream_seed
+from rankine.samplers.reservoir import OF_QUERIES, OF_ROWS, SHARES, Reservoir
+
+
+def rows_of(qid):
+    """Rows that know their own numbers."""
+    qid = np.asarray(qid)
+    numbers = np.arange(len(qid))
+    return Dataset.from_arrays(numbers[:, None].astype(float), numbers % 2, qid)
+
+
+def sampled(data, rows, seed, cut):
+    """Numbers of the rows that are kept of blocks of ``cut`` rows."""
+    reservoir = Reservoir(rows, seed)
+    for start in range(0, data.n_rows, cut):
+        reservoir.add(data.take(slice(start, start + cut)))
+        assert sum(part.n_rows for part in reservoir._parts) <= 2 * rows + cut
+    assert reservoir.seen == data.n_rows
+    return reservoir.sample()[0].X[:, 0].astype(int).tolist()
+
+
+def by_definition(qid, rows, seed):
+    """The rule as it is written: first rows within queries, then queries."""
+    ids = sorted(set(qid.tolist()))
+    share = rows // min(len(ids), SHARES)
+    of_row = query_units(np.arange(len(qid)), stream_seed(seed, *OF_ROWS))
+    of_query = dict(
+        zip(ids, query_units(np.array(ids), stream_seed(seed, *OF_QUERIES)), strict=True)
+    )
+    kept = []
+    for query in sorted(ids, key=of_query.__getitem__):
+        mine = np.flatnonzero(qid == query)
+        if len(kept) >= rows:
+            break
+        kept += mine[np.argsort(of_row[mine])][:share].tolist()
+    return sorted(kept)
+
+
+@pytest.mark.parametrize("queries", [1, 3, 8, 40, 400])
+@pytest.mark.parametrize("texts", [False, True])
+def test_the_sample_is_the_rule_whatever_the_blocks(queries, texts):
+    rng = np.random.default_rng(queries)
+    # Rows of a query are anywhere, and some queries are much longer than others.
+    qid = (queries * rng.random(2000) ** 2).astype(int)
+    qid = np.array([f"q{q}" for q in qid]) if texts else qid
+    data = rows_of(qid)
+    for rows in (16, 100, 900, 5000):
+        expected = by_definition(qid, rows, 7)
+        for cut in (1, 37, 2000)[rows < 100 :]:
+            assert sampled(data, rows, 7, cut) == expected
+
+
+def test_every_query_is_kept_as_often():
+    qid = np.repeat(np.arange(50), np.where(np.arange(50) % 2, 2, 6))
+    kept = np.zeros(50)
+    for seed in range(300):
+        rows = sampled(rows_of(qid), 40, seed, 200)
+        kept[np.unique(qid[rows])] += 1
+    assert kept[1::2].mean() == pytest.approx(kept[::2].mean(), rel=0.1)
+
+
+class Unsorted:
+    """A stream of rows in any order, which can be read once."""
+
+    def __init__(self, data, cut):
+        self.blocks = (data.take(slice(k, k + cut)) for k in range(0, data.n_rows, cut))
+
+    def __iter__(self):
+        return self.blocks
+
+    def __next__(self):
+        return next(self.blocks)
+
+
+@pytest.fixture(scope="module")
+def shop():
+    data = shop_log(60, random_state=3)
+    return data.take(np.random.default_rng(0).permutation(data.n_rows))
+
+
+@pytest.mark.parametrize("ties", ["skip", "zero"])
+def test_a_stream_in_any_cut_gives_the_same_bits(shop, ties):
+    def fit(cut):
+        ranker = SPDRanker(
+            sampling="reservoir", buffer_rows=300, ties=ties, n_steps=500, random_state=1
+        )
+        return ranker.fit(Unsorted(shop, cut))
+
+    one, other = fit(7), fit(shop.n_rows)
+    assert one.coef_.tobytes() == other.coef_.tobytes()
+    assert one.to_model().digest == other.to_model().digest
+    assert one.training_["stream_rows"] == shop.n_rows
+    assert 300 <= one.training_["rows"] <= 300 + 300 // SHARES
+
+
+def test_a_buffer_that_holds_everything_is_memory(shop):
+    settings = {"n_steps": 500, "random_state": 1, "scale": "query", "record_at": [500]}
+    fitted = SPDRanker(**settings).fit(shop)
+    streamed = SPDRanker(sampling="reservoir", **settings).fit(Unsorted(shop, 50))
+    assert streamed.coef_.tobytes() == fitted.coef_.tobytes()
+    assert streamed.record_ == fitted.record_
+    weights = {q: 1.0 + q % 3 for q in shop.queries.ids.tolist()}
+    streamed.fit(Unsorted(shop, 50), query_weight=weights)
+    assert streamed.coef_.tobytes() == fitted.fit(shop, query_weight=weights).coef_.tobytes()
+
+
+def test_instalments_meet_in_the_buffer(shop):
+    """Rows of a query that come in different calls form pairs."""
+    halves = [shop.take(slice(k, k + 1)) for k in range(200)]
+    ranker = SPDRanker(sampling="reservoir", n_steps=50, random_state=1)
+    with pytest.raises(ValueError, match="two different labels"):
+        ranker.partial_fit(halves[0])
+    for half in halves:
+        ranker._reservoir.add(half)
+    ranker.partial_fit(shop)
+    assert ranker.training_["stream_rows"] == 201 + shop.n_rows
+    assert ranker.n_iter_ == 50
+
+
+def test_what_a_reservoir_cannot_do_is_refused(shop):
+    ranker = SPDRanker(sampling="reservoir", random_state=0)
+    with pytest.raises(ParameterError, match="a sample of a stream, and these are rows in memory"):
+        ranker.fit(shop)
+    with pytest.raises(ParameterError, match="reads a stream once"):
+        SPDRanker(sampling="reservoir", n_passes=2).fit(Unsorted(shop, 50))
+    with pytest.raises(ParameterError, match="query_weight names none"):
+        ranker.fit(Unsorted(shop, 50), query_weight=np.ones(shop.n_queries))
+    with pytest.raises(ParameterError, match="longer than their share"):
+        SPDRanker(sampling="reservoir", buffer_rows=16, scale="query").fit(Unsorted(shop, 50))
+    with pytest.raises(ParameterError, match="no room"):
+        SPDRanker(sampling="reservoir", buffer_rows=15).fit(Unsorted(shop, 50))
+    with pytest.raises(EmptyDataError, match="no rows"):
+        ranker.fit(iter(()))
