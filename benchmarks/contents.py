@@ -85,6 +85,7 @@ CONTENTS = (
         (
             "tas.spectrum",
             "tas.gamma",
+            "tas.large",
             "tas.stability",
         ),
     ),
@@ -114,6 +115,7 @@ CONTENTS = (
             "freno.table1",
             "freno.figure3",
             "freno.deltas",
+            "freno.acquisition",
             "freno.after_training",
             "freno.table2",
         ),
@@ -125,6 +127,7 @@ CONTENTS = (
         "Peers are taken from the Python that `RANKINE_PEERS_PYTHON` names. Where trees win on "
         "quality, the section says so, and by how much.",
         (
+            "instead.everywhere",
             "instead.mslr_like",
             "instead.letor_like",
             "instead.letor_fold",

@@ -48,6 +48,11 @@ def one_fit(train, test, gamma, seed, max_iter, parameters):
     }
 
 
+def stopped_late(run):
+    """What stands behind the iterations of a run that did not converge."""
+    return "" if run["converged"] else " (stopped)"
+
+
 def measure(rows, test, seeds, gammas, max_iter):
     topics = {
         source: one_topic(data, rows, test, seeds, gammas, max_iter)
@@ -90,8 +95,8 @@ def words(results):
             f"stop at a relative residual of {results['tol']:g} or after {size['max_iter']:,} "
             "iterations; GDM has momentum 0.9 and eta = 1 / kappa_1. Medians over "
             f"{results['repetitions']} draws of rows and starts; the error is pairwise, on test "
-            "rows. kappa_n = 0, because features are more than rows, where the paper has more rows "
-            "than features (close to 800,000 of 47,152)."
+            "rows. kappa_n = 0, because features are more than rows: the paper has more rows than "
+            "features, as the next section does."
         )
     ]
     for source, found in results["topics"].items():
