@@ -12,7 +12,7 @@ from rankine import Dataset, RankSVM
 TITLE = "Iterations against rows and against 1 / (lam tol)"
 QUICK = {"largest": 8_000, "rows": 4_000, "lams": [1e-3, 1e-5], "tols": [1e-2, 1e-3]}
 FULL = {
-    "largest": 256_000,
+    "largest": 512_000,
     "rows": 32_000,
     "lams": [1e-2, 1e-3, 1e-4, 1e-5, 1e-6],
     "tols": [1e-2, 1e-3, 1e-4],

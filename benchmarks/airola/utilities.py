@@ -29,12 +29,21 @@ def generated(rows, test):
     return Task(X[:rows], y[:rows], X[rows:], y[rows:])
 
 
-def distinct(rows, test):
-    """The same rows with noise that makes every label different, small beside the utilities."""
+def mostly_zero(rows, test):
+    """The same rows beside a document of rare words alone, so that most utilities are exactly 0.
+
+    Its words are those of one row, the most frequent left out until over 60 % share none.
+    """
     task = generated(rows, test)
-    rng = np.random.default_rng(SEED)
-    y, y_test = (v + 1e-6 * rng.random(len(v)) for v in (task.y, task.y_test))
-    return Task(task.X, y, task.X_test, y_test)
+    X = sparse.vstack([task.X, task.X_test], format="csr")
+    frequent = np.bincount(X.indices, minlength=X.shape[1])
+    target = X[np.random.default_rng(SEED).integers(X.shape[0])].toarray().ravel().astype(float)
+    for word in sorted(np.flatnonzero(target), key=lambda word: -frequent[word]):
+        y = np.asarray(X @ target)
+        if np.mean(y == 0) > 0.6:
+            break
+        target[word] = 0.0
+    return Task(task.X, y[:rows], task.X_test, y[rows:])
 
 
 def reuters(rows, test):

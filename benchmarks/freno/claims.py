@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 
 from benchmarks.claims import Check, Claim, Size, ahead, at_least, at_most
 from benchmarks.freno.acquisition import difference
 from benchmarks.freno.figure2 import OURS, first_five
-from benchmarks.freno.table1 import ELASTIC, PAPER
+from benchmarks.freno.table1 import COLUMNS, ELASTIC, PAPER, interval
 from benchmarks.papers import read
 
 #: "The sample contains millions of impressions".
@@ -17,7 +16,6 @@ IMPRESSIONS = 2_000_000
 ITEMS = 10
 OHSUMED = "ohsumed_letor3_querylevelnorm"
 LOG = "a generated purchase log"
-COLUMNS = (*(f"R@{k}" for k in range(1, 6)), "NDCG")
 
 
 def claims():
@@ -99,16 +97,6 @@ def thompson(results):
         ", ".join(said) + "; the paper gives no figure",
         tuple(checks),
     )
-
-
-def interval(results, a, b, column):
-    """95 % interval of the points by which a is ahead of b: Student's, over the logs."""
-    gaps = [
-        log["methods"][a]["over_random"][column] - log["methods"][b]["over_random"][column]
-        for log in results["logs"]
-    ]
-    half = stats.t.ppf(0.975, len(gaps) - 1) * np.std(gaps, ddof=1) / np.sqrt(len(gaps))
-    return float(np.mean(gaps) - half), float(np.mean(gaps) + half)
 
 
 def order(results, size):
