@@ -37,7 +37,7 @@ def linear(results):
     return Claim(
         "the resulting update scales linearly with the number of instances that we rank",
         "section 1.1",
-        "generated rows; one sweep over every feature",
+        f"{results['collection']} rows; one sweep over every feature",
         (),
         f"time grows as rows^{power:.2f} up to {int(list(results['sizes'])[-1]):,} rows; paper: a "
         "proof",
