@@ -24,8 +24,8 @@ from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
 
 TITLE = "Section 4: training time on LETOR"
-QUICK = {"folds": 1, "repetitions": 1, "patience": 10.0}
-FULL = {"folds": 5, "repetitions": 3, "patience": 20.0}
+QUICK = {"folds": 1, "repetitions": 1, "patience": 2.0}
+FULL = {"folds": 3, "repetitions": 3, "patience": 10.0}
 
 STEPS = 100_000
 #: The gap that exact solvers stop at, relative to the loss of no weights at all.
