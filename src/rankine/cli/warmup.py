@@ -109,6 +109,8 @@ def compiling_beside(ranker: str, *, usual: bool) -> Iterator[Callable[[Any], No
     that was begun before reading; each compiles what the other has not begun. What is missing then
     is compiled as ever. The other process ends with the command.
     """
+    import numpy as np
+
     from rankine.kernels import compile as kernels
 
     if kernels.keeps_kernels() or (os.cpu_count() or 1) < 2:
@@ -123,7 +125,8 @@ def compiling_beside(ranker: str, *, usual: bool) -> Iterator[Callable[[Any], No
         )
 
         def before_training(data: Any) -> None:
-            if not usual or getattr(getattr(data, "X", None), "dtype", None) != "float64":
+            X = getattr(data, "X", None)
+            if not (usual and isinstance(X, np.ndarray) and X.dtype == np.float64):
                 return
             if len(data) > kernels.LIGHT_ROWS:
                 kernels.LIGHT_ROWS = 0

@@ -37,6 +37,7 @@ import numba
 from numba import _dynfunc
 from numba.core import caching, codegen, compiler, compiler_lock, event, sigutils
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime.nrt import rtsys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -177,6 +178,12 @@ class _KernelCache(caching.FunctionCache):
             )
             for folder in (_BROUGHT, user_cache())
         ]
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """As ever, but for what only a compiler needs, which takes longer than to load."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         key, files = self._files(sig, target_context.codegen())
@@ -352,6 +359,11 @@ class _Kernel(CPUDispatcher):
 
     def compile(self, sig: Any) -> Any:
         with compiler_lock.global_compiler_lock:
+            if (
+                isinstance(self._cache, caching.NullCache)
+                and Path(self.__code__.co_filename).is_file()
+            ):
+                self._cache = _KernelCache(self.py_func)  # late: most kernels are never called
             arguments = tuple(sigutils.normalize_signature(sig)[0])
             inner = _Kernel._depth > 0
             if not inner and arguments in self.overloads:
@@ -475,7 +487,4 @@ def jit(
         "boundscheck": None,
         "no_cfunc_wrapper": True,
     }
-    compiled = _Kernel(function, targetoptions=options)
-    if Path(function.__code__.co_filename).is_file():
-        compiled._cache = _KernelCache(function)  # noqa: SLF001 - what enable_caching() does
-    return cast("F", compiled)
+    return cast("F", _Kernel(function, targetoptions=options))
