@@ -377,6 +377,11 @@ class _Kernel(CPUDispatcher):
             finally:
                 _Kernel._depth -= 1
 
+    def _open_cache(self) -> None:
+        """Look for the kernel's sources when it is called: most kernels never are."""
+        if Path(self.__code__.co_filename).is_file():
+            self._cache = _KernelCache(self.py_func)
+
     def add_overload(self, cres: Any) -> None:
         if isinstance(cres.library, _Linked):
             self.overloads[tuple(cres.signature.args)] = cres
