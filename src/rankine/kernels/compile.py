@@ -415,7 +415,7 @@ def plain(function: Any) -> Any:
 
 
 #: Rows that a process hands to a light kernel before it is compiled.
-LIGHT_ROWS = 4096
+LIGHT_ROWS = 0 if numba.config.BOUNDSCHECK else 4096
 _HANDED: Counter[Any] = Counter()
 
 

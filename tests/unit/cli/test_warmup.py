@@ -1,0 +1,27 @@
+"""What a machine's first training compiles beside another process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rankine.cli.warmup import toy
+from rankine.kernels import compile as compile_
+from rankine.rankers.registry import RANKERS
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_a_toy_runs_while_another_process_compiles_all_that_it_needs(ranker, monkeypatch, tmp_path):
+    """Nothing is compiled here, and nothing waits."""
+
+    def taken(*_, **__):
+        raise FileExistsError
+
+    def compiled(*_):
+        raise AssertionError("the other process does that")
+
+    monkeypatch.setattr(Path, "touch", taken)
+    monkeypatch.setattr(Path, "read_bytes", lambda _: b"")
+    monkeypatch.setattr(compile_._Kernel, "compile", compiled, raising=True)
+    toy(ranker, str(tmp_path))
