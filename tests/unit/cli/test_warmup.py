@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,13 +15,11 @@ from rankine.rankers.registry import RANKERS
 def test_a_toy_runs_while_another_process_compiles_all_that_it_needs(ranker, monkeypatch, tmp_path):
     """Nothing is compiled here, and nothing waits."""
 
-    def taken(*_, **__):
-        raise FileExistsError
-
     def compiled(*_):
         raise AssertionError("the other process does that")
 
-    monkeypatch.setattr(Path, "touch", taken)
-    monkeypatch.setattr(Path, "read_bytes", lambda _: b"")
-    monkeypatch.setattr(compile_._Kernel, "compile", compiled, raising=True)
+    claim = SimpleNamespace(hexdigest=lambda: "taken")
+    monkeypatch.setattr(compile_, "hashlib", SimpleNamespace(sha256=lambda _: claim))
+    (tmp_path / "taken").touch()
+    monkeypatch.setattr(compile_._Kernel, "compile", compiled)
     toy(ranker, str(tmp_path))
