@@ -356,6 +356,7 @@ class _Kernel(CPUDispatcher):
     """A compiled function; what is compiled for another one first is no function of Python's."""
 
     _depth = 0
+    _cache: Any
 
     def compile(self, sig: Any) -> Any:
         with compiler_lock.global_compiler_lock:
@@ -456,7 +457,7 @@ def sharing(claims: Path) -> Iterator[None]:
         (claims / claim).write_bytes(b"compiled")
         return result
 
-    _Kernel.__call__ = call  # type: ignore[method-assign]
+    _Kernel.__call__ = call
     try:
         yield
     finally:
