@@ -46,7 +46,7 @@ import time
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,10 @@ FEW = 5
 #: A test hangs that computes for so many times its seconds and more than LEAST_HANG (COMPILING
 #: where kernels are compiled), or that sleeps for ASLEEP seconds.
 HANG, LEAST_HANG, COMPILING, ASLEEP = 10.0, 20.0, 90.0, 60.0
+#: Seconds between two looks at the processes.
+POLL = 0.2
+#: What pytest returns when no test was chosen.
+NO_TEST = 5
 _COMPARE = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
     ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
@@ -635,7 +639,7 @@ class Attempt:
     compiled: bool
     test: str = ""
     cpu: float = 0.0
-    awake: float = field(default_factory=time.monotonic)
+    asleep: float = 0.0
 
 
 def noticed(copy: Path) -> list[dict[str, Any]]:
@@ -646,7 +650,7 @@ def noticed(copy: Path) -> list[dict[str, Any]]:
 
 
 def spent(session: int) -> tuple[float, bool]:
-    """CPU seconds of all processes of a session, and whether one of them wants to compute."""
+    """CPU seconds of all processes of a session, and whether one of them would compute."""
     seconds, awake = 0.0, False
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -654,7 +658,7 @@ def spent(session: int) -> tuple[float, bool]:
             if int(rest[2]) == session:
                 seconds += sum(map(int, rest[10:14])) / os.sysconf("SC_CLK_TCK")
                 threads = [state, *_states(stat.parent)]
-                awake = awake or "R" in threads or "D" in threads
+                awake = awake or not {"R", "D", "T"}.isdisjoint(threads)
     return seconds, awake
 
 
@@ -709,7 +713,7 @@ class Workshop:
                         running.remove(attempt)
                         by = {"by": attempt.test} if verdict == "hung" else {}
                         told(attempt.mutant, verdict, used, (noticed(attempt.copy) or [by])[0])
-                time.sleep(0.2)
+                time.sleep(POLL)
         finally:
             for attempt in running:
                 os.killpg(attempt.pid, signal.SIGKILL)
@@ -738,8 +742,11 @@ class Workshop:
         verdict = ""
         if pid:
             code = os.waitstatus_to_exitcode(status)
-            # 5: no test was found; everything else that is not 0 is a failure or a crash
-            verdict = "survived" if code in (0, 5) else "killed"
+            if code > 0 and code != NO_TEST and not noticed(attempt.copy):
+                log = (attempt.copy / "log").read_text(encoding="utf-8")
+                if "ERROR: not found" in log:  # otherwise the package cannot be imported
+                    raise RuntimeError(f"build/reached.json is too old: {log[-1000:]}")
+            verdict = "survived" if code in (0, NO_TEST) else "killed"  # by a test or by a crash
         else:
             verdict = self.hangs(attempt, used, awake=awake)
             if verdict:
@@ -753,15 +760,14 @@ class Workshop:
 
     def hangs(self, attempt: Attempt, used: float, *, awake: bool) -> str:
         """``hung`` where a test does not end; ``survived`` where all together take too long."""
-        now, pulse = time.monotonic(), attempt.copy / "pulse"
+        pulse = attempt.copy / "pulse"
         test = pulse.read_text(encoding="utf-8") if pulse.exists() else ""
         if test != attempt.test:
-            attempt.test, attempt.cpu, attempt.awake = test, used, now
-        if awake:
-            attempt.awake = now
+            attempt.test, attempt.cpu, attempt.asleep = test, used, 0.0
+        attempt.asleep = max(0.0, attempt.asleep + (-5 * POLL if awake else POLL))
         least = COMPILING if attempt.compiled else LEAST_HANG
         usual = self.reach.tests.get(test, (0.0, {}))[0]
-        if used - attempt.cpu > max(least, HANG * usual) or now - attempt.awake > ASLEEP:
+        if used - attempt.cpu > max(least, HANG * usual) or attempt.asleep > ASLEEP:
             return "hung"
         return "survived" if used > self.limit + (least if attempt.compiled else 0) else ""
 
