@@ -954,6 +954,7 @@ def try_all(
     entries = {mutant_of(entry).identity: entry for entry in results}
     column = "again" if options.again else "verdict"
     chosen = [today[place] for place in entries if place in places and place in today]
+    chosen.sort(key=lambda one: is_compiled(one, (PACKAGE / one.path).read_text("utf-8")))
     for name in ("numba", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.pipeline",
                  "typer", "rich.table", "sklearn.model_selection"):  # fmt: skip
         importlib.import_module(name)  # what every child would load by itself
