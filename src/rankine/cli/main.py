@@ -22,7 +22,10 @@ from rankine.cli._options import Loudness, Quiet, Verbose, spread
 
 Command = Callable[..., None]
 #: What scipy and scikit-learn import, for half of a command's start, and hardly ever use.
-_HARDLY_USED = ("pandas", "scipy.stats", "narwhals", "narwhals.stable.v2", "numpy.f2py")
+_HARDLY_USED = (
+    *("pandas", "scipy.stats", "numpy.f2py"),
+    *("narwhals", "narwhals.stable", "narwhals.stable.v2"),
+)
 
 
 class Commands(typer.Typer):
