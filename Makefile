@@ -105,6 +105,7 @@ soak: $(STAMP)
 
 # Would the tests notice? Seeded mutants of the source, each against the tests of its room.
 mutants: $(STAMP)
+	$(BIN)/python -m tools.mutants --trace
 	$(BIN)/python -m tools.mutants --workers $(WORKERS) --seed $(or $(SEED),1)
 
 docs: $(STAMP)

@@ -51,6 +51,7 @@ CONTENTS = (
         "Stochastic steps on drawn pairs in place of an exact RankSVM.",
         (
             "sculley.figure1",
+            "sculley.speed",
             "sculley.section34",
             "sculley.table1",
             "sculley.table1_reuters",

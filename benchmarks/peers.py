@@ -10,6 +10,7 @@ import shutil
 PROGRAMS = {
     "RANKINE_SOFIA_ML": "sofia-ml",
     "RANKINE_SVM_RANK": "SVMrank's svm_rank_learn",
+    "RANKINE_SVM_LIGHT": "SVM-light's svm_learn",
     "RANKINE_LIBLINEAR_RANKSVM": "liblinear-ranksvm's train",
     "RANKINE_VW": "Vowpal Wabbit's vw",
 }

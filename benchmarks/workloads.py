@@ -105,12 +105,12 @@ class Text(NamedTuple):
 TOPIC = "E311"
 
 
-def large_text(m: int, others: int = 0):
+def large_text(m: int, others: int = 0, topic: str = TOPIC):
     """The first m rows of RCV1 where ``RANKINE_DATA`` has it, else of ``stored_rcv1_like``.
 
     As in the papers the 781,265 documents of the test part come first, then the training part.
-    Utilities are inner products with the last document. ``others`` topics are given beside E311,
-    those whose number of documents is nearest to its own.
+    Utilities are inner products with the last document. ``others`` topics are given beside
+    ``topic``, those whose number of documents is nearest to its own.
     """
     from benchmarks.real_data import rcv1_is_there, read_rcv1
 
@@ -120,7 +120,7 @@ def large_text(m: int, others: int = 0):
     order = np.r_[train : X.shape[0], :train]
     kept = order[:m]
     signs = 2.0 * Y - 1.0
-    own = names.index(TOPIC)
+    own = names.index(topic)
     sizes = Y.sum(axis=0, dtype=np.int64)
     near = [t for t in np.argsort(np.abs(sizes - sizes[own]), kind="stable") if t != own][:others]
     return Text(

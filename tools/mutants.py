@@ -1,7 +1,9 @@
 """Would the tests notice? Draw seeded mutants of the source and run the tests that reach them.
 
-    make mutants                                    # 150 mutants, seed 1
-    python -m tools.mutants --seed 2 --count 150 --json mutants.json
+    make mutants                                            # a trace, and 150 mutants of seed 1
+    python -m tools.mutants --seed 2 --json mutants.json --seconds 280    # a piece of it
+    python -m tools.mutants --json mutants.json             # what is left of it
+    python -m tools.mutants --json mutants.json --again     # survivors, after tests were written
     python -m tools.mutants --room metrics --count 20 --show
 
 A mutant is one small change of one expression or statement: a comparison, a sign, an off-by-one, a
@@ -9,13 +11,18 @@ dropped ``not``, ``and`` for ``or``, a raise or an assignment removed, ``min`` f
 ``break`` for ``continue``. Mutants are drawn room by room, in proportion to the places that can be
 changed, at least ``--least`` in each.
 
-With ``--trace`` one run of the suite under a tracer tells which tests run which lines (kept in
-``build/reached.json``). A mutant is then tried with the tests that run its line, the quickest
-first; for compiled code, those that call what calls it. Without a trace the test files of its room
-that name it come first. Compiled code is first tried by the tests of kernels with the JIT off,
-which saves most of the compiling; a mutant of Python code finds all kernels compiled. A mutant is
-noticed when a test fails or hangs; one whose tests have not ended after ``--limit`` seconds counts
-as not noticed. Mutants that change nothing a user could see stand, with the reason, in
+With ``--trace`` a run of the suite under a tracer tells which tests run which lines (kept in
+``build/reached.json``; later only test files that have changed are run). A mutant is then tried
+with the tests that run its line, the quickest first; for compiled code, those that call what calls
+it. Without a trace the test files of its room that name it come first. Compiled code is first tried
+by the tests of kernels with the JIT off, which saves most of the compiling; a mutant of Python code
+finds all kernels compiled.
+
+A mutant is noticed when a test fails or hangs. Time is CPU time, so that a busy machine notices
+nothing: a test hangs when it computes far longer than it did, or sleeps for a minute. One whose
+tests have not ended after ``--limit`` CPU seconds is not noticed. Tests that noticed are run once
+more on the source as it is; one that fails there too has noticed nothing, and its mutants stay to
+be tried. Mutants that change nothing a user could see stand, with the reason, in
 ``tools/equivalent_mutants.toml``.
 """
 
@@ -24,6 +31,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import hashlib
 import importlib
 import json
 import os
@@ -36,13 +44,17 @@ import tempfile
 import threading
 import time
 import tomllib
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+#: A result: the fields of a mutant, its verdicts, and what noticed it.
+Entry = dict[str, Any]
+Identity = tuple[str, str, str, str, str]
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "rankine"
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
@@ -51,10 +63,7 @@ _INSIDE = f"{PACKAGE}{os.sep}"
 #: Tests that are tried: not those that look at the repository instead of running the package.
 FOLDERS = ("unit", "contracts", "properties", "integration/serve", "integration/test_cli.py")
 SKIP = ("unit/benchmarks", "unit/distributed/test_cluster.py", "unit/distributed/test_large.py")
-MARKS = (
-    "not full and not packaging and not browser and not docs and not dask and not reliability "
-    "and not estimators"
-)
+MARKS = "not full and not packaging and not browser and not docs and not dask and not estimators"
 #: Room -> tests of it that stand elsewhere.
 ALSO = {
     "export": ("contracts/test_exports.py", "contracts/test_table_exports.py"),
@@ -70,11 +79,17 @@ ALSO = {
     "cli": ("integration/test_cli.py",),
     "core": ("unit/model", "unit/data"),
 }
-PROCESSES = str(ROOT / "tests" / "integration" / "test_cli.py")
+#: Their commands and servers run in processes of their own, which no tracer sees.
+PROCESSES = str(ROOT / "tests" / "integration")
 #: A line that fewer tests run may be run by one for all.
 FEW = 5
-#: A test that takes so many times its seconds, and more than LEAST_HANG, hangs.
-HANG, LEAST_HANG = 10.0, 40.0
+#: A test hangs that computes for so many times its seconds and more than LEAST_HANG (COMPILING
+#: where kernels are compiled), or that sleeps for ASLEEP seconds.
+HANG, LEAST_HANG, COMPILING, ASLEEP = 10.0, 20.0, 90.0, 60.0
+#: Seconds between two looks at the processes.
+POLL = 0.2
+#: What pytest returns when no test was chosen.
+NO_TEST = 5
 _COMPARE = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
     ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
@@ -93,6 +108,7 @@ class Mutant:
     kind: str
     before: str
     after: str
+    text: str
     start: int
     stop: int
 
@@ -102,9 +118,9 @@ class Mutant:
         return self.path.split("/")[0] if "/" in self.path else "core"
 
     @property
-    def identity(self) -> tuple[str, str, str, str]:
+    def identity(self) -> Identity:
         """What names it after lines have moved."""
-        return self.path, self.place, self.before, self.after
+        return self.path, self.place, self.before, self.after, self.text
 
     @property
     def told(self) -> str:
@@ -145,7 +161,8 @@ class _Finder(ast.NodeVisitor):
         before = self.source(start, stop)
         line = getattr(node, "lineno", 0)
         place = ".".join(self.names) or "module"
-        self.found.append(Mutant(self.path, line, place, kind, before, after, start, stop))
+        text = self.text.split("\n")[line - 1].strip()
+        self.found.append(Mutant(self.path, line, place, kind, before, after, text, start, stop))
 
     def replace(self, node: ast.AST, kind: str, after: str) -> None:
         """A mutant that replaces a whole node."""
@@ -317,15 +334,19 @@ def drawn(rooms: dict[str, list[Mutant]], count: int, least: int, seed: int) -> 
     return chosen
 
 
-def known_equivalents() -> dict[tuple[str, str, str, str], str]:
-    """Mutants that nobody could notice, and why."""
-    if not EQUIVALENT.exists():
-        return {}
-    entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("mutant", [])
-    return {(e["path"], e["place"], e["before"], e["after"]): e["reason"] for e in entries}
+def known_equivalents() -> set[Identity]:
+    """Identities of the mutants that nobody could notice."""
+    entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutant"]
+    return {(e["path"], e["place"], e["before"], e["after"], e["text"]) for e in entries}
 
 
 # -- which tests call which functions: this file is also the plugin that finds out
+
+
+@cache
+def _lines(code: Any) -> frozenset[int]:
+    """Lines of a function."""
+    return frozenset(line for _, _, line in code.co_lines() if line)
 
 
 class _Lines:
@@ -335,12 +356,17 @@ class _Lines:
         self.out = out
         self.lines: dict[str, set[int]] = defaultdict(set)
         self.tests: dict[str, tuple[float, dict[str, str]]] = {}
+        self.failed: set[str] = set()
 
     def enter(self, frame: Any, _event: str, _argument: object) -> Any:
         file = frame.f_code.co_filename
         if not file.startswith(_INSIDE):
             return None
-        add = self.lines[file].add
+        seen = self.lines[file]
+        if _lines(frame.f_code) <= seen:
+            return None
+        add = seen.add
+        add(frame.f_lineno)
 
         def line(frame: Any, _event: str, _argument: object) -> Any:
             add(frame.f_lineno)
@@ -350,13 +376,19 @@ class _Lines:
 
     def pytest_runtest_logstart(self) -> None:
         self.lines.clear()
-        self.began = time.perf_counter()
+        self.began = time.process_time()
         threading.settrace(self.enter)
         sys.settrace(self.enter)
 
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if not report.passed:
+            self.failed.add(report.nodeid)
+
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         sys.settrace(None)
-        seconds = round(time.perf_counter() - self.began, 2)
+        if nodeid in self.failed:  # or skipped
+            return
+        seconds = round(time.process_time() - self.began, 2)
         seen = {
             file[len(_INSIDE) :]: f"{sum(1 << line for line in lines):x}"
             for file, lines in list(self.lines.items())
@@ -385,22 +417,30 @@ def trace_part(out: str, *files: str) -> None:
     pytest.main([*options, *files], plugins=[_Lines(Path(out))])
 
 
-def trace(workers: int) -> None:
-    """Run the suite once, in so many processes, and keep which lines each test runs."""
+def trace(seconds: float) -> bool:
+    """Run the test files that have changed and keep which lines each test runs; whether all ran.
+
+    In several processes, one after another, so that what was found is kept piece by piece.
+    """
     REACHED.parent.mkdir(exist_ok=True)
     ask = "import sys; from tools import mutants; mutants.trace_part(*sys.argv[1:])"
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    files, running = _files(), []
-    for number in range(workers):
-        out = REACHED.with_suffix(f".{number}")
-        command = [sys.executable, "-c", ask, str(out), *files[number::workers]]
-        running.append((out, subprocess.Popen(command, cwd=ROOT, env=environment)))  # noqa: S603
-    tests: dict[str, Any] = {}
-    for out, process in running:
-        process.wait()
-        tests |= json.loads(out.read_text("utf-8"))
+    kept = json.loads(REACHED.read_text("utf-8")) if REACHED.exists() else {}
+    digests = {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in _files()}
+    files = [file for file in digests if kept.get(file, {}).get("digest") != digests[file]]
+    began, out = time.monotonic(), REACHED.with_suffix(".part")
+    while files and time.monotonic() - began < seconds:
+        now, files = files[:8], files[8:]
+        command = [sys.executable, "-c", ask, str(out), *now]
+        subprocess.run(command, cwd=ROOT, env=environment, check=True)  # noqa: S603
+        tests = json.loads(out.read_text("utf-8"))
         out.unlink()
-    REACHED.write_text(json.dumps(tests), encoding="utf-8")
+        for file in now:
+            here = f"{Path(file).relative_to(ROOT).as_posix()}::"
+            found = {test: seen for test, seen in tests.items() if test.startswith(here)}
+            kept[file] = {"digest": digests[file], "tests": found}
+        REACHED.write_text(json.dumps(kept), encoding="utf-8")
+    return not files
 
 
 @cache
@@ -455,11 +495,25 @@ class Reach:
     def __init__(self) -> None:
         self.tests: dict[str, tuple[float, dict[str, int]]] = {}
         self.files: dict[str, list[str]] = defaultdict(list)
+        self.traced: set[str] = set()
         if REACHED.exists():
-            for test, (seconds, seen) in json.loads(REACHED.read_text("utf-8")).items():
+            kept = json.loads(REACHED.read_text("utf-8"))
+            self.traced = set(kept)
+            for test, (seconds, seen) in (
+                one for file in kept.values() for one in file["tests"].items()
+            ):
                 self.tests[test] = seconds, {file: int(bits, 16) for file, bits in seen.items()}
                 for file in seen:
                     self.files[file].append(test)
+
+    def forget(self, tests: set[str]) -> None:
+        """Tests that are not to be tried any more: they fail on the source as it is."""
+        kept = json.loads(REACHED.read_text("utf-8")) if REACHED.exists() else {}
+        for file in kept.values():
+            file["tests"] = {
+                test: seen for test, seen in file["tests"].items() if test not in tests
+            }
+        REACHED.write_text(json.dumps(kept), encoding="utf-8")
 
     def running(self, path: str, bits: int) -> set[str]:
         """Tests that run one of these lines of a file."""
@@ -504,19 +558,17 @@ class Reach:
         return sorted(tests, key=rank)
 
     def tests_of(self, mutant: Mutant, seconds: float, *, compiled: bool) -> list[str]:
-        """What to run: reaching tests of so many seconds, then the files of the room that name it.
-
-        A test that was written after the trace stands in one of these files.
-        """
+        """What to run: reaching tests of so many seconds, then files near it that have no trace."""
         chosen, total = [], 0.0
         for test in self.of(mutant, compiled=compiled) if self.tests else ():
             chosen.append(test)
             total += self.tests[test][0] + 0.02
             if total > seconds:
                 break
-        # Commands of the integration tests run in processes of their own, which no tracer sees.
-        traced = {str(ROOT / test.partition("::")[0]) for test in self.tests} - {PROCESSES}
-        return chosen + [file for file in near_files(mutant) if file not in traced]
+        apart = {file for file in self.traced if file.startswith(PROCESSES)}
+        if mutant.room not in ("cli", "serve"):
+            apart = {file for file in apart if "/serve/" not in file}
+        return chosen + [file for file in near_files(mutant) if file not in self.traced - apart]
 
 
 @cache
@@ -558,24 +610,65 @@ def near_files(mutant: Mutant) -> list[str]:
 
 
 class _Pulse:
-    """Pytest plugin: tells the parent which test runs."""
+    """Pytest plugin: tells the parent which test runs, and which one failed."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, copy: Path, *, jit: bool) -> None:
+        self.copy, self.jit = copy, jit
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.file.write_text(f"{time.monotonic()} {nodeid}", encoding="utf-8")
+        (self.copy / "pulse").write_text(nodeid, encoding="utf-8")
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            told = getattr(report.longrepr, "reprcrash", None) or str(report.longrepr)
+            self.note(report.nodeid, getattr(told, "message", str(told)))
+
+    def note(self, test: str, words: str) -> None:
+        found = {"by": test, "words": " ".join(words.split())[:160], "jit": self.jit}
+        with (self.copy / "noticed").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(found) + "\n")
+
+    pytest_collectreport = pytest_runtest_logreport
 
 
 @dataclass
 class Attempt:
-    """A mutant whose tests run in a forked child."""
+    """A mutant whose tests run in a forked child; ``test`` runs since these seconds."""
 
     mutant: Mutant
     copy: Path
     text: str
     pid: int
-    began: float = field(default_factory=time.monotonic)
+    compiled: bool
+    test: str = ""
+    cpu: float = 0.0
+    asleep: float = 0.0
+
+
+def noticed(copy: Path) -> list[dict[str, Any]]:
+    """The tests that have failed on a copy."""
+    file = copy / "noticed"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def spent(session: int) -> tuple[float, bool]:
+    """CPU seconds of all processes of a session, and whether one of them would compute."""
+    seconds, awake = 0.0, False
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, *rest = stat.read_text().rpartition(") ")[2].split()
+            if int(rest[2]) == session:
+                seconds += sum(map(int, rest[10:14])) / os.sysconf("SC_CLK_TCK")
+                threads = [state, *_states(stat.parent)]
+                awake = awake or not {"R", "D", "T"}.isdisjoint(threads)
+    return seconds, awake
+
+
+def _states(process: Path) -> Iterator[str]:
+    for stat in process.glob("task/*/stat"):
+        with contextlib.suppress(OSError):
+            yield stat.read_text().rpartition(") ")[2][0]
 
 
 class Workshop:
@@ -600,18 +693,30 @@ class Workshop:
             shutil.copytree(PACKAGE, copy / "rankine", ignore=shutil.ignore_patterns("__pycache__"))
             self.free.append(copy)
 
-    def run(self, mutants: list[Mutant], told: Callable[[Mutant, str, float], None]) -> None:
-        """Try all; ``told`` hears of each: ``survived``, ``killed`` or ``timeout``, and seconds."""
+    def run(
+        self,
+        mutants: list[Mutant],
+        told: Callable[[Mutant, str, float, Entry], None],
+        seconds: float,
+    ) -> None:
+        """Try mutants, none begun after so many seconds.
+
+        ``told`` hears of each: ``survived``, ``killed`` or ``hung``, CPU seconds, and which test
+        has noticed it, with its words.
+        """
         waiting, running = list(reversed(mutants)), list[Attempt]()
+        end = time.monotonic() + seconds
         try:
-            while waiting or running:
-                while waiting and self.free:
+            while running or (waiting and time.monotonic() < end):
+                while waiting and self.free and time.monotonic() < end:
                     running.append(self.start(waiting.pop()))
                 for attempt in list(running):
-                    if verdict := self.look(attempt):
+                    used, awake = spent(attempt.pid)
+                    if verdict := self.look(attempt, used, awake=awake):
                         running.remove(attempt)
-                        told(attempt.mutant, verdict, time.monotonic() - attempt.began)
-                time.sleep(0.05)
+                        by = {"by": attempt.test} if verdict == "hung" else {}
+                        told(attempt.mutant, verdict, used, (noticed(attempt.copy) or [by])[0])
+                time.sleep(POLL)
         finally:
             for attempt in running:
                 os.killpg(attempt.pid, signal.SIGKILL)
@@ -624,40 +729,63 @@ class Workshop:
         file.write_text(mutant.applied(text), encoding="utf-8")
         compiled = is_compiled(mutant, text)
         tests = self.reach.tests_of(mutant, self.limit / 4, compiled=compiled)
-        (copy / "pulse").unlink(missing_ok=True)
+        for name in ("pulse", "noticed"):
+            (copy / name).unlink(missing_ok=True)
         pid = os.fork()
         if pid:
-            return Attempt(mutant, copy, text, pid)
+            return Attempt(mutant, copy, text, pid, compiled)
         try:
             os._exit(_child(copy, tests, None if compiled else (file, text)))
-        finally:
+        except BaseException:  # noqa: BLE001 - a forked process must not go on as its parent
+            traceback.print_exc()
             os._exit(3)
 
-    def look(self, attempt: Attempt) -> str:
+    def look(self, attempt: Attempt, used: float, *, awake: bool) -> str:
         """The verdict, or nothing while the tests run."""
         pid, status = os.waitpid(attempt.pid, os.WNOHANG)
         verdict = ""
         if pid:
             code = os.waitstatus_to_exitcode(status)
-            # 5: no test was found; everything else that is not 0 is a failure or a crash
-            verdict = "survived" if code in (0, 5) else "killed"
-        elif time.monotonic() - attempt.began > self.limit:
-            verdict = "timeout" if self.hangs(attempt.copy / "pulse") else "survived"
-            os.killpg(attempt.pid, signal.SIGKILL)
-            os.waitpid(attempt.pid, 0)
+            if code > 0 and code != NO_TEST and not noticed(attempt.copy):
+                log = (attempt.copy / "log").read_text(encoding="utf-8")[-2000:]
+                raise RuntimeError(f"the tests of {attempt.mutant.told} cannot be run: {log}")
+            verdict = "survived" if code in (0, NO_TEST) else "killed"  # by a test or by a crash
+        else:
+            verdict = self.hangs(attempt, used, awake=awake)
+            if verdict:
+                os.killpg(attempt.pid, signal.SIGKILL)
+                os.waitpid(attempt.pid, 0)
         if verdict:
             path = attempt.copy / "rankine" / attempt.mutant.path
             path.write_text(attempt.text, encoding="utf-8")
             self.free.append(attempt.copy)
         return verdict
 
-    def hangs(self, pulse: Path) -> bool:
-        """Whether the test that runs takes far longer than it did."""
-        if not pulse.exists():
-            return True  # the package cannot even be imported in all that time
-        since, _, test = pulse.read_text(encoding="utf-8").partition(" ")
+    def hangs(self, attempt: Attempt, used: float, *, awake: bool) -> str:
+        """``hung`` where a test does not end; ``survived`` where all together take too long."""
+        pulse = attempt.copy / "pulse"
+        test = pulse.read_text(encoding="utf-8") if pulse.exists() else ""
+        if test != attempt.test:
+            attempt.test, attempt.cpu, attempt.asleep = test, used, 0.0
+        attempt.asleep = max(0.0, attempt.asleep + (-5 * POLL if awake else POLL))
+        least = COMPILING if attempt.compiled else LEAST_HANG
         usual = self.reach.tests.get(test, (0.0, {}))[0]
-        return time.monotonic() - float(since) > max(LEAST_HANG, HANG * usual)
+        if used - attempt.cpu > max(least, HANG * usual) or attempt.asleep > ASLEEP:
+            return "hung"
+        return "survived" if used > self.limit + (least if attempt.compiled else 0) else ""
+
+    def control(self, tests: set[str], *, jit: bool) -> set[str]:
+        """Which of these tests fail on the source as it is."""
+        copy = self.free[0]
+        (copy / "noticed").unlink(missing_ok=True)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _child(copy, sorted(tests), None, jit=jit)
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        return {found["by"] for found in noticed(copy)}
 
 
 def is_compiled(mutant: Mutant, text: str) -> bool:
@@ -675,11 +803,14 @@ def is_compiled(mutant: Mutant, text: str) -> bool:
     return True  # a constant of the module
 
 
-def _child(copy: Path, tests: list[str], python: tuple[Path, str] | None) -> int:
+def _child(
+    copy: Path, tests: list[str], python: tuple[Path, str] | None, *, jit: bool | None = None
+) -> int:
     """Run tests on a copy of the package, in a forked process that has not imported it.
 
     ``python`` is a file and its text before the mutant, where no compiled code can have changed:
-    kernels are then looked up as if the file were as it was.
+    kernels are then looked up as if the file were as it was. ``jit`` runs all tests, with or
+    without compiling; else the first failure ends the run.
     """
     import pytest
 
@@ -693,50 +824,75 @@ def _child(copy: Path, tests: list[str], python: tuple[Path, str] | None) -> int
     sys.path.insert(0, str(copy))
     sys.dont_write_bytecode = True
 
-    def run(marks: str) -> int:
-        options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", "100", "-m", marks]
-        return int(pytest.main([*options, *tests], plugins=[_Pulse(copy / "pulse")]))
+    def run(marks: str, *, off: bool = False) -> int:
+        options = ["-q", "-p", "no:cacheprovider", "--timeout", "0", "-m", marks]
+        if jit is None:
+            options.append("-x")
+        if off:
+            import numba
 
+            numba.config.DISABLE_JIT = 1
+            os.environ["NUMBA_DISABLE_JIT"] = "1"
+        pulse = _Pulse(copy, jit=not off)
+        try:
+            importlib.import_module("rankine.rankers.registry")  # what all tests import
+        except Exception as error:  # noqa: BLE001 - whatever a mutant may do
+            pulse.note("import rankine", repr(error))
+            return 1
+        return int(pytest.main([*options, *tests], plugins=[pulse]))
+
+    if jit is not None:
+        return run(MARKS, off=not jit)
     if python:
-        from rankine.kernels import compile as compiling
+        with contextlib.suppress(Exception):  # what cannot be imported is told below
+            from rankine.kernels import compile as compiling
 
-        read, (file, text) = compiling._text, python  # noqa: SLF001
-        compiling._text = lambda path: text if path == file else read(path)  # noqa: SLF001
+            read, (file, text) = compiling._text, python  # noqa: SLF001
+            compiling._text = lambda path: text if path == file else read(path)  # noqa: SLF001
     elif (pid := os.fork()) == 0:
-        import numba
-
-        numba.config.DISABLE_JIT = 1
-        os.environ["NUMBA_DISABLE_JIT"] = "1"
-        os._exit(run(f"kernels and {MARKS}"))
+        os._exit(run(f"kernels and {MARKS}", off=True))
     elif os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) not in (0, 5):
         return 1
     return run(MARKS)
 
 
-def summary(results: list[tuple[Mutant, str, float]], reasons: dict) -> Iterator[str]:
-    """Score and survivors, room by room."""
+def summary(results: list[Entry], reasons: set[Identity], column: str) -> Iterator[str]:
+    """Score room by room, at the first look or after."""
     counts: dict[str, Counter] = defaultdict(Counter)
-    for mutant, verdict, _ in results:
-        known = verdict == "survived" and mutant.identity in reasons
-        counts[mutant.room]["equivalent" if known else verdict] += 1
-    yield f"{'room':14}{'mutants':>8}{'noticed':>9}{'equivalent':>11}{'survived':>9}{'score':>8}"
+    for entry in results:
+        verdict = (column == "after" and entry.get("again")) or entry["verdict"]
+        known = verdict == "survived" and mutant_of(entry).identity in reasons
+        counts[mutant_of(entry).room]["equivalent" if known else verdict or "left"] += 1
+    yield f"\n{column:14}{'mutants':>8}{'noticed':>9}{'equivalent':>11}{'survived':>9}{'score':>8}"
     total: Counter = Counter()
     for room, count in sorted(counts.items()):
         total += count
         yield row(room, count)
     yield row("all", total)
-    left = [m for m, verdict, _ in results if verdict == "survived" and m.identity not in reasons]
-    for mutant in sorted(left, key=lambda m: (m.path, m.line)):
-        yield f"survived  {mutant.path}:{mutant.line} {mutant.place}  {mutant.kind}"
-        yield f"          {mutant.before!r} -> {mutant.after!r}"
+
+
+def survivors(results: list[Entry], reasons: set[Identity]) -> list[Mutant]:
+    """Mutants that no test has noticed and that are not known as equivalent."""
+    left = [
+        mutant_of(entry)
+        for entry in results
+        if (entry.get("again") or entry["verdict"]) == "survived"
+    ]
+    kept = [mutant for mutant in left if mutant.identity not in reasons]
+    return sorted(kept, key=lambda mutant: (mutant.path, mutant.line))
+
+
+def mutant_of(entry: Entry) -> Mutant:
+    """The mutant of a result."""
+    return Mutant(**{name.name: entry[name.name] for name in fields(Mutant)})
 
 
 def row(room: str, count: Counter) -> str:
     """One line of the table."""
-    noticed = count["killed"] + count["timeout"]
-    judged = noticed + count["survived"]
-    score = f"{100 * noticed / judged:.1f} %" if judged else ""
-    numbers = f"{count.total():8}{noticed:9}{count['equivalent']:11}{count['survived']:9}"
+    seen = count["killed"] + count["hung"]
+    judged = seen + count["survived"]
+    score = f"{100 * seen / judged:.1f} %" if judged else ""
+    numbers = f"{count.total():8}{seen:9}{count['equivalent']:11}{count['survived']:9}"
     return f"{room:14}{numbers}{score:>8}"
 
 
@@ -750,53 +906,88 @@ def main() -> int:
     parser.add_argument("--least", type=int, default=4, help="mutants in every room, at least")
     parser.add_argument("--room", help="only this room")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds for a mutant's tests")
-    parser.add_argument("--again", help="JSON of an earlier run: its survivors instead of a draw")
-    parser.add_argument("--part", default="1/1", help="only every n-th of the drawn ones: 2/3")
-    parser.add_argument("--trace", action="store_true", help="find out anew which tests call what")
+    parser.add_argument("--limit", type=float, default=80.0, help="CPU seconds a mutant")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no mutant after these")
+    parser.add_argument("--again", action="store_true", help="try the survivors in --json again")
+    parser.add_argument("--trace", action="store_true", help="find out which tests run which lines")
     parser.add_argument("--show", action="store_true", help="list the mutants and run nothing")
-    parser.add_argument("--json", help="write every result here, after each mutant")
+    parser.add_argument("--json", type=Path, help="results, kept after each mutant; continued")
     options = parser.parse_args()
-    rooms = sites()
-    if options.room:
-        rooms = {options.room: rooms[options.room]}
-    chosen = drawn(rooms, options.count, 0 if options.room else options.least, options.seed)
-    if options.again:
-        earlier = json.loads(Path(options.again).read_text(encoding="utf-8"))
-        names = ("path", "place", "before", "after")
-        left = {tuple(m[n] for n in names) for m in earlier if m["verdict"] == "survived"}
-        chosen = [m for places in rooms.values() for m in places if m.identity in left]
-    part, parts = map(int, options.part.split("/"))
-    chosen = chosen[part - 1 :: parts]
-    print(f"{len(chosen)} of {sum(map(len, sites().values())):,} mutants, seed {options.seed}")
-    if options.show:
-        for mutant in chosen:
-            print(mutant.told)
-        return 0
     if options.trace:
-        trace(options.workers)
-    for name in ("numba", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.pipeline",
-                 "hypothesis", "typer", "rich.table", "sklearn.model_selection"):  # fmt: skip
-        importlib.import_module(name)  # what every child would load by itself
+        print("traced" if trace(options.seconds) else "some test files are left to be traced")
+        return 0
+    rooms = sites()
+    if options.json and options.json.exists():
+        results = json.loads(options.json.read_text(encoding="utf-8"))
+    else:
+        if options.room:
+            rooms = {options.room: rooms[options.room]}
+        least = 0 if options.room else options.least
+        chosen = drawn(rooms, options.count, least, options.seed)
+        once = {mutant.identity: mutant for mutant in chosen}  # not twice in one line
+        results = [{**mutant.__dict__, "verdict": ""} for mutant in once.values()]
     reasons = known_equivalents()
-    results: list[tuple[Mutant, str, float]] = []
-
-    def told(mutant: Mutant, verdict: str, seconds: float) -> None:
-        results.append((mutant, verdict, seconds))
-        print(f"{len(results):>4}/{len(chosen)} {verdict:9}{seconds:6.0f} s  {mutant.told}",
-              flush=True)  # fmt: skip
-        if options.json:
-            kept = [
-                {**mutant.__dict__, "verdict": verdict, "seconds": round(seconds, 1)}
-                for mutant, verdict, seconds in results
-            ]
-            Path(options.json).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-
-    REACHED.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
-        Workshop(Path(folder), options.workers, options.limit).run(chosen, told)
-    print("\n".join(summary(results, reasons)))
+    if options.show:
+        for entry in results:
+            print(mutant_of(entry).told)
+        return 0
+    try_all(results, {m.identity: m for places in rooms.values() for m in places}, options, reasons)
+    print("\n".join(summary(results, reasons, "first look")))
+    print("\n".join(summary(results, reasons, "after")))
+    for mutant in survivors(results, reasons):
+        print(f"survived  {mutant.path}:{mutant.line} {mutant.place}  {mutant.kind}")
+        print(f"          {mutant.before!r} -> {mutant.after!r}")
     return 0
+
+
+def try_all(
+    results: list[Entry],
+    today: dict[Identity, Mutant],
+    options: argparse.Namespace,
+    reasons: set[Identity],
+) -> None:
+    """Try what is left, or the survivors once more, and write the verdicts into the results."""
+    if options.again:
+        places = {mutant.identity for mutant in survivors(results, reasons)}
+    else:
+        places = {mutant_of(entry).identity for entry in results if not entry["verdict"]}
+    entries = {mutant_of(entry).identity: entry for entry in results}
+    column = "again" if options.again else "verdict"
+    chosen = [today[place] for place in entries if place in places and place in today]
+    chosen.sort(key=lambda one: is_compiled(one, (PACKAGE / one.path).read_text("utf-8")))
+    for name in ("numba", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.pipeline",
+                 "typer", "rich.table", "sklearn.model_selection"):  # fmt: skip
+        importlib.import_module(name)  # what every child would load by itself
+    done: list[Entry] = []
+
+    def keep() -> None:
+        if options.json:
+            text = json.dumps(results, indent=1) + "\n"
+            options.json.write_text(text, encoding="utf-8")
+
+    def told(mutant: Mutant, verdict: str, seconds: float, by: Entry) -> None:
+        entry = entries[mutant.identity]
+        entry |= {column: verdict, "seconds": round(seconds, 1), **by}
+        done.append(entry)
+        print(f"{len(done):>4}/{len(chosen)} {verdict:9}{seconds:6.0f} s  {mutant.told}",
+              flush=True)  # fmt: skip
+        keep()
+
+    keep()
+    REACHED.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=REACHED.parent) as folder:
+        workshop = Workshop(Path(folder), options.workers, options.limit)
+        workshop.run(chosen, told, options.seconds)
+        for jit in (True, False):
+            noticing = {entry["by"] for entry in done if entry.get("jit") is jit}
+            noticing.discard("import rankine")
+            unfit = workshop.control(noticing, jit=jit) if noticing else set()
+            workshop.reach.forget(unfit)
+            for entry in done:
+                if entry.get("by") in unfit:
+                    print(f"fails without a mutant: {entry['by']}: {entry['words']}")
+                    entry[column] = ""
+    keep()
 
 
 if __name__ == "__main__":

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 import numpy as np
 from scipy import sparse
 
-from benchmarks.domination_reuters import passive_aggressive, split
 from benchmarks.drawing import COLOURS, axis, line, panels
 from benchmarks.papers import table
 from benchmarks.real_data import read_reuters
+from benchmarks.stevens.documents import largest_l1, passive_aggressive, split
 from benchmarks.timing import spread
 from rankine import DominationRanker
 from rankine.metrics import evaluate
@@ -35,7 +34,7 @@ def one_topic(parts, labels, seed, steps):
     """Weights and measures along both paths, and of passive-aggressive steps."""
     (Xa, Xb, Xc), (ya, yb, yc) = parts, labels
     rows = sparse.csr_matrix(Xa), sparse.csr_matrix(Xb), sparse.csr_matrix(Xc)
-    largest = DominationRanker(tol=1.0, n_threads=1).fit(Xa, ya).l1_max_
+    largest = largest_l1((Xa, ya))
     found = {}
     for name, share in SHARES.items():
         ranker = DominationRanker(l2=share * largest, tol=1e-3, n_threads=1)
@@ -50,10 +49,9 @@ def one_topic(parts, labels, seed, steps):
 def measure(seeds, topics, steps):
     """Means over the topics of each split, step by step."""
     X, Y, names, _ = read_reuters()
-    options = argparse.Namespace(topics=topics, min_positives=5)
     by_seed = []
     for seed in seeds:
-        parts, labels, kept, _ = split(X, Y, names, seed, options)
+        parts, labels, kept, _ = split(X, Y, names, seed, topics)
         found = []
         for t, name in enumerate(kept):
             found.append(one_topic(parts, [part[:, t] for part in labels], seed, steps))

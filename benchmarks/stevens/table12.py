@@ -9,9 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.domination_reuters import MEASURES
-from benchmarks.domination_reuters import measure as judged
 from benchmarks.papers import table
+from benchmarks.stevens.documents import MEASURES, ZEROS, judged, largest_l1
 from benchmarks.stevens.images import image_query
 from rankine import DominationRanker, SPDRanker
 from rankine.data import tiers
@@ -21,7 +20,6 @@ from rankine.metrics import evaluate
 TITLE = "Table 1.2: image search with noisy click counts"
 QUICK = {"seeds": [1], "queries": 3, "sizes": [1150, 400, 400]}
 FULL = {"seeds": [1], "queries": 200, "sizes": [2_300, 400, 400]}
-ZEROS = "% Zero Weights"
 VARIANTS = ("PAMIR", "base, l2", "base, l1", "multi-valued", "margin")
 #: The paper's figures of the same variants.
 PAPER = {
@@ -31,8 +29,7 @@ PAPER = {
     "All Pairs Error": (0.234, 0.213, 0.237, 0.235, 0.236),
     ZEROS: (3.4, 1.4, 94.3, 93.4, 93.2),
 }
-AREA, AP = "ROC area", "Avg. Precision"
-NAMES = (*MEASURES, AREA, ZEROS)
+NAMES, AP = (*MEASURES, ZEROS), "Avg. Precision"
 #: A loss of average precision that does not matter.
 SAME = 0.01
 #: Candidates of every variant, as many for each: C; shares of the largest l1 for l2 and for l1; for
@@ -67,7 +64,7 @@ def pamir(X, y, seed):
 
 def ridge(columns, y):
     """Weights of the l2 penalty for every strength."""
-    largest = DominationRanker(tol=1.0, n_threads=1).fit(columns, y).l1_max_
+    largest = largest_l1((columns, y))
     for share in L2_SHARES:
         ranker = DominationRanker(0.0, share * largest, tol=TOL, max_iter=MOST_SWEEPS, n_threads=1)
         yield ranker.fit(columns, y).coef_
@@ -105,8 +102,7 @@ def one_query(seed, number, sizes):
         warnings.simplefilter("ignore", ConvergenceWarning)
         for variant, candidates in made.items():
             coef = best_of(candidates, Xb, yb)
-            area = {AREA: float(evaluate("roc_area", yc, Xc @ coef))}
-            found[variant] = {**judged(Xc @ coef, yc, coef), **area}
+            found[variant] = judged(Xc @ coef, yc, coef)
     return found
 
 

@@ -35,7 +35,7 @@ def sets(gamma, large):
     fields = ("iterations", "seconds", "test_error", "converged")
     k1 = large["kappa_1"]
     found = {
-        f"generated, {large['parameters']['rows']:,} rows": {
+        f"{large['collection']}, {large['parameters']['rows']:,} rows": {
             "gammas": large["gammas"],
             "condition": [(k1 + g) / g for g in large["gammas"]],
             **{m: {f: np.array([run[f] for run in runs]) for f in fields}
@@ -90,7 +90,7 @@ def error_against_gamma(found, size):
         "as gamma increases, the model complexity decreases and this leads to an increase in the "
         "ranking error of the test set",
         "section 3",
-        "generated rows and Reuters-21578",
+        f"{next(iter(found))}; and Reuters-21578",
         (size,),
         f"{first[0]:.3f} at the smallest gamma, {min(first):.3f} at the best, {first[-1]:.3f} at "
         "the largest; the paper has it rise throughout",

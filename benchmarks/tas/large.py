@@ -10,9 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.papers import table
 from benchmarks.tas.gamma import METHODS, TOL, one_fit, stopped_late
-from benchmarks.tas.topic import largest_eigenvalue, sample, system_of
+from benchmarks.tas.topic import large_half, largest_eigenvalue, sample, system_of
 from benchmarks.timing import cpu_seconds
-from benchmarks.workloads import RCV1_FEATURES, linear_topics, stored_rcv1_like
 from rankine import Dataset, LeastSquaresRanker
 from rankine.metrics import evaluate
 
@@ -57,9 +56,8 @@ def stochastic(train, test, gamma, batch, n_passes):
 
 
 def measure(rows, test, gammas, max_iter, batch, n_passes):
-    made, _, _ = stored_rcv1_like(rows + test)
-    (label,) = linear_topics(made, 1, 0.5, seed=1)
-    train, held = sample(made, (label > 0).astype(float), SEED, rows, test)
+    source, X, y = large_half(rows + test)
+    train, held = sample(X, y, SEED, rows, test)
     k1 = largest_eigenvalue(system_of(train))
     fits = {name: [] for name in METHODS}
     steps = []
@@ -72,7 +70,8 @@ def measure(rows, test, gammas, max_iter, batch, n_passes):
         "seeds": [SEED],
         "repetitions": 1,
         "tol": TOL,
-        "features": RCV1_FEATURES,
+        "collection": source,
+        "features": X.shape[1],
         "kappa_1": k1,
         "gammas": gammas,
         "methods": fits,
@@ -104,9 +103,9 @@ def words(results):
         )
     ]  # fmt: skip
     return "\n\n".join([
-        (f"{size['rows']:,} generated rows of {results['features']:,} features, half of them "
-         f"positive, one query, {size['test']:,} test rows (the paper: close to 800,000 rows of "
-         "47,152 features); stop at a relative residual of "
+        (f"{size['rows']:,} {results['collection']} rows of {results['features']:,} features, half "
+         f"of them positive, one query, {size['test']:,} test rows (the paper: close to 800,000 "
+         "rows of 47,152 features); stop at a relative residual of "
          f"{results['tol']:g} or after {size['max_iter']:,} iterations. The condition takes "
          "kappa_n as 0, which it is where a feature never occurs."),
         table(header, rows),

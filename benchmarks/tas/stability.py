@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.papers import table
-from benchmarks.tas.topic import half_topics, largest_eigenvalue, sample, system_of
+from benchmarks.tas.topic import POOL, large_half, largest_eigenvalue, sample, system_of
 from rankine.solvers.heavy_ball import optimal_pair, stable_eta
 
 TITLE = "Section 2.1: the map of stable eta and momentum"
@@ -13,7 +13,6 @@ QUICK = {"rows": 300, "etas": 8, "momenta": 6, "steps": 60}
 FULL = {"rows": 500, "etas": 33, "momenta": 25, "steps": 200}
 
 SEED = 1
-SOURCE = "generated"
 #: kappa_1 / kappa_n of the system; gamma is set to make it so.
 CONDITION = 1000.0
 
@@ -43,7 +42,7 @@ def predicted(eta, momentum, k1, kn):
 
 
 def measure(rows, etas, momenta, steps):
-    X, y = half_topics()[SOURCE]
+    _, X, y = large_half(POOL)
     data, _ = sample(X, y, SEED, rows, 0)
     system = system_of(data)
     largest = largest_eigenvalue(system)

@@ -6,15 +6,15 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from benchmarks.real_data import read_reuters
-from benchmarks.workloads import linear_topics, stored_rcv1_like
+from benchmarks.workloads import large_text, linear_topics
 from rankine import Dataset
 from rankine.losses.squared import pair_squares
 from rankine.solvers.problem import NormalEquations, RowsProblem
 
-#: Rows that generated samples are drawn from.
+#: Rows of the large collection that samples are drawn from.
 POOL = 60_000
-#: The most frequent topic of Reuters-21578.
-TOPIC = "earn"
+#: The most frequent topic of Reuters-21578, and the one of RCV1 that the paper took.
+TOPIC, PAPERS = "earn", "CCAT"
 
 
 def half_topics():
@@ -24,12 +24,15 @@ def half_topics():
     positive, negative = np.flatnonzero(y > 0), np.flatnonzero(y == 0)
     drawn = np.random.default_rng(0).permutation(negative)[: len(positive)]
     kept = np.sort(np.concatenate([positive, drawn]))
-    made, _, _ = stored_rcv1_like(POOL)
-    (label,) = linear_topics(made, 1, 0.5, seed=1)
-    return {
-        f"Reuters-21578, {TOPIC}": (X[kept].astype(np.float32), y[kept]),
-        "generated": (made, (label > 0).astype(float)),
-    }
+    name, *large = large_half(POOL)
+    return {f"Reuters-21578, {TOPIC}": (X[kept].astype(np.float32), y[kept]), name: tuple(large)}
+
+
+def large_half(rows):
+    """The paper's topic where RCV1 is there, else a generated one: name, rows, labels 0 / 1."""
+    text = large_text(rows, topic=PAPERS)
+    labels = text.binary if text.name == "RCV1" else linear_topics(text.X, 1, 0.5, seed=1)[0]
+    return text.name, text.X, (labels > 0).astype(float)
 
 
 def sample(X, y, seed, rows, test):

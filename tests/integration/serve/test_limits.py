@@ -1,6 +1,8 @@
 """Deadlines, sizes, the queue and the stop, against a server with short limits."""
 
+import contextlib
 import json
+import socket
 import threading
 import time
 
@@ -67,6 +69,18 @@ def test_refusals_are_counted_by_their_limit(hasty):
             connection.sendall(data)
             read_all(connection)
         wait_for(lambda before=before, kind=kind: count(f"{kind}_deadline") == before + 1)
+
+
+def test_a_client_that_does_not_read_is_cut_off_and_counted(hasty):
+    name = 'refused_total{limit="send_deadline"}'
+    before = hasty.metric(name)
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        deaf.settimeout(2.0)
+        deaf.connect(("127.0.0.1", hasty.port))
+        with contextlib.suppress(OSError):
+            deaf.sendall(encode_request("GET", "/openapi.json") * 600)
+        wait_for(lambda: hasty.metric(name) == before + 1)
 
 
 def test_sizes(hasty):

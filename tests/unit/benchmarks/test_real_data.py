@@ -90,6 +90,7 @@ def test_large_text_is_rcv1_where_it_is_there(folder):
     assert text.name == "RCV1"
     assert (X[[2, 3, 4, 5, 0]] != text.X).nnz == 0
     assert text.binary.tolist() == [1, -1, -1, -1, -1]
+    assert large_text(5, topic="E11").binary.tolist() == [-1, -1, -1, 1, 1]
     np.testing.assert_allclose(text.utility, (X[[2, 3, 4, 5, 0]] @ X[1].T).toarray().ravel())
 
 

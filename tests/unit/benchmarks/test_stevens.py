@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from benchmarks.stevens import images
+from benchmarks.stevens.l1_time import WAYS, printed_ratio
 from benchmarks.stevens.table11 import collections, ranks
 
 
@@ -32,3 +33,17 @@ def test_average_ranks_are_over_the_counted_folders():
     found = ranks(tasks, ["a", "b"])["map"]
     assert found["ranks"] == {"multi-valued": 2.0, "base": 2.0, "margin": 2.0}
     assert found["tasks"] == ["a", "b"]
+
+
+def test_times_as_printed_are_compared_where_both_reach_the_gap():
+    def topic(seconds, *, converged):
+        return {
+            way: {"seconds": {"median": seconds * (2 if "without" in way else 1)},
+                  "converged": converged or "printed" not in way}
+            for way in WAYS
+        }  # fmt: skip
+
+    late = topic(100.0, converged=False)
+    assert printed_ratio({"by_topic": {"a": late}}) == (0.0, 0)
+    both = {"a": late, "b": topic(3.0, converged=True)}
+    assert printed_ratio({"by_topic": both}) == (2.0, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,7 @@ def system(seed=0, scale=1.0):
     return NormalEquations(RowsProblem.of(data, pair_squares(data)))
 
 
-@pytest.mark.parametrize("method", ["gdm", "egdm"])
+@pytest.mark.parametrize("method", ["gdm", "egdm", "sgd"])
 def test_a_callback_ends_the_run_at_once(method):
     equations = system()
     spectrum = lanczos(equations.times, 5, 0)
@@ -36,19 +38,27 @@ def test_a_callback_ends_the_run_at_once(method):
         seen.append(progress.step)
         return progress.step == 3
 
-    solve, eigenvalues = (
-        (solve_gdm, spectrum.shifted(0.1)[0])
-        if method == "gdm"
-        else (solve_egdm, spectrum.shifted(0.1))
-    )
-    solution = solve(equations, 0.1, eigenvalues, tol=1e-14, callbacks=[stop_at_three])
-    assert seen == [0, 1, 2, 3]
+    solve = {
+        "gdm": partial(solve_gdm, equations, 0.1, spectrum.shifted(0.1)[0]),
+        "egdm": partial(solve_egdm, equations, 0.1, spectrum.shifted(0.1)),
+        "sgd": partial(solve_query_sgd, equations, 0.1, seed=0),
+    }[method]
+    solution = solve(tol=1e-14, callbacks=[stop_at_three])
+    assert seen == [0, 1, 2, 3][method == "sgd" :]
     assert (solution.stop_reason, solution.n_iter) == ("callback", 3)
 
 
 def test_steps_outside_the_stable_region_are_refused():
     with pytest.raises(ParameterError, match="diverges"):
         solve_gdm(system(), 0.1, 10.0, eta=100.0)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_eigenvalue_that_is_far_too_small_ends_in_an_error():
+    equations = system()
+    largest = lanczos(equations.times, 5, 0).shifted(0.1)[0]
+    with pytest.raises(DivergenceError, match="diverged at step"):
+        solve_gdm(equations, 0.1, largest / 1000)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
