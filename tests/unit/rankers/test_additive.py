@@ -352,6 +352,19 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(stored, open_, tmp_path):
         AdditiveRanker(**{**TOLD, "pairs": 1}).fit(open_(stored), resume=True, **kept)
 
 
+def test_a_path_ends_where_it_is_told_to():
+    X, y, qid = shop(20)
+    ranker = AdditiveRanker(pairs=[(0, 1)], tol=1e-3)
+    seen = []
+    told = ranker.path(
+        X, y, qid=qid, n_steps=2, callbacks=[lambda now: seen.append(now.step) or True]
+    )
+    assert seen == [1]
+    assert len(told.nonzeros) == 1
+    bound = int(told.nonzeros[0]) - 1
+    assert len(ranker.path(X, y, qid=qid, n_steps=2, max_nonzero=bound).nonzeros) == 0
+
+
 def test_a_path_holds_models_of_all_strengths_and_numbers_of_pairs(tmp_path):
     X, y, qid = shop(30)
     V, v, vid = shop(20, seed=2)
