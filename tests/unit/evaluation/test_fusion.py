@@ -324,9 +324,10 @@ def test_the_command(tmp_path):
 def test_tables_hold_nulls_where_a_retriever_returned_nothing(fused, tmp_path, suffix):
     model = fused.model
     values = np.array([[1.0, np.nan, 2.0], [np.nan, 3.0, 0.0], [0.5, 4.0, np.nan]])
-    table = pd.DataFrame(values, columns=list(model.feature_names))
+    table = pd.DataFrame(values, columns=list(model.feature_names)).iloc[:, ::-1]
     table.insert(0, "qid", [1, 1, 2])
     table.insert(1, "label", [1.0, 0.0, 1.0])
+    table.insert(2, "price", [9.0, 8.0, 7.0])
     path = tmp_path / f"joined.{suffix}"
     getattr(table, f"to_{suffix}")(path, index=False)
     found = read_for(model, path)
