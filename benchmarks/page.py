@@ -31,8 +31,14 @@ def verdicts():
     for paper in CONTENTS:
         found = claims.of(paper.name)
         parts += [f"## [{paper.heading}](results/{paper.name}.md)", paper.citation]
-        parts += [claims.counted(found), claims.claims_table(found)] if found else [paper.about]
+        parts += [claims.counted(found), claims.claims_table(found)] if found else headline(paper)
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def headline(paper):
+    """What stands for a page without claims: what it is about, and how its first result begins."""
+    first = paper.results[0]
+    return [paper.about, papers.module_of(first).words(papers.read(first)).split("\n\n")[0]]
 
 
 def text(paper):
