@@ -31,14 +31,14 @@ def verdicts():
     for paper in CONTENTS:
         found = claims.of(paper.name)
         parts += [f"## [{paper.heading}](results/{paper.name}.md)", paper.citation]
-        parts += [claims.counted(found), claims.claims_table(found)] if found else headline(paper)
+        parts += [claims.counted(found), claims.claims_table(found)] if found else headlines(paper)
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def headline(paper):
-    """What stands for a page without claims: what it is about, and how its first result begins."""
-    first = paper.results[0]
-    return [paper.about, papers.module_of(first).words(papers.read(first)).split("\n\n")[0]]
+def headlines(paper):
+    """What stands for a page without claims: what it is about, and each result in a sentence."""
+    said = [papers.module_of(name).headline(papers.read(name)) for name in paper.results]
+    return [paper.about, "\n".join(f"- {one}" for one in said)]
 
 
 def text(paper):
