@@ -44,9 +44,10 @@ import tempfile
 import threading
 import time
 import tomllib
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,10 @@ FEW = 5
 #: A test hangs that computes for so many times its seconds and more than LEAST_HANG (COMPILING
 #: where kernels are compiled), or that sleeps for ASLEEP seconds.
 HANG, LEAST_HANG, COMPILING, ASLEEP = 10.0, 20.0, 90.0, 60.0
+#: Seconds between two looks at the processes.
+POLL = 0.2
+#: What pytest returns when no test was chosen.
+NO_TEST = 5
 _COMPARE = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
     ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
@@ -616,10 +621,12 @@ class _Pulse:
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
             told = getattr(report.longrepr, "reprcrash", None) or str(report.longrepr)
-            words = " ".join(getattr(told, "message", str(told)).split())[:160]
-            found = {"by": report.nodeid, "words": words, "jit": self.jit}
-            with (self.copy / "noticed").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(found) + "\n")
+            self.note(report.nodeid, getattr(told, "message", str(told)))
+
+    def note(self, test: str, words: str) -> None:
+        found = {"by": test, "words": " ".join(words.split())[:160], "jit": self.jit}
+        with (self.copy / "noticed").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(found) + "\n")
 
     pytest_collectreport = pytest_runtest_logreport
 
@@ -635,7 +642,7 @@ class Attempt:
     compiled: bool
     test: str = ""
     cpu: float = 0.0
-    awake: float = field(default_factory=time.monotonic)
+    asleep: float = 0.0
 
 
 def noticed(copy: Path) -> list[dict[str, Any]]:
@@ -646,7 +653,7 @@ def noticed(copy: Path) -> list[dict[str, Any]]:
 
 
 def spent(session: int) -> tuple[float, bool]:
-    """CPU seconds of all processes of a session, and whether one of them wants to compute."""
+    """CPU seconds of all processes of a session, and whether one of them would compute."""
     seconds, awake = 0.0, False
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -654,7 +661,7 @@ def spent(session: int) -> tuple[float, bool]:
             if int(rest[2]) == session:
                 seconds += sum(map(int, rest[10:14])) / os.sysconf("SC_CLK_TCK")
                 threads = [state, *_states(stat.parent)]
-                awake = awake or "R" in threads or "D" in threads
+                awake = awake or not {"R", "D", "T"}.isdisjoint(threads)
     return seconds, awake
 
 
@@ -709,7 +716,7 @@ class Workshop:
                         running.remove(attempt)
                         by = {"by": attempt.test} if verdict == "hung" else {}
                         told(attempt.mutant, verdict, used, (noticed(attempt.copy) or [by])[0])
-                time.sleep(0.2)
+                time.sleep(POLL)
         finally:
             for attempt in running:
                 os.killpg(attempt.pid, signal.SIGKILL)
@@ -729,7 +736,8 @@ class Workshop:
             return Attempt(mutant, copy, text, pid, compiled)
         try:
             os._exit(_child(copy, tests, None if compiled else (file, text)))
-        finally:
+        except BaseException:  # noqa: BLE001 - a forked process must not go on as its parent
+            traceback.print_exc()
             os._exit(3)
 
     def look(self, attempt: Attempt, used: float, *, awake: bool) -> str:
@@ -738,8 +746,10 @@ class Workshop:
         verdict = ""
         if pid:
             code = os.waitstatus_to_exitcode(status)
-            # 5: no test was found; everything else that is not 0 is a failure or a crash
-            verdict = "survived" if code in (0, 5) else "killed"
+            if code > 0 and code != NO_TEST and not noticed(attempt.copy):
+                log = (attempt.copy / "log").read_text(encoding="utf-8")[-2000:]
+                raise RuntimeError(f"the tests of {attempt.mutant.told} cannot be run: {log}")
+            verdict = "survived" if code in (0, NO_TEST) else "killed"  # by a test or by a crash
         else:
             verdict = self.hangs(attempt, used, awake=awake)
             if verdict:
@@ -753,15 +763,14 @@ class Workshop:
 
     def hangs(self, attempt: Attempt, used: float, *, awake: bool) -> str:
         """``hung`` where a test does not end; ``survived`` where all together take too long."""
-        now, pulse = time.monotonic(), attempt.copy / "pulse"
+        pulse = attempt.copy / "pulse"
         test = pulse.read_text(encoding="utf-8") if pulse.exists() else ""
         if test != attempt.test:
-            attempt.test, attempt.cpu, attempt.awake = test, used, now
-        if awake:
-            attempt.awake = now
+            attempt.test, attempt.cpu, attempt.asleep = test, used, 0.0
+        attempt.asleep = max(0.0, attempt.asleep + (-5 * POLL if awake else POLL))
         least = COMPILING if attempt.compiled else LEAST_HANG
         usual = self.reach.tests.get(test, (0.0, {}))[0]
-        if used - attempt.cpu > max(least, HANG * usual) or now - attempt.awake > ASLEEP:
+        if used - attempt.cpu > max(least, HANG * usual) or attempt.asleep > ASLEEP:
             return "hung"
         return "survived" if used > self.limit + (least if attempt.compiled else 0) else ""
 
@@ -824,15 +833,22 @@ def _child(
 
             numba.config.DISABLE_JIT = 1
             os.environ["NUMBA_DISABLE_JIT"] = "1"
-        return int(pytest.main([*options, *tests], plugins=[_Pulse(copy, jit=not off)]))
+        pulse = _Pulse(copy, jit=not off)
+        try:
+            importlib.import_module("rankine.rankers.registry")  # what all tests import
+        except Exception as error:  # noqa: BLE001 - whatever a mutant may do
+            pulse.note("import rankine", repr(error))
+            return 1
+        return int(pytest.main([*options, *tests], plugins=[pulse]))
 
     if jit is not None:
         return run(MARKS, off=not jit)
     if python:
-        from rankine.kernels import compile as compiling
+        with contextlib.suppress(Exception):  # what cannot be imported is told below
+            from rankine.kernels import compile as compiling
 
-        read, (file, text) = compiling._text, python  # noqa: SLF001
-        compiling._text = lambda path: text if path == file else read(path)  # noqa: SLF001
+            read, (file, text) = compiling._text, python  # noqa: SLF001
+            compiling._text = lambda path: text if path == file else read(path)  # noqa: SLF001
     elif (pid := os.fork()) == 0:
         os._exit(run(f"kernels and {MARKS}", off=True))
     elif os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) not in (0, 5):
@@ -938,8 +954,9 @@ def try_all(
     entries = {mutant_of(entry).identity: entry for entry in results}
     column = "again" if options.again else "verdict"
     chosen = [today[place] for place in entries if place in places and place in today]
+    chosen.sort(key=lambda one: is_compiled(one, (PACKAGE / one.path).read_text("utf-8")))
     for name in ("numba", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.pipeline",
-                 "hypothesis", "typer", "rich.table", "sklearn.model_selection"):  # fmt: skip
+                 "typer", "rich.table", "sklearn.model_selection"):  # fmt: skip
         importlib.import_module(name)  # what every child would load by itself
     done: list[Entry] = []
 
@@ -963,6 +980,7 @@ def try_all(
         workshop.run(chosen, told, options.seconds)
         for jit in (True, False):
             noticing = {entry["by"] for entry in done if entry.get("jit") is jit}
+            noticing.discard("import rankine")
             unfit = workshop.control(noticing, jit=jit) if noticing else set()
             workshop.reach.forget(unfit)
             for entry in done:

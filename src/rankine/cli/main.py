@@ -22,7 +22,10 @@ from rankine.cli._options import Loudness, Quiet, Verbose, spread
 
 Command = Callable[..., None]
 #: What scipy and scikit-learn import, for half of a command's start, and hardly ever use.
-_HARDLY_USED = ("pandas", "scipy.stats", "narwhals", "narwhals.stable.v2", "numpy.f2py")
+_HARDLY_USED = (
+    *("pandas", "scipy.stats", "numpy.f2py"),
+    *("narwhals", "narwhals.stable", "narwhals.stable.v2"),
+)
 
 
 class Commands(typer.Typer):
@@ -187,6 +190,7 @@ def run() -> None:
 def as_options(message: str) -> str:
     """Python's ``missing='zero'`` as ``--missing zero``, where the command has that option.
 
+    "Train with ..." speaks of the options of ``train``, whatever the command.
     What is no option of its own but may be ``--set`` becomes ``--set sampling=query``; the name of
     a ranker's class becomes ``--ranker`` and its own. ``query=`` and ``columns=[...]`` lose their
     signs only.
@@ -196,7 +200,8 @@ def as_options(message: str) -> str:
     from rankine.rankers.registry import RANKERS, ranker_class
 
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    called = next((word for word in sys.argv[1:] if word in commands), None)
+    words = ["train"] if message.startswith("Train ") else sys.argv[1:]
+    called = next((word for word in words if word in commands), None)
     options = {o for p in commands[called].params for o in p.opts} if called else set()
 
     def spell(found: re.Match[str]) -> str:

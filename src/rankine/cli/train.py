@@ -77,41 +77,41 @@ def train(
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
-    start = _start(warm_start)
-    schema = reading.log_schema(start)
-    raw = schema is not None
-    settings = {
-        "metric": metric,
-        "scale": scale,
-        "missing": missing,
-        "random_state": seed,
-        **({"early_stopping": early_stopping} if early_stopping is not None else {}),
-        **({"n_passes": n_passes} if n_passes is not None else {}),
-        **parse_settings(set_ or []),
-    }
-    label = (reading.label if schema is None else schema.label) or "label"
-    counted = clicks.check(label, settings, schema)
-    looks = clicks.given()
-    if looks is not None and counted is None:
-        settings["propensity"] = looks
-    for name in ("max_weight", "position_offset"):
-        if getattr(clicks, name) is not None:
-            settings[name] = getattr(clicks, name)
-    estimator = make_ranker(ranker, settings)
-    cluster.check(stream=stream)
-    if estimator.early_stopping is not None and valid is None and reading.split is None:
-        raise ParameterError(
-            "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
-        )
-    require_folders(out=out)
-    more: dict[str, Any] = {"position": clicks.position}
-    if raw:
-        more |= {"item": clicks.item, "search": clicks.search}
-    if counted is not None:
-        reading = replace(reading, label=counted)
-    correction = _Correction(clicks, counted, looks)
-    run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
-    with compiling_beside(ranker, wait=not set_) as before_training:
+    with compiling_beside(ranker, usual=not set_) as before_training:
+        start = _start(warm_start)
+        schema = reading.log_schema(start)
+        raw = schema is not None
+        settings = {
+            "metric": metric,
+            "scale": scale,
+            "missing": missing,
+            "random_state": seed,
+            **({"early_stopping": early_stopping} if early_stopping is not None else {}),
+            **({"n_passes": n_passes} if n_passes is not None else {}),
+            **parse_settings(set_ or []),
+        }
+        label = (reading.label if schema is None else schema.label) or "label"
+        counted = clicks.check(label, settings, schema)
+        looks = clicks.given()
+        if looks is not None and counted is None:
+            settings["propensity"] = looks
+        for name in ("max_weight", "position_offset"):
+            if getattr(clicks, name) is not None:
+                settings[name] = getattr(clicks, name)
+        estimator = make_ranker(ranker, settings)
+        cluster.check(stream=stream)
+        if estimator.early_stopping is not None and valid is None and reading.split is None:
+            raise ParameterError(
+                "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
+            )
+        require_folders(out=out)
+        more: dict[str, Any] = {"position": clicks.position}
+        if raw:
+            more |= {"item": clicks.item, "search": clicks.search}
+        if counted is not None:
+            reading = replace(reading, label=counted)
+        correction = _Correction(clicks, counted, looks)
+        run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
         result = run.run(cluster, before_training, stream=stream or kept.asked, raw=raw)
     if json:
         _console.print_json(result)
@@ -191,12 +191,13 @@ class _Run:
     correction: _Correction
 
     def run(
-        self, cluster: Cluster, before_training: Callable[[], None], *, stream: bool, raw: bool
+        self, cluster: Cluster, before_training: Callable[[Any], None], *, stream: bool, raw: bool
     ) -> dict[str, Any]:
         """Open the data, fit, save the model, measure it."""
         import rankine
+        from rankine.kernels.compile import CLOCK
 
-        estimator = self.estimator
+        mark, estimator = CLOCK.mark(), self.estimator
         resume = bool(self.checkpoints.get("resume"))
 
         def correct(train: Any, source: Any) -> Any:
@@ -210,7 +211,7 @@ class _Run:
             if cluster.dask is None:
                 train = correct(train, source)
             with training_progress(f"training {type(estimator).__name__}") as callbacks:
-                before_training()
+                before_training(train)
                 estimator.fit(
                     train,
                     eval_set=parts.get("valid"),
@@ -230,6 +231,7 @@ class _Run:
             model = replace(model, provenance={**model.provenance, "measured": measured})
             model.save(self.out)
         result = _result(estimator, model, self.out)
+        result["compile_seconds"] = CLOCK.since(mark)["compile_seconds"]
         nulls = {"nulls": source.nulls} if getattr(source, "nulls", None) is not None else {}
         return {**result, **nulls, **measured}
 
@@ -317,10 +319,7 @@ def _grouped(paths: list[str], stream: Any, cluster: Cluster, *, resume: bool) -
 
 
 def _result(estimator: Any, model: LinearModel, out: str) -> dict[str, Any]:
-    counts = (
-        *("rows", "queries", "queries_used", "pairs", "partitions"),
-        *("seconds", "compile_seconds"),
-    )
+    counts = ("rows", "queries", "queries_used", "pairs", "partitions", "seconds")
     return {
         "model": out,
         "digest": model.digest,

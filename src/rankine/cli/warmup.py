@@ -6,7 +6,9 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 import time
+import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,60 +101,64 @@ _PATIENCE = 60.0
 
 
 @contextmanager
-def compiling_beside(ranker: str, *, wait: bool) -> Iterator[Callable[[], None]]:
-    """The very first command of a machine compiles on two cores: one reads, one trains on a toy.
+def compiling_beside(ranker: str, *, usual: bool) -> Iterator[Callable[[Any], None]]:
+    """The very first command of a machine compiles on two cores: two processes train on a toy.
 
-    The function that is given is called between reading and training. It compiles what comes after
-    training, and where asked to ``wait`` (for the default settings, which the toy has) waits for
-    the other process instead of compiling the same a second time. What that has not finished is
-    compiled here as ever. It ends with the command.
+    The function that is given is called with the data, between reading and training. Where these
+    are what the toy is (dense rows, ``usual`` settings) it trains on the toy beside the process
+    that was begun before reading; each compiles what the other has not begun. What is missing then
+    is compiled as ever. The other process ends with the command.
     """
-    from rankine.kernels.compile import CLOCK, keeps_kernels
-
-    if keeps_kernels() or (os.cpu_count() or 1) < 2:
-        yield lambda: None
-        return
-    words = f"from rankine.cli.warmup import warm_first; warm_first({ranker!r})"
-    child = subprocess.Popen(  # noqa: S603 - our own interpreter and words
-        [sys.executable, "-c", words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-
-    def before_training() -> None:
-        if not wait:
-            return
-        warm_evaluation()
-        CLOCK.on_start(None)
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(_PATIENCE)
-        CLOCK.on_end(None)
-
-    try:
-        yield before_training
-    finally:
-        child.kill()
-        child.wait()
-
-
-def warm_first(ranker: str) -> None:
-    """What a first training needs after its file has been read."""
-    import_later()
-    from rankine.logs.simulate import shop_log
-    from rankine.rankers.registry import ranker_class
-
-    ranker_class(ranker)(random_state=0).fit(shop_log(12, random_state=1, list_length=8))
-
-
-def warm_evaluation() -> None:
-    """What a first training needs when it is done."""
     import numpy as np
 
-    from rankine.data.dataset import Dataset
-    from rankine.metrics import evaluate_on
-    from rankine.model import LinearModel
+    from rankine.kernels import compile as kernels
 
-    data = Dataset.from_arrays(np.eye(2), np.arange(2.0))
-    flat = LinearModel.from_weights(np.ones(2))
-    evaluate_on(data, model=flat, metric="ndcg@10", per_query=True)
+    if kernels.keeps_kernels() or (os.cpu_count() or 1) < 2:
+        yield lambda _: None
+        return
+    with tempfile.TemporaryDirectory() as claims:
+        words = (
+            f"from rankine.cli import warmup as w; w.import_later(); w.toy({ranker!r}, {claims!r})"
+        )
+        child = subprocess.Popen(  # noqa: S603 - our own interpreter and words
+            [sys.executable, "-c", words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+        def before_training(data: Any) -> None:
+            X = getattr(data, "X", None)
+            if not (usual and isinstance(X, np.ndarray) and X.dtype == np.float64):
+                return
+            if len(data) > kernels.LIGHT_ROWS:
+                kernels.LIGHT_ROWS = 0
+            with kernels.CLOCK.compiling():
+                toy(ranker, claims)
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(_PATIENCE)
+
+        try:
+            yield before_training
+        finally:
+            child.kill()
+            child.wait()
+
+
+#: A training that runs in plain Python.
+_FEW = {"n_steps": 2, "n_passes": 1, "max_iter": 2, "bins": 4}
+
+
+def toy(ranker: str, claims: str) -> None:
+    """A training of a few steps and its metric, for what has to be compiled for them."""
+    from rankine.kernels.compile import sharing
+    from rankine.logs.simulate import shop_log
+    from rankine.metrics import evaluate_on
+    from rankine.rankers.registry import ranker_class
+
+    system = ranker_class(ranker)(random_state=0)
+    system.set_params(**{k: v for k, v in _FEW.items() if k in system.get_params()})
+    with sharing(Path(claims)), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of so few steps
+        data = shop_log(12, random_state=1, list_length=8)
+        evaluate_on(data, model=system.fit(data).to_model(), metric=system.metric)
 
 
 def part_names(rankers: list[str]) -> list[str]:
@@ -165,6 +171,9 @@ def warm_part(name: str) -> float:
     """Do one piece of work in this process; returns the seconds it took."""
     begun = time.perf_counter()
     import_later()
+    from rankine.kernels import compile as kernels
+
+    kernels.LIGHT_ROWS = 0
     work = dict(_work())
     work.get(name, work["ranker"])(name)
     return round(time.perf_counter() - begun, 2)

@@ -65,7 +65,7 @@ class PartitionedDataset:
             self.n_features,
             self.feature_names,
             None if self.encoding is None else self.encoding.key,
-            *{piece.label.text for piece in self.pieces if piece.label is not None},
+            *sorted({piece.label.text for piece in self.pieces if piece.label is not None}),
         )
 
     def team(self, recipe: Recipe, journal: Journal | None = None) -> Team:

@@ -214,7 +214,8 @@ class PartColumns:
 
     def absent(self) -> NDArray[np.float64]:
         """What the missing values of every column weigh."""
-        return np.asarray(self.team.total("columns", *self.asked, "absent"))
+        (absent,) = self.team.total("columns", *self.asked, "absent")
+        return np.asarray(absent)
 
     def sizes(self) -> ColumnSizes:
         """Sizes of the values of all columns."""

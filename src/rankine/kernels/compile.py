@@ -25,17 +25,22 @@ import platform
 import re
 import sys
 import time
-from contextlib import suppress
+from collections import Counter
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import llvmlite.binding
 import numba
-from numba.core import caching, event
+from numba import _dynfunc
+from numba.core import caching, codegen, compiler, compiler_lock, event, sigutils
+from numba.core.registry import CPUDispatcher
+from numba.core.runtime.nrt import rtsys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -174,6 +179,12 @@ class _KernelCache(caching.FunctionCache):
             for folder in (_BROUGHT, user_cache())
         ]
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """As ever, but for what only a compiler needs, which takes longer than to load."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         key, files = self._files(sig, target_context.codegen())
         for file in files:
@@ -184,6 +195,8 @@ class _KernelCache(caching.FunctionCache):
         return None
 
     def _save_overload(self, sig: Any, data: Any) -> None:
+        if isinstance(data.library, _Linked):
+            return
         if not self._enabled or not self._impl.check_cachable(data):
             return
         key, (_, file) = self._files(sig, data.codegen)
@@ -274,6 +287,15 @@ class CompileClock(event.Listener):
         passed = time.perf_counter() - mark[0] - compiled
         return {"seconds": round(passed, 3), "compile_seconds": round(compiled, 3)}
 
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """All that happens inside counts as compiling."""
+        self.on_start(None)
+        try:
+            yield
+        finally:
+            self.on_end(None)
+
     def on_start(self, event: Any) -> None:  # noqa: ARG002
         """Count, tell, and keep the collector from walking Numba's millions of objects."""
         self._depth += 1
@@ -302,6 +324,146 @@ CLOCK = CompileClock()
 event.register("numba:compile", CLOCK)
 
 
+class _Linked(codegen.JITCodeLibrary):
+    """Code that becomes a part of other code: no machine code is made of it alone."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class Inner(compiler.Compiler):
+    """Compiles what only compiled code calls: half of the work is the way in from Python."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+        flags = rest[2]
+        flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+        super().__init__(typing, target, library or _Linked(target.codegen(), "inner"), *rest)
+
+    def compile_extra(self, func: Any) -> Any:
+        """As ever; whoever links the result finds it by a function that nobody may call."""
+        result = super().compile_extra(func)
+        library, described = result.library, result.fndesc
+        way_in = _dynfunc.make_function(
+            described.lookup_module(), described.qualname, "", 0, result.environment, (library,)
+        )
+        result.target_context.insert_user_function(way_in, described, [library])
+        result.reload_init.extend(library._reload_init)  # noqa: SLF001
+        return result._replace(entry_point=way_in)
+
+
+class _Kernel(CPUDispatcher):
+    """A compiled function; what is compiled for another one first is no function of Python's."""
+
+    _depth = 0
+    _cache: Any
+
+    def compile(self, sig: Any) -> Any:
+        with compiler_lock.global_compiler_lock:
+            if (
+                isinstance(self._cache, caching.NullCache)
+                and Path(self.__code__.co_filename).is_file()
+            ):
+                self._cache = _KernelCache(self.py_func)  # late: most kernels are never called
+            arguments = tuple(sigutils.normalize_signature(sig)[0])
+            inner = _Kernel._depth > 0
+            if not inner and arguments in self.overloads:
+                if not isinstance(self.overloads[arguments].library, _Linked):
+                    return self.overloads[arguments].entry_point
+                del self.overloads[arguments]
+            self._compiler.pipeline_class = Inner if inner else compiler.Compiler
+            _Kernel._depth += 1
+            try:
+                return super().compile(sig)
+            finally:
+                _Kernel._depth -= 1
+
+    def _open_cache(self) -> None:
+        """Look for the kernel's sources when it is called: most kernels never are."""
+        if Path(self.__code__.co_filename).is_file():
+            self._cache = _KernelCache(self.py_func)
+
+    def add_overload(self, cres: Any) -> None:
+        if isinstance(cres.library, _Linked):
+            self.overloads[tuple(cres.signature.args)] = cres
+        else:
+            super().add_overload(cres)
+
+
+@cache
+def plain(function: Any) -> Any:
+    """The same function in plain Python, with every compiled function that it calls."""
+    if hasattr(function, "answers"):
+        answers = function.answers
+        return lambda spec, *rest: plain(answers.get(type(spec), answers.get(object)))(spec, *rest)
+    function = getattr(function, "py_func", function)
+    known = function.__globals__
+    called = {name: known[name] for name in function.__code__.co_names if name in known}
+    within = {
+        name: plain(value)
+        for name, value in called.items()
+        if isinstance(value, _Kernel) or hasattr(value, "answers")
+    }
+    made = FunctionType(
+        function.__code__,
+        {**known, **within},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+#: Rows that a process hands to a light kernel before it is compiled.
+LIGHT_ROWS = 0 if numba.config.BOUNDSCHECK else 4096
+_HANDED: Counter[Any] = Counter()
+
+
+def light(kernel: F, n_rows: int) -> F:
+    """A kernel that takes seconds to compile, in plain Python while a process has few rows for it.
+
+    Both compute the same bits: nothing in such a kernel may be re-ordered or come from a library of
+    mathematics.
+    """
+    if not isinstance(kernel, _Kernel) or kernel.overloads:
+        return kernel
+    _HANDED[kernel] += n_rows
+    return plain(kernel) if _HANDED[kernel] <= LIGHT_ROWS else kernel
+
+
+@contextmanager
+def sharing(claims: Path) -> Iterator[None]:
+    """Compile beside another process: what that has claimed first runs in plain Python here.
+
+    It is for toys, whose results nobody needs. The kernels of both are kept on disk.
+    """
+    mine: set[str] = set()
+
+    def call(kernel: Any, *given: Any) -> Any:
+        function = kernel.py_func
+        types = [str(kernel.typeof_pyval(value)) for value in given]
+        words = repr((function.__module__, function.__qualname__, types))
+        claim = hashlib.sha256(words.encode()).hexdigest()
+        if claim in mine:
+            return CPUDispatcher.__call__(kernel, *given)
+        try:
+            (claims / claim).touch(exist_ok=False)
+        except FileExistsError:
+            if not (claims / claim).read_bytes():
+                return plain(kernel)(*given)
+        mine.add(claim)
+        result = CPUDispatcher.__call__(kernel, *given)
+        (claims / claim).write_bytes(b"compiled")
+        return result
+
+    _Kernel.__call__ = call
+    try:
+        yield
+    finally:
+        del _Kernel.__call__
+
+
 @overload
 def jit(function: F) -> F: ...
 @overload
@@ -322,12 +484,13 @@ def jit(
         return partial(jit, fastmath=fastmath, inline=inline)
     if numba.config.DISABLE_JIT:
         return function
-    compiled = numba.njit(
-        nogil=True,
-        error_model="numpy",
-        fastmath=set(fastmath) if isinstance(fastmath, frozenset) else fastmath,
-        inline="always" if inline else "never",
-    )(function)
-    if Path(function.__code__.co_filename).is_file():
-        compiled._cache = _KernelCache(function)  # noqa: SLF001 - what enable_caching() does
-    return cast("F", compiled)
+    options = {
+        "nopython": True,
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": set(fastmath) if isinstance(fastmath, frozenset) else fastmath,
+        "inline": "always" if inline else "never",
+        "boundscheck": None,
+        "no_cfunc_wrapper": True,
+    }
+    return cast("F", _Kernel(function, targetoptions=options))

@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from numba.extending import overload
 
-from rankine.kernels.compile import note_answer
+from rankine.kernels.compile import Inner, note_answer
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -68,7 +68,7 @@ def _make(stub: Callable[..., Any], inline: str) -> Question:
     def choose(spec: Any, *args: Any) -> Any:
         return answers.get(getattr(spec, "instance_class", type(None)), answers.get(object))
 
-    overload(ask, strict=False, inline=inline)(choose)
+    overload(ask, strict=False, inline=inline, jit_options={"pipeline_class": Inner})(choose)
 
     def answer(spec_type: type) -> Callable[[F], F]:
         def register(function: F) -> F:

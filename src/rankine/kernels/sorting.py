@@ -50,18 +50,26 @@ def _insertion_runs(keys: Any, items: Any) -> None:
 
 
 @jit
+def _merge(
+    keys: Any, items: Any, start: int, middle: int, stop: int, end: int, out: Any, out_items: Any
+) -> None:
+    """The smallest of two neighbouring sorted runs, merged into ``start`` to ``end``; ties stay."""
+    i, j = start, middle
+    for o in range(start, end):
+        if j >= stop or (i < middle and keys[i] <= keys[j]):
+            out[o], out_items[o] = keys[i], items[i]
+            i += 1
+        else:
+            out[o], out_items[o] = keys[j], items[j]
+            j += 1
+
+
+@jit
 def _merge_pass(keys: Any, items: Any, m: int, width: int, out_keys: Any, out_items: Any) -> None:
     """Merge neighbouring sorted runs of ``width`` among the first ``m``."""
     for start in range(0, m, 2 * width):
         middle, stop = min(start + width, m), min(start + 2 * width, m)
-        i, j = start, middle
-        for o in range(start, stop):
-            if j >= stop or (i < middle and keys[i] <= keys[j]):
-                out_keys[o], out_items[o] = keys[i], items[i]
-                i += 1
-            else:
-                out_keys[o], out_items[o] = keys[j], items[j]
-                j += 1
+        _merge(keys, items, start, middle, stop, stop, out_keys, out_items)
 
 
 @jit
@@ -166,14 +174,7 @@ def _merge_half(
     """The lower or the upper half of two neighbouring sorted runs, merged; ties stay."""
     half = (start + stop) // 2
     if upper == 0:
-        i, j = start, middle
-        for o in range(start, half):
-            if j >= stop or (i < middle and keys[i] <= keys[j]):
-                out[o], out_items[o] = keys[i], items[i]
-                i += 1
-            else:
-                out[o], out_items[o] = keys[j], items[j]
-                j += 1
+        _merge(keys, items, start, middle, stop, half, out, out_items)
         return
     i, j = middle - 1, stop - 1
     for back in range(stop - half):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.kernels.compile import REDUCE, jit
+from rankine.kernels.compile import jit
 from rankine.kernels.sorting import top_values
 from rankine.metrics.families import block_means, list_expected, list_value
 from rankine.metrics.gains import discounts
@@ -41,7 +41,7 @@ class MeanNdcg(NamedTuple):
     discount: NDArray[np.float64]
 
 
-@jit(fastmath=REDUCE)
+@jit
 def _discounted_sum(ranked: Any, discount: Any, k: int) -> float:
     """sum_r discount[r] ranked[r] over the first k ranks."""
     total = 0.0

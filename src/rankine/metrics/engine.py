@@ -18,6 +18,7 @@ from rankine.data.dataset import (
     row_scores,
 )
 from rankine.data.query_index import QueryIndex
+from rankine.kernels.compile import light
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics.families import (
     ItemPool,
@@ -120,14 +121,15 @@ def _rank_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) ->
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         lists = RankedLists(starts, items, scores if kept is None else scores[kept])
         out = np.empty(len(mass) if weights is None else (len(weights), len(mass)))
+        measured = expected_values if metric.ties == "expected" else ranked_values
+        if type(spec).__module__.startswith("rankine."):  # others may use libraries' mathematics
+            measured = light(measured, len(scores))
 
         def work(a: int, b: int) -> None:
             if weights is not None:
                 weighted_values(spec, lists, pool, key, depth, weights, a, b, out)
-            elif metric.ties == "expected":
-                expected_values(spec, lists, pool, depth, a, b, out)
             else:
-                ranked_values(spec, lists, pool, key, depth, a, b, out)
+                measured(spec, lists, pool, key, depth, a, b, out)
 
         _over_shards(work, queries.starts)
         if metric.short == "zero":

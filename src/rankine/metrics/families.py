@@ -134,13 +134,13 @@ def expected_values(
     spec: Any,
     lists: RankedLists,
     pool: ItemPool,
+    no_key: NDArray[np.float64],
     cutoffs: NDArray[np.int64],
     first: int,
     last: int,
     out: NDArray[np.float64],
 ) -> None:
     """out[q] = expected value of query q under random orders of its ties."""
-    no_key = np.empty(0)
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
         gains, scores = lists.gain[a:b], lists.score[a:b]

@@ -296,7 +296,7 @@ def solve_plan(
 ) -> Solution:
     """Solve a plan on lists: the plain loss, then its rounds of weights by Delta."""
     problem = plan.problem(data, make_risk(plan, data))
-    penalty = TablePenalty(problem.space, plan.strengths)
+    penalty = TablePenalty(problem.space, plan.strengths, plan.threads)
     told: dict[str, Any] = {"tol": tol, "max_iter": plan.max_iter, "callbacks": callbacks}
     told["certify"] = certify
     solution = solve_newton(problem, penalty, start=start, **told)

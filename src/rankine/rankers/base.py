@@ -64,7 +64,7 @@ from rankine.rankers.sources import (
 from rankine.solvers.base import Callback
 from rankine.transforms.apply import transformed_scores
 from rankine.transforms.clicks import check_offset, inverse_propensity
-from rankine.transforms.missing import check_rule, refuse_missing
+from rankine.transforms.missing import UNTRAINED, check_rule, refuse_missing
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling, scaling_words
 
 #: Parameters that do not decide what a resumed run computes; the seed is recorded by itself.
@@ -386,7 +386,7 @@ class BaseRanker(BaseEstimator, ABC):
         scaling = self.scaling_
         by_list = {"scale": scaling.kind == "query", "missing": scaling.missing == _BY_LIST}
         if not scaling.transforms:
-            refuse_missing(matrix, getattr(self, "feature_names_in_", None))
+            refuse_missing(matrix, getattr(self, "feature_names_in_", None), UNTRAINED)
             return row_scores(matrix, self.coef_)
         words = [f"{name}={getattr(self, name)!r}" for name, found in by_list.items() if found]
         act = f"predict with {words[0]}" if words else ""

@@ -39,13 +39,11 @@ CURVATURES = ("lanczos", "power", "online")
 TRIED = tuple(2.0 * 10.0 ** (-k / 2) for k in range(9))
 #: Position of the one that is taken where lists are too few to tell.
 USUAL = 6
-#: Lists with pairs that it needs, and every how many of them is held out.
-FEWEST_LISTS, ONE_IN = 25, 5
+#: Lists with pairs that it needs, and every how many of them is held out; among fewer than these
+#: every one is held out once.
+FEWEST_LISTS, ONE_IN, MANY_LISTS = 25, 5, 1000
 #: Relative residual to which they are tried.
 TRIED_TOL = 1e-3
-
-#: Rows and what each query weighs.
-_Lists = tuple[Dataset, NDArray[np.float64]]
 
 
 @dataclass(eq=False, repr=False)
@@ -69,9 +67,10 @@ class LeastSquaresRanker(BaseRanker):
         estimate of the spectrum (``"egdm"``, ``"gdm"``), see ``coef_path_``. ``"auto"`` is
         r s T / Q, where s = sum om_q m_q is 1 for the mean over queries, and r is chosen on the
         first 10,000 lists: of 2, 0.63, 0.2 ... 2e-4, each fitted to T of these lists and judged by
-        the squared error on the others, a fifth, it is the value next to 2e-3 that is worse than
-        the best by at most one standard error, list by list. Q are all lists (Q = T for
-        ``normalization="sum"``); fewer than 25 of them take r = 2e-3 as it is.
+        the squared error on the others, a fifth (five times, on another fifth each, where lists are
+        fewer than 1,000), it is the value next to 2e-3 that is worse than the best by at most half
+        a standard error, list by list. Q are all lists (Q = T for ``normalization="sum"``); fewer
+        than 25 of them take r = 2e-3 as it is.
     solver
         ``"cg"``: conjugate gradients, the fastest; ``"egdm"``: momentum descent with the optimal
         parameters of the estimated spectrum (the paper's); ``"gdm"``: fixed ``eta`` and
@@ -214,21 +213,43 @@ class LeastSquaresRanker(BaseRanker):
 
     def _strength_of(self, task: Task) -> float:
         """The l2 that held-out lists speak for; they are the same ones for every seed."""
-        sample = sample_lists(task.source)
-        parts = _hold_out(*sample)
-        if not parts:
-            mass = 1.0 if self.normalization == "query" else self._rows_problem(*sample).risk.mass
+        data, weight = sample_lists(task.source)
+        usable = data.labels.usable
+        usable = usable[weight[usable] > 0]
+        if len(usable) < FEWEST_LISTS:
+            mean = self.normalization == "query"
+            mass = 1.0 if mean else self._rows_problem(data, weight).risk.mass
             return TRIED[USUAL] * float(mass)
-        problem, held = (self._rows_problem(*part) for part in parts)
-        system, start, losses = NormalEquations(problem), None, []
-        mass = problem.risk.mass
-        for strength in TRIED:
-            start = solve_cg(system, 0.5 * strength * mass, start=start, tol=TRIED_TOL).coef
-            losses.append(held.risk.spreads(held.scores(start)))
-        l2 = float(TRIED[_nearest_good(np.array(losses), USUAL)] * mass)
+        order = usable[permutation(stream_seed(0, SPLIT), len(usable))]
+        size = len(order) // ONE_IN
+        tried = [
+            self._try(data, weight, *np.split(np.roll(order, fold * size), [size]))
+            for fold in range(ONE_IN if len(order) < MANY_LISTS else 1)
+        ]
+        losses, masses = zip(*tried, strict=True)
+        l2 = float(TRIED[_nearest_good(np.hstack(losses), USUAL)] * np.mean(masses))
         if self.normalization == "sum":
             return l2
-        return l2 * parts[0][0].n_queries / int(task.source.facts()["queries_used"])
+        return l2 * (len(order) - size) / int(task.source.facts()["queries_used"])
+
+    def _try(
+        self,
+        data: Dataset,
+        weight: NDArray[np.float64],
+        held: NDArray[np.int64],
+        kept: NDArray[np.int64],
+    ) -> tuple[NDArray[np.float64], float]:
+        """What each strength costs on each list that is held out, and the weight of those kept."""
+        problem, judge = (
+            self._rows_problem(data.take_queries(some), weight[some])
+            for some in (np.sort(kept), np.sort(held))
+        )
+        system, start, losses = NormalEquations(problem), None, []
+        mass = float(problem.risk.mass)
+        for strength in TRIED:
+            start = solve_cg(system, 0.5 * strength * mass, start=start, tol=TRIED_TOL).coef
+            losses.append(judge.risk.spreads(judge.scores(start)))
+        return np.array(losses), mass
 
     def _rows_problem(self, data: Dataset, query_weight: NDArray[np.float64]) -> RowsProblem:
         squares = pair_squares(
@@ -279,24 +300,13 @@ class LeastSquaresRanker(BaseRanker):
         return online_power(blocks, system.n_features, seed)
 
 
-def _hold_out(data: Dataset, weight: NDArray[np.float64]) -> list[_Lists]:
-    """Lists to try strengths on and a fifth to judge them by; nothing where they are too few."""
-    usable = data.labels.usable
-    usable = usable[weight[usable] > 0]
-    if len(usable) < FEWEST_LISTS:
-        return []
-    order = usable[permutation(stream_seed(0, SPLIT), len(usable))]
-    held, kept = (np.sort(some) for some in np.split(order, [len(order) // ONE_IN]))
-    return [(data.take_queries(some), weight[some]) for some in (kept, held)]
-
-
 def _nearest_good(losses: NDArray[np.float64], usual: int) -> int:
-    """The value next to the usual one that is as good as the best, but for one standard error.
+    """The value next to the usual one that is as good as the best, but for half a standard error.
 
     ``losses`` holds what each value (its rows) costs on each held-out list; the error is that of
     the sum of differences to the best value, list by list.
     """
     worse = losses - losses[np.argmin(losses.sum(axis=1))]
-    error = np.sqrt(losses.shape[1]) * worse.std(axis=1, ddof=1)
+    error = 0.5 * np.sqrt(losses.shape[1]) * worse.std(axis=1, ddof=1)
     good = np.flatnonzero(worse.sum(axis=1) <= error)
     return int(good[np.argmin(np.abs(good - usual))])

@@ -244,9 +244,14 @@ class _PairRun:
         return False
 
     def _report(self) -> bool:
-        current = average_of(self.w)
-        require_finite(current, self.done, "stochastic pairwise descent")
-        values = {} if self.record is None else self.record(self.done, current)
+        values = {}
+        if self.record is not None or self.done == self.total:
+            current = average_of(self.w)
+            require_finite(current, self.done, "stochastic pairwise descent")
+            values = {} if self.record is None else self.record(self.done, current)
+        else:  # the mean of wide weights takes as long as thousands of steps
+            for part in (self.w.v, self.w.u):
+                require_finite(part, self.done, "stochastic pairwise descent")
         if values:
             self.trace.append({"step": self.done, **values})
         told = Progress("steps", self.done, self.total, values, lambda: average_of(self.w))

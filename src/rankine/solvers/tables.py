@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.shards import dot
+from rankine.kernels.shards import dot, map_shards
 from rankine.solvers.problem import RowsProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rankine.core.specs import Bins, Grids
     from rankine.kernels.binned import BinnedProducts, TableLayout
@@ -280,9 +280,10 @@ class TablePenalty:
     forcing = 0.25
     ahead = 0.5
 
-    def __init__(self, space: TableSpace, strengths: Strengths) -> None:
+    def __init__(self, space: TableSpace, strengths: Strengths, threads: int | None = None) -> None:
         self.space = space
         self.strengths = strengths
+        self.threads = threads
         curve = space.n_curve_cells
         self._diagonal = np.empty(space.size)
         self._diagonal[:curve] = strengths.ridge * strengths.smooth
@@ -339,6 +340,10 @@ class TablePenalty:
         return float(max(gap, 0.0))
 
 
+#: Parts into which the grids are cut for threads.
+_GRID_SHARDS = 4
+
+
 class _Factor:
     """Factors of K + diagonal: a tridiagonal one for all curves, a banded one for each grid."""
 
@@ -351,14 +356,19 @@ class _Factor:
         sides = space.grid_sides
         self._band = int(sides[:, 1].max()) if len(sides) else 0
         self._rows = np.zeros((space.layout.size - self._curve, self._band + 1))
-        _factor_grids(
-            space.layout.grid_starts - self._curve,
-            sides,
-            space.grid_ordered,
-            penalty.strengths.pair_smooth,
-            diagonal[self._curve : space.layout.size],
-            self._rows,
+        self._starts = space.layout.grid_starts - self._curve
+        self._threads = penalty.threads
+        weight, own = penalty.strengths.pair_smooth, diagonal[self._curve : space.layout.size]
+        self._over_grids(
+            lambda a, b: _factor_grids(
+                self._starts[a:b], sides[a:b], space.grid_ordered[a:b], weight, own, self._rows
+            )
         )
+
+    def _over_grids(self, work: Callable[[int, int], None]) -> None:
+        """Every grid is a matrix of its own."""
+        cuts = np.linspace(0, len(self._starts), _GRID_SHARDS + 1).astype(np.int64)
+        map_shards(work, np.unique(cuts), self._threads)
 
     def solve(self, b: Vector) -> Vector:
         """(K + diag)^-1 b."""
@@ -366,9 +376,11 @@ class _Factor:
         out[: self._curve] = b[: self._curve]
         _solve_links(self._pivots, self._ratios, out)
         space = self._space
-        grids = out[self._curve : space.layout.size]
+        grids, sides = out[self._curve : space.layout.size], space.grid_sides
         grids[:] = b[self._curve : space.layout.size]
-        _solve_grids(space.layout.grid_starts - self._curve, space.grid_sides, self._rows, grids)
+        self._over_grids(
+            lambda a, b: _solve_grids(self._starts[a:b], sides[a:b], self._rows, grids)
+        )
         return out
 
 

@@ -16,7 +16,7 @@ from rankine.model import LinearModel
 from rankine.model.tables import tables_of
 from rankine.transforms.bins import score_tables
 from rankine.transforms.log_columns import LogEncoder
-from rankine.transforms.missing import fill_missing, refuse_missing
+from rankine.transforms.missing import UNTRAINED, fill_missing, refuse_missing
 from rankine.transforms.scaling import scale_lists
 
 __all__ = ["fit_columns", "score_dataset", "transformed_scores"]
@@ -40,7 +40,7 @@ def transformed_scores(
     if LogColumns in kinds and MissingValues not in kinds:
         transforms = (MissingValues("zero"), *transforms)  # as in rows of a scorer
     elif not kinds & {MissingValues, RunScores}:
-        refuse_missing(data.X, data.feature_names)
+        refuse_missing(data.X, data.feature_names, UNTRAINED)
     for spec in transforms:
         if isinstance(spec, LogColumns):
             continue  # the columns are encoded

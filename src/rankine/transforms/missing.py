@@ -26,6 +26,11 @@ CHOICES = (
     "missing='indicator'), or "
     "use AdditiveRanker, which has a place for them"
 )
+#: The same for rows that a model without a rule is to score.
+UNTRAINED = (
+    "The model was trained without a rule for missing values: train it with one "
+    "(zero, mean, query_min or indicator), or fill them"
+)
 
 
 def check_rule(rule: str) -> str:
@@ -64,7 +69,7 @@ def places_of_missing(X: Any) -> Places | None:
     return Places(rows, columns, at)
 
 
-def refuse_missing(X: Any, names: Any = None) -> None:
+def refuse_missing(X: Any, names: Any = None, fix: str = CHOICES) -> None:
     """Name the first missing value and what may stand for it."""
     found = places_of_missing(X)
     if found is None:
@@ -74,7 +79,7 @@ def refuse_missing(X: Any, names: Any = None) -> None:
     where = f"X[{row}, {j if name is None else repr(name)}]"
     raise SchemaError(
         f"{where} is missing ({len(found.at):,} values are); Input X contains NaN",
-        fix=CHOICES,
+        fix=fix,
         column=name,
     )
 

@@ -19,6 +19,7 @@ from rankine.cli.main import as_options, find_commands, import_later, run
         ("Read the data with n_features=46, or", "train", "Read the data with --n-features 46, or"),
         ("Use sampling='query'", "train", "Use --set sampling=query"),
         ("Use sampling='query'", "predict", "Use sampling='query'"),
+        ("Train with missing='zero' or 'mean'", "export", "Train with --missing zero or mean"),
         ("a == b, eta0=nan", "train", "a == b, eta0=nan"),
         ("(scale='none', 'query' or 'auto')", "train", "(--scale none, query or auto)"),
         ("or use AdditiveRanker", "train", "or use --ranker additive"),

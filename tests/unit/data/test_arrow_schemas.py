@@ -1,11 +1,16 @@
 """Arrow's formats carry no checksum; what they say twice must agree."""
 
+import struct
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import rankine
 from rankine.core.errors import FileKindError, SchemaError
+from rankine.data.readers import arrow_guard
+from rankine.data.readers.arrow_guard import FlatTable
 
 END = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -75,3 +80,34 @@ def test_schemas_at_both_ends_must_agree(tmp_path, batch):
         path.write_bytes(whole[:at] + b"volues" + whole[at + 6 :])
         with pytest.raises(FileKindError, match="at its start and the one at its end differ"):
             rankine.load(path)
+
+
+@pytest.mark.parametrize("place", [-4, -1, 5, 8, 10**9])
+def test_a_table_outside_its_message_is_no_table(place):
+    with pytest.raises(ValueError, match="outside the message"):
+        FlatTable(bytes(8), place)
+
+
+@pytest.mark.parametrize(
+    ("buffers", "stated", "expected"),
+    [
+        ([(0, 16), (16, 4)], 1000, 1000),
+        ([(0, 16), (16, 24)], -1, 40),
+        ([(0, 16)], -2, "negative"),
+        ([(-1, 16)], 5, "outside"),
+        ([(93, 16)], 5, "outside"),
+        ([(92, 16)], 5, 5),
+    ],
+)
+def test_the_lengths_that_compressed_buffers_state_are_added_up(buffers, stated, expected):
+    batch = SimpleNamespace(child=lambda _: "compressed", structs=lambda *_: buffers)
+    message = SimpleNamespace(number=lambda *_: arrow_guard._BATCH, child=lambda _: batch)
+
+    def total():
+        return arrow_guard._expanded_bytes(message, 100, lambda *_: struct.pack("<q", stated))
+
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=expected):
+            total()
+    else:
+        assert total() == expected

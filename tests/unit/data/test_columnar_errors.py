@@ -243,6 +243,12 @@ def test_integers_that_a_float_cannot_hold(put):
         assert_refused(put(table(a=bad)), SchemaError, line=4, column="a", match="digits")
         assert_refused(put(table(label=bad)), SchemaError, line=4, column="label", match="digits")
     assert_refused(put(table(a=pa.array([2**24 + 1] * 6))), SchemaError, line=1, dtype="float32")
+    for value, good in ((2**53, True), (2**53 + 1, False), (2**64 - 1, False)):
+        unsigned = put(table(a=pa.array([0, 1, 2, value, 0, 0], pa.uint64())))
+        if good:
+            assert rankine.load(unsigned).X[:4, 0].tolist() == [0, 1, 2, value]
+        else:
+            assert_refused(unsigned, SchemaError, line=4, column="a", match="digits")
 
 
 def test_floats_too_large_for_float32(put):

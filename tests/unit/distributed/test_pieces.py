@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -160,3 +164,29 @@ def test_stored_values_of_sparse_rows_count(tmp_path):
         sizes.append((sum(cut(tmp_path / "a.parquet", 10**6).nbytes), X.nnz))
     (small, few), (large, many) = sizes
     assert large - small >= 8 * (many - few)
+
+
+HASHED = """
+import types
+import rankine.distributed as rd
+from rankine.data.options import ReadOptions
+from rankine.distributed.pieces import Piece
+
+labels = (types.SimpleNamespace(text=text) for text in ("clicks / 2", "orders", "coec", "margin"))
+pieces = [Piece(k, "a", (k, k + 1), (1, 1), 1, ReadOptions(), None, None, label)
+          for k, label in enumerate(labels)]
+print(rd.PartitionedDataset(tuple(pieces), 1, None, ("a",), None).fingerprint)
+"""
+
+
+def test_the_fingerprint_does_not_depend_on_how_python_orders_a_set():
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", HASHED],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in "123"
+    }
+    assert len(found) == 1

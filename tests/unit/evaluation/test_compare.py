@@ -7,7 +7,7 @@ from scipy import stats
 
 import rankine
 from rankine.core.errors import DataError, ParameterError, SchemaError
-from rankine.evaluation.compare import compare_values
+from rankine.evaluation.compare import Changed, _side_by_side, compare_values
 from rankine.evaluation.trec import Qrels, Run, write_qrels, write_run
 from rankine.metrics import evaluate, parse_metric
 
@@ -213,3 +213,13 @@ def test_the_unit_of_query_weights_changes_nothing():
     )
     assert one == other
     assert one[0][0].mean == pytest.approx(np.average(values[:, 0], weights=weight))
+
+
+@pytest.mark.parametrize("lengths", [(2, 3), (3, 1), (0, 2)])
+def test_rankings_of_different_length_stand_side_by_side(lengths):
+    one, two = ([{"doc": f"{name}{k}", "label": k} for k in range(n)]
+                for name, n in zip("ab", lengths, strict=True))  # fmt: skip
+    shown = _side_by_side(Changed("A", "B", 7, 0.5, 0.25, one, two)).rows
+    assert [row[0] for row in shown] == [str(k + 1) for k in range(max(lengths))]
+    assert [row[1] for row in shown if row[1]] == [item["doc"] for item in one]
+    assert [row[3] for row in shown if row[3]] == [item["doc"] for item in two]

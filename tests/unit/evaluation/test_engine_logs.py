@@ -159,3 +159,15 @@ def test_the_command(tmp_path, judged, out):
     assert data.docid.tolist() == ["7555", "1370", "1366"]
     np.testing.assert_allclose(data.X.toarray() if hasattr(data.X, "toarray") else data.X,
                                [[9.5, 10.75], [6.25, 8.0], [1.0, 0.5]])  # fmt: skip
+
+
+def test_the_names_of_joined_features_are_written_where_text_has_none(tmp_path, judged):
+    from rankine.cli.main import app, find_commands
+
+    find_commands()
+    log = jsonl(tmp_path / "log.jsonl", ANSWERS)
+    words = ["convert", "--features", log, "--judgments", judged, tmp_path / "out.txt"]
+    names = tmp_path / "names.txt"
+    result = CliRunner().invoke(app, [*map(str, words), "--names-out", str(names)])
+    assert result.exit_code == 0, result.output
+    assert names.read_text().splitlines() == ["title", "body"]

@@ -294,6 +294,12 @@ class TestBaselines:
                 mean = np.mean(values["map-folds"])
                 assert mean == pytest.approx(values["map"], abs=1.01e-4), (task, name)
 
+    def test_baselines_in_another_encoding_are_refused(self, tmp_path):
+        path = tmp_path / "run.csv"
+        path.write_bytes("task,method,metric,value\nt,Café,map,0.5\n".encode("latin-1"))
+        with pytest.raises(ParseError, match="UTF-8"):
+            read_baselines(path)
+
     def test_a_run_can_be_the_baseline_of_the_next(self, tmp_path, result):
         path = tmp_path / "run.csv"
         path.write_text("".join(letor_csv(result[0])))

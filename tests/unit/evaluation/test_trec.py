@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
+from rankine.evaluation.contestants import is_qrels, is_run
 from rankine.evaluation.trec import (
     evaluate_run,
     read_qrels,
@@ -81,6 +82,8 @@ def test_what_is_written_is_read_back(tmp_path):
     assert (run.qid.tolist(), run.docid.tolist()) == (["a", "b"], ["y", "x"])
     assert run.score.tolist() == [0.1, 1e300]
     assert run.tag == "t"
+    (tmp_path / "merged").write_text("a Q0 y 1 0.5 first\nb Q0 x 1 0.5 second\n")
+    assert read_run(tmp_path / "merged").tag == "first"
     assert gzip.decompress((tmp_path / "run.gz").read_bytes()).startswith(b"a Q0 y 1 0.1 t\n")
     write_qrels(tmp_path / "qrels", qid, docid, [2, 0.5, 1])
     qrels = read_qrels(tmp_path / "qrels")
@@ -118,3 +121,22 @@ def test_ids_with_spaces_cannot_be_written(tmp_path):
     with pytest.raises(SchemaError, match="TREC"):
         write_run(tmp_path / "run", ["a b"], ["x"], [1.0])
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "run", "qrels"),
+    [
+        ("q Q0 d 1 0.5 me", True, False),
+        ("q q0 d 1 0.5 me", True, False),
+        ("q 0 d 1 0.5 me", False, False),
+        ("q Q0 d 1 0.5", False, False),
+        ("q Q0 d 1", False, True),
+        ("q 0 d 1", False, True),
+        ("2 qid:1 1:0.5 2:1", False, False),
+        ("", False, False),
+    ],
+)
+def test_runs_and_judgements_are_known_by_their_first_line(tmp_path, line, run, qrels):
+    path = tmp_path / "file"
+    path.write_text(line + "\n")
+    assert (is_run(path), is_qrels(path)) == (run, qrels)

@@ -6,11 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
+import numba
+import numpy as np
 import pytest
 
 from rankine.core.errors import ParameterError
 from rankine.kernels import compile as compile_
+from rankine.kernels.dispatch import question
 
 PROGRAM = """
 import json, sys, warnings
@@ -186,6 +190,100 @@ def test_an_answer_that_stands_in_no_file_is_compiled_each_time(run, monkeypatch
         found = run(TYPED_IN)
         assert found["value"] == 3.0 * float(factor)
         assert found["compiled"]
+
+
+NESTED = """
+from rankine.kernels.compile import jit
+@jit
+def add(x, y=1.0):
+    return x + y
+@jit
+def outer(x):
+    return add(x) * add(x, 2.0)
+def twice(x):
+    return outer(x), add(x), add(x, 2.0)
+"""
+
+
+def test_what_is_compiled_for_others_first_can_be_called_and_only_what_is_called_is_kept(
+    run, tmp_path
+):
+    first = run(NESTED)
+    assert first["value"] == [20.0, 4.0, 5.0]
+    assert len(kept(tmp_path / "cache")) == 3
+    assert run(NESTED) == {**first, "compiled": False}
+    (tmp_path / "cache").rename(tmp_path / "before")
+    run(NESTED.replace("return outer(x), add(x), add(x, 2.0)", "return outer(x)"))
+    assert len(kept(tmp_path / "cache")) == 1
+
+
+@question
+def _size(spec, x):
+    "how large"
+
+
+class _Squared(NamedTuple):
+    factor: float
+
+
+@_size.answer(_Squared)
+def _squared(spec, x):
+    return spec.factor * _product(x, x)
+
+
+@compile_.jit
+def _product(x, y):
+    return x * y
+
+
+@compile_.jit
+def _sizes(spec, values, *, out):
+    for i in range(values.shape[0]):
+        out[i] = _size(spec, values[i])
+
+
+needs_jit = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+
+
+@needs_jit
+def test_plain_functions_call_plain_functions(monkeypatch):
+    out = np.zeros(3)
+    monkeypatch.setattr(compile_.CPUDispatcher, "compile", None)
+    compile_.plain(_sizes)(_Squared(2.0), np.arange(3.0), out=out)
+    assert out.tolist() == [0.0, 2.0, 8.0]
+
+
+@needs_jit
+def test_a_light_kernel_is_compiled_when_a_process_has_many_rows_for_it():
+    @compile_.jit
+    def own(x):
+        return x + 1
+
+    assert compile_.light(own, compile_.LIGHT_ROWS) is compile_.plain(own)
+    assert compile_.light(own, 1) is own
+    assert own(1) == 2
+    assert compile_.light(own, 0) is own
+
+
+@needs_jit
+def test_two_processes_share_what_they_compile(tmp_path):
+    @compile_.jit
+    def own(x):
+        return x + 1
+
+    with compile_.sharing(tmp_path):
+        assert [own(1), own(2)] == [2, 3]
+        assert len(own.overloads) == 1
+        (claim,) = tmp_path.iterdir()
+    own._reset_overloads()
+    with compile_.sharing(tmp_path):
+        claim.write_bytes(b"")  # as if another process compiled it now
+        assert own(1) == 2
+        assert not own.overloads
+        claim.write_bytes(b"compiled")
+        assert own(1) == 2
+        assert len(own.overloads) == 1
+    assert "__call__" not in vars(type(own))
 
 
 def test_where_kernels_are_kept(monkeypatch, tmp_path):

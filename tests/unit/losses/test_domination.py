@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from slow_domination import brute_loss, slope
 
-from rankine.core.errors import ParameterError
+from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data import Dataset
 from rankine.kernels.columns import columns_of, curvature_bounds, shift, slope_and_curvature
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
@@ -153,6 +153,35 @@ def test_tables_and_margins_that_do_not_fit_the_labels_are_refused():
     assert rows.tolist() == [0, 1, 2]
     with pytest.raises(ParameterError, match="2 x 2 but the data has 3 labels"):
         resolve_table(np.zeros((2, 2)), y)
+    assert resolve_margin(1.0, 0.0, y, {}) is None
+    assert resolve_margin(None, 1.0, y, {}) is None
+    np.testing.assert_array_equal(resolve_margin(2.0, 0.5, y, {}), y)
     for columns, known in (({}, "none"), ({"b": y, "a": y}, "a, b")):
         with pytest.raises(ParameterError, match=rf"\(columns: {known}\)"):
             resolve_margin("gap", 1.0, y, columns)
+
+
+@pytest.mark.parametrize("of", ["rows", "queries", "candidates"])
+def test_rows_that_take_no_part_are_as_if_left_out(of):
+    X, y, qid, _ = problem(3, levels=3)
+    data = Dataset.from_arrays(X, y, qid)
+    kept = qid != qid[0]
+
+    def levels(keep):
+        ones = np.ones(data.n_queries)
+        if of == "queries":
+            ones = np.array([keep[data.queries.rows_of(q)].any() for q in range(data.n_queries)])
+        return task_levels(
+            y,
+            data.queries,
+            ones.astype(np.float64),
+            TaskOptions(),
+            weight=keep.astype(np.float64) if of == "rows" else None,
+            candidates=keep if of == "candidates" else None,
+        )
+
+    part = Dataset.from_arrays(X[kept], y[kept], qid[kept])
+    alone = task_levels(part.y, part.queries, np.ones(part.n_queries), TaskOptions())
+    assert DominationRisk(levels(kept)).at_zero == pytest.approx(DominationRisk(alone).at_zero)
+    with pytest.raises(NoPairsError, match="no row takes part"):
+        levels(np.zeros(len(y), dtype=bool))

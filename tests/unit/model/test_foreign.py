@@ -37,8 +37,9 @@ def test_sofia_weights_without_the_bias(tmp_path):
     assert model.base == 1
 
 
-def test_svmrank_support_vectors_add_up(tmp_path):
-    path = write(tmp_path, SVMRANK)
+@pytest.mark.parametrize("between", ["", "\n", "# nothing\n"])
+def test_svmrank_support_vectors_add_up(tmp_path, between):
+    path = write(tmp_path, SVMRANK.replace("-0.5 qid", f"{between}-0.5 qid"))
     model = read_foreign(path)
     assert is_foreign(path)
     assert model.n_features == 5

@@ -148,3 +148,9 @@ def test_a_callback_ends_the_walk_to_a_small_model(data):
         X, y, qid=qid, callbacks=[lambda told: seen.append(told.step) or len(seen) == 2]
     )
     assert seen == [1, 2]
+
+
+@pytest.mark.parametrize("min_ratio", [0.0, -0.1, 1.5, float("nan")])
+def test_strengths_that_would_not_fall_are_refused(data, min_ratio):
+    with pytest.raises(ParameterError, match="min_ratio"):
+        domination_path(*data, min_ratio=min_ratio)

@@ -280,10 +280,10 @@ def test_query_weights_in_a_stream_are_those_of_memory():
         ElasticRanker().fit(Blocks(data, 10), query_weight=weight[:50])
 
 
-def one_step(data, objective="pairwise", **how):
+def one_step(data, query_weight=None, **how):
     """Weights after the first list, which is minus its gradient times the step."""
-    ranker = ElasticRanker(objective=objective, solver="fobos", l1=0.0, l2=0.0, random_state=0)
-    return ranker.fit(data, **how).coef_
+    told = {"objective": "pairwise", "solver": "fobos", "l1": 0.0, "l2": 0.0} | how
+    return ElasticRanker(**told, random_state=0).fit(data, query_weight=query_weight).coef_
 
 
 def test_what_weights_are_to_a_list():
@@ -294,9 +294,14 @@ def test_what_weights_are_to_a_list():
     twice = data.take(np.r_[np.arange(data.n_rows), 1])
     both = (replace(data, weight=heavy), twice)
     np.testing.assert_allclose(*(one_step(one) for one in both), rtol=1e-12)
-    # A repeated row moves the ranks of its list, which a weight does not.
-    by_rank = [one_step(one, "ndcg") for one in both]
-    assert np.abs(by_rank[0] - by_rank[1]).max() > 1e-3 * np.abs(by_rank[0]).max()
+    # Pointwise the list is divided by its rows, whatever they weigh.
+    more = [twice.n_rows / data.n_rows]
+    steps = one_step(both[0], objective="pointwise"), one_step(twice, more, objective="pointwise")
+    np.testing.assert_allclose(*steps, rtol=1e-12)
+    # A repeated row moves the ranks of its list, and adaptive steps square the part of each row.
+    for how in ({"objective": "ndcg"}, {"solver": "rda", "adaptive": True}):
+        weighted, repeated = (one_step(one, **how) for one in both)
+        assert np.abs(weighted - repeated).max() > 1e-3 * np.abs(weighted).max()
 
 
 def test_early_stopping_on_a_stream_does_not_depend_on_its_blocks():

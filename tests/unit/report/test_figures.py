@@ -15,7 +15,8 @@ import rankine
 from rankine import Dataset, LinearModel, logs
 from rankine.core.specs import LogColumns, OneHot
 from rankine.metrics import data_columns, evaluate, parse_metric, random_expectation
-from rankine.report.calibration import calibration
+from rankine.report import calibration as calibrating
+from rankine.report.calibration import calibration, calibration_section
 from rankine.report.data import column_ranges, data_summary
 from rankine.report.headline import headline, resamples_for
 from rankine.report.judged import _measurable
@@ -23,7 +24,7 @@ from rankine.report.lists import ranked_query
 from rankine.report.origin import origin, training_command
 from rankine.report.ranks import curves, differences, extremes, spread
 from rankine.report.run import judge_subject
-from rankine.report.training import training
+from rankine.report.training import training, training_section
 from rankine.report.weights import size_curve, source_of, weights
 from unit.report.report_cases import fitted, random_data, shop
 
@@ -219,6 +220,17 @@ def test_calibration_counts_pairs(judged, scores):
     assert np.argmax(likelihood) == 1
 
 
+def test_the_dashed_curve_is_the_logistic_one(judged, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(calibrating, "line_chart", lambda _, lines, *__, **___: drawn.extend(lines))
+    found = calibration(judged)
+    calibration_section(found)
+    curve = next(line for line in drawn if line.name == "logistic curve")
+    assert curve.x[0] == 0.0
+    assert curve.x[-1] == max(b.gap for b in found.bins)
+    assert curve.y == pytest.approx(1 / (1 + np.exp(-found.slope * np.array(curve.x))))
+
+
 def test_many_pairs_are_sampled_alike():
     data = random_data(4, 700, 2, labels=2)
     judged = judge_subject(LinearModel.from_weights([1.0, 0.0]), data)
@@ -273,6 +285,31 @@ def test_the_training_of_a_model_can_be_read_back():
     assert training(LinearModel.from_weights([1.0])).curves == {}
     broken = LinearModel.from_weights([1.0], provenance={"trace": {"a": [1], "b": [1, 2]}})
     assert training(broken).curves == {}
+
+
+def test_the_section_of_training_draws_what_was_recorded():
+    def section(**story):
+        return training_section(training(LinearModel.from_weights([1.0], provenance=story)))
+
+    checks = {"step": [1, 2], "value": [0.3, 0.4]}
+    objective = {"iteration": [1, 2], "objective": [3.0, 2.0]}
+    assert section() is None
+    facts = section(n_iter=7)
+    assert "no trace" in facts.lead
+    assert "Validation" not in str(facts.body)
+    for story, titles in (
+        ({"validation": checks}, {"Validation"}),
+        ({"validation": {"step": [1], "value": [0.3]}, "n_iter": 1}, set()),
+        ({"trace": objective}, {"Objective"}),
+        ({"trace": {**objective, "gap": [1.0, 0.5]}, "validation": checks},
+         {"Objective", "Gap", "Validation"}),
+        ({"trace": {"lists": [5, 9], "progressive_loss": [0.4, 0.3]}}, {"Progressive loss"}),
+    ):  # fmt: skip
+        found = section(**story)
+        shown = {name for name in ("Objective", "Gap", "Validation", "Progressive loss")
+                 if f">{name}<" in str(found.body)}  # fmt: skip
+        assert shown == titles
+        assert ("What was recorded" in found.lead) == bool(titles)
 
 
 def test_the_training_command_gives_the_same_model(tmp_path):

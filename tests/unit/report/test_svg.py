@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from rankine.report.svg import Bar, Line, bars, histogram, interval, line_chart, linear
+from rankine.report.svg import Bar, Line, bars, histogram, interval, line_chart, linear, logarithmic
 
 
 @pytest.mark.parametrize("zero", [0.25, 0.5])
@@ -40,3 +40,28 @@ def test_columns_of_a_histogram_do_not_overlap():
     assert all(end < float(one["x"]) for end, one in zip(ends[:-1], held[1:], strict=True))
     heights = [float(one["height"]) for one in held]
     assert heights[0] > heights[2] > heights[1] == 0.0
+
+
+@pytest.mark.parametrize(
+    "values", [(0.2, 0.7), (3.0, 3.0), (-4.0, 9.0), (0.0, 1.0), (0.0, 0.0), (150.0, 90_000.0)]
+)
+def test_a_scale_holds_its_values_and_its_ticks(values):
+    scale = linear(values)
+    assert scale.low <= min(values) <= max(values) <= scale.high
+    assert all(scale.low <= tick <= scale.high for tick in scale.ticks)
+    assert scale.low < min(values) or min(values) == 0.0
+    assert scale.high > max(values) or max(values) == 1.0
+    assert 0.0 <= scale(min(values)) < scale(max(values)) or values[0] == values[1]
+    if min(values) > 0:
+        log = logarithmic(values)
+        assert log(min(values)) <= log(max(values))
+        assert all(log.low * 0.999 <= tick <= log.high * 1.001 for tick in log.ticks)
+
+
+@pytest.mark.parametrize(
+    "tick", [-2000.0, -5.5, 0.0, 0.25, 999.0, 1000.0, 99_999.0, 250_000.0, 1e12]
+)
+def test_the_text_of_a_tick_is_its_value(tick):
+    text = linear([0.0, 1.0]).label(tick)
+    assert float(text.replace(",", "").replace("\N{MINUS SIGN}", "-")) == tick
+    assert ("," in text) == (1000 <= abs(tick) < 1e5)

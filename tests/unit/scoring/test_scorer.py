@@ -23,6 +23,7 @@ from rankine.model import LinearModel
 from rankine.model.weights import Probe, Probes
 from rankine.scoring import Notes, Scorer
 from rankine.scoring.kernels import exact_scores
+from rankine.transforms.apply import score_dataset
 from rankine.transforms.scaling import scale_lists
 
 pytestmark = pytest.mark.kernels
@@ -461,3 +462,14 @@ def test_sparse_rows_without_groups_are_one_list_of_missing_values():
     scorer = Scorer(LinearModel.from_weights([1.0, 10.0], transforms=(missing,)))
     X = np.array([[3.0, np.nan], [np.nan, 2.0], [1.0, 5.0]])
     np.testing.assert_array_equal(scorer.score(sparse.csr_array(X)), scorer.score(X))
+
+
+@pytest.mark.parametrize("storage", [np.asarray, np.asfortranarray, sparse.csr_array])
+def test_names_decide_which_column_is_which(storage):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(6, 5))
+    names = [*NAMES[::-1], "other"]
+    data = Dataset.from_arrays(storage(X), np.zeros(6), feature_names=names)
+    expected = X[:, :4] @ WEIGHTS[::-1]
+    found = score_dataset(LinearModel.from_weights(WEIGHTS, NAMES), data)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 
 from rankine.solvers.coordinate_descent import (
+    FIRST_VIOLATORS,
     exponential_step,
+    extrapolated,
     newton_step,
     quadratic_step,
     violation,
+    working_set,
 )
+from rankine.solvers.problem import Penalty
 
 pytestmark = pytest.mark.kernels
 
@@ -61,3 +65,35 @@ def test_violation_is_zero_exactly_at_the_optimum():
     assert violation(0.6, 0.0, 0.5, 0.0) == pytest.approx(0.1)
     assert violation(-0.5, 2.0, 0.5, 0.0) == 0.0
     assert violation(0.5, -2.0, 0.4, 0.1) == pytest.approx(0.1)
+
+
+def test_a_linear_sequence_is_followed_to_its_end():
+    """As many steps as directions tell the fixed point of x -> A x + b."""
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    A = turn @ np.diag([0.9, 0.5, 0.2]) @ turn.T
+    end = np.array([1.0, 2.0, 3.0])
+    points = [end + np.array([0.3, -0.2, 0.1])]
+    for _ in range(4):
+        points.append(end + A @ (points[-1] - end))
+    found = extrapolated(points)
+    assert np.abs(found - end).max() < 1e-3 * np.abs(points[-1] - end).max()
+    assert extrapolated([end] * 5) is None
+
+
+def test_an_extrapolated_weight_keeps_its_sign_or_is_zero():
+    target = extrapolated([np.array([1.0 - 0.1**k, 0.4 * 0.5**k - 0.02]) for k in range(4)])
+    assert target[0] == pytest.approx(1.0, abs=1e-6)
+    assert target[1] == 0.0
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.1])
+@pytest.mark.parametrize("n_active", [3, 2 * FIRST_VIOLATORS])
+def test_a_working_set_is_every_weight_and_the_worst_of_the_others(l1, n_active):
+    slopes = np.random.default_rng(1).permutation(np.linspace(0.2, 1.0, 1000))
+    w = np.zeros(1000)
+    w[:n_active] = -1.0
+    chosen, worst = working_set(slopes, w, Penalty(l1, 0.0))
+    others = n_active + np.argsort(-slopes[n_active:])
+    room = max(FIRST_VIOLATORS, n_active) if l1 else 1000
+    assert set(chosen) == {*range(n_active), *others[:room]}
+    assert worst == pytest.approx(1.0 - l1, abs=0.01)

@@ -54,6 +54,14 @@ def test_steps_outside_the_stable_region_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_eigenvalue_that_is_far_too_small_ends_in_an_error():
+    equations = system()
+    largest = lanczos(equations.times, 5, 0).shifted(0.1)[0]
+    with pytest.raises(DivergenceError, match="diverged at step"):
+        solve_gdm(equations, 0.1, largest / 1000)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_spectrum_beyond_the_numbers_is_an_error():
     with pytest.raises(DivergenceError, match="spectrum"):
         lanczos(system(scale=1e170).times, 5, 0)

@@ -122,8 +122,9 @@ def test_missing_values_are_refused_by_default() -> None:
     with pytest.raises(SchemaError, match=r"X\[\d+, '(price|age)'\] is missing.*query_min"):
         LeastSquaresRanker().fit(data)
     ranker = LeastSquaresRanker().fit(np.nan_to_num(data.X), data.y, qid=data.qid)
-    with pytest.raises(SchemaError, match="is missing"):
-        ranker.predict(data)
+    for score in (ranker.predict, lambda data: score_dataset(ranker.to_model(), data)):
+        with pytest.raises(SchemaError, match=r"is missing.*trained without a rule"):
+            score(data)
     with pytest.raises(SchemaError, match="nan"):
         Scorer(ranker.to_model()).score(data.X)
     with pytest.raises(ParameterError, match="not one of auto"):
@@ -170,22 +171,31 @@ def test_indicators_are_learned_in_instalments() -> None:
     )
 
 
-def test_frames_and_columns_hold_missing_values(tmp_path) -> None:
+@pytest.mark.parametrize("rule", RULES)
+def test_frames_columns_and_partitions_hold_missing_values(rule: str, tmp_path) -> None:
     pa = pytest.importorskip("pyarrow")
     pd = pytest.importorskip("pandas")
     import pyarrow.parquet as pq
 
-    data = lists()
-    frame = pd.DataFrame(data.X, columns=NAMES).astype({"price": "Float64"})
+    shuffled = lists()
+    order = np.argsort(shuffled.qid, kind="stable")
+    X, y, qid = shuffled.X[order], shuffled.y[order], shuffled.qid[order]
+    frame = pd.DataFrame(X, columns=NAMES).astype({"price": "Float64"})
     frame.loc[frame["price"].isna(), "price"] = pd.NA
-    first = LeastSquaresRanker(missing="mean").fit(frame, data.y, qid=data.qid)
     table = pa.table(
-        {name: pa.array(data.X[:, j], mask=np.isnan(data.X[:, j])) for j, name in enumerate(NAMES)}
-        | {"label": data.y, "qid": data.qid}
+        {name: pa.array(X[:, j], mask=np.isnan(X[:, j])) for j, name in enumerate(NAMES)}
+        | {"label": y, "qid": qid}
     )
-    pq.write_table(table, tmp_path / "rows.parquet")
-    second = LeastSquaresRanker(missing="mean").fit(rankine.load(tmp_path / "rows.parquet"))
-    np.testing.assert_allclose(first.coef_, second.coef_, rtol=1e-9)
+    path = tmp_path / "rows.parquet"
+    pq.write_table(table, path, row_group_size=12)
+    parts = rankine.distributed.scan(path, partition_bytes=1000)
+    assert parts.n_partitions > 2
+    expected = (
+        LeastSquaresRanker(missing=rule, l2=0.1).fit(frame, y, qid=qid).predict(rankine.load(path))
+    )
+    for data in (rankine.load(path), parts):
+        ranker = LeastSquaresRanker(missing=rule, l2=0.1).fit(data)
+        np.testing.assert_allclose(ranker.predict(rankine.load(path)), expected, rtol=1e-9)
 
 
 def test_sparse_rows_have_zeros_where_nothing_is_stored() -> None:
