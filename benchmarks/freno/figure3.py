@@ -16,7 +16,7 @@ from rankine import ElasticRanker
 
 TITLE = "Figure 3: recall against the number of weights"
 QUICK = {"seeds": [1, 2], "lists": 1000, "steps": 12}
-FULL = {"seeds": [1, 2], "lists": 3000, "steps": 16}
+FULL = {"seeds": [1, 2, 3], "lists": 3000, "steps": 16}
 SOLVERS = ("PSGD", "FOBOS", "RDA", "TGD", "FOBOS, no l2")
 MEASURES = ("recall@1", "recall@4")
 PASSES = ("one pass", "two passes")
