@@ -20,7 +20,7 @@ from rankine.core.errors import (
 )
 from rankine.data import Dataset
 from rankine.data.options import ReadOptions
-from rankine.data.scan import QueryGuard, align
+from rankine.data.scan import QueryGuard, _sort_hint, align
 
 
 def dataset(qid):
@@ -214,3 +214,15 @@ def test_lines_are_counted_over_bad_rows_and_comments(tmp_path):
     (block,) = rankine.scan(path, on_bad_row="skip", n_features=1)
     assert block.lines.tolist() == [1, 5]
     assert block.notes == {"skipped_rows": 1}
+
+
+@pytest.mark.parametrize(
+    ("sources", "query", "command"),
+    [
+        ((), None, "rankine sort IN IN.sorted"),
+        (("a.txt.gz", "my b"), "qid", "rankine sort a.txt.gz 'my b' a.sorted.txt.gz"),
+        (("log.parquet",), "search id", "log.parquet log.sorted.parquet --query 'search id'"),
+    ],
+)
+def test_the_command_that_groups_rows_names_every_file(sources, query, command):
+    assert _sort_hint(sources, query).endswith(command)

@@ -15,6 +15,7 @@ from rankine.evaluation.fusion import fuse, join_runs
 from rankine.evaluation.trec import Qrels, Run, evaluate_run, write_qrels, write_run
 from rankine.export import ExportOptions, export
 from rankine.kernels.run_scores import run_score_values
+from rankine.logs.source import read_for
 from rankine.metrics import evaluate_on
 from rankine.transforms.apply import score_dataset
 
@@ -317,3 +318,18 @@ def test_the_command(tmp_path):
     assert json.loads(call(*words, "--json"))["metrics"] == value["metrics"]
     call("report", model, joined, "-o", tmp_path / "page.html", *columns)
     assert "r1" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_tables_hold_nulls_where_a_retriever_returned_nothing(fused, tmp_path, suffix):
+    model = fused.model
+    values = np.array([[1.0, np.nan, 2.0], [np.nan, 3.0, 0.0], [0.5, 4.0, np.nan]])
+    table = pd.DataFrame(values, columns=list(model.feature_names)).iloc[:, ::-1]
+    table.insert(0, "qid", [1, 1, 2])
+    table.insert(1, "label", [1.0, 0.0, 1.0])
+    table.insert(2, "price", [9.0, 8.0, 7.0])
+    path = tmp_path / f"joined.{suffix}"
+    getattr(table, f"to_{suffix}")(path, index=False)
+    found = read_for(model, path)
+    assert found.feature_names == model.feature_names
+    np.testing.assert_array_equal(found.X, values)

@@ -9,9 +9,11 @@ from rankine.evaluation.trec import (
     evaluate_run,
     read_qrels,
     read_run,
+    run_metric,
     write_qrels,
     write_run,
 )
+from rankine.metrics import parse_metric
 
 QRELS = "q1 0 a 2\nq1 0 b 0\nq1 0 c 1\nq2 0 a 1\nq3 0 z 0\n"
 RUN = "q1 Q0 b 1 2.0 me\nq1 Q0 a 2 2.0 me\nq1 Q0 x 3 1.5 me\nq3 Q0 z 1 1 me\nq9 Q0 a 1 1 me\n"
@@ -140,3 +142,9 @@ def test_runs_and_judgements_are_known_by_their_first_line(tmp_path, line, run, 
     path = tmp_path / "file"
     path.write_text(line + "\n")
     assert (is_run(path), is_qrels(path)) == (run, qrels)
+
+
+def test_ties_of_a_run_go_by_document_unless_told_otherwise():
+    assert run_metric(parse_metric("ndcg@5")).ties == "docid"
+    for told in ("ndcg@5:ties=worst", "ndcg@5:ties=expected", "pairwise_error"):
+        assert run_metric(parse_metric(told)) == parse_metric(told)

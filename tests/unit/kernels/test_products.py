@@ -61,14 +61,17 @@ def test_wide_data_keeps_one_sum():
 
 @pytest.mark.parametrize("kind", [0, 1])
 @pytest.mark.parametrize("n_queries", [1, 2, 6])
-def test_column_variances_equal_numpy(kind, n_queries):
+@pytest.mark.parametrize("idle", [False, True], ids=["all weigh", "one weighs nothing"])
+def test_column_variances_equal_numpy(kind, n_queries, idle):
     dense = matrices()[0]
     rng = np.random.default_rng(4)
     members = rng.permutation(90)[:80].astype(np.uint32)
     starts = np.linspace(0, 80, n_queries + 1).astype(np.int64)
     c = rng.random(90)
+    if idle:
+        c[members[starts[0] : starts[1]]] = 0.0
     expected = np.zeros(7)
-    for a, b in zip(starts[:-1], starts[1:], strict=True):
+    for a, b in zip(starts[idle:-1], starts[idle + 1 :], strict=True):
         x, weight = dense[members[a:b]], c[members[a:b]]
         centred = x - np.average(x, axis=0, weights=weight)
         expected += weight @ centred**2

@@ -11,7 +11,7 @@ from rankine import AdditiveRanker, Dataset, LinearModel, RankSVM, Scorer, distr
 from rankine.cli.train import app
 from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError
 from rankine.metrics import evaluate_on
-from rankine.rankers import additive_search
+from rankine.rankers import additive, additive_search
 from rankine.transforms.bins import fit_bins
 
 
@@ -350,6 +350,23 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(stored, open_, tmp_path):
     assert again.coef_.tobytes() == whole.coef_.tobytes()
     with pytest.raises(CheckpointError, match="parameters"):
         AdditiveRanker(**{**TOLD, "pairs": 1}).fit(open_(stored), resume=True, **kept)
+
+
+def test_a_path_ends_where_it_is_told_to(monkeypatch):
+    X, y, qid = shop(20)
+    ranker = AdditiveRanker(pairs=[(0, 1)], tol=1e-3)
+    seen = []
+    told = ranker.path(
+        X, y, qid=qid, n_steps=2, callbacks=[lambda now: seen.append(now.step) or True]
+    )
+    assert seen == [1]
+    assert len(told.nonzeros) == 1
+    bound = int(told.nonzeros[0]) - 1
+    solved = []
+    solve = additive.solve_plan
+    monkeypatch.setattr(additive, "solve_plan", lambda *how: solved.append(0) or solve(*how))
+    assert len(ranker.path(X, y, qid=qid, n_steps=2, max_nonzero=bound).nonzeros) == 0
+    assert len(solved) == 1
 
 
 def test_a_path_holds_models_of_all_strengths_and_numbers_of_pairs(tmp_path):

@@ -95,6 +95,8 @@ def test_what_cannot_be_drawn_is_refused():
 def test_bars_of_queries_that_became_worse_have_their_own_colour():
     ax = plot.differences(fitted(), shop()[1])
     bars = [bar for bar in ax.patches if bar.get_width() > 0]
+    ends = [bar.get_x() + bar.get_width() for bar in bars]
+    assert ends[:-1] == pytest.approx([bar.get_x() for bar in bars[1:]])
     worse = [bar.get_x() + bar.get_width() / 2 < -bar.get_width() / 4 for bar in bars]
     colours = {True: set(), False: set()}
     for bar, bad in zip(bars, worse, strict=True):

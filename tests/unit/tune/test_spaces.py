@@ -31,7 +31,9 @@ def test_text_becomes_ranges_and_choices():
     assert read_dimension("none, 3,true").values == (None, 3, True)
 
 
-@pytest.mark.parametrize("text", ["", "a..b", "1..2:cubic", "1..2:", "2..1", "0..1:log", "1..nan"])
+@pytest.mark.parametrize(
+    "text", ["", "a..b", "1..2:cubic", "1..2:", "2..1", "0..1:log", "1..nan", "1..inf"]
+)
 def test_unreadable_ranges_are_refused(text):
     with pytest.raises(ParameterError):
         read_dimension(text)
