@@ -128,6 +128,7 @@ CONTENTS = (
         "Peers are taken from the Python that `RANKINE_PEERS_PYTHON` names. Where trees win on "
         "quality, the section says so, and by how much.",
         (
+            "instead.everywhere",
             "instead.mslr_like",
             "instead.letor_like",
             "instead.letor_fold",

@@ -31,8 +31,14 @@ def verdicts():
     for paper in CONTENTS:
         found = claims.of(paper.name)
         parts += [f"## [{paper.heading}](results/{paper.name}.md)", paper.citation]
-        parts += [claims.counted(found), claims.claims_table(found)] if found else [paper.about]
+        parts += [claims.counted(found), claims.claims_table(found)] if found else headlines(paper)
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def headlines(paper):
+    """What stands for a page without claims: what it is about, and each result in a sentence."""
+    said = [papers.module_of(name).headline(papers.read(name)) for name in paper.results]
+    return [paper.about, "\n".join(f"- {one}" for one in said)]
 
 
 def text(paper):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.airola.utilities import LAM, SEED, TOL, generated
+from benchmarks.airola.utilities import LAM, SEED, TOL, large
 from benchmarks.papers import table
 from benchmarks.timing import exponent
 from rankine import Dataset, RankSVM
@@ -12,7 +12,7 @@ from rankine import Dataset, RankSVM
 TITLE = "Iterations against rows and against 1 / (lam tol)"
 QUICK = {"largest": 8_000, "rows": 4_000, "lams": [1e-3, 1e-5], "tols": [1e-2, 1e-3]}
 FULL = {
-    "largest": 256_000,
+    "largest": 512_000,
     "rows": 32_000,
     "lams": [1e-2, 1e-3, 1e-4, 1e-5, 1e-6],
     "tols": [1e-2, 1e-3, 1e-4],
@@ -27,7 +27,7 @@ def fit(data, lam, tol):
 
 
 def measure(largest, rows, lams, tols):
-    task = generated(largest, 1_000)
+    task = large(largest, 1_000)
     sizes = [1000 * 2**k for k in range(20) if 1000 * 2**k <= largest]
     by_rows = []
     for m in sizes:
@@ -36,7 +36,13 @@ def measure(largest, rows, lams, tols):
         print(by_rows[-1], flush=True)
     data = Dataset.from_arrays(task.X[:rows], task.y[:rows])
     grid = [fit(data, lam, tol) for lam in lams for tol in tols]
-    return {"seeds": [SEED], "repetitions": 1, "by_rows": by_rows, "grid": grid}
+    return {
+        "seeds": [SEED],
+        "repetitions": 1,
+        "collection": task.name,
+        "by_rows": by_rows,
+        "grid": grid,
+    }
 
 
 def words(results):
@@ -47,7 +53,7 @@ def words(results):
     cells = {(g["lam"], g["tol"]): str(g["iterations"]) for g in grid}
     lams = sorted({g["lam"] for g in grid}, reverse=True)
     return "\n\n".join([
-        (f"Hinge, generated utilities; lam = {LAM:g} and tol = {TOL:g} against rows, "
+        (f"Hinge, {results['collection']} utilities; lam = {LAM:g} and tol = {TOL:g} against rows, "
         f"{results['parameters']['rows']:,} rows against lam and tol. Iterations are oracle calls "
         "at new points."),
         table(("rows", "iterations"),

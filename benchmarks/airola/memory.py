@@ -11,7 +11,7 @@ from benchmarks.timing import median_and_range, spread
 
 TITLE = "Memory against rows"
 QUICK = {"sizes": [8_000, 16_000], "repetitions": 1}
-FULL = {"sizes": [8_000, 16_000, 32_000, 64_000, 128_000], "repetitions": 2}
+FULL = {"sizes": [8_000, 32_000, 128_000, 512_000], "repetitions": 1}
 
 KINDS = {"hinge": {"l2": 2 * LAM}, "squared hinge": {"l2": 2 * LAM, "loss": "squared_hinge"}}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.airola.utilities import LAM, SEED, TOL, generated
+from benchmarks.airola.utilities import LAM, SEED, TOL, large
 from benchmarks.instead.comparison import PYTHON, versions
 from benchmarks.instead.comparison import run as run_learner
 from benchmarks.instead.rows import write
@@ -115,7 +115,7 @@ def two_grades(task, m, patience, repetitions):
 
 
 def measure(largest, test, patience, repetitions):
-    task = generated(largest, test)
+    task = large(largest, test)
     found, slow = [], set()
     dlib = versions()["dlib"]
     for m in [1000 * 2**k for k in range(20) if 1000 * 2**k <= largest]:

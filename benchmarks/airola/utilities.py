@@ -1,4 +1,4 @@
-"""Utilities of the paper: dot products with one removed document, generated and real."""
+"""Utilities of the paper: dot products with one removed document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.real_data import read_reuters
-from benchmarks.workloads import stored_rcv1_like
+from benchmarks.workloads import large_text
 
 LAM, TOL = 1e-5, 1e-3
 SEED = 1
@@ -17,24 +17,35 @@ SEED = 1
 class Task(NamedTuple):
     """Training rows in random order, of which the first m are used, and test rows."""
 
+    name: str
     X: Any
     y: Any
     X_test: Any
     y_test: Any
 
 
-def generated(rows, test):
-    """The project's generator: nearly every utility is another number."""
-    X, _, y = stored_rcv1_like(rows + test)
-    return Task(X[:rows], y[:rows], X[rows:], y[rows:])
+def large(rows, test):
+    """RCV1 where it is there, else generated rows, of which nearly every utility is another."""
+    text = large_text(rows + test)
+    X, y = text.X, text.utility
+    return Task(text.name, X[:rows], y[:rows], X[rows:], y[rows:])
 
 
-def distinct(rows, test):
-    """The same rows with noise that makes every label different, small beside the utilities."""
-    task = generated(rows, test)
-    rng = np.random.default_rng(SEED)
-    y, y_test = (v + 1e-6 * rng.random(len(v)) for v in (task.y, task.y_test))
-    return Task(task.X, y, task.X_test, y_test)
+def mostly_zero(task):
+    """The same rows beside a document of rare words alone, so that most utilities are exactly 0.
+
+    Its words are those of one row, the most frequent left out until over 60 % share none.
+    """
+    X = sparse.vstack([task.X, task.X_test], format="csr")
+    frequent = np.bincount(X.indices, minlength=X.shape[1])
+    target = X[np.random.default_rng(SEED).integers(X.shape[0])].toarray().ravel().astype(float)
+    for word in sorted(np.flatnonzero(target), key=lambda word: -frequent[word]):
+        y = np.asarray(X @ target)
+        if np.mean(y == 0) > 0.6:
+            break
+        target[word] = 0.0
+    rows = len(task.y)
+    return task._replace(name="most utilities 0", y=y[:rows], y_test=y[rows:])
 
 
 def reuters(rows, test):
@@ -46,4 +57,4 @@ def reuters(rows, test):
     y = np.asarray(X @ X[target].toarray().ravel(), dtype=float)
     rows = min(rows, len(order) - test)
     train, held = order[:rows], order[rows : rows + test]
-    return Task(X[train], y[train], X[held], y[held])
+    return Task("Reuters-21578", X[train], y[train], X[held], y[held])

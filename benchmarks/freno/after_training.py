@@ -30,7 +30,7 @@ MEASURE = "recall@1"
 def one_log(seed, lists, days):
     """R@1 of each way on each day, judged before the day is learned from; seconds a day."""
     log = Log(seed, lists, TRAINED + days)
-    setting = Chooser(log).choose("RDA")
+    setting, _ = Chooser(log).choose("RDA")
     frozen = learn(setting, log.between(1, TRAINED))
     fresh = frozen
     started = frozen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.linear_model import Ridge
 
 from benchmarks.drawing import COLOURS, axis, label_lines, line, panels
 from benchmarks.elastic import Blocks
+from benchmarks.freno import implicit
 from benchmarks.papers import table
 from benchmarks.real_data import letor_folders
 from benchmarks.timing import cpu_seconds, spread
@@ -31,11 +33,13 @@ METRICS = tuple(f"letor4:ndcg@{k}" for k in CUTS)
 DECIDES = "letor4:map"
 #: One form of each collection: the one that published baselines use.
 FOLDERS = ("mq2008", "ohsumed_letor3_querylevelnorm")
-OURS, MORE, INNER = (
+OURS, MORE, INNER, IMPLICIT = (
     "ElasticRank, one pass",
     "the same, 20 passes",
     "read once, several steps a list",
+    "read once, implicit steps",
 )
+WAYS = (OURS, MORE, INNER, IMPLICIT)
 REGRESSION = "regression"
 PASSES = 20
 ALPHAS = tuple(10.0**k for k in range(-3, 5))
@@ -84,19 +88,19 @@ def learnt(train, seed, asked, shape, **more):
     return ranker.fit(arranged(train, seed, **shape))
 
 
-def tuned(train, vali, seed, evaluations, *, inner):
-    """The setting with the best validation MAP that Thompson sampling meets, and seconds a fit."""
+def tuned(vali, seed, evaluations, suggest, fit):
+    """What has the best validation MAP that Thompson sampling meets: setting, weights; seconds."""
     study = optuna.create_study(sampler=ThompsonSampler(seed=seed), direction="maximize")
-    best, seconds = (-1.0, None), []
+    best, seconds = (-1.0, None, None), []
     for _ in range(evaluations):
         trial = study.ask()
-        setting = suggested(trial, inner=inner)
-        spent, ranker = cpu_seconds(lambda s=setting: learnt(train, seed, *s))
-        value = float(evaluate(DECIDES, vali.y, ranker.predict(vali), vali.queries))
+        setting = suggest(trial)
+        spent, coef = cpu_seconds(lambda s=setting: fit(s))
+        value = float(evaluate(DECIDES, vali.y, vali.X @ coef, vali.queries))
         study.tell(trial, value)
         seconds.append(spent)
-        best = max(best, (value, setting), key=lambda two: two[0])
-    return best[1], seconds
+        best = max(best, (value, setting, coef), key=lambda three: three[0])
+    return best[1:], seconds
 
 
 def regression(train, vali, test):
@@ -109,15 +113,22 @@ def regression(train, vali, test):
 def one_fold(fold, seeds, evaluations):
     """NDCG@k on the test part: way -> one row a seed; CPU seconds a fit."""
     train, vali, test = (Scaling("query").apply(part) for part in fold[1:])
-    found, seconds = {OURS: [], MORE: [], INNER: []}, []
+    found, seconds = {way: [] for way in WAYS}, []
     for seed in seeds:
-        (asked, shape), spent = tuned(train, vali, seed, evaluations, inner=False)
-        seconds += spent
-        more = {"n_passes": PASSES, "shuffle_buffer": train.n_queries}
-        found[OURS].append(judged(learnt(train, seed, asked, shape).predict(test), test))
-        found[MORE].append(judged(learnt(train, seed, asked, shape, **more).predict(test), test))
-        inner, _ = tuned(train, vali, seed, evaluations, inner=True)
-        found[INNER].append(judged(learnt(train, seed, *inner).predict(test), test))
+        best, chosen = {}, partial(tuned, vali, seed, evaluations)
+        for way, inner in ((OURS, False), (INNER, True)):
+            (setting, best[way]), spent = chosen(
+                partial(suggested, inner=inner), lambda s, seed=seed: learnt(train, seed, *s).coef_
+            )
+            if way == OURS:
+                seconds += spent
+                more = {"n_passes": PASSES, "shuffle_buffer": train.n_queries}
+                best[MORE] = learnt(train, seed, *setting, **more).coef_
+        (_, best[IMPLICIT]), _ = chosen(
+            implicit.suggested, lambda s, seed=seed: implicit.learnt(train, seed, **s)
+        )
+        for way in WAYS:
+            found[way].append(judged(test.X @ best[way], test))
     print(fold.name, file=sys.stderr, flush=True)
     return found, regression(train, vali, test), seconds
 
@@ -130,7 +141,7 @@ def judged(scores, test):
 def one_folder(folder, seeds, folds, evaluations):
     """Mean over the folds, for each seed and k."""
     parts = [one_fold(fold, seeds, evaluations) for fold in islice(folder.folds(), folds)]
-    values = {way: np.mean([part[0][way] for part in parts], axis=0) for way in (OURS, MORE, INNER)}
+    values = {way: np.mean([part[0][way] for part in parts], axis=0) for way in WAYS}
     known = read_baselines(PUBLISHED)
     task = next((t for t in known if folder.name.lower().startswith(t)), None)
     published = known[task] if task and folds == folder.n_folds else {}
@@ -167,6 +178,7 @@ def draw(results):
             line(ax, CUTS, values, method, colour, marker=None, style="--")
         line(ax, CUTS, task["ways"][MORE], f"{PASSES} passes", "black", marker=None, style=":")
         line(ax, CUTS, task["ways"][INNER], "several steps", COLOURS[1])
+        line(ax, CUTS, task["ways"][IMPLICIT], "implicit steps", COLOURS[1], style="--")
         line(ax, CUTS, task["ways"][OURS], "one pass", COLOURS[0])
         axis(ax, "k", "NDCG@k (LETOR script)", title=name)
         label_lines(ax, room=0.24)
@@ -183,7 +195,10 @@ def words(results):
             "process, Thompson sampling, as in the paper) choose a setting by validation MAP. "
             "*Several steps a list* reads the lists once too, but may take a list in 2 or 4 parts, "
             "make 3 or 10 steps on each part before the next, and have a step size per weight, all "
-            "chosen by the same validation MAP with as many evaluations. *Regression* is ridge "
+            "chosen by the same validation MAP with as many evaluations; *implicit steps* "
+            "(`benchmarks/freno/implicit.py`) minimise the loss of a list near the last weights, "
+            "may take a list in halves and average the weights of all steps or of the second half, "
+            "chosen likewise. *Regression* is ridge "
             "regression of the label; the other rows are public tools re-run on the same rows, "
             "which may iterate until they converge. NDCG by the rules of the LETOR 4.0 script, "
             "which is 0 for queries with fewer than k documents. Median over seeds."

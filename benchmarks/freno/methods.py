@@ -2,14 +2,15 @@
 
 All learn by one pass over the same lists in the same order. LR, RankSVM and RankLR are ElasticRank
 with a pointwise or pairwise loss, plain gradient steps and an l2 penalty; PSGD, FOBOS, RDA and TGD
-weigh pairs by what their exchange does to a metric. A setting is chosen in two rounds by NDCG, the
-least noisy measure, on the last days of the training period: first the step and what is optimised,
-then the penalties.
+weigh pairs by what their exchange does to a metric. A setting is chosen by NDCG, the least noisy
+measure, on the last days of the training period. Every method may spend the same number of passes:
+it starts in the middle and moves to the first neighbour that is better, on ladders without ends, so
+that no method is held back by the edge of a grid.
 """
 
 from __future__ import annotations
 
-from itertools import product
+import itertools
 
 import numpy as np
 
@@ -24,53 +25,59 @@ MEASURES = (*(f"recall@{k}" for k in CUTS), "ndcg")
 DECIDES = "ndcg"
 
 ETAS = (0.1, 0.3, 1.0, 3.0, 10.0)
-LISTWISE = ("ndcg", "recall@1", "recall@4")
-PLAIN = {"solver": "psgd", "theta": 0.0, "l1": 0.0, "l2": 0.0}
 NOTHING = {"l1": 0.0, "l2": 0.0}
+PLAIN = {**NOTHING, "solver": "psgd", "theta": 0.0}
+LIST = {"loss": "logistic", "objective": "ndcg", "eta0": 1.0}
+#: Passes that a method may spend on its choice.
+BUDGET = 24
+#: A rung of a ladder is about so many times the one below; above 0, a penalty starts at ``LEAST``.
+RUNG = 10**0.5
+LEAST = {"l1": 1e-6, "l2": 1e-6, "theta": 1e-3}
+#: Ladders are None; the others are choices.
+LISTWISE = {
+    "eta0": None,
+    "objective": ("ndcg", "recall@1", "recall@4"),
+    "loss": ("logistic", "hinge"),
+}
 
-#: Method -> (fixed, first round, second round).
+#: Method -> (where it starts, what is chosen).
 METHODS = {
     "LR": (
-        {**PLAIN, "objective": "pointwise", "loss": "logistic"},
-        {"eta0": ETAS},
-        {"l2": (0.0, 1e-6, 1e-5, 1e-4)},
+        {**PLAIN, "objective": "pointwise", "loss": "logistic", "eta0": 1.0},
+        {"eta0": None, "l2": None},
     ),
     "RankSVM": (
-        {**PLAIN, "objective": "pairwise", "loss": "hinge"},
-        {"eta0": (0.01, 0.03, 0.1, 0.3, 1.0)},
-        {"l2": (0.0, 1e-5, 1e-4, 1e-3)},
+        {**PLAIN, "objective": "pairwise", "loss": "hinge", "eta0": 0.1},
+        {"eta0": None, "l2": None},
     ),
     "RankLR": (
-        {**PLAIN, "objective": "pairwise", "loss": "logistic"},
-        {"eta0": (0.01, 0.03, 0.1, 0.3, 1.0)},
-        {"l2": (0.0, 1e-5, 1e-4, 1e-3)},
+        {**PLAIN, "objective": "pairwise", "loss": "logistic", "eta0": 0.1},
+        {"eta0": None, "l2": None},
     ),
-    "PSGD": (
-        {**PLAIN, "loss": "logistic"},
-        {"eta0": ETAS, "objective": LISTWISE},
-        {"loss": ("logistic", "hinge"), "theta": (0.0, 0.003, 0.01), "l2": (0.0, 1e-4)},
-    ),
-    "FOBOS": (
-        {**NOTHING, "solver": "fobos", "loss": "logistic"},
-        {"eta0": ETAS, "objective": LISTWISE},
-        {"loss": ("logistic", "hinge"), "l1": (0.0, 3e-5, 1e-4), "l2": (0.0, 1e-4)},
-    ),
-    "RDA": (
-        {**NOTHING, "solver": "rda", "loss": "logistic"},
-        {"eta0": ETAS, "objective": LISTWISE},
-        {"loss": ("logistic", "hinge"), "l1": (0.0, 1e-5, 1e-4), "l2": (0.0, 1e-4)},
-    ),
-    "TGD": (
-        {**NOTHING, "solver": "tgd", "loss": "logistic"},
-        {"eta0": ETAS, "objective": LISTWISE},
-        {"loss": ("logistic", "hinge"), "l1": (0.0, 3e-5, 1e-4)},
-    ),
+    "PSGD": ({**PLAIN, **LIST}, {**LISTWISE, "theta": None, "l2": None}),
+    "FOBOS": ({**NOTHING, **LIST, "solver": "fobos"}, {**LISTWISE, "l1": None, "l2": None}),
+    "FOBOS, no l2": ({**NOTHING, **LIST, "solver": "fobos"}, {**LISTWISE, "l1": None}),
+    "RDA": ({**NOTHING, **LIST, "solver": "rda"}, {**LISTWISE, "l1": None, "l2": None}),
+    "TGD": ({**NOTHING, **LIST, "solver": "tgd"}, {**LISTWISE, "l1": None}),
     "RDA, adaptive": (
-        {**NOTHING, "solver": "rda", "adaptive": True, "loss": "logistic"},
-        {"eta0": (0.05, 0.1, 0.2, 0.4), "objective": LISTWISE},
-        {"loss": ("logistic", "hinge"), "l1": (0.0, 1e-5, 3e-5), "l2": (0.0, 1e-4)},
+        {**NOTHING, **LIST, "solver": "rda", "adaptive": True, "eta0": 0.2},
+        {**LISTWISE, "l1": None, "l2": None},
     ),
 }
+
+
+def neighbours(setting, chosen):
+    """Settings one rung up or down a ladder, or with another choice, in turn."""
+    for name, choices in chosen.items():
+        value = setting[name]
+        if choices is not None:
+            others = [choice for choice in choices if choice != value]
+        elif value == 0.0:
+            others = [LEAST[name]]
+        else:
+            below = value / RUNG if value / RUNG >= LEAST.get(name, 0.0) else 0.0
+            others = [float(f"{rung:.2g}") for rung in (value * RUNG, below)]
+        yield from ({**setting, name: other} for other in others)
 
 
 def learn(setting, days, seed=1):
@@ -91,7 +98,10 @@ def expected(data, measures=MEASURES):
 
 def settings(fixed, grid):
     """All settings of a grid."""
-    return [{**fixed, **dict(zip(grid, values, strict=True))} for values in product(*grid.values())]
+    return [
+        {**fixed, **dict(zip(grid, values, strict=True))}
+        for values in itertools.product(*grid.values())
+    ]
 
 
 class Chooser:
@@ -113,10 +123,19 @@ class Chooser:
         values = [self.value(setting) for setting in candidates]
         return candidates[int(np.argmax(values))]
 
-    def choose(self, method):
-        """The setting of a method of table 1."""
-        fixed, first, second = METHODS[method]
-        return self.best(settings(self.best(settings(fixed, first)), second))
+    def choose(self, method, budget=BUDGET):
+        """The setting of a method, and whether no neighbour of it was left to try."""
+        best, chosen = METHODS[method]
+        values = {tuple(best.items()): self.value(best)}
+        while True:
+            fresh = [n for n in neighbours(best, chosen) if tuple(n.items()) not in values]
+            for setting in fresh[: budget - len(values)]:
+                values[tuple(setting.items())] = self.value(setting)
+                if values[tuple(setting.items())] > values[tuple(best.items())]:
+                    best = setting
+                    break
+            else:
+                return best, len(values) < budget
 
 
 def described(setting):

@@ -31,4 +31,4 @@ def words(results):
     )
 
 
-draw = telling.draw
+draw, headline = telling.draw, telling.headline

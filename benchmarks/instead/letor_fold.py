@@ -35,4 +35,4 @@ def words(results):
     return telling.words(results, f"Fold 1 of {results['name']}, as distributed.")
 
 
-draw = telling.draw
+draw, headline = telling.draw, telling.headline

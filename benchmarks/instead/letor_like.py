@@ -28,4 +28,4 @@ def words(results):
     )
 
 
-draw = telling.draw
+draw, headline = telling.draw, telling.headline

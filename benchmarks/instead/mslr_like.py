@@ -26,4 +26,4 @@ def words(results):
     )
 
 
-draw = telling.draw
+draw, headline = telling.draw, telling.headline

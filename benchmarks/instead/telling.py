@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.drawing import COLOURS, axis, free_places, panels, point_to
 from benchmarks.instead.comparison import TREES
-from benchmarks.papers import table
+from benchmarks.papers import module_of, table
 from benchmarks.timing import median_and_range
 
 HEADER = (
@@ -52,6 +52,17 @@ def words(results, what):
         parts.append(f"Without figures: {said}.")
     parts.append(verdict(results["learners"], results["ours"]))
     return "\n\n".join(parts)
+
+
+def headline(results):
+    """The trees that validation rows prefer beside ours, in a sentence."""
+    learners, train = results["learners"], results["rows"]["train"]["rows"]
+    tree = preferred(learners, [name for name in learners if name in TREES])
+    title = module_of(results["result"]).TITLE
+    return (
+        f"{title}, {train:,} training rows, all tuned: {tree} minus {results['ours']} "
+        f"{_gap_cell(learners[tree]['against_ours'])} NDCG@10."
+    )
 
 
 def by_quality(learners):

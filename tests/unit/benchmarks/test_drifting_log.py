@@ -7,7 +7,7 @@ import pytest
 from benchmarks.freno.figure2 import arranged
 from benchmarks.freno.figure3 import near_best, roughness
 from benchmarks.freno.log import Log, numbers_between_0_and_1
-from benchmarks.freno.methods import expected
+from benchmarks.freno.methods import LEAST, METHODS, Chooser, expected, neighbours
 
 from rankine import Dataset
 
@@ -82,3 +82,30 @@ def test_lists_are_cut_and_repeated_in_a_row():
     assert sorted(block.X.ravel()) == sorted(np.repeat(X.ravel(), 3))
     lists = block.X.ravel().reshape(4, 3, 3)
     assert (lists == lists[:, :1]).all()
+
+
+def test_ladders_of_settings_have_no_ends():
+    chosen = {"eta0": None, "l2": None, "loss": ("logistic", "hinge")}
+    found = list(neighbours({"eta0": 1e4, "l2": 0.0, "loss": "hinge"}, chosen))
+    assert [one["eta0"] for one in found] == [32_000.0, 3200.0, 1e4, 1e4]
+    assert found[2]["l2"] == LEAST["l2"]
+    assert found[3]["loss"] == "logistic"
+    below = list(neighbours({"l2": LEAST["l2"]}, {"l2": None}))
+    assert [one["l2"] for one in below] == [3.2e-6, 0.0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("budget", [5, 24])
+def test_no_method_tries_more_than_its_budget(method, budget):
+    chooser, values = Chooser.__new__(Chooser), []
+
+    def value(setting):
+        """The best step is far from where every method starts."""
+        values.append(-abs(np.log(setting["eta0"] / 500)))
+        return values[-1]
+
+    chooser.value = value
+    best, settled = chooser.choose(method, budget)
+    assert settled == (len(values) < budget)
+    assert len(values) <= budget
+    assert max(values) == value(best)

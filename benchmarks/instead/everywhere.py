@@ -1,0 +1,161 @@
+"""Rankers as they come, the additive one among them, beside boosted trees on every set at hand."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import numpy as np
+
+from benchmarks.additive import LIGHTGBM, XGBOOST, lightgbm, shuffled, xgboost
+from benchmarks.defaults import SETS, UNFIT, learned
+from benchmarks.papers import table
+from benchmarks.peers import absent_packages
+from benchmarks.timing import cpu_seconds
+from benchmarks.workloads import letor_like
+from rankine import Dataset
+from rankine.metrics import evaluate
+from rankine.rankers.registry import RANKERS
+
+TITLE = "Defaults, the additive ranker and trees on every set"
+QUICK = {"sets": ["generated LETOR"]}
+FULL = {"sets": list(SETS)}
+
+METRIC = "ndcg@10"
+TREES = {"LightGBM": (lightgbm, LIGHTGBM), "XGBoost": (xgboost, XGBOOST)}
+#: Trees on a million hashed columns are in the table of the purchase log, with their time.
+TOO_WIDE = ("generated hashed log",)
+
+
+def default(name, tasks):
+    """Values of validation and test queries, and CPU seconds, of a ranker as it comes."""
+    found, total = ([], []), 0.0
+    for train, *parts in tasks:
+        seconds, score = cpu_seconds(lambda t=train: learned(name, {}, t))
+        total += seconds
+        for part, values in zip(parts, found, strict=True):
+            values.append(per_query(part, score(part)))
+    return *map(np.concatenate, found), total
+
+
+def tuned(name, tasks):
+    """The same of trees: early-stopped, the better of two settings by validation queries."""
+    run, settings = TREES[name]
+    found, total = ([], []), 0.0
+    for parts in tasks:
+        tried = []
+        for setting in settings:
+            seconds, scores = run(parts, setting)
+            total += seconds
+            tried.append([per_query(p, s) for p, s in zip(parts[1:], scores[1:], strict=True)])
+        best = max(tried, key=lambda values: np.nanmean(values[0]))
+        for values, kept in zip(best, found, strict=True):
+            kept.append(values)
+    return *map(np.concatenate, found), total
+
+
+def per_query(part, scores):
+    """NDCG@10 of every query; NaN where nothing is relevant."""
+    return np.asarray(evaluate(METRIC, part.y, scores, part.qid, per_query=True), dtype=float)
+
+
+def one_set(name, peers):
+    """Every system, and the differences to the trees that validation queries prefer."""
+    tasks = [[shuffled(part.X, part.y, part.qid, 0) for part in task] for task in SETS[name]()]
+    runs = {r: default(r, tasks) for r in RANKERS if (name, r) not in UNFIT}
+    ours = max(runs, key=lambda r: np.nanmean(runs[r][0]))
+    if name not in TOO_WIDE:
+        runs |= {peer: tuned(peer, tasks) for peer in peers}
+    trees = [peer for peer in peers if peer in runs]
+    rival = max(trees, key=lambda r: np.nanmean(runs[r][0])) if trees else ""
+    found = {
+        "rows": max(train.n_rows for train, *_ in tasks),
+        "queries": int(np.sum(~np.isnan(runs[ours][1]))),
+        "ours": ours,
+        "trees": rival,
+    }
+    found["systems"] = {
+        system: {"test": float(np.nanmean(test)), "seconds": seconds,
+                 **({"minus_trees": interval(test - runs[rival][1])} if rival else {})}
+        for system, (_, test, seconds) in runs.items()
+    }  # fmt: skip
+    print(name, found, file=sys.stderr, flush=True)
+    return found
+
+
+def interval(gaps):
+    """Mean of paired differences and its 95 % interval, queries resampled."""
+    gaps = gaps[~np.isnan(gaps)]
+    draws = np.random.default_rng(0).integers(len(gaps), size=(4000, len(gaps)))
+    low, high = np.quantile(gaps[draws].mean(axis=1), (0.025, 0.975))
+    return {"mean": float(gaps.mean()), "low": float(low), "high": float(high)}
+
+
+def measure(sets):
+    """Each set by itself, after one fit of every ranker that is not timed and compiles."""
+    absent = absent_packages("lightgbm", "xgboost")
+    peers = [name for name in TREES if not any(a.startswith(name.lower()) for a in absent)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        X, y, qid = letor_like(queries=20, size=30)
+        for name in RANKERS:
+            learned(name, {}, Dataset.from_arrays(X, y, qid))
+        found = {name: one_set(name, peers) for name in sets}
+    return {"seeds": [0], "repetitions": 1, "absent": absent, "sets": found}
+
+
+def verdict(gap):
+    """Who wins, by the interval."""
+    return "trees" if gap["high"] < 0 else "rankine" if gap["low"] > 0 else "neither"
+
+
+def headline(results):
+    """On how many sets trees win, and rankine, by the intervals."""
+    sets = {name: found for name, found in results["sets"].items() if found["trees"]}
+    wins = {name: verdict(s["systems"][s["ours"]]["minus_trees"]) for name, s in sets.items()}
+    lost, won = ([n for n, winner in wins.items() if winner == w] for w in ("trees", "rankine"))
+    sizes = [found["rows"] for found in sets.values()]
+    return (
+        f"**Trees win on {len(lost)} of {len(sets)} sets of {min(sizes):,} to {max(sizes):,} "
+        f"training rows** ({', '.join(lost) or 'none'}), a ranker of rankine as it comes on "
+        f"{len(won)} ({', '.join(won) or 'none'}); on the others the interval holds zero."
+    )
+
+
+def words(results):
+    sets = results["sets"]
+    systems = [
+        *RANKERS,
+        *(name for name in TREES if any(name in s["systems"] for s in sets.values())),
+    ]
+    rows, against = [], []
+    for name, found in sets.items():
+        values = found["systems"]
+        cells = (f"{values[s]['test']:.3f}" if s in values else "" for s in systems)
+        rows.append([name, f"{found['rows']:,}", str(found["queries"]), *cells])
+        if not found["trees"]:
+            continue
+        cells = [name, found["trees"]]
+        for system in (found["ours"], "additive"):
+            if system in values:
+                gap = values[system]["minus_trees"]
+                cells += [system, f"{gap['mean']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}]",
+                          verdict(gap)]  # fmt: skip
+            else:
+                cells += ["", "", ""]
+        times = [values[s]["seconds"] for s in (found["ours"], found["trees"])]
+        against.append([*cells[:5], *cells[6:], f"{times[0]:.2g} / {times[1]:.2g}"])
+    return "\n\n".join([
+        headline(results),
+        ("NDCG@10 on test queries: every ranker with its defaults "
+         "and nothing tuned, trees early-stopped on validation queries with the better of two "
+         "sizes. Splits are those of `benchmarks.defaults`, whose defaults were chosen by the "
+         "validation queries of the same sets. Rows are shuffled, so that equal scores follow no "
+         "order of the file."),
+        table(("set", "training rows", "test queries", *systems), rows),
+        ("The default ranker that validation queries prefer, and the additive ranker, minus the "
+         "trees that they prefer: paired differences with 95 % intervals, queries resampled. CPU "
+         "seconds are of training; trees' are of both sizes."),
+        table(("set", "trees", "ours", "minus trees", "wins", "additive minus trees", "wins",
+               "CPU s, ours / trees"), against, left=3),
+    ])  # fmt: skip
