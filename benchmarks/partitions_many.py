@@ -28,6 +28,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
+from distributed import wait
 
 import rankine.distributed as rd
 from benchmarks.machine import add
@@ -57,6 +58,8 @@ ROWS = {
     "DominationRanker": DominationRanker(l2=1.0, tol=1e-3, max_iter=12),
 }
 EMPTY_TASKS = 1500
+#: Bytes of a large answer, and how many are brought.
+LARGE, LARGE_TASKS = 2**25, 16
 
 
 # ------------------------------------------------------------------------------------- rows
@@ -229,10 +232,31 @@ def empty_tasks(client):
     }
 
 
-def run(log_rows, rows, folder, names, kill=True):
-    """All fits; figures are added to the results one by one."""
+def large_answer(number):
+    """A task whose answer is large."""
+    return np.full(LARGE // 8, float(number))
+
+
+def link(client):
+    """Bytes a second at which answers come from the workers to the client."""
+    client.gather(client.map(large_answer, range(2), pure=False))
+    held = client.map(large_answer, range(LARGE_TASKS), pure=False)
+    wait(held)
+    begun = time.perf_counter()
+    client.gather(held)
+    return {"bytes_a_second": LARGE * LARGE_TASKS / (time.perf_counter() - begun)}
+
+
+def costs_of_dask():
+    """What tasks and links cost by themselves."""
     with connect(f"local:{WORKERS}", memory_limit=LIMIT) as client:
         add("partitions_many", "empty_tasks", empty_tasks(client))
+        add("partitions_many", "link", link(client))
+
+
+def run(log_rows, rows, folder, names, kill=True):
+    """All fits; figures are added to the results one by one."""
+    costs_of_dask()
     for sort, rankers, write, count in (
         ("log", LOG, write_log, log_rows),
         ("rows", ROWS, write_rows, rows),
@@ -279,8 +303,12 @@ def main():
     parser.add_argument("--log-rows", type=int, default=100_000_000)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--folder", help="where files are written, and used again")
+    parser.add_argument("--dask-alone", action="store_true", help="only what Dask itself costs")
     parser.add_argument("--no-kill", action="store_true", help="let all workers live")
     options = parser.parse_args()
+    if options.dask_alone:
+        costs_of_dask()
+        return
     with tempfile.TemporaryDirectory() as room:
         run(
             options.log_rows,

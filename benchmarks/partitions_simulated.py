@@ -55,6 +55,8 @@ class Cluster:
     spread: float = 0.1
     uneven: float = UNEVEN
     slow: float = 1 / SLOW
+    #: Bytes a second.
+    link: float = LINK
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,8 @@ class Simulation:
         while left > FAN_IN:
             left = -(-left // FAN_IN)
             seconds += left * self.cluster.task
-            seconds += FAN_IN * one.answer / LINK * -(-left // self.cluster.workers)
-        return seconds + left * one.answer / LINK
+            seconds += FAN_IN * one.answer / self.cluster.link * -(-left // self.cluster.workers)
+        return seconds + left * one.answer / self.cluster.link
 
 
 def measured(name):
@@ -149,7 +151,8 @@ def check(found, task):
         known = run["rounds"][: max(killed["round"], 1)]
         spread = float(np.median([one["task_spread"] for one in known]))
         gone = killed.get("seconds_until_replaced", run["wall"])
-        cluster = Cluster(run["workers"], task, gone, 1e12, spread, 0.0, 0.0)
+        link = found["link"]["bytes_a_second"]
+        cluster = Cluster(run["workers"], task, gone, 1e12, spread, 0.0, 0.0, link)
         walls = [
             predicted(run["rounds"], known, killed["round"], cluster, seed) for seed in range(SEEDS)
         ]
