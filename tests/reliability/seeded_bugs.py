@@ -168,8 +168,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the tie rule of long lists changed": Bug(
         "kernels/sorting.py",
-        "(i < middle and keys[i] <= keys[j]):\n                out_keys",
-        "(i < middle and keys[i] < keys[j]):\n                out_keys",
+        "(i < middle and keys[i] <= keys[j]):\n            out[o]",
+        "(i < middle and keys[i] < keys[j]):\n            out[o]",
         "numbers", 300, ("misread",),
     ),
     "a lazy update off by one": Bug(
