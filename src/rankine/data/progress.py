@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -94,10 +94,14 @@ def read_ahead(items: Iterable[T], depth: int = 2) -> Generator[T, None, None]:
     """
     source = iter(items)
     thread = ThreadPoolExecutor(1, thread_name_prefix="rankine-reader")
+    ahead: deque[Future[Any]] = deque()
     try:
-        ahead = deque(thread.submit(next, source, _END) for _ in range(depth))
+        ahead.extend(thread.submit(next, source, _END) for _ in range(depth))
         while (item := ahead.popleft().result()) is not _END:
             ahead.append(thread.submit(next, source, _END))
             yield item
     finally:
-        thread.shutdown(cancel_futures=True)
+        # The collector of garbage may come here in the middle of starting another thread: to join
+        # this one would then wait for ever. So wait for its work alone, and not for long.
+        thread.shutdown(wait=False, cancel_futures=True)
+        wait([future for future in ahead if not future.cancelled()], timeout=1.0)

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -425,9 +426,10 @@ class Scan:
         if options.has_query_ids:
             guard = QueryGuard(options.max_queries, _sort_hint(self.sources, options.query))
         n_rows = 0
-        for block in align(read_ahead(self.raw_blocks(block_rows)), options, guard):
-            n_rows += block.n_rows
-            yield block
+        with closing(read_ahead(self.raw_blocks(block_rows))) as blocks:
+            for block in align(blocks, options, guard):
+                n_rows += block.n_rows
+                yield block
         if n_rows == 0:
             raise EmptyDataError("no rows in " + ", ".join(self.sources[:3]), fix="Check the path")
 

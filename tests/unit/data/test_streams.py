@@ -29,6 +29,18 @@ def test_reading_ahead_raises_where_the_producer_failed():
         next(items)
 
 
+@pytest.mark.timeout(20)
+def test_a_forgotten_reader_can_be_collected_while_another_thread_starts():
+    """The collector may run while the lock of starting and ending threads is held."""
+    lock = getattr(threading, "_shutdown_locks_lock", None)
+    if lock is None:
+        pytest.skip("this Python has no such lock")
+    items = read_ahead(range(100))
+    assert next(items) == 0
+    with lock:
+        items.close()
+
+
 def test_reading_ahead_reads_at_most_depth_ahead():
     produced = []
 
