@@ -241,7 +241,8 @@ def link(client):
     """Bytes a second at which answers come from the workers to the client."""
     client.gather(client.map(large_answer, range(2), pure=False))
     held = client.map(large_answer, range(LARGE_TASKS), pure=False)
-    wait(held)
+    with client.as_current():
+        wait(held)
     begun = time.perf_counter()
     client.gather(held)
     return {"bytes_a_second": LARGE * LARGE_TASKS / (time.perf_counter() - begun)}

@@ -29,7 +29,7 @@ from rankine.data.readers import letor
 KINDS = {
     ".gz": (lambda text: gzip.compress(text, 6), gzip.open),
     ".bz2": (bz2.compress, bz2.open),
-    ".xz": (lzma.compress, lzma.open),
+    ".xz": (lambda text: lzma.compress(text, preset=1), lzma.open),
     ".zst": (pa.Codec("zstd").compress, lambda path: pa.CompressedInputStream(path, "zstd")),
 }
 WANTED = 0.9
