@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -681,8 +681,11 @@ def _without(schema: LogSchema, changes: Mapping[str, Any]) -> LogSchema:
 
 def _made_up(spec: LogColumns, names: Sequence[str], i: int) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(spec.columns, f"made up {i}")
+    crossed = {*chain(*spec.crosses)}
     for k, name in enumerate((*spec.numeric, *(field.column for field in spec.binned))):
-        row[name] = ((7 * i + 5 * k + i * k) % 17 - 8) / 4
+        number = (7 * i + 5 * k + i * k) % 17 - 8
+        # A number that is a part of a cross is a category there: it must be whole.
+        row[name] = number if name in crossed else number / 4
     for k, field in enumerate(spec.one_hot):
         row[field.column] = _dealt(field.values, i, k, row[field.column])
     for k, column in enumerate(spec.hashed):

@@ -208,7 +208,7 @@ def objective(setting: Setting, ranker: Any, given: Problem) -> Any:
     if setting.system == "ranksvm":
         how = (setting.options.get("loss", "hinge"), ranker.normalization, weight, of_query)
         return lambda w: ranker.l2 / 2 * w @ w + pair_risk(X @ w, given.y, qid, *how)[0]
-    return lambda w: ranker.l2 / 2 * w @ w + _residuals(X @ w - given.y, given, ranker, weight)
+    return lambda w: ranker.l2_ / 2 * w @ w + _residuals(X @ w - given.y, given, ranker, weight)
 
 
 def _residuals(e: Any, given: Problem, ranker: Any, s: Any) -> float:

@@ -315,6 +315,16 @@ def test_missing_numbers_are_missing_and_not_zero(tmp_path):
     np.testing.assert_array_equal(data.y, [1, 0, 0, 1, 0, 0])
 
 
+def test_a_column_of_whole_numbers_is_a_number_and_a_part_of_a_cross(log, tmp_path):
+    wanted = {"query": "session_id", "label": "clicked", "numeric": ["price", "position"]}
+    source = logs.scan(log, **wanted, crosses=[("brand", "position")])
+    model = ElasticRanker(random_state=0).fit(source).to_model()
+    model.save(tmp_path / "both.rankine")
+    rows = pq.read_table(log).to_pylist()[:9]
+    again = LinearModel.load(tmp_path / "both.rankine")
+    assert np.array_equal(Scorer(again).score(rows), Scorer(model).score(rows))
+
+
 def test_one_hot_has_a_limit(log, monkeypatch):
     wanted = {"query": "session_id", "one_hot": ["category"]}
     assert sorted(logs.scan(log, **wanted).feature_names) == [
