@@ -348,7 +348,7 @@ class Inner(compiler.Compiler):
             described.lookup_module(), described.qualname, "", 0, result.environment, (library,)
         )
         result.target_context.insert_user_function(way_in, described, [library])
-        result.reload_init.extend(library._reload_init)  # noqa: SLF001
+        result.reload_init.extend(getattr(library, "_reload_init", ()))
         return result._replace(entry_point=way_in)
 
 
