@@ -4,7 +4,7 @@
     python -m tools.mutants --seed 2 --json mutants.json --seconds 280    # a piece of it
     python -m tools.mutants --json mutants.json             # what is left of it
     python -m tools.mutants --json mutants.json --again     # survivors, after tests were written
-    python -m tools.mutants --room metrics --count 20 --show
+    python -m tools.mutants --room data/readers --count 20 --show
 
 A mutant is one small change of one expression or statement: a comparison, a sign, an off-by-one, a
 dropped ``not``, ``and`` for ``or``, a raise or an assignment removed, ``min`` for ``max``,
@@ -325,6 +325,7 @@ def drawn(rooms: dict[str, list[Mutant]], count: int, least: int, seed: int) -> 
         for group in kinds.values():
             chance.shuffle(group)
         queue = [kinds[kind] for kind in sorted(kinds)]
+        chance.shuffle(queue)  # a small room has fewer mutants than there are kinds
         while share > 0 and any(queue):
             for group in queue:
                 if group and share > 0:
@@ -420,7 +421,7 @@ def trace_part(out: str, *files: str) -> None:
 def trace(seconds: float) -> bool:
     """Run the test files that have changed and keep which lines each test runs; whether all ran.
 
-    In several processes, one after another, so that what was found is kept piece by piece.
+    Two processes at a time, so that what was found is kept piece by piece.
     """
     REACHED.parent.mkdir(exist_ok=True)
     ask = "import sys; from tools import mutants; mutants.trace_part(*sys.argv[1:])"
@@ -428,17 +429,26 @@ def trace(seconds: float) -> bool:
     kept = json.loads(REACHED.read_text("utf-8")) if REACHED.exists() else {}
     digests = {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in _files()}
     files = [file for file in digests if kept.get(file, {}).get("digest") != digests[file]]
-    began, out = time.monotonic(), REACHED.with_suffix(".part")
+    began = time.monotonic()
     while files and time.monotonic() - began < seconds:
-        now, files = files[:8], files[8:]
-        command = [sys.executable, "-c", ask, str(out), *now]
-        subprocess.run(command, cwd=ROOT, env=environment, check=True)  # noqa: S603
-        tests = json.loads(out.read_text("utf-8"))
-        out.unlink()
-        for file in now:
-            here = f"{Path(file).relative_to(ROOT).as_posix()}::"
-            found = {test: seen for test, seen in tests.items() if test.startswith(here)}
-            kept[file] = {"digest": digests[file], "tests": found}
+        parts = [part for part in (files[:8], files[8:16]) if part]
+        files = files[16:]
+        outs = [REACHED.with_suffix(f".{number}") for number in range(len(parts))]
+        running = [
+            subprocess.Popen(  # noqa: S603
+                [sys.executable, "-c", ask, str(out), *part], cwd=ROOT, env=environment
+            )
+            for out, part in zip(outs, parts, strict=True)
+        ]
+        for process, out, part in zip(running, outs, parts, strict=True):
+            if process.wait():
+                raise RuntimeError(f"the tests of {part} cannot be run")
+            tests = json.loads(out.read_text("utf-8"))
+            out.unlink()
+            for file in part:
+                here = f"{Path(file).relative_to(ROOT).as_posix()}::"
+                found = {test: seen for test, seen in tests.items() if test.startswith(here)}
+                kept[file] = {"digest": digests[file], "tests": found}
         REACHED.write_text(json.dumps(kept), encoding="utf-8")
     return not files
 
@@ -604,6 +614,16 @@ def near_files(mutant: Mutant) -> list[str]:
 
     ranked = sorted((distance(file), file) for file in _files())
     return [file for far, file in ranked if far < 9]
+
+
+def unreached(rooms: dict[str, list[Mutant]]) -> Iterator[str]:
+    """Places of Python code that no traced test runs."""
+    reach = Reach()
+    for mutant in (one for places in rooms.values() for one in places):
+        if not reach.running(mutant.path, 1 << mutant.line):
+            text = (PACKAGE / mutant.path).read_text(encoding="utf-8")
+            if not is_compiled(mutant, text):
+                yield mutant.told
 
 
 # -- trying mutants
@@ -903,25 +923,34 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=150)
-    parser.add_argument("--least", type=int, default=4, help="mutants in every room, at least")
-    parser.add_argument("--room", help="only this room")
+    parser.add_argument("--least", type=int, default=7, help="mutants in every room, at least")
+    parser.add_argument("--room", help="only this room, or the files below this path")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--limit", type=float, default=80.0, help="CPU seconds a mutant")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no mutant after these")
     parser.add_argument("--again", action="store_true", help="try the survivors in --json again")
     parser.add_argument("--trace", action="store_true", help="find out which tests run which lines")
     parser.add_argument("--show", action="store_true", help="list the mutants and run nothing")
+    parser.add_argument("--unreached", action="store_true", help="list what no traced test runs")
     parser.add_argument("--json", type=Path, help="results, kept after each mutant; continued")
     options = parser.parse_args()
     if options.trace:
         print("traced" if trace(options.seconds) else "some test files are left to be traced")
         return 0
     rooms = sites()
+    within = options.room or ""
+    rooms = {
+        room: kept
+        for room, places in rooms.items()
+        if (kept := [one for one in places if f"{one.room}/{one.path}".startswith(within)
+                     or one.path.startswith(within)])
+    }  # fmt: skip
+    if options.unreached:
+        print("\n".join(unreached(rooms)))
+        return 0
     if options.json and options.json.exists():
         results = json.loads(options.json.read_text(encoding="utf-8"))
     else:
-        if options.room:
-            rooms = {options.room: rooms[options.room]}
         least = 0 if options.room else options.least
         chosen = drawn(rooms, options.count, least, options.seed)
         once = {mutant.identity: mutant for mutant in chosen}  # not twice in one line
