@@ -18,11 +18,27 @@ import importlib.util
 from collections import Counter
 from dataclasses import dataclass
 
+from rankine.evaluation.significance import bootstrap_means, paired_tests, percentile_interval
+
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not"
 UNTESTED = "cannot be tested here"
 VERDICTS = (REPRODUCED, PARTLY, NOT, UNTESTED)
 #: Two values of MAP, NDCG or ROC area are alike when the interval of their difference is within.
 MARGIN = 0.01
+
+
+def paired(difference):
+    """Paired differences: their mean, its interval, the test of no difference, and the margin."""
+    drawn = bootstrap_means(difference[:, None], 10_000, 0)
+    low, high = percentile_interval(drawn, 0.95)
+    return {
+        "difference": float(difference.mean()),
+        "interval": [low, high],
+        "wins": int((difference > 0).sum()),
+        "losses": int((difference < 0).sum()),
+        "p_randomisation": paired_tests(difference, 10_000, 0).randomisation,
+        "equivalent": low > -MARGIN and high < MARGIN,
+    }
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,11 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
-from benchmarks.claims import MARGIN
+from benchmarks.claims import MARGIN, paired
 from benchmarks.papers import table
 from benchmarks.sculley.figure1 import AS_PRINTED
 from benchmarks.timing import cpu_seconds, median_and_range, spread
 from rankine import Dataset, RankSVM, SPDRanker
-from rankine.evaluation.significance import bootstrap_means, paired_tests
 from rankine.metrics import evaluate
 
 FOLDS = 3
@@ -128,15 +127,13 @@ def compared(topics):
     """Mean areas over topics, and paired differences to the classifier and to RankSVM."""
     names = list(next(iter(topics.values())))
     areas = {n: np.array([t[n]["roc_area"] for t in topics.values()]) for n in names}
-    drawn = bootstrap_means(np.column_stack(list(areas.values())), 10_000, 0)
-    drawn = dict(zip(areas, drawn.T, strict=True))
     return {
         name: {
             "mean_roc_area": float(values.mean()),
             "worst_roc_area": float(values.min()),
             "seconds": spread(t[name]["seconds"]["median"] for t in topics.values()),
             **{
-                against: paired(values - areas[other], drawn[name] - drawn[other])
+                against: paired(values - areas[other])
                 for against, other in AGAINST.items()
                 if name != other
             },
@@ -147,19 +144,6 @@ def compared(topics):
 
 #: What differences are to.
 AGAINST = {"against_classifier": CLASSIFIER, "against_ranksvm": EXACT}
-
-
-def paired(difference, drawn):
-    """A mean difference over topics: its interval, tests, and whether it is within the margin."""
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return {
-        "difference": float(difference.mean()),
-        "interval": [float(low), float(high)],
-        "wins": int((difference > 0).sum()),
-        "losses": int((difference < 0).sum()),
-        "p_randomisation": paired_tests(difference, 10_000, 0).randomisation,
-        "equivalent": bool(low > -MARGIN and high < MARGIN),
-    }
 
 
 def summary_table(summary):

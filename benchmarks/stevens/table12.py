@@ -9,12 +9,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from benchmarks.claims import paired
 from benchmarks.papers import table
 from benchmarks.stevens.documents import MEASURES, ZEROS, judged, largest_l1
 from benchmarks.stevens.images import image_query
 from rankine import DominationRanker, SPDRanker
 from rankine.data import tiers
-from rankine.evaluation.significance import bootstrap_means, paired_tests
 from rankine.metrics import evaluate
 
 TITLE = "Table 1.2: image search with noisy click counts"
@@ -126,18 +126,7 @@ def measure(seeds, queries, sizes):
             v: {name: float(one.mean()) for name, one in measured.items()}
             for v, measured in values.items()
         },
-        "against_PAMIR": {v: difference(values[v][AP] - values["PAMIR"][AP]) for v in VARIANTS[1:]},
-    }
-
-
-def difference(values):
-    """Mean over queries, its interval, and the test of no difference."""
-    drawn = bootstrap_means(values[:, None], 10_000, 0).ravel()
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return {
-        "difference": float(values.mean()),
-        "interval": [float(low), float(high)],
-        "p_randomisation": paired_tests(values, 10_000, 0).randomisation,
+        "against_PAMIR": {v: paired(values[v][AP] - values["PAMIR"][AP]) for v in VARIANTS[1:]},
     }
 
 

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+from benchmarks.claims import paired
 from benchmarks.papers import table
 from benchmarks.real_data import rcv1_is_there, read_imdb, read_rcv1, read_reuters
 from benchmarks.stevens.documents import (
@@ -19,7 +20,6 @@ from benchmarks.stevens.documents import (
     one_topic,
     split,
 )
-from rankine.evaluation.significance import bootstrap_means, paired_tests
 
 TITLE = "Table 1.3: topics of documents"
 QUICK = {"seeds": [1], "topics": 2, "rows": {"RCV1": 4000, "Reuters": 4000, "IMDB": 2000}}
@@ -64,7 +64,9 @@ def measure(seeds, topics, rows):
             "terms": X.shape[1],
             "splits": splits,
             "means": means(splits),
-            "against_PA": {kind: against(splits, kind) for kind in KINDS},
+            "against_PA": {
+                kind: paired(values(splits, kind, AP) - values(splits, PA, AP)) for kind in KINDS
+            },
         }
     return {
         "seeds": seeds,
@@ -85,20 +87,6 @@ def means(splits):
     return {
         method: {name: float(values(splits, method, name).mean()) for name in NAMES}
         for method in METHODS
-    }
-
-
-def against(splits, kind):
-    """Average precision minus that of PA, over topics: mean, interval, test."""
-    difference = values(splits, kind, AP) - values(splits, PA, AP)
-    drawn = bootstrap_means(difference[:, None], 10_000, 0).ravel()
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return {
-        "difference": float(difference.mean()),
-        "interval": [float(low), float(high)],
-        "wins": int((difference > 0).sum()),
-        "losses": int((difference < 0).sum()),
-        "p_randomisation": paired_tests(difference, 10_000, 0).randomisation,
     }
 
 
