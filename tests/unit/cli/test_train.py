@@ -10,12 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from distributed_data import table
 from typer.testing import CliRunner
 
 import rankine
 from rankine import Dataset, shop_log
+from rankine.cli import _console
 from rankine.cli.main import app, find_commands
-from rankine.cli.train import _measured
+from rankine.cli.train import _measured, _next_commands, _summary_table
+from rankine.core.errors import LabelError, ParameterError
 from rankine.logs.clicks import coec, read_clicks
 from rankine.logs.simulate import simulate
 from rankine.model import LinearModel
@@ -287,3 +290,86 @@ def test_labels_without_meaning_for_the_metric_hide_no_other_figure():
         for name, y in (("train", [-1, 0, 2, 0.5, 1, 0]), ("valid", [0, 1, 2, 0, 1, 0]))
     }
     assert set(_measured("err@10", model, parts)) == {"valid"}
+
+
+@pytest.mark.cli
+def test_split_queries_are_grouped_beside_the_files_or_where_told(tmp_path):
+    for k in range(2):
+        pq.write_table(table(9, k, first_query=8 * k), tmp_path / f"{k}.parquet")
+    words = [tmp_path / "*.parquet", "--ranker", "least-squares", "--dask", "here"]
+    words += ["--out", tmp_path / "m.rankine", "--partition-mb", "1"]
+    assert "query 8 has rows in" in str(run(*words).exception)
+    done = run(*words, "--repartition")
+    assert done.exit_code == 0, done.output
+    target = tmp_path / "rankine-partitions" / "rows.parquet"
+    total = rankine.load(str(tmp_path / "*.parquet")).n_rows
+    assert f"{total:,} rows of 17 queries grouped in {target}" in done.stderr
+    assert "1 partitions of 1 files" in done.stderr
+    kept = ["--repartition-to", tmp_path / "kept", "--checkpoint", tmp_path / "state"]
+    first = run(*words, *kept)
+    assert "grouped in" in first.stderr
+    again = run(*words, *kept, "--resume")
+    assert again.exit_code == 0, again.output
+    assert "grouped in" not in again.stderr
+    afresh = run(*words, "--repartition-to", tmp_path / "kept")
+    assert "grouped in" in afresh.stderr
+    split = run(tmp_path / "kept" / "rows.parquet", *words[1:], "--split", "time:0.8,0.2")
+    assert isinstance(split.exception, ParameterError)
+    assert "--split cuts the files of one machine" in str(split.exception)
+
+
+def test_the_summary_says_what_there_is(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "150")
+    result = {
+        "rows": 1234, "queries": 30, "queries_used": 28, "n_iter": 7, "seconds": 1.5,
+        "stop_reason": "converged", "compile_seconds": 0.0, "scaling": {"kind": "none"},
+        "ranker": "ranksvm", "certificate": {"gap": 1e-7}, "nnz": 3, "n_features": 5,
+        "metric": "map", "model": "m.rankine", "digest": "0123456789abcdef", "valid": 0.25,
+    }  # fmt: skip
+
+    def shown(**more):
+        _console.show(_summary_table({**result, **more}))
+        return {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+
+    plain = shown()
+    assert "1,234 rows, 30 queries (2 without pairs)" in plain["data"]
+    assert plain["data"].rstrip().endswith("pairs)")
+    assert "3 of 5 are not zero" in plain["weights"]
+    assert "m.rankine  (0123456789ab)" in plain["model"]
+    assert "0.2500" in plain["map"]
+    assert plain.keys().isdisjoint({"partitions", "missing", "compiling"})
+    full = shown(pairs=99, partitions=4, nulls=2, compile_seconds=2.0)
+    assert full["data"].rstrip().endswith(", 99 pairs")
+    assert full["partitions"].split()[1] == "4"
+    assert full["missing"].split()[1:] == ["2", "values"]
+    assert "2.00 s, once" in full["compiling"]
+    assert "missing" not in shown(nulls=0)
+    assert "rankine report m data.txt" in _next_commands("m", "data.txt")
+    assert "rankine report m DATA" in _next_commands("m", "-")
+
+
+@pytest.mark.cli
+def test_words_after_a_training_are_for_people(files, tmp_path):
+    lists, valid = files
+    words = [lists, "--ranker", "least-squares", "--out", tmp_path / "m.rankine"]
+    assert f"rankine report {tmp_path / 'm.rankine'} {lists}" in run(*words).stderr
+    assert f"m.rankine {valid}" in run(*words, "--valid", valid).stderr
+    assert LinearModel.load(tmp_path / "m.rankine").base == 1
+    (tmp_path / "zero.txt").write_text("1 qid:1 0:1 1:2\n0 qid:1 0:2 1:1\n")
+    train(tmp_path / "zero.txt", *words[1:], "--base", "0")
+    assert LinearModel.load(tmp_path / "m.rankine").base == 0
+
+
+def test_a_part_without_judged_lists_has_no_mean():
+    model = LinearModel.from_weights([1.0])
+    X = np.array([[1.0], [2.0], [3.0], [4.0]])
+    parts = {
+        "valid": Dataset.from_arrays(X, [0, 0, 0, 1], [1, 1, 2, 2]),
+        "test": Dataset.from_arrays(X, [0, 0, 0, 0], [1, 1, 2, 2]),
+    }
+    found = _measured("map:no_relevant=skip", model, parts)
+    assert found["valid"] == 1.0
+    assert np.isnan(found["test"])
+    strange = {"valid": Dataset.from_arrays(X, [-1, 0.5, 0, 1], [1, 1, 2, 2])}
+    with pytest.raises(LabelError):
+        _measured("err@10", model, strange)
