@@ -1,4 +1,4 @@
-"""``rankine evaluate``, ``compare``, ``sort`` and ``convert``: what is refused, and what is said."""
+"""``rankine evaluate``, ``compare``, ``sort``, ``convert``: what is refused, and what is said."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_a_document_is_found_by_its_name_before_its_place(files):
     words = ["explain", files / "m.rankine", files / "bare.txt", "--qid", 7, "--json"]
     found = json.loads(run(*words))["explanations"]
     assert [one["title"] for one in found] == ["1. row 2 (label 0)", "2. row 1 (label 2)"]
-    with pytest.raises(ParameterError, match="queries start with 7, 8$"):
+    with pytest.raises(ParameterError, match=r"queries start with 7, 8$"):
         run("explain", files / "m.rankine", files / "d.txt", "--qid", "70")
 
 

@@ -30,7 +30,9 @@ def command(monkeypatch):
 
         def serve(settings, started):
             kept.append(settings)
-            facts["limits"] = {name: getattr(settings.limits, name) for name in Limits().__struct_fields__}
+            facts["limits"] = {
+                name: getattr(settings.limits, name) for name in Limits().__struct_fields__
+            }
             started(facts)
 
         monkeypatch.setattr("rankine.serve.server.serve", serve)
@@ -59,7 +61,8 @@ def test_options_become_settings(command, tmp_path):
     settings, _, done = command(
         "serve", "models", "--port", "0", "--host", "0.0.0.0", "--token-file",  # noqa: S104
         str(tmp_path / "token"), "--allow-unauthenticated", "--allow-host", "a", "--allow-host",
-        "b", "--reload-every", "2", "--strict", "--limit", "queue=7", "--limit", "items=3", "--json",
+        "b", "--reload-every", "2", "--strict", "--limit", "queue=7", "--limit", "items=3",
+        "--json",
     )  # fmt: skip
     assert (settings.token, settings.allowed_hosts) == (TOKEN.encode(), ("a", "b"))
     assert settings.allow_unauthenticated
@@ -92,7 +95,7 @@ def test_limits_are_shown_and_checked(command):
     assert settings is None
     assert json.loads(done.stdout)["queue"] == 7
     for bad in ("queue=0", "queue=many", "nothing=1", "queue"):
-        with pytest.raises(ParameterError, match="--limit: .*Limits are header_seconds"):
+        with pytest.raises(ParameterError, match=r"--limit: .*Limits are header_seconds"):
             command("serve", "models", "--limit", bad)
 
 

@@ -241,7 +241,9 @@ def test_comparisons_are_read_by_the_names_of_their_sides(tmp_path):
 
 def test_columns_of_clicks_are_those_of_the_schema_unless_named(tmp_path):
     schema = tmp_path / "s.toml"
-    schema.write_text('query = "list"\nlabel = "bought"\nposition = "place"\nitem = "sku"\nnumeric = ["x"]\n')
+    schema.write_text(
+        'query = "list"\nlabel = "bought"\nposition = "place"\nitem = "sku"\nnumeric = ["x"]\n'
+    )
     assert ClickColumns().columns(item="i") == {
         "query": "session", "label": "clicked", "position": "position", "search": None, "item": "i",
     }  # fmt: skip

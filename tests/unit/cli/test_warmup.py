@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_a_toy_runs_while_another_process_compiles_all_that_it_needs(ranker, mon
 class Child:
     """A process that trains on the toy."""
 
-    made: list[Child] = []
+    made: ClassVar[list[Child]] = []
 
     def __init__(self, words, **_):
         self.words, self.waited, self.did = words, [], []
@@ -89,7 +90,7 @@ def test_the_toy_is_trained_on_where_the_data_are_like_it(first_command, X, usua
         assert len(first_command) == trains
         assert child.waited == ([60.0] if trains else [])
         assert all(claims in child.words[-1] for _, claims in first_command)
-        assert compile_.LIGHT_ROWS == light
+        assert light == compile_.LIGHT_ROWS
         assert child.did == []
     assert (child.did, child.waited[-1]) == (["killed"], None)
 
@@ -113,7 +114,7 @@ def test_rankers_folder_and_processes(monkeypatch, tmp_path):
 
     monkeypatch.setattr(warmup, "_compile", compiled)
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(compile_, "write_baseline", lambda folder: asked.append(folder))
+    monkeypatch.setattr(compile_, "write_baseline", asked.append)
 
     def call(*words):
         done = CliRunner().invoke(app, ["warmup", *words], catch_exceptions=False)
