@@ -110,11 +110,11 @@ class LocalServer(Client):
     def __init__(self, path, **settings):
         self.folder = path
         before = sys.getswitchinterval(), gc.get_threshold()
-        told = queue.Queue()
+        told, client = queue.Queue(), self
 
         class Kept(serving.GracefulServer):
-            def run(this, sockets=None):
-                self.serving = this
+            def run(self, sockets=None):
+                client.serving = self
                 super().run(sockets)
 
         def run():
