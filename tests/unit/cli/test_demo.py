@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import rankine
 from rankine import shop_log
 from rankine.cli import demo
-from rankine.cli.demo import DemoResult, _show_query
+from rankine.cli.demo import DemoResult, _show_query, run_demo
 from rankine.cli.main import app, find_commands
+from rankine.metrics import evaluate_on, random_expectation
 from rankine.model import LinearModel
 
 pytestmark = pytest.mark.cli
 find_commands()
+METRICS = ("ndcg@10", "map", "mrr")
 
 
 @pytest.fixture
@@ -71,3 +76,53 @@ def test_the_query_with_most_purchases_is_shown_best_first(result, capsys, monke
     assert f"Why {first} stands above {second}:" in shown
     pair = result.model.explain_pair(test.X[order[0]], test.X[order[1]])
     assert pair.text(limit=6) in shown
+
+
+def test_the_demo_writes_what_it_learnt_from(monkeypatch, tmp_path):
+    made = {}
+
+    class Ranker:
+        def __init__(self, **options):
+            made[len(made)] = options
+            self.training_ = {"seconds": 1.0}
+
+        def fit(self, data):
+            self.data = data
+            return self
+
+        def to_model(self):
+            assert self.training_["fingerprint"] == self.data.fingerprint
+            weights = np.random.default_rng(0).normal(size=self.data.n_features)
+            return LinearModel.from_weights(weights, self.data.feature_names)
+
+    def report(subject, data, **options):
+        pages.append((data.n_queries, options.get("command")))
+        return SimpleNamespace(save=lambda file: Path(file).touch())
+
+    pages = []
+    monkeypatch.setattr("rankine.SPDRanker", Ranker)
+    monkeypatch.setattr("rankine.AdditiveRanker", Ranker)
+    monkeypatch.setattr("rankine.report", report)
+    clock = iter(np.arange(100) * 1.005)
+    monkeypatch.setattr(demo.time, "perf_counter", lambda: next(clock))
+    result = run_demo(str(tmp_path / "new" / "shop"), 20, 5)
+    log = shop_log(20, random_state=5)
+    assert (result.train.n_queries, result.test.n_queries) == (16, 4)
+    names = list(log.feature_names)
+    for name, part in (("train", result.train), ("test", result.test)):
+        written = rankine.load(result.files[name], feature_names=names)
+        np.testing.assert_allclose(written.X, part.X)
+        assert written.y.tolist() == part.y.tolist()
+    assert Path(result.files["features"]).read_text().splitlines() == names
+    assert all(Path(file).exists() for file in result.files.values())
+    shown = {m: evaluate_on(result.test, scores=-result.test.position, metric=m) for m in METRICS}
+    assert {metric: row["as_shown"] for metric, row in result.table.items()} == shown
+    scored = evaluate_on(result.test, scores=result.scores, metric="map")
+    assert result.table["map"]["model"] == scored
+    assert result.table["map"]["random"] == random_expectation(
+        "map", result.test.y, result.test.queries
+    )
+    assert made[0]["random_state"] == 5
+    assert pages == [(4, "rankine demo --seed 5"), (4, None)]
+    assert list(result.seconds) == ["log", "training", "evaluation", "report", "curves"]
+    assert set(result.seconds.values()) <= {1.0, 1.01}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,14 @@ from typer.testing import CliRunner
 import rankine
 from rankine import Dataset, shop_log
 from rankine.cli import _console
+from rankine.cli._options import Reading
+from rankine.cli._train_options import ClickOptions
 from rankine.cli.main import app, find_commands
-from rankine.cli.train import _measured, _next_commands, _summary_table
+from rankine.cli.train import _Correction, _measured, _next_commands, _Run, _summary_table
 from rankine.core.errors import LabelError, ParameterError
+from rankine.core.specs import LogColumns
 from rankine.logs.clicks import coec, read_clicks
+from rankine.logs.schema import LogSchema
 from rankine.logs.simulate import simulate
 from rankine.model import LinearModel
 
@@ -373,3 +378,126 @@ def test_a_part_without_judged_lists_has_no_mean():
     strange = {"valid": Dataset.from_arrays(X, [-1, 0.5, 0, 1], [1, 1, 2, 2])}
     with pytest.raises(LabelError):
         _measured("err@10", model, strange)
+
+
+class AskedError(Exception):
+    """What was asked for is known."""
+
+
+def asking(found):
+    def ask(*given, **options):
+        found.update(options, given=given)
+        raise AskedError
+
+    return ask
+
+
+def test_columns_of_clicks_are_those_named_then_those_of_the_log(monkeypatch):
+    asked, told = {}, []
+
+    def estimate(part, **names):
+        asked.update(names, part=part)
+        return "looks"
+
+    def labels(part, label, looks, **names):
+        return part, label, looks, names["item"]
+
+    monkeypatch.setattr("rankine.logs.propensity.estimate_propensity", estimate)
+    monkeypatch.setattr("rankine.logs.clicks.CoecLabel", labels)
+    monkeypatch.setattr("rankine.logs.clicks.relabelled", lambda part, label: label)
+    estimator = SimpleNamespace(set_params=lambda **given: told.append(given))
+    schema = LogSchema("list", "bought", ("x",), position="place", item="sku", search="words")
+    bare, log = SimpleNamespace(), SimpleNamespace(schema=schema)
+
+    def names(correction, source, reading):
+        asked.clear()
+        correction.apply("part", source, reading, estimator)
+        return [asked[name] for name in ("query", "position", "item", "search", "label")]
+
+    auto = _Correction(ClickOptions(propensity="auto", context="device"), None, None)
+    assert names(auto, bare, Reading()) == ["qid", "position", None, None, "label"]
+    assert (asked["n_resamples"], asked["context"]) == (0, "device")
+    assert told == [{"propensity": "looks"}]
+    named = Reading(query="q", label="y")
+    assert names(auto, bare, named) == ["q", "position", None, None, "y"]
+    assert names(auto, log, named) == ["list", "place", "sku", "words", "bought"]
+    own = ClickOptions(position="p", item="i", search="s", propensity="auto")
+    assert names(_Correction(own, None, None), log, named) == ["list", "p", "i", "s", "bought"]
+    told.clear()
+    counted = _Correction(own, "clicks", None)
+    assert counted.apply("part", log, named, estimator) == ("part", "clicks", "looks", "i")
+    assert (told, asked["label"]) == ([], "clicks")
+    given = _Correction(ClickOptions(item="i"), "clicks", "known")
+    assert given.apply("part", bare, named, estimator) == ("part", "clicks", "known", "i")
+    none = _Correction(ClickOptions(item="i"), "clicks", None)
+    assert none.apply("part", bare, named, estimator) == ("part", "clicks", (), "i")
+    assert _Correction(ClickOptions(), None, None).apply("part", bare, named, estimator) == "part"
+
+
+def test_columns_that_a_correction_reads():
+    looks = SimpleNamespace(context="device")
+    for options, given, columns in (
+        ({}, None, ()),
+        ({"item": "i", "search": "s"}, None, ("i", "s")),
+        ({"item": "docid", "search": "s"}, looks, ("s", "device")),
+        ({"context": "c"}, looks, ("c",)),
+    ):
+        assert _Correction(ClickOptions(**options), None, given).columns == columns
+
+
+def test_a_source_is_opened_as_the_first_model_was(tmp_path):
+    asked = {}
+    spec = LogColumns(numeric=("price",))
+    log = {"query": "session", "numeric": ["price"]}
+    raw = LinearModel.from_weights([1.0], transforms=(spec,), parameters={"log": log})
+    flat = LinearModel.from_weights([1.0, 2.0])
+    for start, is_raw, stream, streams, like, width in (
+        (None, False, False, False, None, None),
+        (None, False, True, True, None, None),
+        (None, True, False, True, None, None),
+        (flat, False, False, False, None, 2),
+        (flat, False, True, True, None, 2),
+        (raw, False, False, True, raw, None),
+    ):
+        reading = SimpleNamespace(raw=is_raw, open=asking(asked))
+        correction = _Correction(ClickOptions(item="i"), None, None)
+        one = _Run(None, [], reading, {"position": "p"}, "", None, start, {}, correction)
+        asked.clear()
+        with pytest.raises(AskedError):
+            one._source(["a"], stream=stream)
+        assert (asked["stream"], asked["like"]) == (streams, like)
+        assert (asked["columns"], asked["position"], asked["given"]) == (("i",), "p", (["a"],))
+        assert asked.get("n_features") == width
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize(("words", "usual"), [([], True), (["--set", "l2=1"], False)])
+def test_the_usual_training_is_the_toys(files, tmp_path, monkeypatch, words, usual):
+    asked = {}
+    monkeypatch.setattr("rankine.cli.train.compiling_beside", asking(asked))
+    assert isinstance(run(files[0], *words, "--out", tmp_path / "m").exception, AskedError)
+    assert asked == {"given": ("spd",), "usual": usual}
+
+
+@pytest.mark.cli
+def test_what_is_asked_of_a_run(files, tmp_path, monkeypatch):
+    asked = {}
+    monkeypatch.setattr("rankine.cli.train._Run.run", asking(asked))
+    looks = tmp_path / "looks.json"
+    looks.write_text('{"propensity": [1.0, 0.5]}')
+    out = ["--out", tmp_path / "m"]
+    for words, stream, parameters in (
+        ([], False, {"early_stopping": None, "propensity": None}),
+        (["--stream"], True, {}),
+        (["--ranker", "elastic", "--checkpoint", tmp_path / "kept"], True, {}),
+        (["--early-stopping", "3", "--split", "time:0.8,0.2"], False, {"early_stopping": 3}),
+        (["--position", "p", "--propensity", looks, "--max-weight", "3"], False, {"max_weight": 3}),
+        (["--n-passes", "4", "--ranker", "elastic"], False, {"n_passes": 4}),
+        (["--set", "l2=0.5", "--seed", "7"], False, {"l2": 0.5, "random_state": 7}),
+    ):
+        assert isinstance(run(files[0], *words, *out).exception, AskedError), words
+        assert (asked["stream"], asked["raw"]) == (stream, False)
+        found = asked["given"][0].estimator.get_params()
+        assert {name: found[name] for name in parameters} == parameters
+    done = run(files[0], "--set", "early_stopping=2", *out)
+    assert "there is none" in str(done.exception)
