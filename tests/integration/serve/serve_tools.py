@@ -110,25 +110,26 @@ class LocalServer(Client):
     def __init__(self, path, **settings):
         self.folder = path
         before = sys.getswitchinterval(), gc.get_threshold()
-        told, client = queue.Queue(), self
+        told, client, patch = queue.Queue(), self, pytest.MonkeyPatch()
 
         class Kept(serving.GracefulServer):
             def run(self, sockets=None):
+                patch.undo()
                 client.serving = self
                 super().run(sockets)
 
         def run():
             try:
-                with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(serving, "GracefulServer", Kept)
-                    serving.serve(serving.Settings(path, port=0, **settings), told.put)
+                serving.serve(serving.Settings(path, port=0, **settings), told.put)
             finally:
+                patch.undo()
                 told.put(None)
                 sys.setswitchinterval(before[0])
                 gc.set_threshold(*before[1])
                 gc.unfreeze()
 
-        self.thread = threading.Thread(target=run)
+        patch.setattr(serving, "GracefulServer", Kept)
+        self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
         self.facts = told.get(timeout=60)
         self.port = int(self.facts["url"].rsplit(":", 1)[1])
