@@ -179,12 +179,13 @@ def _column(table: Any, name: str) -> NDArray[Any]:
 
 def _with_features(data: Dataset, names: Sequence[str]) -> Dataset:
     place = {name: j for j, name in enumerate(names)}
-    unknown = [name for name in data.feature_names or () if name not in place]
-    if unknown or data.feature_names is None:
+    own = data.feature_names or ()
+    unknown = [name for name in own if name not in place]
+    if unknown:
         raise SchemaError(
             f"{', '.join(unknown[:5])} was not there in training", fix="Leave such comparisons out"
         )
     X = sparse.coo_matrix(data.X)
-    columns = np.array([place[name] for name in data.feature_names])[X.col]
+    columns = np.array([place[name] for name in own])[X.col]
     wide = sparse.csr_matrix((X.data, (X.row, columns)), shape=(data.n_rows, len(names)))
     return replace(data, X=wide, feature_names=tuple(names), query_index=data.queries)

@@ -647,6 +647,5 @@ def make_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> An
         indices = indices.astype(np.int64, copy=False)
     matrix = sparse.csr_matrix(shape, dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
-    matrix.has_sorted_indices = True
     matrix.has_canonical_format = True
     return matrix
