@@ -26,6 +26,7 @@ from rankine.data.dataset import (
     make_csr,
     require_rows,
     row_scores,
+    slabs,
     take_columns,
 )
 
@@ -399,3 +400,17 @@ def test_texts_of_several_parts_have_one_dictionary():
         found = joined(named([0, 1], known), part)
         assert found.coded("text") is None
         assert found["text"].tolist() == ["a", "b", "x", "y"]
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+def test_slabs_hold_so_many_values(storage):
+    def cuts(n_rows, width, values):
+        X = STORAGE[storage](np.ones((n_rows, width)))
+        return [(s.start, s.stop) for s in slabs(Dataset.from_arrays(X, np.zeros(n_rows)), values)]
+
+    assert cuts(6, 10, 20) == [(0, 2), (2, 4), (4, 6)]
+    assert cuts(5, 10, 29) == [(0, 2), (2, 4), (4, 6)]
+    assert cuts(3, 10, 5) == [(0, 1), (1, 2), (2, 3)]
+    assert cuts(4, 1, 1) == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert cuts(0, 3, 5) == []
+    assert cuts(2, 0, 1) == [(0, 2)]
