@@ -326,6 +326,8 @@ def test_parts_join_to_the_rows_in_order(kinds):
     for part, rows in zip(parts, (slice(0, 7), slice(7, 12), slice(12, 12)), strict=True):
         same_rows(part, whole, rows)
     assert whole.n_rows == 12
+    if sparse.issparse(whole.X):
+        whole.X.check_format()
     one = everything(4)
     assert concat([one]) is one
 
@@ -357,6 +359,8 @@ def test_notes_add_up_and_files_are_named_once():
     bare = concat([everything(3, 1, docid=None), everything(2, 2)])
     assert bare.docid.tolist() == ["", "", "", "d0", "d1"]
     assert concat([everything(3, 1, docid=None), everything(2, 2, docid=None)]).docid is None
+    turned = [everything(2, columns={a: [1, 2], b: [3, 4]}) for a, b in ("xy", "yx")]
+    assert list(concat(turned).columns) == ["x", "y"]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_ids_of_every_kind():
     ("given", "reason"),
     [
         ([[1, 2]], "one-dimensional"),
-        (np.array([2**63], np.uint64), r"exceeds 2\^63 - 1"),
+        (np.array([1, 2**63], np.uint64), r"exceeds 2\^63 - 1"),
         ([1.0, 2.5], "qid of row 1 is .*2.5"),
         ([1.0, 2.0**53], "qid of row 1 is"),
         ([1.0, -(2.0**53)], "qid of row 1 is"),

@@ -174,6 +174,15 @@ def test_options_that_mean_nothing(given, reason):
         ReadOptions.make(**given)
 
 
+def test_what_is_not_said_is_as_documented():
+    options = ReadOptions()
+    assert (options.base, options.block_rows, options.max_ratio) == (1, 65536, 256)
+    assert options.max_features == 2**31 - 1
+    assert options.max_line_bytes == 16 * 1024**2
+    assert options.max_query_rows == options.max_queries == 16 * 1024**2
+    assert options.chunk_bytes == 1024**2
+
+
 def test_options_at_their_limits(monkeypatch):
     least = dict.fromkeys(option_module._POSITIVE, 1)
     assert ReadOptions.make(**least, n_features=1).n_features == 1
