@@ -14,7 +14,8 @@ changed, at least ``--least`` in each.
 With ``--trace`` a run of the suite under a tracer tells which tests run which lines (kept in
 ``build/reached.json``; later only test files that have changed are run). A mutant is then tried
 with the tests that run its line, the quickest first; for compiled code, those that call what calls
-it. Without a trace the test files of its room that name it come first. Compiled code is first tried
+it. Without a trace the test files of its room that name it come first. What they have not noticed
+is tried by the short form of the valid problems (tests/reliability). Compiled code is first tried
 by the tests of kernels with the JIT off, which saves most of the compiling; a mutant of Python code
 finds all kernels compiled.
 
@@ -59,6 +60,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "rankine"
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 REACHED = ROOT / "build" / "reached.json"
+RECORD = ROOT / "tests" / "reliability" / "results" / "mutants.json"
 _INSIDE = f"{PACKAGE}{os.sep}"
 #: Tests that are tried: not those that look at the repository instead of running the package.
 FOLDERS = ("unit", "contracts", "properties", "integration/serve", "integration/test_cli.py")
@@ -79,6 +81,11 @@ ALSO = {
     "cli": ("integration/test_cli.py",),
     "core": ("unit/model", "unit/data"),
 }
+#: What tries a mutant that the tests of its room have not noticed: valid problems in every way into
+#: a ranker and out of its model; its CPU seconds at most; rooms that it says nothing about.
+LAST = "tests/reliability/test_short_form.py::test_no_fault_in_a_short_run[agreement]"
+LONGEST_LAST = 200.0
+WITHOUT_LAST = ("cli", "evaluation", "report", "serve", "tune")
 #: Their commands and servers run in processes of their own, which no tracer sees.
 PROCESSES = str(ROOT / "tests" / "integration")
 #: A line that fewer tests run may be run by one for all.
@@ -755,7 +762,8 @@ class Workshop:
         if pid:
             return Attempt(mutant, copy, text, pid, compiled)
         try:
-            os._exit(_child(copy, tests, None if compiled else (file, text)))
+            last = mutant.room not in WITHOUT_LAST
+            os._exit(_child(copy, tests, None if compiled else (file, text), last=last))
         except BaseException:  # noqa: BLE001 - a forked process must not go on as its parent
             traceback.print_exc()
             os._exit(3)
@@ -788,6 +796,8 @@ class Workshop:
         if test != attempt.test:
             attempt.test, attempt.cpu, attempt.asleep = test, used, 0.0
         attempt.asleep = max(0.0, attempt.asleep + (-5 * POLL if awake else POLL))
+        if test == LAST:
+            return "survived" if used - attempt.cpu > LONGEST_LAST else ""
         least = COMPILING if attempt.compiled else LEAST_HANG
         usual = self.reach.tests.get(test, (0.0, {}))[0]
         if used - attempt.cpu > max(least, HANG * usual) or attempt.asleep > ASLEEP:
@@ -824,13 +834,18 @@ def is_compiled(mutant: Mutant, text: str) -> bool:
 
 
 def _child(
-    copy: Path, tests: list[str], python: tuple[Path, str] | None, *, jit: bool | None = None
+    copy: Path,
+    tests: list[str],
+    python: tuple[Path, str] | None,
+    *,
+    jit: bool | None = None,
+    last: bool = False,
 ) -> int:
     """Run tests on a copy of the package, in a forked process that has not imported it.
 
     ``python`` is a file and its text before the mutant, where no compiled code can have changed:
     kernels are then looked up as if the file were as it was. ``jit`` runs all tests, with or
-    without compiling; else the first failure ends the run.
+    without compiling; else the first failure ends the run. ``last`` adds the valid problems.
     """
     import pytest
 
@@ -844,7 +859,7 @@ def _child(
     sys.path.insert(0, str(copy))
     sys.dont_write_bytecode = True
 
-    def run(marks: str, *, off: bool = False) -> int:
+    def run(marks: str, tests: list[str] = tests, *, off: bool = False) -> int:
         options = ["-q", "-p", "no:cacheprovider", "--timeout", "0", "-m", marks]
         if jit is None:
             options.append("-x")
@@ -873,22 +888,51 @@ def _child(
         os._exit(run(f"kernels and {MARKS}", off=True))
     elif os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) not in (0, 5):
         return 1
-    return run(MARKS)
+    code = run(MARKS)
+    return run(MARKS, [LAST]) if last and code in (0, NO_TEST) else code
 
 
-def summary(results: list[Entry], reasons: set[Identity], column: str) -> Iterator[str]:
-    """Score room by room, at the first look or after."""
-    counts: dict[str, Counter] = defaultdict(Counter)
+def counted(results: list[Entry], reasons: set[Identity], column: str) -> dict[str, Counter[str]]:
+    """Verdicts room by room, and of all, at the first look or after."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for entry in results:
         verdict = (column == "after" and entry.get("again")) or entry["verdict"]
         known = verdict == "survived" and mutant_of(entry).identity in reasons
         counts[mutant_of(entry).room]["equivalent" if known else verdict or "left"] += 1
+    return {**dict(sorted(counts.items())), "all": sum(counts.values(), Counter())}
+
+
+def summary(results: list[Entry], reasons: set[Identity], column: str) -> Iterator[str]:
+    """Score room by room, at the first look or after."""
     yield f"\n{column:14}{'mutants':>8}{'noticed':>9}{'equivalent':>11}{'survived':>9}{'score':>8}"
-    total: Counter = Counter()
-    for room, count in sorted(counts.items()):
-        total += count
+    for room, count in counted(results, reasons, column).items():
         yield row(room, count)
-    yield row("all", total)
+
+
+def record(results: list[Entry], reasons: set[Identity], seed: int) -> None:
+    """Keep the scores of a seed for docs/reliability.md."""
+    runs = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else []
+    scores: dict[str, dict[str, float]] = {}
+    for column in ("first look", "after"):
+        rooms = counted(results, reasons, column)
+        if rooms["all"]["left"]:
+            raise SystemExit(f"{rooms['all']['left']} mutants have not been tried yet")
+        scores[column] = {
+            room: score(count)
+            for room, count in rooms.items()
+            if count.total() > count["equivalent"]
+        }
+    total = rooms["all"]
+    run = {
+        "seed": seed,
+        "mutants": total.total(),
+        "equivalent": total["equivalent"],
+        "survived": total["survived"],
+        **{column.replace(" ", "_"): scores[column] for column in scores},
+    }
+    kept = [one for one in runs if one["seed"] != seed] + [run]
+    kept.sort(key=lambda one: one["seed"])
+    RECORD.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def survivors(results: list[Entry], reasons: set[Identity]) -> list[Mutant]:
@@ -907,13 +951,18 @@ def mutant_of(entry: Entry) -> Mutant:
     return Mutant(**{name.name: entry[name.name] for name in fields(Mutant)})
 
 
-def row(room: str, count: Counter) -> str:
+def score(count: Counter[str]) -> float:
+    """Share of the mutants that was noticed, without equivalents."""
+    seen = count["killed"] + count["hung"]
+    return round(seen / max(seen + count["survived"], 1), 4)
+
+
+def row(room: str, count: Counter[str]) -> str:
     """One line of the table."""
     seen = count["killed"] + count["hung"]
-    judged = seen + count["survived"]
-    score = f"{100 * seen / judged:.1f} %" if judged else ""
+    shown = f"{100 * score(count):.1f} %" if seen + count["survived"] else ""
     numbers = f"{count.total():8}{seen:9}{count['equivalent']:11}{count['survived']:9}"
-    return f"{room:14}{numbers}{score:>8}"
+    return f"{room:14}{numbers}{shown:>8}"
 
 
 def main() -> int:
@@ -933,6 +982,7 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="list the mutants and run nothing")
     parser.add_argument("--unreached", action="store_true", help="list what no traced test runs")
     parser.add_argument("--json", type=Path, help="results, kept after each mutant; continued")
+    parser.add_argument("--record", action="store_true", help="keep the scores of --seed's --json")
     options = parser.parse_args()
     if options.trace:
         print("traced" if trace(options.seconds) else "some test files are left to be traced")
@@ -959,6 +1009,9 @@ def main() -> int:
     if options.show:
         for entry in results:
             print(mutant_of(entry).told)
+        return 0
+    if options.record:
+        record(results, reasons, options.seed)
         return 0
     try_all(results, {m.identity: m for places in rooms.values() for m in places}, options, reasons)
     print("\n".join(summary(results, reasons, "first look")))
