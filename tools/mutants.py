@@ -32,11 +32,13 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import gc
 import hashlib
 import importlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -46,6 +48,7 @@ import threading
 import time
 import tomllib
 import traceback
+import types
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -93,6 +96,8 @@ FEW = 5
 #: A test hangs that computes for so many times its seconds and more than LEAST_HANG (COMPILING
 #: where kernels are compiled), or that sleeps for ASLEEP seconds.
 HANG, LEAST_HANG, COMPILING, ASLEEP = 10.0, 20.0, 90.0, 60.0
+#: CPU seconds of a mutant in a fork, and those that its tests took before.
+QUICK_CPU, QUICK_TESTS = 60, 6.0
 #: Seconds between two looks at the processes.
 POLL = 0.2
 #: What pytest returns when no test was chosen.
@@ -574,14 +579,19 @@ class Reach:
 
         return sorted(tests, key=rank)
 
-    def tests_of(self, mutant: Mutant, seconds: float, *, compiled: bool) -> list[str]:
-        """What to run: reaching tests of so many seconds, then files near it that have no trace."""
+    def near(self, mutant: Mutant, seconds: float, *, compiled: bool) -> list[str]:
+        """Reaching tests of so many seconds."""
         chosen, total = [], 0.0
         for test in self.of(mutant, compiled=compiled) if self.tests else ():
             chosen.append(test)
             total += self.tests[test][0] + 0.02
             if total > seconds:
                 break
+        return chosen
+
+    def tests_of(self, mutant: Mutant, seconds: float, *, compiled: bool) -> list[str]:
+        """What to run: reaching tests of so many seconds, then files near it that have no trace."""
+        chosen = self.near(mutant, seconds, compiled=compiled)
         apart = {file for file in self.traced if file.startswith(PROCESSES)}
         if mutant.room not in ("cli", "serve"):
             apart = {file for file in apart if "/serve/" not in file}
@@ -633,7 +643,135 @@ def unreached(rooms: dict[str, list[Mutant]]) -> Iterator[str]:
                 yield mutant.told
 
 
-# -- trying mutants
+# -- trying mutants quickly: in forks of a process in which the tests have run
+
+
+class _Warm:
+    """Pytest plugin: tests run once, then those of each mutant again, in a fork.
+
+    Functions are given their mutated code where they are. A test that fails must pass in the same
+    fork with the code as it was; what else may happen there decides nothing.
+    """
+
+    def __init__(self, tests: dict[Mutant, list[str]], workers: int, told: int) -> None:
+        self.tests, self.workers, self.told = tests, workers, told
+        self.functions: dict[str, list[Any]] = defaultdict(list)
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        from _pytest.runner import runtestprotocol
+
+        fit = {}
+        for item, following in zip(session.items, [*session.items[1:], None], strict=True):
+            reports = runtestprotocol(item, log=False, nextitem=following)
+            if all(report.passed for report in reports):
+                fit[item.nodeid] = item
+        for one in gc.get_objects():
+            if isinstance(one, types.FunctionType) and one.__code__.co_filename.startswith(_INSIDE):
+                self.functions[one.__code__.co_filename].append(one)
+        gc.collect()
+        gc.freeze()
+        running = 0
+        for mutant, tests in self.tests.items():
+            items = [fit[test] for test in tests if test in fit]
+            if not items:
+                continue
+            if running == self.workers:
+                os.wait()
+                running -= 1
+            if os.fork() == 0:
+                try:
+                    self.attempt(mutant, items, runtestprotocol)
+                finally:
+                    os._exit(0)
+            running += 1
+        while running:
+            os.wait()
+            running -= 1
+        return True
+
+    def attempt(self, mutant: Mutant, items: list[Any], run: Callable[..., Any]) -> None:
+        """Write the mutant and the test that has noticed it."""
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (QUICK_CPU, QUICK_CPU))
+        signal.alarm(int(10 * ASLEEP))
+        before = self.plant(mutant)
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            failed = [one for one in run(item, log=False, nextitem=following) if one.failed]
+            if failed and before:
+                for function, code in before:
+                    function.__code__ = code
+                if all(one.passed for one in run(item, log=False, nextitem=None)):
+                    told = getattr(failed[0].longrepr, "reprcrash", None) or failed[0].longrepr
+                    words = " ".join(getattr(told, "message", str(told)).split())[:160]
+                    found = [mutant.identity, time.process_time(), item.nodeid, words]
+                    os.write(self.told, f"{json.dumps(found)}\n".encode())
+                return
+
+    def plant(self, mutant: Mutant) -> list[tuple[Any, Any]]:
+        """Give functions their mutated code; functions with their code before it."""
+        file = PACKAGE / mutant.path
+        text = file.read_text(encoding="utf-8")
+        old, new = (_codes(compile(one, file, "exec")) for one in (text, mutant.applied(text)))
+        names = {(code.co_qualname, code.co_firstlineno): name for name, code in old.items()}
+        before = []
+        for function in self.functions[str(file)]:
+            code = function.__code__
+            name = names.get((code.co_qualname, code.co_firstlineno))
+            if name in new:
+                function.__code__ = new[name]
+                before.append((function, code))
+        return before
+
+
+def _codes(code: types.CodeType) -> dict[tuple[str, int], types.CodeType]:
+    """Code of the functions of a module, by name and how often the name has come before."""
+    found: dict[tuple[str, int], types.CodeType] = {}
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            for (name, number), inner in {(one.co_qualname, 0): one, **_codes(one)}.items():
+                while (name, number) in found:
+                    number += 1  # noqa: PLW2901
+                found[name, number] = inner
+    return found
+
+
+def quickly(
+    tests: dict[Mutant, list[str]], folder: Path, workers: int, *, jit: bool
+) -> Iterator[tuple[Identity, float, Entry]]:
+    """Mutants that were noticed in forks of one process, with CPU seconds and the test."""
+    import pytest
+
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.close(ours)
+            silent = os.open(folder / "quick.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(silent, 1)
+            os.dup2(silent, 2)
+            os.chdir(ROOT)
+            sys.path.insert(0, str(PACKAGE.parent))
+            os.environ |= {"PYTHONPATH": str(PACKAGE.parent), "NUMBA_THREADING_LAYER": "workqueue"}
+            os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "hypothesis")
+            import numba
+
+            numba.config.THREADING_LAYER = "workqueue"
+            if not jit:
+                numba.config.DISABLE_JIT = 1
+                os.environ["NUMBA_DISABLE_JIT"] = "1"
+            marks = MARKS if jit else f"kernels and {MARKS}"
+            options = ["-q", "-s", "-p", "no:cacheprovider", "--timeout", "0", "-m", marks]
+            chosen = sorted({test for some in tests.values() for test in some})
+            pytest.main([*options, *chosen], plugins=[_Warm(tests, workers, theirs)])
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours, encoding="utf-8") as lines:
+        for identity, seconds, test, words in map(json.loads, lines):
+            yield tuple(identity), seconds, {"by": test, "words": words}
+    os.wait()
+
+
+# -- trying the others: each in a process and a copy of its own
 
 
 class _Pulse:
@@ -1058,8 +1196,19 @@ def try_all(
     keep()
     REACHED.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=REACHED.parent) as folder:
+        end = time.monotonic() + options.seconds
         workshop = Workshop(Path(folder), options.workers, options.limit)
-        workshop.run(chosen, told, options.seconds)
+        for jit in (True, False) if workshop.reach.tests else ():
+            tests = {
+                one: workshop.reach.near(one, QUICK_TESTS, compiled=not jit)
+                for one in chosen
+                if is_compiled(one, (PACKAGE / one.path).read_text("utf-8")) != jit
+            }
+            for identity, seconds, by in quickly(tests, Path(folder), options.workers, jit=jit):
+                told(today[identity], "killed", seconds, by)
+        known = {mutant_of(entry).identity for entry in done}
+        left = [one for one in chosen if one.identity not in known]
+        workshop.run(left, told, end - time.monotonic())
         for jit in (True, False):
             noticing = {entry["by"] for entry in done if entry.get("jit") is jit}
             noticing.discard("import rankine")
