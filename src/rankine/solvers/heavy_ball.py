@@ -106,7 +106,7 @@ def lanczos(times: Product, n: int, seed: int, steps: int = 30) -> Spectrum:
         basis[k + 1] = z / off[k]
     last = trace[-1]
     largest = (last["kappa_1"] + last["bound"]) * (1.0 + 1e-12)
-    return Spectrum(largest, last["kappa_n"] if steps else 0.0, len(trace), trace)
+    return Spectrum(largest, last["kappa_n"], len(trace), trace)
 
 
 def power(times: Product, n: int, seed: int, steps: int = 20) -> Spectrum:
@@ -190,12 +190,9 @@ class _Momentum:
     ) -> None:
         self.system, self.gamma, self.name = system, gamma, name
         self.size = norm(system.b) or 1.0
-        self.w = np.zeros(len(system.b)) if start is None else np.array(start, dtype=np.float64)
-        self.before = self.w
-        self.best = self.w
+        w = np.zeros(len(system.b)) if start is None else np.array(start, dtype=np.float64)
+        self.w = self.before = self.best = w
         self.best_residual = np.inf
-        self.residual = np.inf
-        self.gradient = np.zeros(0)
         self.trace: list[dict[str, float]] = []
         self.reason = "max_iter"
 

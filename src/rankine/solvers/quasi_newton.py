@@ -74,7 +74,7 @@ def _minimise_model(
         if sweep == 0:
             first = worst
         if worst <= MODEL_SHARE * first:
-            break
+            return
 
 
 class _Curvature:
