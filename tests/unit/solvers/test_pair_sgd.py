@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -31,6 +32,8 @@ from rankine.solvers.pair_steps import (
     last_of,
     new_vector,
 )
+
+pytestmark = pytest.mark.kernels
 
 
 @pytest.mark.parametrize(
@@ -160,6 +163,20 @@ def test_the_mean_is_over_the_second_half():
     np.testing.assert_allclose(run().coef, np.mean(total[30:], axis=0), rtol=1e-10)
     assert not w.c[COUNT]
     np.testing.assert_array_equal(average_of(w), last_of(w))
+
+
+def test_a_long_phase_is_its_pieces():
+    """Rows are fetched ahead by batches of 64 steps."""
+    data = lists()
+    sampler, found = pair_sampler(data, np.ones(4)), []
+    for cuts in ([0, 200], [0, 3, 67, 128, 200]):
+        w = new_vector(np.zeros(6))
+        for span in pairwise(cuts):
+            phase = Phase(gradient_step(Hinge(), 0.1, project=True), 0, 200, 0, 100)
+            run_phase(data.rows, sampler, phase, w, 3, span)
+        found.append(average_of(w))
+    np.testing.assert_array_equal(*found)
+    assert w.c[COUNT] == 100
 
 
 def test_a_step_that_finds_no_pair_is_an_error_that_names_it():
