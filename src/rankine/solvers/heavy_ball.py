@@ -432,7 +432,7 @@ def solve_query_sgd(
     n_queries = problem.risk.queries.n_queries
     bound = query_curvature(problem, seed) + gamma
     # A step costs O(n_features): take enough queries for its gradient to cost as much.
-    batch = max(1, min(n_queries, _queries_per_step(problem)))
+    batch = min(n_queries, _queries_per_step(problem))
     w = np.zeros(len(system.b)) if start is None else np.array(start, dtype=np.float64)
     before, mean, size = w.copy(), w.copy(), norm(system.b) or 1.0
     total, count, reason = np.zeros(len(w)), 0, "max_iter"
@@ -469,5 +469,5 @@ def solve_query_sgd(
 
 
 def _queries_per_step(problem: RowsProblem) -> int:
-    stored = problem.products.rows.values.size / max(1, problem.risk.queries.n_queries)
+    stored = problem.products.rows.values.size / problem.risk.queries.n_queries
     return int(np.ceil(problem.n_features / max(1.0, stored)))

@@ -180,6 +180,9 @@ def test_sweeps_are_counted_and_kept_within_the_budget():
     assert sweeps[0] == 0
     assert sweeps[-1] == whole.n_iter
     assert (np.diff(sweeps) > 0).all()
+    assert max(np.diff(sweeps)) < module.INNER_SWEEPS  # a round ends where it has done its share
+    plain = descent().solve(penalty, DescentSettings(tol=1e-9, plain=True))
+    assert len(plain.trace) - 1 < plain.n_iter  # and takes more than one sweep
     for budget in {0, 1, 3, int(sweeps[1])}:
         cut = descent().solve(penalty, DescentSettings(tol=1e-9, max_iter=budget))
         assert (cut.stop_reason, cut.n_iter) == ("max_iter", budget)

@@ -145,8 +145,9 @@ def test_equal_rows_move_nothing_but_the_shrinking():
 
 @pytest.mark.kernels
 def test_a_ball_holds_the_optimum_of_its_loss():
-    """l2/2 |w|^2 is at most the loss at 0; half of that for the hinge."""
-    for loss, at_zero in ((Logistic(), math.log(2)), (SquaredHinge(), 1.0), (Hinge(), 0.5)):
+    """l2/2 |w|^2 is at most the loss at 0; half of that for the hinge of margin 1."""
+    losses = [(Logistic(), math.log(2)), (SquaredHinge(), 1.0), (Hinge(2.0), 2.0), (Hinge(), 0.5)]
+    for loss, at_zero in losses:
         learner = gradient_step(loss, 0.2, project=True)
         assert learner.max_norm2 == pytest.approx(2 * at_zero / 0.2)
         assert gradient_step(loss, 0.2, project=False).max_norm2 == math.inf
