@@ -437,7 +437,6 @@ def solve_query_sgd(
     before, mean, size = w.copy(), w.copy(), norm(system.b) or 1.0
     total, count, reason = np.zeros(len(w)), 0, "max_iter"
     trace: list[dict[str, float]] = []
-    done = 0
     for done in range(1, n_passes + 1):
         if done == n_passes // 2 + 1:
             total[:], count = 0.0, 0
