@@ -143,8 +143,7 @@ def online_power(blocks: list[Product], n: int, seed: int, passes: int = 2) -> S
         # A block alone may be blind to v; half of the old direction keeps what others saw.
         mixed = moved / growth[block] + v if growth[block] > 0.0 else v
         v, _ = _normalised(mixed)
-        seen = growth[: step + 1] if step < len(blocks) else growth
-        trace.append({"step": step + 1, "kappa_1": float(seen.mean())})
+        trace.append({"step": step + 1, "kappa_1": float(growth[: step + 1].mean())})
     return Spectrum(ONLINE_SAFETY * float(growth.mean()), 0.0, passes, trace)
 
 

@@ -438,6 +438,12 @@ def test_a_run_that_cannot_go_on_says_why(bounds, coarse, reason, n_iter):
     assert solution.certificate["lower_bound"] == max(0.0, *bounds[:n_iter])
 
 
+def test_a_gap_that_equals_the_tolerance_is_within_it():
+    given = Scripted([0.5, 0.75, 0.75])
+    solution = solve_bundle(flat_problem(), 0.1, tol=0.25, max_iter=3, bundle=given)
+    assert (solution.stop_reason, solution.n_iter) == ("converged", 2)
+
+
 @pytest.mark.parametrize(("tol", "inner"), [(0.4, 8e-3), (1e-3, 2e-5), (1e-30, 1e-13)])
 def test_cuts_are_minimised_to_a_hundredth_of_the_gap(tol, inner):
     given = Scripted([0.0] * 3)

@@ -130,6 +130,7 @@ def test_what_is_solved_is_not_improved_any_further():
     solution = solve_cg(system, 0.0, tol=0.0)
     assert (solution.stop_reason, solution.n_iter, system.products) == ("converged", 1, 2)
     assert [end.n_iter for end in solve_shifted_cg(system, [0.0, 2.0], tol=0.0)] == [1, 1]
+    assert system.products == 2 + 1 + 2 * 2
     half = solve_cg(DenseSystem(np.diag([2.0, 2.0]), [4.0, 0.0]), 0.0, start=[2.0, 1.0], tol=0.5)
     assert (half.n_iter, half.trace[0]["residual"]) == (0, 0.5)
 

@@ -197,6 +197,11 @@ def test_sweeps_are_counted_and_kept_within_the_budget():
     assert certificate["gap"] == whole.objective - certificate["lower_bound"] <= 1e-9 * at_zero
     assert certificate["relative_gap"] == pytest.approx(certificate["gap"] / at_zero)
     assert whole.trace[-2]["gap"] > 1e-9 * at_zero
+    for record in whole.trace:
+        tol = record["gap"] / at_zero
+        if tol * at_zero == record["gap"]:
+            again = descent().solve(penalty, DescentSettings(tol=tol))
+            assert (again.stop_reason, again.n_iter) == ("converged", record["sweep"])
 
 
 def test_a_descent_goes_on_from_its_weights_and_a_given_gradient():
@@ -241,8 +246,15 @@ def test_an_extrapolation_is_kept_only_where_the_objective_falls(better):
     assert len(moved) == (1 if better else 2)
 
 
-def test_correlated_columns_are_followed_to_their_limit():
+def test_correlated_columns_are_followed_to_their_limit(monkeypatch):
     """Extrapolation saves most sweeps; without it they creep to the same weights."""
+    points, extrapolate = set(), CoordinateDescent._extrapolate
+
+    def noted(run, chosen, recent, penalty):
+        points.add(len(recent))
+        return extrapolate(run, chosen, recent, penalty)
+
+    monkeypatch.setattr(CoordinateDescent, "_extrapolate", noted)
     penalty = Penalty(0.0, 1e-2)
     quick = descent(n=4, correlated=5.0, noise=9.0).solve(
         penalty, DescentSettings(tol=1e-7, max_iter=20_000)
@@ -251,6 +263,7 @@ def test_correlated_columns_are_followed_to_their_limit():
     slow = descent(n=4, correlated=5.0, noise=9.0).solve(penalty, settings)
     assert quick.stop_reason == slow.stop_reason == "converged"
     assert quick.n_iter < 0.5 * slow.n_iter
+    assert points == {module.EXTRAPOLATE_EVERY + 1}
 
 
 def test_weights_beyond_the_numbers_are_errors():

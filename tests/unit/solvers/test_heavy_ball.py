@@ -232,7 +232,7 @@ def test_power_iteration_by_blocks_takes_each_for_the_whole():
     assert found.largest == pytest.approx(ONLINE_SAFETY * told[-1])
 
 
-def slow_egdm(system, gamma, k1, kn, tol, max_iter):
+def slow_egdm(system, gamma, k1, kn, tol, max_iter, patience):
     """Eq. 7 with its guard, step by step: residuals and the eigenvalues believed in."""
     H, size = system.A + gamma * np.eye(len(system.b)), np.linalg.norm(system.b)
     w = before = best = np.zeros(len(system.b))
@@ -253,7 +253,7 @@ def slow_egdm(system, gamma, k1, kn, tol, max_iter):
             half, since = lowest, 0
         since += 1
         exploded = told[-1][0] > EXPLODED * lowest
-        if exploded or since > PATIENCE + TRANSIENT * np.sqrt(k1 / kn):
+        if exploded or since > patience + TRANSIENT * np.sqrt(k1 / kn):
             if exploded or kn <= gamma:
                 k1 = 2 * k1
             else:
@@ -270,12 +270,22 @@ def slow_egdm(system, gamma, k1, kn, tol, max_iter):
 
 @pytest.mark.parametrize(
     ("k1", "kn", "gamma"),
-    [(10.1, 0.2, 0.1), (1.0, 0.2, 0.1), (10.5, 10.0, 0.1), (9.0, 5.0, 1e-4), (5.0, 0.01, 0.01)],
+    [
+        (10.1, 0.2, 0.1),
+        (1.0, 0.2, 0.1),
+        (10.5, 10.0, 0.1),
+        (9.0, 5.0, 1e-4),
+        (5.0, 0.01, 0.01),
+        (12.0, 3.0, 1e-4),
+    ],
 )
-def test_momentum_descent_restarts_by_its_rule(k1, kn, gamma):
+@pytest.mark.parametrize("patience", [PATIENCE, -30])
+def test_momentum_descent_restarts_by_its_rule(k1, kn, gamma, patience, monkeypatch):
+    """Without patience the eigenvalues reach their bounds."""
+    monkeypatch.setattr("rankine.solvers.heavy_ball.PATIENCE", patience)
     system = random_system(3)
     solution = solve_egdm(system, gamma, (k1, kn), tol=1e-7, max_iter=900)
-    told, best = slow_egdm(random_system(3), gamma, k1, kn, 1e-7, 900)
+    told, best = slow_egdm(random_system(3), gamma, k1, kn, 1e-7, 900, patience)
     found = [(one["residual"], one["kappa_1"], one["kappa_n"]) for one in solution.trace]
     assert len(found) == len(told)
     np.testing.assert_allclose(found, told, rtol=1e-5)

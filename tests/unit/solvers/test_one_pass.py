@@ -208,6 +208,16 @@ def test_divergence_names_the_query():
         learner.learn(data)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_weights_that_give_no_scores_are_noticed_at_the_first_list():
+    data = Dataset.from_arrays(np.array([[1e300], [-1e300]]), [1, 0], [7, 7])
+    learner = OnePassLearner(
+        Fobos(1.0, 0.5, 0.0, 0.0), parse_objective("pairwise"), 1, start=np.array([1e300])
+    )
+    with pytest.raises(DivergenceError, match="query 7 are not finite after 0 steps"):
+        learner.learn(data)
+
+
 def test_a_wider_block_is_refused():
     learner = OnePassLearner(Rda(1.0, 0.5, 0.0, 0.0), parse_objective("ndcg"), 3)
     with pytest.raises(FeatureMismatchError, match="12 features"):

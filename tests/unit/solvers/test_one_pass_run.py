@@ -238,7 +238,9 @@ def test_many_lists_have_milestones_at_round_numbers():
     n = 1100
     data = Dataset.from_arrays(np.zeros((2 * n, 1)), np.tile([0, 1], n), np.repeat(range(n), 2))
     judged = Progressive("recall@1")
-    judged.add(data, np.zeros(2 * n), None)
+    judged.add(data, np.zeros(2 * n), np.arange(10))
+    assert judged.milestones == [(10, 0.5)]
+    judged.add(data, np.zeros(2 * n), np.arange(10, n))
     tens = [10, 15, 20, 30, 50, 70]
     assert judged.milestones == [(k, 0.5) for k in (*tens, *(10 * t for t in tens), 1000)]
 

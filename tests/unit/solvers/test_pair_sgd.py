@@ -189,6 +189,31 @@ def test_a_step_that_finds_no_pair_is_an_error_that_names_it():
         run_phase(data.rows, sampler, phase, w, 2, (0, 20))
 
 
+def test_tied_pairs_are_pairs():
+    data = Dataset.from_arrays(np.eye(4), [0, 0, 0, 1])
+    sampler = pair_sampler(data, np.ones(1), sampling="uniform", ties=True)
+    drawn = [draw_pair(sampler, random_bits(np.uint64(2), i), i)[2] for i in range(30)]
+    assert set(drawn) == {0.0, 1.0}
+    w, phase = new_vector(np.zeros(4)), Phase(PassiveAggressiveStep(1.0), 0, 30)
+    run_phase(data.rows, sampler, phase, w, 2, (0, 30))
+    assert last_of(w)[3] > max(last_of(w)[:3])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_results_are_looked_at_when_a_phase_ends():
+    data = Dataset.from_arrays(1e200 * np.eye(4), [0, 0, 0, 1])
+    sampler, w = pair_sampler(data, np.ones(1)), new_vector(np.zeros(4))
+    phase = Phase(PassiveAggressiveStep(1.0), 0, 9)
+    run_phase(data.rows, sampler, phase, w, 2, (0, 5))
+    with pytest.raises(DivergenceError, match="nothing was learnt in 9 steps"):
+        run_phase(data.rows, sampler, phase, w, 2, (5, 9))
+    far = new_vector(np.array([9.0, 0.0, 0.0, 0.0]))
+    projected = Phase(gradient_step(Hinge(), 1.0, project=True), 0, 9, 0, 9)
+    run_phase(data.rows, sampler, projected, far, 2, (3, 3))
+    with pytest.raises(DivergenceError, match="the weights have length 9"):
+        run_phase(data.rows, sampler, projected, far, 2, (9, 9))
+
+
 def test_weights_that_never_left_zero_need_a_reason():
     phase = Phase(None, 0, 7)
 
