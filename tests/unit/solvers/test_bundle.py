@@ -463,14 +463,20 @@ def test_cuts_lie_below_the_risk_and_evaluations_are_counted(positive):
         asked.append(w)
         return values.max(), slopes[values.argmax()]
 
-    given = Bundle(3, positive=positive)
+    given, sizes = Bundle(3, positive=positive), []
+    add = given.add
+    given.add = lambda slope, offset, size: sizes.append(size) or add(slope, offset, size)
     problem, start = Problem(risk, 3, offsets.max()), np.array([-0.2, 0.1, 0.0])
     solution = solve_bundle(problem, 0.2, start=start, tol=1e-9, positive=positive, bundle=given)
     assert solution.stop_reason == "converged"
     assert solution.certificate["evaluations"] == len(asked)
     assert [record["evaluations"] for record in solution.trace][-1] == len(asked)
     assert solution.certificate["cuts"] == given.n_cuts
-    assert (asked[0] == (np.maximum(0.0, start) if positive else start)).all()
+    first = np.maximum(0.0, start) if positive else start
+    assert (asked[0] == first).all()
+    risk_there, slope = risk(None, first)
+    size = risk_there + np.linalg.norm(slope) * np.linalg.norm(first)  # of what made the offset
+    assert sizes[0] == pytest.approx(size)
     assert not positive or all((w >= 0).all() for w in asked)
     told = 0.1 * solution.coef @ solution.coef + (slopes @ solution.coef + offsets).max()
     assert solution.objective == pytest.approx(told, rel=1e-13)
