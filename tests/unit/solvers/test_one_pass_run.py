@@ -195,6 +195,15 @@ def test_weights_beyond_the_numbers_are_not_saved():
     run._save()
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_scores_beyond_the_numbers_end_the_run():
+    run = new_run()
+    run.learner.state[:, 0] = 1e300
+    data = Dataset.from_arrays(1e300 * np.eye(3), [0, 1, 0])
+    with pytest.raises(DivergenceError, match="not finite after 0 steps"):
+        run.learn_block(data, np.arange(1))
+
+
 def test_a_report_shows_the_weights_of_a_model_of_its_size():
     run = new_run(max_nonzero=1)
     run.learn_block(lists(20), np.arange(20))

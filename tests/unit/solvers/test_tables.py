@@ -19,6 +19,7 @@ from rankine.solvers.tables import (
     TablePenalty,
     TableProblem,
     TableSpace,
+    _pure,
     bin_means,
     purify,
 )
@@ -303,6 +304,18 @@ def test_purified_tables_are_the_same_function_up_to_a_constant():
         weighted = (counts[span] * pure[span]).reshape(rows, columns)
         np.testing.assert_allclose(weighted.sum(axis=0), 0.0, atol=1e-7)
         np.testing.assert_allclose(weighted.sum(axis=1), 0.0, atol=1e-7)
+
+
+def test_a_grid_is_pure_only_when_all_its_rows_and_columns_are():
+    """At first the means of all rows are 0, and that of a column is too."""
+    rng = np.random.default_rng(1)
+    weight, way = rng.uniform(0.2, 2.0, (5, 3)), rng.normal(size=5)
+    grid = np.stack([np.zeros(5), way / weight[:, 1], -way / weight[:, 2]], axis=1)
+    pure, across, down = grid.copy(), np.zeros(5), np.zeros(3)
+    _pure(pure, weight, across, down)
+    np.testing.assert_allclose((weight * pure).sum(axis=0), 0.0, atol=1e-10)
+    np.testing.assert_allclose((weight * pure).sum(axis=1), 0.0, atol=1e-10)
+    np.testing.assert_allclose(pure + across[:, None] + down, grid, atol=1e-12)
 
 
 def test_cells_that_no_row_fell_into_say_nothing_unless_they_are_in_order():
