@@ -335,9 +335,11 @@ def test_masses_are_kept_where_queries_or_rows_differ():
 @pytest.mark.parametrize(("sampling", "ties"), [w for w in WAYS if w[0] in ("query", "indexed")])
 def test_steps_of_a_stream_belong_to_its_queries_in_turn(sampling, ties):
     """Within its steps a query is drawn from as if it were alone."""
-    one, weight = made("skewed", weighted=True)
+    plain = made("skewed", weighted=False)[0]
+    weight = np.linspace(0.5, 2.0, plain.n_rows)
+    one = rankine.Dataset.from_arrays(plain.X, plain.y, plain.qid, weight=weight)
     ends = np.array([3, 7, 12])
-    stream = stream_sampler(one, weight, ends, sampling=sampling, ties=ties)
+    stream = stream_sampler(one, np.ones(3), ends, sampling=sampling, ties=ties)
     for step in range(12):
         q = int(np.searchsorted(ends, step, side="right"))
         only = pair_sampler(one, np.eye(3)[q], sampling=sampling, ties=ties)
