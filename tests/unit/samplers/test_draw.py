@@ -322,6 +322,68 @@ def test_every_rule_draws_by_its_definition(sampling, ties, kind, weighted):
         assert (np.abs(by_row[1] - by_row[0]) < 5.0 * np.sqrt(by_row[0]) + 1.5).all()
 
 
+def drawn_by_hand(one, query_weight, sampling, ties, seed):
+    """One draw as it is written down: which of a seed's numbers decides what."""
+    w = np.ones(one.n_rows) if one.weight is None else one.weight
+    y, v = one.y, dict(zip(one.queries.ids.tolist(), query_weight, strict=True))
+
+    def unit(counter):
+        return (int(random_bits(seed, counter)) >> 11) / 2**53
+
+    def first_above(masses, counter):
+        sums = np.cumsum(masses)
+        return int(np.searchsorted(sums, unit(counter) * sums[-1], side="right"))
+
+    def pick(rows, counter):
+        return rows[first_above(w[rows], counter)]
+
+    def oriented(a, b):
+        return (a, b) if y[a] >= y[b] else (b, a)
+
+    if sampling == "rejection":
+        for counter in range(0, 10**6, 3):
+            a, b = int(unit(counter) * one.n_rows), int(unit(counter + 1) * one.n_rows)
+            if a == b or one.qid[a] != one.qid[b] or (y[a] == y[b] and not ties):
+                continue
+            chance = w[a] / w.max() * w[b] / w.max() * v[one.qid[a]] / max(query_weight)
+            if chance >= 1 or unit(counter + 2) < chance:
+                return oriented(a, b)
+    shares = query_shares(one, query_weight, sampling=sampling, ties=ties)
+    k = first_above(shares, 0)
+    rows = np.array(sorted(one.queries.rows_of(k), key=lambda i: (y[i], i)))
+    labels, level = np.unique(y[rows], return_inverse=True)
+    masses = np.array([w[rows[level == k]].sum() for k in range(len(labels))])
+    if sampling == "indexed":
+        for counter in range(1, 10**4, 4):
+            i, j = int(unit(counter) * len(labels)), int(unit(counter + 1) * (len(labels) - 1))
+            low, high = sorted((i, j + (j >= i)))
+            if masses[low] > 0 and masses[high] > 0:
+                worse = pick(rows[level == low], counter + 3)
+                return pick(rows[level == high], counter + 2), worse
+    across = masses * (masses.sum() - masses)
+    if ties or across.sum() / masses.sum() ** 2 >= 0.25:
+        for counter in range(1, 10**4, 2):
+            a, b = pick(rows, counter), pick(rows, counter + 1)
+            if (a != b) if ties else (y[a] != y[b]):
+                return oriented(a, b)
+    own = first_above(across, 1)
+    return oriented(pick(rows[level == own], 2), pick(rows[level != own], 3))
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize(("sampling", "ties", "kind"), RULES)
+def test_a_seed_decides_draws_as_written_down(sampling, ties, kind, weighted):
+    """A number that moved would move every model made with it."""
+    one, query_weight = made(kind, weighted)
+    sampler = pair_sampler(one, query_weight, sampling=sampling, ties=ties)
+    first, second = np.empty((2, 120), dtype=np.int64)
+    assert draw_span(sampler, np.uint64(8), 40, first, second)
+    for step, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True), 40):
+        seed = random_bits(8, step)
+        assert pair == drawn_by_hand(one, query_weight, sampling, ties, seed)
+
+
 @pytest.mark.kernels
 def test_masses_are_kept_where_queries_or_rows_differ():
     one, differing = made("skewed", weighted=False)[0], np.array([1.0, 3.0, 0.5])
