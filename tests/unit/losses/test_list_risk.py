@@ -68,6 +68,9 @@ def test_softmax_is_the_cross_entropy_of_shares():
     check_derivatives(SoftmaxRisk(queries, omega, shares), p, v, by_hand)
     far = SoftmaxRisk(queries, omega, shares).evaluate(p + 1e4)
     assert far[0] == pytest.approx(by_hand(p), rel=1e-9)
+    wide = SoftmaxRisk(queries, omega, shares).evaluate(1e3 * p)
+    assert wide[0] == pytest.approx(by_hand(1e3 * p), rel=1e-12)
+    assert np.isfinite(wide[1]).all()
 
 
 def test_shares_of_gain_add_up_to_one_in_every_list():

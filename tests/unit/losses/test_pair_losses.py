@@ -14,7 +14,13 @@ from rankine.kernels.products import Products
 from rankine.losses import Hinge, Logistic, Squared, SquaredHinge, pair_loss
 from rankine.losses.active_pairs import HingeRisk, SquaredHingeRisk
 from rankine.losses.all_pairs import BY_LABELS, BY_PAIRS, BY_QUERIES, MEANS, MeanPairLoss
-from rankine.losses.base import PAIR_LOSSES, pair_loss_named, pair_loss_spec, pair_losses
+from rankine.losses.base import (
+    PAIR_LOSSES,
+    normal_times,
+    pair_loss_named,
+    pair_loss_spec,
+    pair_losses,
+)
 from rankine.losses.pair_queries import PairQueries, pair_risk, pair_totals
 from rankine.losses.squared import PairSquares, pair_squares, square_totals
 from reference import pairs as listed
@@ -240,6 +246,32 @@ def test_squares_are_the_matrix_of_listed_pairs(pairs, normalization, weighted):
         parts = squares.blocks(products, 3)
         assert len(parts) == 3
         np.testing.assert_allclose(sum(part(w) for part in parts), expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("pairs", ["all", "untied"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_an_offset_of_all_scores_costs_squares_no_accuracy(pairs, weighted):
+    squares = pair_squares(lists(weighted)[0], None, "query", pairs)
+    p = np.random.default_rng(8).integers(-99, 99, 40) / 64.0
+    far = squares.times(p + 2.0**40)
+    np.testing.assert_allclose(far, squares.times(p), atol=1e-12)
+
+
+@pytest.mark.parametrize("pairs", ["all", "untied"])
+def test_products_of_one_query_are_added_with_a_factor(pairs):
+    data, query_weight = lists(True)
+    squares = pair_squares(data, query_weight, "query", pairs)
+    L = matrix_of_squares(data, query_weight, "query", pairs == "untied")
+    v, offset = np.random.default_rng(9).normal(size=5), np.linspace(-1.0, 1.0, data.n_rows)
+    for q in range(squares.queries.n_queries):
+        rows = squares.queries.rows[squares.queries.starts[q] : squares.queries.starts[q + 1]]
+        X = np.zeros_like(data.X)
+        X[rows] = data.X[rows]
+        for taken in (np.zeros(0), offset):
+            residual = data.X @ v - (taken if len(taken) else 0.0)
+            out = np.ones(5)
+            normal_times(squares.lap, data.rows, q, v, taken, -0.5, out)
+            np.testing.assert_allclose(out, 1.0 - 0.5 * X.T @ L @ residual, atol=1e-12)
 
 
 @pytest.mark.parametrize("pairs", ["all", "untied"])
