@@ -179,6 +179,8 @@ def test_levels_are_gains_relevance_or_labels():
     graded = columned(np.abs(y), qid)
     found = parse_objective("dcg:gain=0,1,3,9").levels(graded)
     np.testing.assert_array_equal(found, [0, 3, 1, 1, 9, 0])
+    alone = columned(np.array([-2.0]), np.zeros(1, int))
+    assert parse_objective("ndcg:gain=linear").levels(alone).tolist() == [0.0]
     empty = data.take(slice(0, 0))
     assert parse_objective("ndcg").levels(empty).shape == (0,)
 
