@@ -310,6 +310,34 @@ def test_small_steps_change_sums_and_touch_their_queries_alone():
         np.testing.assert_array_equal(state.query[:3, MOVES], stored)
 
 
+@pytest.mark.parametrize("case", ["levels", "table", "query"])
+def test_short_columns_meet_queries_as_they_come(case):
+    """A column of a few values clears the sums of a query when it first meets it."""
+    made, options = CASES[case]
+    X, y, qid, rng = problem(19, m=60, n=12, **made)
+    X[rng.random(X.shape) < 0.85] = 0.0
+    both = [start(storage(X), y, qid, **options) for storage in (sparse.csr_array, np.asarray)]
+    scratches = [descent.risk.scratch() for descent in both]
+    w = rng.normal(size=12)
+    for descent in both:
+        descent.restart(w)
+    for r in [*range(12), 3, 3, 0]:
+        few, every = (
+            slope_and_curvature(descent.risk.state, descent.columns, r, scratch)
+            for descent, scratch in zip(both, scratches, strict=True)
+        )
+        np.testing.assert_allclose(few, every, rtol=1e-12, atol=1e-14)
+
+
+def test_margins_may_stand_in_a_column():
+    X, y, qid, _ = problem(2, levels=3)
+    data = Dataset.from_arrays(X, y, qid)
+    ones = np.ones(data.n_queries)
+    named = task_levels(y, data.queries, ones, TaskOptions(margin="gap"), columns={"gap": 0.5 * y})
+    given = task_levels(y, data.queries, ones, TaskOptions(margin=0.5))
+    assert DominationRisk(named).at_zero == DominationRisk(given).at_zero
+
+
 def test_a_partition_without_pairs_has_the_loss_zero():
     alone = Dataset.from_arrays(np.zeros((3, 1)), np.ones(3), np.arange(3))
     risk = domination_risk(alone, TaskOptions())

@@ -16,6 +16,7 @@ from rankine.losses.list_objectives import GAINS, NO_CUTOFF, objectives, parse_o
 from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.lists import LambdaWeighted, Pointwise, PointwiseSquared
 from rankine.losses.pair_queries import PairQueries
+from reference.elastic_rank import exchange_weight
 
 pytestmark = pytest.mark.kernels
 
@@ -211,6 +212,39 @@ def test_cutoffs_and_displayed_items_come_from_columns():
     )
     assert seen.row_weights(weighed).tolist() == [2.0, 0.0, 4.0, 5.0]
     assert parse_objective("ndcg").row_weights(weighed).tolist() == [2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize("target", [False, True], ids=["model", "target"])
+@pytest.mark.parametrize("objective", ["pairwise", "ndcg", "ndcg@2", "recall@2", "mrr", "map"])
+def test_weighted_pairs_are_those_of_listed_pairs(objective, target):
+    """Also where the first item of a list has the lowest level, and where scores are equal."""
+    rng = np.random.default_rng(3)
+    parsed = parse_objective(objective, loss="hinge", delta="target" if target else "model")
+    name, cutoff = parsed.name, None if parsed.metric is None else parsed.metric.cutoff
+    work = list_work(9)
+    for levels in ([0.0, 1, 0, 1, 1], [1.0, 0, 0], [0.0, 0, 1, 1], [0.0, 0], [1.0, 1, 1]):
+        n = len(levels)
+        scores, weights = rng.permutation(n) / 4.0, rng.random(n) + 0.5
+        work.scores[:n], work.levels[:n], work.weights[:n] = scores, levels, weights
+        work.slopes[:n] = np.nan
+        found = list_loss(parsed.spec(9), work, n, cutoff or 10**9, 5)
+        ranks, value, slope = work.ranks[:n].copy(), 0.0, np.zeros(n)
+        if name != "pairwise":
+            keys = np.array(levels) if target else scores
+            assert sorted(ranks.tolist()) == list(range(1, n + 1))
+            assert (np.diff(keys[np.argsort(ranks)]) <= 0).all()
+        for i in range(n):
+            for j in range(n):
+                if levels[i] > levels[j]:
+                    change = 1.0
+                    if name != "pairwise":
+                        change = exchange_weight(name, ranks, np.array(levels), i, j, cutoff=cutoff)
+                    share = change * weights[i] * weights[j]
+                    gap = 1.0 - (scores[i] - scores[j])
+                    value += share * max(gap, 0.0)
+                    slope[[i, j]] += [-share * (gap > 0), share * (gap > 0)]
+        assert found == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(work.slopes[:n], slope, atol=1e-13)
 
 
 @pytest.mark.parametrize("spec", [Pointwise(Hinge(0.5)), PointwiseSquared()])

@@ -427,6 +427,11 @@ def test_rejection_gives_up_after_its_trials():
     sampler = pair_sampler(one, np.ones(1), sampling="rejection", max_trials=7)
     assert sampler.max_trials == 7
     assert len(sampler.row_weight) == len(sampler.query_weight) == 0
+    weighed = pair_sampler(
+        data(np.arange(12.0)), np.array([1.0, 2.0, 1.5, 1.0]), sampling="rejection"
+    )
+    np.testing.assert_array_equal(weighed.row_weight, np.arange(12.0) / 11)
+    assert weighed.query_weight.tolist() == [0.5, 1.0, 0.75, 0.5]
 
 
 # -- pairs as rows
