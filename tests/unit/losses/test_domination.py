@@ -88,11 +88,13 @@ def test_value_and_derivatives_match_the_definition(case, storage, weighted):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_shifting_one_weight_equals_starting_afresh(case):
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_shifting_one_weight_equals_starting_afresh(case, weighted):
     made, options = CASES[case]
     X, y, qid, rng = problem(7, **made)
-    descent = start(sparse.csr_array(X), y, qid, **options)
-    again = start(sparse.csr_array(X), y, qid, **options)
+    weight = rng.choice([0.0, 0.5, 3.0], len(y)) if weighted else None
+    descent = start(sparse.csr_array(X), y, qid, weight=weight, **options)
+    again = start(sparse.csr_array(X), y, qid, weight=weight, **options)
     scratch = descent.risk.scratch()
     w = np.zeros(X.shape[1])
     for _ in range(60):
