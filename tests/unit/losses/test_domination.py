@@ -294,6 +294,20 @@ def test_far_and_back_leaves_no_trace(case, far):
     assert descent.risk.value() == pytest.approx(value, rel=1e-9)
 
 
+def test_one_move_may_empty_a_sum():
+    """What a row of nearly all the mass leaves behind is not what rounding left of it."""
+    X = np.array([[1.0], [0.0], [0.0], [0.0]])
+    y, qid = np.array([0.0, 0.0, 1.0, 2.0]), np.zeros(4, dtype=int)
+    descent = start(sparse.csr_array(X), y, qid)
+    scratch = descent.risk.scratch()
+    descent.restart(np.array([25.0]))
+    slope_and_curvature(descent.risk.state, descent.columns, 0, scratch)
+    shift(descent.risk.state, descent.columns, 0, -50.0, scratch)
+    value = descent.risk.value()
+    descent.restart(np.array([-25.0]))
+    assert value == pytest.approx(descent.risk.value(), rel=1e-11)
+
+
 def test_small_steps_change_sums_and_touch_their_queries_alone():
     """Nothing is computed afresh: a query moves by the values that a column stores in it."""
     X, y, qid, _ = problem(17, levels=3)

@@ -245,29 +245,36 @@ def test_every_pass_over_a_stream_makes_all_of_its_steps(n_passes):
 
 # -- every rule against its definition, compiled or not
 
-#: Labels of each list: drawn directly; most rows of one label; the same with many labels.
+#: Labels of each list: drawn directly, few lists or many; most rows of one label; many labels.
 LISTS = {
     "even": [[0, 0, 1, 1, 2, 2], [1, 0, 2], [0, 1, 1, 1]],
+    "short": [[2, 3, 3], [0, 2]] * 4,
     "skewed": [[0] * 12 + [1, 2], [0] * 9 + [1], [0] * 12 + [3, 1]],
     "levels": [[0] * 50 + list(range(1, 9)), [5] * 60 + list(range(6, 16)), [0, 1]],
 }
 WAYS = [("query", False), ("uniform", False), ("indexed", False), ("rejection", False)]
 WAYS += [("query", True), ("uniform", True), ("rejection", True)]
 #: Rejection is slow where most of its trials fail.
-RULES = [(*way, kind) for way in WAYS for kind in LISTS if way[0] != "rejection" or kind == "even"]
+RULES = [
+    (*way, kind)
+    for way in WAYS
+    for kind in LISTS
+    if way[0] != "rejection" or kind in ("even", "short")
+]
 
 
 def made(kind, weighted):
     """Rows of several lists, shuffled, with weights of rows and of lists."""
     rng = np.random.default_rng(len(kind))
     y = np.concatenate(LISTS[kind]).astype(float)
-    qid = np.repeat(np.arange(3), [len(one) for one in LISTS[kind]])
+    n_lists = len(LISTS[kind])
+    qid = np.repeat(np.arange(n_lists), [len(one) for one in LISTS[kind]])
     order = rng.permutation(len(y))
     weight = rng.choice([0.0, 0.5, 1.0, 2.0], len(y)) if weighted else None
     if weighted:
         weight[y[order] == 1] = 0.0
     one = rankine.Dataset.from_arrays(np.zeros((len(y), 1)), y[order], qid[order], weight=weight)
-    return one, np.array([1.0, 3.0, 0.5]) if weighted else np.ones(3)
+    return one, np.resize([1.0, 3.0, 0.5], n_lists) if weighted else np.ones(n_lists)
 
 
 def by_definition(one, query_weight, sampling, ties):
