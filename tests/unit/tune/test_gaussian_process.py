@@ -1,14 +1,23 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
-from scipy.optimize import approx_fprime
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.optimize import approx_fprime, minimize
 from scipy.special import gamma, kv
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from threadpoolctl import ThreadpoolController
 
 from rankine.tune.gaussian_process import (
+    BOUNDS,
+    JITTER,
     _group_squares,
+    choose,
+    expected_improvement,
     fit_process,
     matern,
     negative_log_posterior,
@@ -75,6 +84,97 @@ def test_constant_values_and_repeated_points_are_no_problem():
 def test_jitter_makes_a_singular_matrix_positive():
     factor = safe_cholesky(np.ones((4, 4)))
     np.testing.assert_allclose(factor @ factor.T, np.ones((4, 4)), atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [0.01, 1.0, 100.0])
+def test_jitter_is_small_beside_the_largest_variance(size):
+    factor = safe_cholesky(size * np.diag([1.0, 0.5, 1e-9]))
+    added = np.diag(factor @ factor.T) - size * np.array([1.0, 0.5, 1e-9])
+    np.testing.assert_allclose(added, JITTER * max(size, 1.0), rtol=1e-3)
+    indefinite = size * (np.ones((4, 4)) - 3e-6 * np.eye(4))
+    factor = safe_cholesky(indefinite)
+    assert np.abs(factor @ factor.T - indefinite).max() < 1.01e-5 * max(size, 1.0)
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 50.0])
+def test_a_draw_is_the_mean_and_a_root_of_the_covariance(spread):
+    X, y, groups, rng = problem()
+    process = fit_process(X, spread * y + 7.0, groups, rng)
+    points = rng.random((3, 3))
+    mean, covariance = process.posterior(points)
+    root = np.linalg.cholesky(covariance)
+    for place in range(3):
+        normal = np.eye(3)[place]
+        drawn = process.draw(points, SimpleNamespace(standard_normal=lambda n, e=normal: e[:n]))
+        np.testing.assert_allclose(drawn - mean, root @ normal, rtol=1e-2, atol=1e-4 * spread)
+    np.testing.assert_allclose(
+        process.on(process.X, process.y).posterior(points)[0], mean, rtol=1e-9
+    )
+
+
+def test_the_best_of_several_starts_is_kept():
+    for seed in range(4):
+        X, y, groups, rng = problem(8, seed)
+        process = fit_process(X, y, groups, rng)
+        squares = _group_squares(X, groups, 2)
+        theta = np.log([*process.scales, process.signal, process.noise])
+        bounds = [BOUNDS[0]] * 2 + [*BOUNDS[1:]]
+        chance = np.random.default_rng(seed)
+        found = [
+            minimize(
+                negative_log_posterior,
+                [*np.log(chance.uniform(0.2, 1.0, 2)), 0.0, np.log(1e-2)],
+                (squares, process.y),
+                jac=True,
+                bounds=bounds,
+            ).fun
+            for _ in range(3)
+        ]
+        assert negative_log_posterior(theta, squares, process.y)[0] <= min(found) + 1e-2
+        assert process.y.std() == pytest.approx(1.0)
+        np.testing.assert_allclose(process.mean + process.spread * process.y, y)
+
+
+def test_expected_improvement_is_the_integral():
+    covariance = np.array([[0.25, 0.1], [0.1, 4.0]])
+    process = SimpleNamespace(posterior=lambda _: (np.array([1.0, -1.0]), covariance))
+    wanted = [
+        quad(lambda f, m=m, s=s: (f - 0.5) * stats.norm.pdf(f, m, s), 0.5, 30)[0]
+        for m, s in ((1.0, 0.5), (-1.0, 2.0))
+    ]
+    np.testing.assert_allclose(expected_improvement(process, np.zeros((2, 1)), 0.5), wanted)
+    sure = SimpleNamespace(posterior=lambda _: (np.array([1.0, 0.0]), np.zeros((2, 2))))
+    np.testing.assert_allclose(expected_improvement(sure, np.zeros((2, 1)), 0.5), [0.5, 0.0])
+
+
+def believed(*draws, mean=(), variance=()):
+    """A process that draws these values, or believes in these."""
+    drawn = iter(draws)
+    return SimpleNamespace(
+        draw=lambda *_: np.array(next(drawn)),
+        posterior=lambda _: (np.array(mean, dtype=float), np.diag(np.array(variance, dtype=float))),
+    )
+
+
+def test_the_choice_by_hand():
+    points = np.zeros((4, 1))
+
+    def thompson(values, *limits):
+        given = (points, 0.0, None)
+        return choose("thompson", believed(values), [believed(one) for one in limits], *given)
+
+    assert thompson([1.0, 5.0, 3.0, 4.0]) == 1
+    assert thompson([1.0, 5.0, 3.0, 4.0], [-1.0, 2.0, 0.0, 1.0]) == 2  # 0 is within the limit
+    assert thompson([1.0, 5.0, 3.0, 4.0], [-1.0, -1.0, 0.0, 1.0], [0.0, 2.0, 0.5, -1.0]) == 0
+    assert thompson([1.0, 5.0, 3.0, 4.0], [2.0, 1.0, 3.0, 9.0], [-5.0, 2.0, -1.0, 0.0]) == 0
+
+    values = {"mean": [1.0, 3.0, 2.0, 0.0], "variance": [1.0] * 4}
+    safe = {"mean": [-2.0, 3.0, -2.0, -9.0], "variance": [1.0] * 4}
+    risky = {"mean": [-2.0, -1.0, 2.0, -9.0], "variance": [1.0] * 4}
+    for limits, best in (((), 1), ((safe,), 2), ((safe, risky), 0)):
+        found = choose("ei", believed(**values), [believed(**one) for one in limits], points, 0.0,
+                       None)  # fmt: skip
+        assert found == best
 
 
 def test_believing_keeps_the_mean_and_shrinks_the_doubt():

@@ -267,5 +267,24 @@ def test_winners_are_rarely_given_up():
 def test_nonsense_is_refused():
     with pytest.raises(ParameterError, match="gain, median, halving, none"):
         make_pruner("hope")
-    with pytest.raises(ParameterError, match="n_trials"):
-        GainPruner(n_trials=0)
+    for bad in ({"n_trials": 0}, {"slack": -0.1}):
+        with pytest.raises(ParameterError, match="n_trials"):
+            GainPruner(**bad)
+
+
+def test_a_pruner_takes_its_own_measure():
+    """One finished trial, no slack, and nothing in which trials must agree."""
+    bold = GainPruner(n_trials=1, slack=0.0, like=())
+    study = study_of([0.1, 0.2], ranker="elastic")
+    trial = study.ask()
+    for value, given_up in ((0.7 - 0.2 - 1e-9, True), (0.7 - 0.2, False)):
+        trial.report(value, 3)
+        frozen = study.trials[-1]
+        assert bold.prune(study, frozen) is given_up
+        trial = study.ask()
+    assert not GainPruner(n_trials=3, slack=0.0, like=()).prune(study, frozen)
+    assert GainPruner(n_trials=2, slack=0.0).gains(study, frozen).tolist() == []
+    assert GainPruner().forecast(study, frozen) == 0.5  # nothing like it was seen
+    losing = study_of([0.1, 0.2, 0.3], "minimize")
+    losing.ask().report(0.4, 3)
+    assert GainPruner().forecast(losing, losing.trials[-1]) == pytest.approx(0.6)
