@@ -202,7 +202,7 @@ def fuse(
         "reciprocal_rank" in grids
     ) else None  # fmt: skip
     model = _model(data, weights, spec, rule, chosen[1], rrf)
-    names_of = tuple(map(str, data.feature_names or ()))
+    names_of = map(str, data.feature_names or range(1, data.n_features + 1))
     return Fusion(
         model, data, rule, dict(zip(names_of, weights.tolist(), strict=True)), chosen[0],
         chosen[1],

@@ -143,7 +143,7 @@ def test_tables_in_both_languages():
     assert [(c.justify, c.no_wrap) for c in shown.columns] == [
         ("left", False), ("left", False), ("right", True)
     ]  # fmt: skip
-    assert [str(text.style) for text in shown.columns[2].cells] == ["", "", "bold"]
+    assert [str(text.style) for text in shown.columns[2].cells] == ["", "bold"]
 
 
 def test_systems_have_names_of_their_own(tmp_path, data):

@@ -163,11 +163,13 @@ def small_log(places):
     """Sixty lists of four items, shown at some of the places."""
     rng = np.random.default_rng(2)
     order = np.argsort(rng.random((60, 4)), axis=1)
+    position = np.array(places)[order].ravel()
+    position[0] = max(places) + 1  # the only row there
     return {
         "session": np.repeat(np.arange(60), 4),
         "search": np.repeat(rng.integers(0, 3, 60), 4),
         "item": np.argsort(rng.random((60, 6)), axis=1)[:, :4].ravel(),
-        "position": np.array(places)[order].ravel(),
+        "position": position,
         "clicked": rng.choice([0, 0, 1, 3], 240),
         "score": rng.choice([0.1, 0.2, 0.3], 240),
     }
@@ -388,8 +390,9 @@ def test_a_log_that_says_nothing_is_refused(world):
     for limit in (0.0, -1.0):
         with pytest.raises(ParameterError, match="max_weight"):
             value_estimates([1.0] * 200, [1.0] * 200, max_weight=limit)
-    with pytest.raises(OverlapError, match="min_overlap"):
-        value_estimates([1.0] * 200, [0.0] * 200)
+    for more in ({"weight": [0.0] * 200}, {"weight": [1.0] * 200, "control": 0.0}):
+        with pytest.raises(OverlapError, match="min_overlap"):
+            value_estimates([1.0] * 200, **more)
     for theta in ([], [[1.0]], [1.0, 0.0], [-1.0]):
         with pytest.raises(ParameterError, match="propensity of each position"):
             counterfactual(log, world.new[log.row], propensity=theta)

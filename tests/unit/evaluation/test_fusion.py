@@ -411,6 +411,7 @@ def test_rows_without_marks_fall_by_document_id():
     y, qid, docid = rng.integers(0, 2, 40), np.repeat(np.arange(8), 5), rng.permutation(40)
     data = rankine.Dataset.from_arrays(scores, y, qid, docid=docid.astype(str))
     found = fuse(data, metric="mrr@2", n_resamples=100, normalization="min_max")
+    assert list(found.weights) == ["1", "2"]  # columns without names are numbered
     means = {system.name: system.mean for system in found.systems}
     each = run_score_values(RunScores("min_max"), scores, data.queries.starts).sum(axis=1)
     columns = {"docid": docid.astype(str)}
@@ -449,7 +450,13 @@ def test_pruning_changes_no_value(monkeypatch):
 
 @pytest.mark.parametrize("metric", ["map", "mrr", "recall@5", "ndcg@5:ties=expected"])
 def test_other_metrics(metric):
-    assert fuse(*made(20), metric=metric, n_resamples=200, normalization="min_max").model.metric
+    found = fuse(*made(20), metric=metric, n_resamples=200, normalization="min_max")
+    assert found.model.metric == metric
+    data = found.data
+    stored = np.where(data.X.toarray() == 0, np.nan, data.X.toarray())
+    scores = run_score_values(RunScores("min_max"), stored, data.queries.starts).sum(axis=1)
+    equal = next(system.mean for system in found.systems if system.name == "equal weights")
+    assert equal == pytest.approx(evaluate_on(data, metric=metric, scores=scores))
 
 
 def test_frames_are_runs_by_column(fused, tmp_path):

@@ -18,6 +18,7 @@ from rankine.core.errors import (
     SchemaError,
 )
 from rankine.evaluation import letor
+from rankine.evaluation.compare import compare_values
 from rankine.evaluation.letor import (
     TABLE,
     FoldResult,
@@ -45,7 +46,7 @@ from rankine.evaluation.letor_tables import (
     read_baselines,
     task_pairs,
 )
-from rankine.metrics import evaluate
+from rankine.metrics import evaluate, parse_metric
 
 N_QUERIES = 6
 
@@ -296,6 +297,8 @@ def test_values_of_queries_and_what_they_prove(learned):
     )
     assert (pair.a, pair.b) == ("spd", "svm")
     assert pair.difference == pytest.approx((other - one).mean())
+    given = (["spd", "svm"], np.column_stack([one, other]), parse_metric("map"), [(0, 1)])
+    assert pair == compare_values(*given, 0.95, 0.01, 10_000, 0)[1][0]
     assert pair.t_test == pytest.approx(stats.ttest_rel(other, one).pvalue)
     assert letor_dict(learned[0])["tasks"][0]["pairs"][0]["verdict"] == pair.verdict
     assert pair.verdict in letor_tables(learned[0])[3].markdown()

@@ -274,17 +274,17 @@ def test_nonsense_is_refused():
 
 def test_a_pruner_takes_its_own_measure():
     """One finished trial, no slack, and nothing in which trials must agree."""
-    bold = GainPruner(n_trials=1, slack=0.0, like=())
-    study = study_of([0.1, 0.2], ranker="elastic")
-    trial = study.ask()
-    for value, given_up in ((0.7 - 0.2 - 1e-9, True), (0.7 - 0.2, False)):
-        trial.report(value, 3)
-        frozen = study.trials[-1]
-        assert bold.prune(study, frozen) is given_up
-        trial = study.ask()
-    assert not GainPruner(n_trials=3, slack=0.0, like=()).prune(study, frozen)
-    assert GainPruner(n_trials=2, slack=0.0).gains(study, frozen).tolist() == []
-    assert GainPruner().forecast(study, frozen) == 0.5  # nothing like it was seen
+    bold = {"slack": 0.0, "like": ()}
+    study = study_of([0.125, 0.25], ranker="elastic")
+    for value in (0.5 - 1e-9, 0.5):
+        study.ask().report(value, 3)
+    low, even = study.trials[-2:]
+    assert GainPruner(n_trials=1, **bold).prune(study, low)
+    assert GainPruner(n_trials=2, **bold).prune(study, low)
+    assert not GainPruner(n_trials=3, **bold).prune(study, low)
+    assert not GainPruner(n_trials=1, **bold).prune(study, even)  # it may still draw level
+    assert len(GainPruner().gains(study, low)) == 0
+    assert GainPruner().forecast(study, even) == 0.5  # nothing like it was seen
     losing = study_of([0.1, 0.2, 0.3], "minimize")
     losing.ask().report(0.4, 3)
     assert GainPruner().forecast(losing, losing.trials[-1]) == pytest.approx(0.6)

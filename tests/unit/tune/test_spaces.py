@@ -122,8 +122,8 @@ def test_spaces_are_told_by_what_they_search_and_fix():
     assert not several.dimensions["ranker"].when
     assert several.ranker({"ranker": "ranksvm"}).loss == "hinge"
     chosen = Space(both, None, {"ranker": "spd"})
-    assert "spd.l2" in chosen.active({})
-    assert "ranksvm.l2" not in chosen.active({})
+    assert "spd.solver" in chosen.active({})
+    assert "ranksvm.loss" not in chosen.active({})
     assert type(chosen.ranker({})) is SPDRanker
     with pytest.raises(ParameterError, match="there is no parameter 'l2'"):
         Space(both, {"l2": "1..2"})

@@ -181,17 +181,48 @@ def test_the_first_trials_are_drawn_and_later_ones_proposed(n_startup):
         study.tell(trial, 1.0 + number)
 
 
-def test_a_trial_under_way_is_believed_to_end_as_expected():
-    """Two workers at once do not try the same place."""
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+@pytest.mark.parametrize(
+    ("sizes", "best", "at"),
+    [
+        ((1.0, 0.0, -1.0), 3.0, 0.4),  # a size of 0 is within the limit
+        ((1.0, 2.0, 0.5), 5.0, 0.2),  # none is
+        ((None, 1.0, -1.0), 5.0, 0.2),  # one that was not measured may be
+        ((), 5.0, 0.2),
+    ],
+)
+def test_candidates_lie_anywhere_and_near_the_best_that_keeps_the_limits(
+    monkeypatch, direction, sizes, best, at
+):
+    seen = {}
+
+    def chosen(acquisition, process, limits, points, value, rng):
+        seen.update(points=points, value=value, limits=limits, process=process)
+        return 7
+
+    monkeypatch.setattr("rankine.tune.thompson.choose", chosen)
     space = {"x": FloatDistribution(0, 1)}
-    for acquisition in ("thompson", "ei"):
-        sampler = ThompsonSampler(seed=1, acquisition=acquisition, search_space=space)
-        study = optuna.create_study(sampler=sampler, direction="maximize")
-        for x in (0.0, 0.2, 0.35, 0.65, 0.8, 1.0):
-            made = optuna.create_trial(params={"x": x}, distributions=space, value=-abs(x - 0.5))
-            study.add_trial(made)
-        first, second = (study.ask(space).params["x"] for _ in range(2))
-        assert first != second
+    sampler = ThompsonSampler(seed=0, n_startup_trials=1, n_candidates=20, n_local=30)
+    study = optuna.create_study(sampler=sampler, direction=direction)
+    sign = 1.0 if direction == "maximize" else -1.0
+    for k, value in enumerate((5.0, 3.0, 2.0)):
+        attrs = {"constraints:size": sizes[k]} if sizes and sizes[k] is not None else {}
+        made = {"params": {"x": 0.2 * (k + 1)}, "distributions": space, "system_attrs": attrs}
+        study.add_trial(optuna.create_trial(value=sign * value, **made))
+    study.add_trial(optuna.create_trial(state=optuna.trial.TrialState.FAIL, params={"x": 0.9},
+                                        distributions=space))  # fmt: skip
+    x = study.ask(space).params["x"]
+    assert x == seen["points"][7, 0]
+    assert seen["points"].shape == (50, 1)
+    assert seen["value"] == best
+    assert np.ptp(seen["points"][:20]) > 0.6
+    assert np.abs(seen["points"][20:] - at).max() < 0.5
+    assert abs(np.median(seen["points"][20:]) - at) < 0.08
+    assert [len(gp.y) for gp in seen["limits"]] == [3 - sizes.count(None)] * bool(sizes)
+    assert len(seen["process"].y) == 4
+    study.ask(space)  # the trial that is under way counts as if it had ended as expected
+    assert len(seen["process"].y) == 5
+    assert [len(gp.y) for gp in seen["limits"]] == [4 - sizes.count(None)] * bool(sizes)
 
 
 def test_what_a_trial_tells():

@@ -339,14 +339,14 @@ def test_folds():
     assert len(folds) == 5
     for train, held in folds:
         assert not set(train.qid.tolist()) & set(held.qid.tolist())
-    for given in ((3, None), (None, "time:1,1")):
+    for given in ((3, None), (None, "time:0.5,0.5")):
         with pytest.raises(ParameterError, match="validation set"):
             make_folds(data, data, *given, None, 0)
     assert make_folds(data, None, 3, None, None, 0).text == "3 folds"
     assert make_folds(data, None, None, None, None, 0).text == "5 folds"
     assert make_folds(data, data, None, None, None, 0).text == "validation set"
     assert three.text == "time:0.5,0.25,0.25"
-    assert make_folds(data, None, None, "time:1,1", "day", 0).text == "time:1,1 day"
+    assert make_folds(data, None, None, "time:0.5,0.5", "day", 0).text == "time:0.5,0.5 day"
     with pytest.raises(ParameterError, match="folds"):
         make_folds(data, None, 3, "time:1,1", None, 0)
     narrow = rankine.Dataset.from_arrays(data.X[:, :2], data.y, data.qid)
