@@ -385,8 +385,8 @@ class _Judge:
         rule = metric if data.docid is None else run_metric(metric)
         if rule.ties == "docid" and "retrieved" in data.columns:
             rule = rule.with_options(ties="file")
-        columns = dict(data.columns)
-        if rule.ties == "docid" and data.docid is not None:
+        columns: dict[str, Any] = dict(data.columns)
+        if rule.ties == "docid":
             columns["docid"] = data.docid
         self._gather = index.gather
         self.y = index.gather(data.y)
@@ -450,7 +450,6 @@ class _Judge:
         rows = np.flatnonzero(needed)
         part = QueryIndex(index.ids, np.searchsorted(rows, starts))
         columns = {key: self._gather(np.asarray(v))[rows] for key, v in columns.items()}
-        columns["retrieved"] = marks[rows]
         return rows, value_function(rule, self.y[rows], part, columns)
 
     def search(self, grid: _Grid, queries: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -309,7 +309,7 @@ def analyse_interleaving(
         n * (int(clicks.lists.max()) + 1),
     ).reshape(-1, n)
     totals = points.sum(axis=0)
-    if search is not None and clicks.search is not None:
+    if clicks.search is not None:
         first = np.zeros(len(points), dtype=np.int64)
         first[clicks.lists] = clicks.search
         points = np.stack([sum_by(first, column) for column in points.T], axis=1)

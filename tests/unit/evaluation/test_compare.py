@@ -320,5 +320,6 @@ def test_rankings_of_different_length_stand_side_by_side(lengths):
                 for name, n in zip("ab", lengths, strict=True))  # fmt: skip
     shown = _side_by_side(Changed("A", "B", 7, 0.5, 0.25, one, two)).rows
     assert [row[0] for row in shown] == [str(k + 1) for k in range(max(lengths))]
+    assert {len(row) for row in shown} == {5}
     assert [row[1] for row in shown if row[1]] == [item["doc"] for item in one]
     assert [row[3] for row in shown if row[3]] == [item["doc"] for item in two]

@@ -270,6 +270,19 @@ def test_estimates_written_out(places, theta, more):
         assert (one.low, one.high) == pytest.approx((one.value - reach, one.value + reach))
 
 
+def test_items_are_pooled_where_their_search_is_known():
+    log, theta = small_log((1, 2, 3, 4)), (1.0, 0.5, 0.4)
+    free = {"min_effective": 1.0, "min_overlap": 0.0}
+    bare = counterfactual(log, "score", propensity=theta, **free)
+    with_item = counterfactual(log, "score", propensity=theta, item="item", **free)
+    assert with_item["ips"] == bare["ips"]
+    assert [one.name for one in bare.estimates] == ["ips", "snips"]
+    pooled = counterfactual(log, "score", propensity=theta, **PAIRS, **free)
+    assert pooled["ips"] != bare["ips"]
+    with pytest.raises(ParameterError, match="old ranker's probabilities"):
+        counterfactual(log, "score", model="independent", item="item", **free)
+
+
 def test_weights_that_are_known_by_list():
     """Two lists of two rows and one of one, with a control and a model of clicks."""
     r, w, lists = np.array([1.0, 0, 2, 1, 0]), np.array([2.0, 0.5, 1, 3, 0]), [0, 0, 1, 1, 2]

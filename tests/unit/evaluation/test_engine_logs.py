@@ -110,6 +110,9 @@ def test_whole_files_are_told_without_a_line(tmp_path):
     with pytest.raises(ParseError, match="no JSON object") as caught:
         list(read_logged(tmp_path / "rambo.json"))
     assert caught.value.line is None
+    (tmp_path / "7.json").write_text(json.dumps(solr(a="x=1")))
+    (found,) = read_logged(tmp_path / "7.json")
+    assert (found.qid, found.docid, found.features) == ("7", "a", {"x": 1.0})
     inner = {"qid": "rocky", "response": ANSWERS["rambo"]}
     (tmp_path / "rambo.json").write_text(json.dumps(inner))
     assert {hit.qid for hit in read_logged(tmp_path / "rambo.json")} == {"rocky"}

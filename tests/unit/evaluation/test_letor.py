@@ -3,7 +3,10 @@ import json
 import lzma
 import os
 import sys
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from scipy import stats
 
 import rankine
 from rankine.core.errors import (
+    ClusterError,
     EmptyDataError,
     FileKindError,
     ParameterError,
@@ -203,6 +207,16 @@ def test_threads_are_shared_among_workers_where_rows_are_many(
     assert protocol._ranker("one", fold).n_threads == n_threads
     monkeypatch.setattr(letor, "SMALL", fold.train.nnz + 1)
     assert protocol._ranker("one", fold).n_threads == 1
+
+
+def test_a_killed_worker_is_told(folders):
+    folder = LetorFolder(folders / "ohsumed")
+    dead = Future()
+    dead.set_exception(BrokenProcessPool())
+    with letor._Work(_Protocol([folder], {}, "map", None, 1), 1, 1, None) as work:
+        work.pool = SimpleNamespace(submit=lambda *_: dead, shutdown=lambda **_: None)
+        with pytest.raises(ClusterError, match="a worker process was killed"):
+            work.run([letor._Trial(0, 0, "one", [{}])], _Protocol.test)
 
 
 @pytest.mark.parametrize("metric", ["map", "pairwise-error"])

@@ -9,6 +9,7 @@ import optuna
 import pytest
 
 from rankine.core.errors import CheckpointError
+from rankine.tune import study
 from rankine.tune.result import records
 from rankine.tune.study import OWNER, SharedStudy, _flat, _short, alive, own_name
 from rankine.tune.thompson import ABANDONED
@@ -55,6 +56,23 @@ def test_a_process_knows_itself_and_the_dead():
     assert not alive("")
     assert alive(f"{pid} any unknown")  # where the system does not tell
     assert not alive("1 any unknown")
+
+
+def test_a_process_is_known_where_there_is_no_proc(monkeypatch):
+    monkeypatch.setattr(study.Path, "exists", lambda _: False)
+    for shown, start in ((" Mon Jan  5 \n", "Mon Jan  5"), ("\n", "gone")):
+        answer = SimpleNamespace(stdout=shown)
+        monkeypatch.setattr(study.subprocess, "run", lambda *_, answer=answer, **__: answer)
+        assert study._start(7) == start
+
+    def absent(*_, **__):
+        raise OSError
+
+    monkeypatch.setattr(study.subprocess, "run", absent)
+    assert study._start(7) == "unknown"
+    assert alive(own_name())
+    monkeypatch.setattr(study.Path, "read_text", absent)
+    assert study._boot() == sys.platform
 
 
 def test_no_more_trials_than_asked_for(tmp_path):

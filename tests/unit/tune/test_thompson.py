@@ -179,6 +179,11 @@ def test_the_first_trials_are_drawn_and_later_ones_proposed(n_startup):
         chance = drawn.random(np.random.default_rng([5, number]))
         assert (trial.params["x"] == chance["x"]) == (number < n_startup)
         study.tell(trial, 1.0 + number)
+    fresh = optuna.create_study(sampler=sampler, direction="maximize")
+    for number in range(n_startup + 1):  # nothing is learnt where nothing has a value
+        trial = fresh.ask(space)
+        assert trial.params["x"] == drawn.random(np.random.default_rng([5, number]))["x"]
+        fresh.tell(trial, state=optuna.trial.TrialState.FAIL)
 
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import builtins
 import sys
 import threading
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution
 from rankine.tune.folds import data_digest, make_folds
 from rankine.tune.objective import CostLimits
-from rankine.tune.run import _candidates, _load
+from rankine.tune.run import _candidates, _load, _refuse_hopeless
 
 
 class Means(BaseRanker):
@@ -283,6 +284,29 @@ def test_a_search_in_which_everything_fails_says_why():
     with pytest.raises(ParameterError, match="every trial failed: beside the point"):
         tune(ranker=Wrong(), trials=30)
     assert Wrong.fits == 6  # as many as are drawn before anything is learnt
+
+
+def test_failures_count_that_have_a_reason():
+    def refuse(*states, reason="why"):
+        trials = [
+            SimpleNamespace(
+                state=SimpleNamespace(name=name), user_attrs={"reason": reason} if known else {}
+            )
+            for name, known in states
+        ]
+        sampler = SimpleNamespace(n_startup_trials=2)
+        study = SimpleNamespace(get_trials=lambda **_: trials, sampler=sampler)
+        _refuse_hopeless(study, DivergenceError("no"))
+
+    refuse(("FAIL", True))
+    refuse(("FAIL", True), ("FAIL", False), ("RUNNING", False))
+    refuse(("FAIL", True), ("FAIL", True), ("PRUNED", False))
+    refuse(("FAIL", True), ("RUNNING", True))
+    with pytest.raises(DivergenceError):
+        refuse(("FAIL", True), ("FAIL", True))
+    given = {"valid": make_data(1), "folds": None, "max_nonzero": 1, "trials": 8}
+    with pytest.raises(ParameterError, match="keeps the limits"):  # though some failed
+        tune(ranker=Means(breaks="flipped"), **given)
 
 
 def test_an_interrupted_trial_is_queued_again(tmp_path):
