@@ -40,7 +40,6 @@ from rankine.kernels.sorting import order_descending
 from rankine.logs.clicks import encode
 from rankine.metrics import Metric, parse_metric
 from rankine.metrics.engine import value_function
-from rankine.metrics.metric import definition
 from rankine.model import LinearModel
 from rankine.rankers.ranksvm import RankSVM
 from rankine.transforms.scaling import scale_lists
@@ -437,7 +436,7 @@ class _Judge:
     def _reachable(self, Z: NDArray[np.float64]) -> tuple[Any, Any]:
         """Rows that can change a value under some weights, and the metric of those rows."""
         rule, index, columns = self._rule, self.data.queries, self._columns
-        if not isinstance(rule.cutoff, int) or definition(rule.name).family != "ranks":
+        if rule.ties != "file" or not isinstance(rule.cutoff, int):  # of ranks, in row order
             return slice(None), self._measure
         marks = np.array(self._gather(columns.get("retrieved", np.ones(len(Z)))))
         starts, depth = index.starts, rule.cutoff

@@ -232,7 +232,7 @@ def test_held_out_values_are_those_of_the_runs(fused):
     assert len(fused.tables()) == 3
 
 
-@pytest.mark.parametrize("metric", ["ndcg@3", "pairwise-error"])
+@pytest.mark.parametrize("metric", ["ndcg@3", "pairwise-error", "ndcg@2:ties=expected"])
 def test_every_figure_is_held_out(metric):
     """What is chosen for a fold is the best of the other folds, candidate by candidate."""
     found = fuse(*made(24), metric=metric, n_folds=4, random_state=3, n_resamples=100)
@@ -408,19 +408,19 @@ def test_rows_without_marks_fall_by_document_id():
     """A frame of one's own: equal scores by descending id, not by row."""
     rng = np.random.default_rng(5)
     scores = rng.integers(1, 3, (40, 2)).astype(float)
-    y, qid, docid = rng.integers(0, 2, 40), np.repeat(np.arange(8), 5), rng.permutation(40)
+    y, qid, docid = rng.integers(0, 3, 40), np.repeat(np.arange(8), 5), rng.permutation(40)
     data = rankine.Dataset.from_arrays(scores, y, qid, docid=docid.astype(str))
-    found = fuse(data, metric="mrr@2", n_resamples=100, normalization="min_max")
+    found = fuse(data, metric="ndcg@2", n_resamples=100, normalization="min_max")
     assert list(found.weights) == ["1", "2"]  # columns without names are numbered
     means = {system.name: system.mean for system in found.systems}
     each = run_score_values(RunScores("min_max"), scores, data.queries.starts).sum(axis=1)
     columns = {"docid": docid.astype(str)}
     assert means["equal weights"] == pytest.approx(
-        evaluate("mrr@2:ties=docid", y, each, qid, columns=columns)
+        evaluate("ndcg@2:ties=docid", y, each, qid, columns=columns)
     )
-    assert means["equal weights"] != pytest.approx(evaluate("mrr@2", y, each, qid))
-    free = fuse(data, metric="mrr@2:ties=expected", n_resamples=100, normalization="min_max")
-    assert free.systems[1].mean == pytest.approx(evaluate("mrr@2:ties=expected", y, each, qid))
+    assert means["equal weights"] != pytest.approx(evaluate("ndcg@2", y, each, qid))
+    free = fuse(data, metric="ndcg@2:ties=expected", n_resamples=100, normalization="min_max")
+    assert free.systems[1].mean == pytest.approx(evaluate("ndcg@2:ties=expected", y, each, qid))
 
 
 def test_a_good_run_among_bad_ones_gets_the_weight():
