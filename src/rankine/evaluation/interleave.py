@@ -422,8 +422,7 @@ def power(
         )
     n = np.floor(np.asarray(n_sessions, dtype=np.float64) * decided)
     reject = binom.isf(level / 2, n, 0.5) + 1  # the least count with P(X >= count) <= level / 2
-    found = binom.sf(reject - 1, n, preference) + binom.cdf(n - reject, n, preference)
-    return np.where(n > 0, found, 0.0)
+    return np.asarray(binom.sf(reject - 1, n, preference) + binom.cdf(n - reject, n, preference))
 
 
 def sessions_needed(
