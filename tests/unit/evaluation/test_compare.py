@@ -133,7 +133,7 @@ def test_tables_in_both_languages():
         "**a\\|b & c**\n\n| name | kind | x |\n| :-- | :-- | --: |\n"
         "| r_1 | p\\|q | 1 |\n| 2 |  | **3%** |\n"
     )
-    assert Table("", ("x",), []).markdown() == "| x |\n| :-- |\n"
+    assert Table("", ("x", "y"), []).markdown() == "| x | y |\n| :-- | --: |\n"
     assert table.latex().splitlines() == [
         r"\begin{table}", r"\centering", r"\caption{a|b \& c}", r"\begin{tabular}{llr}",
         r"\toprule", r"name & kind & x \\", r"\midrule", r"r\_1 & p|q & 1 \\",

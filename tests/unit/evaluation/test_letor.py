@@ -599,6 +599,7 @@ def test_report(result):
     full = add_baselines(result[0], read_baselines("published"))
     tables = letor_tables(full)
     assert [len(table.header) for table in tables] == [12, 12, 8]
+    assert [len(table.header) for table in letor_tables(result[0])] == [12, 12, 8]
     assert "| spy |" in tables[0].markdown()
     plain = json.loads(json.dumps(letor_dict(full)))
     assert len(plain["tasks"][0]["methods"][0]["folds"]) == 5

@@ -115,20 +115,19 @@ def test_many_comparisons_need_no_other_solver(monkeypatch):
     assert len(fits) == 4 + 1
 
 
-@pytest.mark.parametrize("tol", np.geomspace(1e-8, 1e-2, 25))
-def test_an_optimum_is_certified_by_its_gradient(tol):
+def test_an_optimum_is_certified_by_its_gradient():
     winner, loser, first, second = votes(300)
     v = np.random.default_rng(2).random(300) + 0.5
     data = Dataset.from_pairs(winner, loser, features=(first, second), weight=v)
     start = RankSVM(1e-2, loss="logistic", normalization="pair", scale="none").fit(data).coef_
     counts = np.random.default_rng(3).integers(0, 3, 300).astype(float)
-    w = _Likelihood(data, 1e-2, tol, start).optimum(counts)
     eye = np.eye(5)
     D = np.hstack([eye[winner] - eye[loser], first - second])
     share = counts * v / (counts * v).sum()
-    gradient = 1e-2 * w - D.T @ (share / (1 + np.exp(D @ w)))
-    assert gradient @ gradient <= 2 * 1e-2 * tol * np.log(2)
-    assert not np.array_equal(w, start)
+    for tol in np.geomspace(1e-8, 1e-2, 300):
+        w = _Likelihood(data, 1e-2, tol, start).optimum(counts)
+        gradient = 1e-2 * w - D.T @ (share / (1 + np.exp(D @ w)))
+        assert gradient @ gradient <= 2 * 1e-2 * tol * np.log(2)
 
 
 @pytest.mark.parametrize("n", [60, 1500])  # with few comparisons RankSVM takes over

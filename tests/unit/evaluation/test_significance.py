@@ -21,7 +21,9 @@ pytestmark = pytest.mark.kernels
 @pytest.fixture
 def difference():
     rng = np.random.default_rng(8)
-    return np.where(rng.random(40) < 0.2, 0.0, rng.normal(0.1, 0.4, 40))
+    found = np.where(rng.random(40) < 0.2, 0.0, rng.normal(0.1, 0.4, 40))
+    found[:2] = 1.0
+    return found
 
 
 def test_t_and_wilcoxon_are_scipys(difference):
@@ -41,6 +43,8 @@ def test_few_queries_are_enumerated_exactly():
     for enough in (2**7, 10_000):
         assert randomisation_test(d, enough, 0) == pytest.approx(brute)
         assert randomisation_test(d, enough, 0) == pytest.approx(scipys)
+    # queries without a difference say nothing, and cost no pattern
+    assert randomisation_test(np.r_[d, np.zeros(20)], 2**7, 0) == pytest.approx(brute)
 
 
 def test_many_queries_are_sampled(difference):
@@ -61,6 +65,9 @@ def test_sign_flips_are_fair_and_counted():
 
 def test_no_difference_gives_p_one_and_a_constant_one_is_certain():
     assert paired_tests(np.zeros(5), 1000, 0) == (1.0, 1.0, 1.0)
+    assert randomisation_test(np.zeros(5), 1000, 0) == 1.0
+    single = np.array([0.0, 0.0, 0.5, 0.0])
+    assert paired_tests(single, 1000, 0) == (stats.ttest_1samp(single, 0.0).pvalue, 1.0, 1.0)
     found = paired_tests(np.full(30, 0.1), 1000, 0)
     assert found.t_test == 0.0
     assert found.randomisation == pytest.approx(1 / 1001)
