@@ -395,7 +395,7 @@ class _Judge:
         self._known: dict[tuple[str, str], NDArray[np.float64]] = {}
         depth = NEAR * metric.cutoff if isinstance(metric.cutoff, int) else np.inf
         ranks = self._scores("reciprocal_rank", "opensearch").max(axis=1)
-        self.near = (ranks > 0) & (ranks > (1.0 - 1e-9) / (constant + depth))
+        self.near = ranks > (1.0 - 1e-9) / (constant + depth)
         blank = self._measure(np.zeros(data.n_rows), None).value
         self.kept = np.flatnonzero(~np.isnan(blank))
         if len(self.kept) < 2:

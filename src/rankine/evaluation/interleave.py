@@ -129,7 +129,8 @@ def _draft(orders: Any, n_items: int, seed: Any, picked: Any, team: Any) -> int:
     taken = np.zeros(n_items, dtype=np.bool_)
     next_of = np.zeros(teams, dtype=np.int64)
     turn = np.arange(teams)
-    count, draw = 0, 0
+    count = 0
+    draw = 0
     while True:
         before = count
         for i in range(teams - 1, 0, -1):
