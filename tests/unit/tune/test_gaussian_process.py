@@ -14,7 +14,9 @@ from threadpoolctl import ThreadpoolController
 
 from rankine.tune import gaussian_process
 from rankine.tune.gaussian_process import (
+    BOUNDS,
     JITTER,
+    PRIORS,
     _group_squares,
     choose,
     expected_improvement,
@@ -64,6 +66,24 @@ def test_gradient_is_the_slope():
             theta, lambda t: negative_log_posterior(t, squares, values)[0], 1e-6
         )
         np.testing.assert_allclose(slope, measured, rtol=2e-4, atol=2e-4)
+
+
+def test_the_posterior_is_that_of_a_normal_and_log_normal_priors():
+    """Up to a constant: what the logarithms of its densities differ by from point to point."""
+    X, y, groups, _ = problem()
+    squares = _group_squares(X, groups, 2)
+    medians, widths = np.array([PRIORS[0], *PRIORS]).T
+
+    def by_hand(theta):
+        scales, signal, noise = np.exp(theta[:2]), np.exp(theta[2]), np.exp(theta[3])
+        K = signal * matern(X, X, scales, groups) + (noise + JITTER) * np.eye(len(y))
+        likelihood = stats.multivariate_normal(np.zeros(len(y)), K).logpdf(y)
+        return -likelihood - stats.norm.logpdf(theta, np.log(medians), widths).sum()
+
+    points = [[-1.0, 0.5, 0.2, -3.0], [0.3, -0.4, -0.5, -5.0], [-3.0, -3.0, 1.0, -18.0]]
+    found = [negative_log_posterior(np.array(t), squares, y)[0] for t in points]
+    wanted = [by_hand(np.array(t)) for t in points]
+    np.testing.assert_allclose(np.diff(found), np.diff(wanted), rtol=1e-6)
 
 
 def test_an_irrelevant_parameter_gets_the_longer_scale():
@@ -116,8 +136,15 @@ def test_the_best_of_several_starts_is_kept(monkeypatch):
     X, y, groups, rng = problem(8)
     ends = [(3.0, [0.1] * 4), (1.0, [0.3, -0.2, 0.5, -3.0]), (2.0, [0.2] * 4), (4.0, [0.4] * 4)]
     found = iter([SimpleNamespace(fun=fun, x=np.array(x)) for fun, x in ends])
-    monkeypatch.setattr(gaussian_process, "minimize", lambda *_, **__: next(found))
+    bounds = []
+
+    def minimized(*_, **options):
+        bounds.append(options["bounds"])
+        return next(found)
+
+    monkeypatch.setattr(gaussian_process, "minimize", minimized)
     process = fit_process(X, y, groups, rng)
+    assert bounds == [[BOUNDS[0], BOUNDS[0], BOUNDS[1], BOUNDS[2]]] * 4
     assert next(found, None) is None
     theta = np.log([*process.scales, process.signal, process.noise])
     np.testing.assert_allclose(theta, ends[1][1])

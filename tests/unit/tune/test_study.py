@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import optuna
@@ -73,6 +74,17 @@ def test_a_process_is_known_where_there_is_no_proc(monkeypatch):
     assert alive(own_name())
     monkeypatch.setattr(study.Path, "read_text", absent)
     assert study._boot() == sys.platform
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="there is no /proc")  # noqa: PTH110
+def test_a_process_that_ended_is_gone_though_nobody_has_asked_how():
+    with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as child:
+        name = f"{child.pid} {study._boot()} {study._start(child.pid)}"
+        assert alive(name)
+        child.stdin.close()
+        while alive(name):  # it stays as a zombie
+            time.sleep(0.01)
+        assert child.returncode is None
 
 
 def test_no_more_trials_than_asked_for(tmp_path):

@@ -246,6 +246,28 @@ def test_two_workers_give_a_valid_study(tmp_path):
     assert {r.state for r in found.trace} <= {"complete", "pruned"}
 
 
+class Meeting(Means):
+    """A trial that waits for another one, unless it runs in the main thread."""
+
+    barrier = threading.Barrier(2, timeout=30)
+    threads: ClassVar = set()
+
+    def _means(self, data):
+        here = threading.current_thread()
+        Meeting.threads.add(here)
+        if here is not threading.main_thread():
+            self.barrier.wait()
+        return super()._means(data)
+
+
+def test_two_workers_train_at_the_same_time_and_one_in_this_thread():
+    given = {"ranker": Meeting(), "valid": make_data(1), "folds": None, "trials": 2}
+    for workers, threads in ((1, 1), (2, 3)):  # the best setting is fitted here in the end
+        Meeting.threads.clear()
+        tune(workers=workers, **given)
+        assert len(Meeting.threads) == threads
+
+
 def test_two_searches_at_once_share_a_study(tmp_path):
     results = []
     threads = [
