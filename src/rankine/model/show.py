@@ -117,7 +117,7 @@ def weights_html(names: Any, values: NDArray[np.float64], top: int = TOP) -> Htm
     order = np.argsort(-np.abs(values), kind="stable")[:top].tolist()
     if not order:
         return join(["none"])
-    largest = abs(float(values[order[0]]))
+    largest = abs(float(values[order[0]])) or 1.0
     lines = [
         [
             tag("br") if k else None,

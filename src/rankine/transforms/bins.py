@@ -44,8 +44,8 @@ def quantile_cuts(
         edges = np.concatenate([[-1], heavy, [len(values)]])
         spans = [(a + 1, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a + 1]
         weight = np.array([mass[b] - mass[a] for a, b in spans], dtype=np.float64)
-        spare = max(0, bins - len(heavy) - len(spans))
-        shares = 1 + np.floor(spare * weight / max(weight.sum(), 1.0)).astype(np.int64)
+        spare = bins - len(heavy) - len(spans)  # heavy values fill two bins each
+        shares = 1 + np.floor(spare * weight / weight.sum()).astype(np.int64)
         ends = np.concatenate(
             [
                 heavy,
@@ -468,8 +468,8 @@ def grid_axis(bins: Bins, column: int, counts: NDArray[np.float64], side: int) -
         return GridAxis(column, tuple(range(inner + 1)))
     if column in bins.unordered:
         known = np.argsort(-counts[: inner - 1], kind="stable")[: side - 1]
-        places = np.full(inner, min(side - 1, len(known)))
-        places[np.sort(known)] = np.arange(len(known))
+        places = np.full(inner, side - 1)
+        places[np.sort(known)] = np.arange(side - 1)
     else:
         mass = np.concatenate([[0.0], np.cumsum(counts[:inner])]) + np.arange(inner + 1) * 1e-9
         targets = mass[-1] * np.arange(1, side) / side

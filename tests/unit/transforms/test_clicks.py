@@ -15,6 +15,7 @@ from rankine.logs.simulate import simulate
 from rankine.metrics import evaluate
 from rankine.transforms.clicks import (
     check_offset,
+    check_positions,
     inverse_propensity,
     position_weights,
     unweighed,
@@ -66,6 +67,29 @@ def test_given_weights_multiply():
     np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-12)
 
 
+def test_limits_of_weights_and_positions():
+    assert inverse_propensity([0.5, 1.0], 1) == (1.0, 1.0)
+    for bad in (0.99, 0, -1, np.inf, np.nan):
+        with pytest.raises(ParameterError, match="max_weight"):
+            inverse_propensity([0.5], bad)
+    assert check_positions([1, 1_000_000]).tolist() == [1, 1_000_000]
+    assert check_positions(np.array([3], dtype=np.uint8)).dtype == np.int64
+    for bad in ([0, 1], [1, -1], [1, 1_000_001], [1.0, 2.0], [True]):
+        with pytest.raises(SchemaError, match="from 1 to 1,000,000"):
+            check_positions(bad)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("seed", range(3))
+def test_offsets_are_one_where_a_row_was_shown(kind, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, (7, 2)).astype(float)
+    shown = rng.integers(1, 6, 7)
+    wide = widen(Dataset.from_arrays(kind(X), np.zeros(7), position=shown), 4).X
+    found = wide if kind is np.asarray else wide.toarray()
+    np.testing.assert_array_equal(found, np.c_[X, np.minimum(shown, 4)[:, None] == [2, 3, 4]])
+
+
 @pytest.mark.parametrize("bad", [[], [0.0], [1.5], [[0.5]], [np.nan]])
 def test_bad_propensities(bad):
     with pytest.raises(ParameterError, match="propensity"):
@@ -84,6 +108,8 @@ def test_offsets_are_columns_after_the_features(kind):
     assert wide.feature_names == ("a", "b", "position 2", "position 3")
     assert wide.weight.tolist() == [1.0, 1.0, 1.0, 2.0]
     assert unweighed(wide, (1.0, 2.0)).weight.tolist() == [1.0] * 4
+    assert unweighed(wide, ()).weight.tolist() == [1.0, 1.0, 1.0, 2.0]
+    assert unweighed(data, (1.0, 2.0)).weight is None
     scaling = Scaling("maxabs", np.array([0.5, 2.0]), 3)
     learnt = np.array([5.0, 6.0, -1.0, -2.0])
     assert scaling.fold(learnt).tolist() == [2.5, 12.0]
@@ -95,7 +121,8 @@ def test_nothing_asked_changes_nothing():
     data = Dataset.from_arrays(np.zeros((2, 1)), [0, 1])
     assert weigh(data, ()) is data
     assert widen(data, 0) is data
-    for bad in (1, 0, 2.5, 5000):
+    assert [check_offset(k) for k in (None, 2, np.int64(3), 1000)] == [0, 2, 3, 1000]
+    for bad in (1, 0, 2.5, 1001):
         with pytest.raises(ParameterError, match="position_offset"):
             check_offset(bad)
     with pytest.raises(SchemaError, match="position"):
