@@ -17,7 +17,7 @@ def test_a_summary_holds_the_definitions(weights):
     model = LinearModel.from_weights(weights, metric="map")
     told = model.summary(1)
     w = np.array(weights)
-    assert told["zero_percent"] == pytest.approx(100 * np.mean(w == 0) if weights else 100.0)
+    assert told["zero_percent"] == round(100 * np.mean(w == 0) if weights else 100.0, 3)
     assert told["l1_norm"] == np.abs(w).sum()
     assert told["l2_norm"] == np.linalg.norm(w)
     assert told["probes"] == (4 if w.any() else 0)
@@ -39,7 +39,7 @@ def test_a_summary_as_text():
         "linear model, 3 of 4 features weighted",
         f"digest      {model.digest}",
         "metric      map",
-        "transform   missing_values rule=mean, columns=[1], values=[2.5]",
+        "transform   missing_values rule=mean, columns=(1,), values=(2.5,)",
         "transform   list_range",
         "parameters  ranker = spd",
         "",

@@ -203,13 +203,9 @@ def test_the_best_of_equals_is_the_smaller_and_errors_are_turned(path):
 
 
 def test_no_model_is_small_enough_but_the_empty_one(data):
-    X, y, qid = data
-    twins = np.hstack([X[:, :1], X[:, :1]])
-    ranker = DominationRanker(max_nonzero=1).fit(np.hstack([twins, -twins]), y, qid=qid)
-    if not ranker.coef_.any():
-        assert ranker.l1_ == ranker.l1_max_
-    assert np.count_nonzero(ranker.coef_) <= 1
-    constant = DominationRanker(max_nonzero=1).fit(np.ones((400, 2)), y, qid=qid)
+    _, y, qid = data
+    with pytest.warns(ConvergenceWarning):  # without a penalty there is no bound
+        constant = DominationRanker(max_nonzero=1).fit(np.ones((400, 2)), y, qid=qid)
     assert (constant.l1_, constant.l1_max_, constant.coef_.any()) == (0.0, 0.0, False)
 
 

@@ -95,7 +95,7 @@ def test_a_few_rows_stand_for_many(monkeypatch):
 
 
 class Blocks:
-    """A stream; ``once`` can be read only once."""
+    """A stream, cut at some queries."""
 
     n_features = 2
 
@@ -105,6 +105,12 @@ class Blocks:
     def __iter__(self):
         for a, b in zip(self.cuts[:-1], self.cuts[1:], strict=True):
             yield self.data.take_queries(np.arange(a, b))
+
+
+class NoBlocks(list):
+    """A stream without any block."""
+
+    n_features = 2
 
 
 def test_weights_of_a_stream_are_those_of_its_queries():
@@ -138,7 +144,7 @@ def test_a_sample_is_the_first_lists_with_their_weights(monkeypatch):
         np.testing.assert_array_equal(found.X, data.X[:35])
         assert weights.tolist() == weight[:7].tolist()
     with pytest.raises(NoPairsError, match="no lists"):
-        sample_lists(StreamSource(Blocks(data.take_queries(np.arange(0)))))
+        sample_lists(StreamSource(NoBlocks()))
 
 
 def test_what_is_a_stream():

@@ -34,7 +34,7 @@ def test_names_decide_where_both_have_them(kind):
 
 def test_columns_that_do_not_fit_are_refused():
     data = Dataset.from_arrays(X, np.zeros(3), feature_names=NAMES)
-    with pytest.raises(FeatureMismatchError, match=r"lacks feature 'x' of the model \\(and 1 more"):
+    with pytest.raises(FeatureMismatchError, match=r"lacks feature 'x' of the model \(and 1 more"):
         fit_columns(LinearModel.from_weights([1.0, 1.0, 1.0], ["age", "x", "y"]), data)
     with pytest.raises(FeatureMismatchError, match="has 2 features and the data 3"):
         fit_columns(LinearModel.from_weights([1.0, 1.0]), data)
@@ -44,7 +44,7 @@ def test_columns_that_do_not_fit_are_refused():
         fit_columns(model, data)
     wide = Dataset.from_arrays(np.ones((2, log.n_features)), np.zeros(2))
     assert fit_columns(model, wide) is wide
-    with pytest.raises(ModelError, match=r"raw columns \\(Bins\\)"):
+    with pytest.raises(ModelError, match=r"raw columns \(Bins\)"):
         transformed_scores((Bins(((),)),), data, np.ones(3))
 
 
@@ -54,7 +54,7 @@ def test_transforms_run_in_order():
     specs = (MissingValues("indicator", (0,), (100.0,)), ListRange())
     w = np.array([1.0, 1.0, 1.0])
     scaled = X / np.ptp(X, axis=0)
-    expected = scaled.sum(axis=1) + [0.0, 0.0, 100.0]
+    expected = scaled.sum(axis=1) + np.array([0.0, 0.0, 100.0])
     np.testing.assert_allclose(transformed_scores(specs, data, w), expected, rtol=1e-15)
     log = LogColumns(numeric=tuple(NAMES))
     found = transformed_scores((log, ListRange()), data, w)

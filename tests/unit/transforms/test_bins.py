@@ -210,7 +210,9 @@ def test_columns_of_any_scale_are_searched_from_buckets():
     X = np.hstack([X, -np.abs(X[:, [1]]), X[:, [0]] - 100, X[:, [0]] * 1e307, X[:, [0]] > 0])
     fitted = fit_bins(X, 64)
     assert [len(cuts) for cuts in fitted.cuts[-2:]] == [63, 1]
-    assert len(cut_search(fitted).guided) == X.shape[1]
+    search = cut_search(fitted)
+    assert search.guided.tolist() == [0, 1, 2, 3, 5, 6, 7]
+    assert search.sought.tolist() == [4], "its cuts crowd at the upper end"
     expected = [[slow_cell(fitted, j, x) for j, x in enumerate(row)] for row in X]
     assert codes_of(fitted, X).tolist() == expected
 

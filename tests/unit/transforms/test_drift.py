@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import rankine
+from rankine.cli.main import app, find_commands
 from rankine.core.errors import ModelError
 from rankine.core.specs import LogColumns, OneHot
-from rankine.cli.main import app, find_commands
 from rankine.serve.metrics import _Models
 from rankine.serve.registry import Registry, Served
 from rankine.transforms.categories import HashedPlaces
@@ -306,10 +306,8 @@ def test_alarms_ring_above_their_limits_and_not_at_them():
         assert alarm.startswith(f"column {column!r}: " if column else "")
     found = Drift.of(watcher)
     assert any(alarm.startswith("the scores: PSI") for alarm in found.alarms)
-    assert (
-        f"column 'price': {price.missing:.0%} missing, {price.missing_before:.0%} in training"
-        in (found.alarms)
-    )
+    shares = f"{price.missing:.0%} missing, {price.missing_before:.0%} in training"
+    assert f"column 'price': {shares}" in found.alarms
     cells = {row[0]: row for row in found.cells()}
     assert cells["shop"][2:] == ("100.0%", "", f"{shop.missing:.1%}", f"{shop.missing_before:.1%}")
     assert cells["(scores)"][1] == f"{columns[''].psi:.3f}"
