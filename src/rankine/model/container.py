@@ -117,7 +117,7 @@ def check_start(start: bytes, size: int) -> int:
 
 def unpack(data: bytes) -> Content:
     """Check a whole file and view its content."""
-    length = check_start(data[: 8 + len(_OPENING)], len(data))
+    length = check_start(data, len(data))
     digest = _check_digest(data)
     version = _AFTER_DIGEST.match(data, _DIGEST_AT + 64, 8 + length)
     if version is None:

@@ -197,8 +197,13 @@ def test_names_are_checked_block_by_block(monkeypatch):
     text = np.frombuffer(b"abc\xffe", np.uint8)
     with pytest.raises(ModelFormatError, match="name 3 is not UTF-8"):
         weights_module.PackedNames(text, np.arange(1, 6))
-    with pytest.raises(ModelFormatError, match="twice"):
-        weights_module.PackedNames(np.frombuffer(b"abca", np.uint8), np.arange(1, 5))
+    for first in range(5):
+        for second in range(first + 1, 5):
+            given = list("abcde")
+            given[second] = given[first]
+            text_twice = np.frombuffer("".join(given).encode(), np.uint8)
+            with pytest.raises(ModelFormatError, match="twice"):
+                weights_module.PackedNames(text_twice, np.arange(1, 6))
     with pytest.raises(ModelFormatError, match="without names"):
         weights_module.PackedNames(text, np.zeros(0, np.int64))
     monkeypatch.setattr(weights_module, "hash", lambda _: 7, raising=False)

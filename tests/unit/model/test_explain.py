@@ -10,7 +10,7 @@ from scipy import sparse
 from rankine.core.errors import FeatureMismatchError, ModelError, SchemaError
 from rankine.core.specs import ListRange
 from rankine.model import LinearModel
-from rankine.model.explain import unknown_feature
+from rankine.model.explain import name_positions, unknown_feature
 
 WEIGHTS = [0.5, 0.0, -2.0, 1e-3]
 NAMES = ["bm25", "age", "spam", "clicks"]
@@ -40,6 +40,8 @@ def test_dense_sparse_and_named_rows_agree():
     assert model.explain(sparse.csr_array(dense[None, :])) == expected
     assert model.explain(sparse.csr_matrix(dense)) == expected
     assert model.explain(named) == expected
+    assert model.explain(dense[None, :]) == expected
+    assert name_positions(model) == {"bm25": 0, "age": -1, "spam": 1, "clicks": 2}
     assert [term.name for term in expected.contributions] == ["bm25", "clicks"]
     short = LinearModel.from_weights([0.5, 0.0, -2.0, 0.0])
     assert short.explain(sparse.csr_array(dense[None, :])).total == 1.0

@@ -262,6 +262,14 @@ def test_a_document_beyond_the_header_limit_is_refused_at_save():
         model.to_bytes()
 
 
+def test_a_model_that_was_read_has_its_digest_from_the_file(monkeypatch):
+    model = full_model()
+    again = LinearModel.from_bytes(model.to_bytes())
+    expected = model.digest
+    monkeypatch.setattr("rankine.model.store.encode", None)
+    assert again.digest == expected
+
+
 def test_many_names_fit(tmp_path):
     n = 100_000
     model = LinearModel.from_weights(np.ones(n), [f"feature {j}" for j in range(n)])

@@ -105,6 +105,7 @@ def test_notebooks_name_what_there_is():
     assert ">none<" in plain
     flat = LinearModel.from_weights(np.zeros(3), transforms=(Bins(((0.5,),)),))
     assert "+0 " in flat._repr_html_()
+    assert "#2f6fab" in flat._repr_html_()
 
 
 def test_columns_of_an_explanation_are_aligned():

@@ -12,13 +12,13 @@ from rankine.model import LinearModel
 from rankine.model.tables import tables_of
 from rankine.transforms.bins import score_tables
 
-# price (ordered), brand (unordered), parity (linear), flag (no cuts), size.
-BINS = Bins(((1.0, 2.0, 5.0), (0.0, 1.0, 2.0), (), (), (3.0,)), (1,), (2,))
+# price (ordered), brand (unordered), parity (linear), flag (no cuts), size, bulk (linear).
+BINS = Bins(((1.0, 2.0, 5.0), (0.0, 1.0, 2.0), (), (), (3.0,), ()), (1,), (2, 5))
 GRIDS = Grids(
-    (GridAxis(0, (0, 0, 1, 1, 2)), GridAxis(1, (1, 0, 1, 1, 2)), GridAxis(4, (0, 1, 2))),
+    (GridAxis(0, (0, 0, 1, 2, 3)), GridAxis(1, (1, 0, 1, 1, 2)), GridAxis(4, (0, 1, 2))),
     ((0, 1), (0, 2)),
 )
-NAMES = ("price", "brand", "parity", "flag", "size")
+NAMES = ("price", "brand", "parity", "flag", "size", "bulk")
 BRANDS = ("acme", "zed", "nadir")
 VALUES = (
     (-3.0, 1.0, 1.5, 2.0, 4.9, 5.0, 7.0, math.nan),
@@ -26,13 +26,14 @@ VALUES = (
     (0.0, 2.0, -1.5),
     (0.0, 4.0, math.nan),
     (2.9, 3.0, math.nan),
+    (0.0, 3.0, -0.5),
 )
 
 
 def model_of(names=NAMES, grids=GRIDS):
     bins = BINS if names is None else Bins(BINS.cuts, BINS.unordered, BINS.linear, names)
     specs = (bins,) if grids is None else (bins, grids)
-    size = sum(BINS.n_cells) + (0 if grids is None else sum(grids.n_cells)) + 1
+    size = sum(BINS.n_cells) + (0 if grids is None else sum(grids.n_cells)) + 2
     weights = np.random.default_rng(0).permutation(np.arange(1.0, size + 1))
     return LinearModel.from_weights(weights, transforms=specs)
 
@@ -68,7 +69,8 @@ def entries(model, x):
             name = f"{NAMES[first.column]} x {NAMES[second.column]}"
             found.append((name, start + at[0] * second.size + at[1]))
             start += first.size * second.size
-    return [(name, k, float(dense[k])) for name, k in found], (start, float(dense[start]))
+    linear = [(NAMES[j], start + k, float(dense[start + k])) for k, j in enumerate(BINS.linear)]
+    return [(name, k, float(dense[k])) for name, k in found], linear
 
 
 @pytest.mark.parametrize("grids", [GRIDS, None])
@@ -79,18 +81,18 @@ def test_terms_of_a_row_are_the_entries_it_meets(grids):
     sparse_names, sparse_parts = tables.parts(sparse.csr_array(X))
     scores = score_tables(tables.bins, tables.grids, tables.weights, X)
     for i, x in enumerate(X):
-        own, (place, weight) = entries(model, x)
+        own, linear = entries(model, x)
         expected = [(name, k, entry, entry) for name, k, entry in own]
-        if x[2]:
-            expected.append(("parity", place, weight, weight * x[2]))
+        added = [(name, k, w, w * x[NAMES.index(name)]) for name, k, w in linear]
+        expected += [term for term in added if term[3]]
         found = model.explain(x)
         told = [(t.name, t.index, t.weight, t.contribution) for t in found.contributions]
         assert sorted(told) == sorted(expected)
         sizes = [abs(one[3]) for one in told]
         assert sizes == sorted(sizes, reverse=True)
         assert found.total == pytest.approx(scores[i], rel=1e-12)
-        assert names == [*(name for name, _, _ in own), "parity"] == sparse_names
-        assert parts[i].tolist() == [*(entry for _, _, entry in own), weight * x[2]]
+        assert names == [*(name for name, _, _ in own), "parity", "bulk"] == sparse_names
+        assert parts[i].tolist() == [*(entry for _, _, entry in own), *(t[3] for t in added)]
         assert parts[i].tolist() == sparse_parts[i].tolist()
         for t in found.contributions:
             alone = None if " x " in t.name else x[NAMES.index(t.name)]
@@ -105,9 +107,11 @@ def test_a_pair_of_rows_differs_by_its_entries():
     model = model_of()
     X = rows()
     for a, b in zip(X[:30], X[30:], strict=True):
-        (one, (place, weight)), (two, _) = entries(model, a), entries(model, b)
+        (one, linear), (two, _) = entries(model, a), entries(model, b)
         expected = [(name, k, u, u - v) for (name, k, u), (_, _, v) in zip(one, two, strict=True)]
-        expected.append(("parity", place, weight, weight * (a[2] - b[2])))
+        for name, k, w in linear:
+            j = NAMES.index(name)
+            expected.append((name, k, w, w * (a[j] - b[j])))
         found = model.explain_pair(a, b)
         told = [(t.name, t.index, t.weight, t.contribution) for t in found.contributions]
         assert sorted(told) == sorted(term for term in expected if term[3])
@@ -130,7 +134,7 @@ def test_labels_say_which_values_a_cell_holds():
     assert labels[3,][0] == ("flag present", "flag missing")
     assert labels[4,][0] == ("size < 3", "size >= 3", "size missing")
     assert labels[0, 1] == (
-        ("price < 2", "price >= 2", "price missing"),
+        ("price < 2", "2 <= price < 5", "price >= 5", "price missing"),
         ("brand = 1", "brand other", "brand missing"),
     )
     assert labels[0, 4][1] == ("size < 3", "size >= 3", "size missing")
@@ -159,14 +163,14 @@ def test_texts_of_a_log_stand_for_the_numbers_of_its_columns():
 
 def test_rows_may_be_dense_sparse_or_named():
     tables = tables_of(model_of())
-    x = np.array([1.5, 0.0, 2.0, 0.0, 3.0])
+    x = np.array([1.5, 0.0, 2.0, 0.0, 3.0, 7.0])
     for given in (x, x[None, :], sparse.csr_array(x[None, :]), x.tolist()):
         assert tables.row(given).tolist() == x.tolist()
     named = tables.row({"price": 1.5, "size": 3})
-    np.testing.assert_array_equal(named, [1.5, np.nan, 0.0, np.nan, 3.0])
+    np.testing.assert_array_equal(named, [1.5, np.nan, 0.0, np.nan, 3.0, 0.0])
     assert tables_of(model_of(None)).row({"1": 1.5, "5": 3})[[0, 4]].tolist() == [1.5, 3]
-    for wrong in (x[:4], np.ones((2, 5)), np.ones((5, 1)), 1.0):
-        with pytest.raises(FeatureMismatchError, match="of 5 columns"):
+    for wrong in (x[:4], np.ones((2, 6)), np.ones((6, 1)), 1.0):
+        with pytest.raises(FeatureMismatchError, match="of 6 columns"):
             tables.row(wrong)
     with pytest.raises(FeatureMismatchError, match="knows no feature 'prize'"):
         tables.row({"prize": 1.0})
@@ -188,8 +192,9 @@ def test_asking_in_order_finds_the_place(j, joined):
     for x in VALUES[j]:
         found = next(one.place for one in asked if answers[one.asks](x, one.cut))
         assert found == (cell(j, x) if places is None else places[cell(j, x)])
-    needless = [one for one in asked[1:-1] if one.place == asked[-1].place and one.asks == "="]
-    assert not needless
+    # Nothing is asked that the next question, or what is left, would answer alike.
+    after = asked[2:] if j not in BINS.unordered else [asked[-1]] * len(asked)
+    assert all(one.place != other.place for one, other in zip(asked[1:-1], after, strict=False))
     assert [one.asks for one in (asked[0], asked[-1])] == ["missing", "other"]
 
 
@@ -197,7 +202,7 @@ def test_ranges_are_those_of_entries_largest_first():
     model = model_of()
     tables = tables_of(model)
     dense = model.to_dense()
-    expected = {"parity": abs(dense[-1])}
+    expected = {"parity": abs(dense[-2]), "bulk": abs(dense[-1])}
     start = 0
     for j, size in enumerate(BINS.n_cells):
         if size:
@@ -210,7 +215,7 @@ def test_ranges_are_those_of_entries_largest_first():
     found = tables.ranges()
     assert dict(found) == expected
     assert [size for _, size in found] == sorted(expected.values(), reverse=True)
-    assert (model.n_columns, model.column_names) == (5, NAMES)
+    assert (model.n_columns, model.column_names) == (6, NAMES)
     assert model_of(None, None).column_names is None
     told = model.summary(2)
     assert told["n_tables"] == len(expected)
