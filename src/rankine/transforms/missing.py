@@ -115,7 +115,7 @@ def fill_missing(
 
 def _with_values(X: Any, at: NDArray[np.int64], known: NDArray[np.float64]) -> Any:
     values = np.array(X.data if hasattr(X, "indptr") else X)
-    values.reshape(-1)[at] = known
+    values.flat[at] = known
     if not hasattr(X, "indptr"):
         return values
     if hasattr(X, "_replace"):

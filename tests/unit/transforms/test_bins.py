@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -84,6 +84,7 @@ def slow_ends(counts, bins):
 
 
 @settings(max_examples=150, deadline=None)
+@example([1, 1, 1, 1, 4], 4)  # as heavy as it must be for a bin of its own
 @given(
     st.lists(st.sampled_from([1, 1, 2, 3, 7, 20, 60]), min_size=1, max_size=40), st.integers(2, 12)
 )
@@ -165,7 +166,8 @@ def test_a_store_does_not_depend_on_its_parts():
 @pytest.mark.parametrize(
     ("expected", "parts"),
     [(0, [1]), (1, [1]), (5, [5]), (5, [2, 3]), (3, [3, 4]), (BLOCK, [BLOCK]), (0, []),
-     (BLOCK, [BLOCK - 1, 2]), (BLOCK + 1, [BLOCK + 1]), (3 * BLOCK, [7])],
+     (BLOCK, [BLOCK - 1, 2]), (BLOCK + 1, [BLOCK + 1]), (3 * BLOCK, [7]),
+     (3 * BLOCK, [BLOCK + 1])],
 )  # fmt: skip
 def test_a_store_keeps_what_it_has_in_no_more_room_than_that(expected, parts):
     n = sum(parts)
@@ -182,6 +184,7 @@ def test_a_store_keeps_what_it_has_in_no_more_room_than_that(expected, parts):
     assert (blocks, columns) == (max(1, -(-n // BLOCK)), 2)
     grown = n > max(expected, 1)
     assert length == (BLOCK if grown else min(max(expected, 1), BLOCK))
+    assert BinCoder(bins).code(X[:5]).codes.shape == (1, 2, 5)
     more = X[:3]
     store.append_codes(BinCoder(bins).code(more))
     assert store.rows().n_rows == n + 3
@@ -201,6 +204,13 @@ def test_a_sample_of_rows_is_evenly_spread_whatever_the_parts(kind, monkeypatch)
         found = sample.rows()
         found = found.toarray() if sparse.issparse(found) else found
         assert found.ravel().tolist() == X[::16].ravel().tolist()
+    for n, step, cuts in ((64, 1, []), (64, 1, [20]), (65, 2, [30]), (128, 2, []), (129, 4, [5])):
+        sample = RowSample()
+        for part in np.split(X[:n], cuts):
+            sample.append(kind(part))
+        found = sample.rows()
+        found = found.toarray() if sparse.issparse(found) else found
+        assert found.ravel().tolist() == X[:n:step].ravel().tolist()
 
 
 def test_columns_of_any_scale_are_searched_from_buckets():
@@ -215,6 +225,19 @@ def test_columns_of_any_scale_are_searched_from_buckets():
     assert search.sought.tolist() == [4], "its cuts crowd at the upper end"
     expected = [[slow_cell(fitted, j, x) for j, x in enumerate(row)] for row in X]
     assert codes_of(fitted, X).tolist() == expected
+
+
+def test_cuts_that_crowd_at_the_upper_end_and_columns_that_nobody_asks_for():
+    bins = Bins(((0.0, 1 - 2.0**-10, 1.0), (), (), (2.0, 3.0), (0.0,)), (3,), (1,))
+    X = np.zeros((7, 5))
+    X[:, 0] = [-1.0, 0.0, 0.5, 1 - 2.0**-10, 0.9999, 1.0, 2.0]
+    assert codes_of(bins, X)[:, 0].tolist() == [slow_cell(bins, 0, x) for x in X[:, 0]]
+    search = cut_search(bins)
+    assert search.sizes.tolist() == [3, -1, 0, 2, 1]
+    assert search.named.tolist() == [3]
+    assert sorted([*search.guided, *search.sought]) == [0, 2, 4]
+    some = cut_search(bins, np.array([True, True, False, False, True]))
+    assert (sorted([*some.guided, *some.sought]), len(some.named)) == ([0, 4], 0)
 
 
 def test_refusals():
@@ -242,6 +265,8 @@ def test_specs_travel_as_data():
 
 
 @settings(max_examples=40, deadline=None)
+@example([50, 0, 0, 9], 3, False)
+@example([1, 0, 0, 1, 0], 2, False)
 @given(st.lists(st.integers(0, 50), min_size=3, max_size=40), st.integers(2, 16), st.booleans())
 def test_sides_of_grids_join_neighbours_and_keep_missing_apart(counts, side, unordered):
     cuts = tuple(float(k) for k in range(len(counts) - 2))
@@ -253,6 +278,7 @@ def test_sides_of_grids_join_neighbours_and_keep_missing_apart(counts, side, uno
     assert (places[:-1] < places[-1]).all()
     inner = len(counts) - 1
     assert layout_of(bins).size == len(counts)
+    assert layout_of(Bins(())).size == 0
     if inner <= side:
         assert places.tolist() == list(range(inner + 1))
     elif unordered:
@@ -268,7 +294,7 @@ def test_sides_of_grids_join_neighbours_and_keep_missing_apart(counts, side, uno
 
 
 def test_the_most_frequent_categories_are_kept_and_zero_has_one_sign():
-    values = np.r_[np.arange(300.0), np.arange(20.0, 300.0), [-0.0]]
+    values = np.r_[np.arange(1.0, 300.0), np.arange(20.0, 300.0), [-0.0] * 2]
     (cuts,) = fit_bins(values[:, None], 8, unordered=[0]).cuts
     assert cuts == (0.0, *np.arange(20.0, 20.0 + MAX_CUTS - 1))
     assert np.copysign(1.0, cuts[0]) == 1.0

@@ -14,6 +14,7 @@ from rankine.logs import coec, estimate_propensity, read_clicks
 from rankine.logs.simulate import simulate
 from rankine.metrics import evaluate
 from rankine.transforms.clicks import (
+    ByContext,
     check_offset,
     check_positions,
     inverse_propensity,
@@ -30,6 +31,15 @@ def test_weights_are_clipped_and_only_for_clicks():
     assert table == (1.0, 2.0, 10.0)
     data = Dataset.from_arrays(np.zeros((4, 1)), [1, 0, 1, 1], position=np.array([2, 2, 3, 9]))
     np.testing.assert_array_equal(position_weights(data, table), [2, 1, 10, 10])
+    heavy = weigh(replace(data, weight=np.array([1.0, 2.0, 3.0, 0.5])), table)
+    assert heavy.weight.tolist() == [2.0, 2.0, 30.0, 5.0]
+    tables = ByContext("device", (("phone", (1.0, 3.0)), ("desk", (1.0, 4.0, 5.0))))
+    by_device = replace(data, columns={"device": np.array(["phone", "phone", "desk", "phone"])})
+    assert position_weights(by_device, tables).tolist() == [3.0, 1.0, 5.0, 3.0]
+    with pytest.raises(SchemaError, match="no such column"):
+        position_weights(data, tables)
+    with pytest.raises(SchemaError, match="device = tv"):
+        position_weights(replace(data, columns={"device": np.array(["desk", "tv"] * 2)}), tables)
 
 
 def test_propensities_by_context_weigh_each_click_by_its_own():
@@ -110,9 +120,9 @@ def test_offsets_are_columns_after_the_features(kind):
     assert unweighed(wide, (1.0, 2.0)).weight.tolist() == [1.0] * 4
     assert unweighed(wide, ()).weight.tolist() == [1.0, 1.0, 1.0, 2.0]
     assert unweighed(data, (1.0, 2.0)).weight is None
-    scaling = Scaling("maxabs", np.array([0.5, 2.0]), 3)
+    scaling = Scaling("maxabs", np.array([0.5, 1.0]), 3)
     learnt = np.array([5.0, 6.0, -1.0, -2.0])
-    assert scaling.fold(learnt).tolist() == [2.5, 12.0]
+    assert scaling.fold(learnt).tolist() == [2.5, 6.0]
     assert scaling.split(learnt)[2].tolist() == [-1.0, -2.0]
     assert scaling.unfold(scaling.fold(learnt)).tolist() == [5.0, 6.0, 0.0, 0.0]
 
@@ -125,7 +135,7 @@ def test_nothing_asked_changes_nothing():
     for bad in (1, 0, 2.5, 1001):
         with pytest.raises(ParameterError, match="position_offset"):
             check_offset(bad)
-    with pytest.raises(SchemaError, match="position"):
+    with pytest.raises(SchemaError, match="needs the position"):
         widen(data, 3)
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import rankine
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ModelError
-from rankine.core.specs import LogColumns, OneHot
+from rankine.core.specs import Binned, LogColumns, OneHot
 from rankine.serve.metrics import _Models
 from rankine.serve.registry import Registry, Served
 from rankine.transforms.categories import HashedPlaces
@@ -158,14 +158,21 @@ def test_a_server_counts_what_watch_counts(model, tmp_path):
 
 
 SPEC = LogColumns(numeric=("price",), one_hot=(OneHot("shop", ("north", "south")),),
-                  hashed=("brand",), hash_bits=5)  # fmt: skip
+                  hashed=("brand",), hash_bits=5, binned=(Binned("age", (1.0,)),))  # fmt: skip
 
 
 def group(name, value):
     return HashedPlaces((name,), 4, 0)[value]
 
 
-def summary_by_hand(prices, brands, shops, scores):
+#: A value of each column that falls into the first group.
+FIRST = {
+    name: next(f"v{k}" for k in range(999) if group(name, f"v{k}") == 0)
+    for name in ("brand", "shop")
+}
+
+
+def summary_by_hand(prices, brands, shops):
     """What ``summarise`` tells of plain lists."""
     known = np.sort([p for p in prices if p is not None and np.isfinite(p)])
     tenths = [known[max(int(np.ceil(k / 10 * len(known))), 1) - 1] for k in range(1, 10)]
@@ -183,9 +190,10 @@ def summary_by_hand(prices, brands, shops, scores):
 def made(seed=0, n=40):
     rng = np.random.default_rng(seed)
     prices = [None if rng.random() < 0.2 else float(p) for p in rng.integers(1, 30, n)]
-    brands = rng.choice(["", "acme", "zed", "nadir", "omega"], n).tolist()
-    shops = rng.choice(["north", "south", "west"], n).tolist()
-    return {"price": prices, "brand": brands, "shop": shops}, rng.normal(size=n)
+    brands = rng.choice(["", FIRST["brand"], "zed", "nadir", "omega"], n).tolist()
+    shops = rng.choice(["north", "south", FIRST["shop"]], n).tolist()
+    ages = rng.integers(0, 5, n).tolist()
+    return {"price": prices, "brand": brands, "shop": shops, "age": ages}, rng.normal(size=n)
 
 
 def seen_of(brands):
@@ -198,11 +206,13 @@ def test_a_summary_is_shares_of_rows():
     columns, scores = made()
     found = summarise(SPEC, columns, scores, 7, seen_of(columns["brand"]))
     told = {name: (one.missing, one.shares, one.cuts) for name, one in found.columns.items()}
-    assert told == summary_by_hand(columns["price"], columns["brand"], columns["shop"], scores)
+    age = told.pop("age")
+    assert told == summary_by_hand(columns["price"], columns["brand"], columns["shop"])
+    assert age == summary_by_hand(columns["age"], [""], [""])["price"]
     assert (found.lists, found.rows) == (7, 40)
     assert (found.scores.missing, sum(found.scores.shares)) == (0.0, pytest.approx(1.0))
-    nothing = summarise(SPEC, {"price": [None], "brand": [""], "shop": []}, np.zeros(0), 0,
-                        np.zeros(32, dtype=bool))  # fmt: skip
+    empty = {"price": [None], "brand": [""], "shop": [], "age": [1]}
+    nothing = summarise(SPEC, empty, np.zeros(0), 0, np.zeros(32, dtype=bool))
     assert nothing.seen == ""
     assert (nothing.columns["price"].missing, nothing.columns["price"].shares) == (1.0, (1.0,))
     assert (nothing.columns["brand"].missing, nothing.columns["shop"].missing) == (1.0, 1.0)
@@ -226,10 +236,10 @@ def test_drift_is_its_definition_however_the_rows_come():
         watcher.add({k: v[a:b] for k, v in today.items()}, b - a, now[a:b])
     assert watcher.rows == 60
     found = {one.column: one for one in watcher.drift()}
-    for name in ("price", "brand", "shop", ""):
+    for name in ("price", "brand", "shop", "age", ""):
         then = summary.scores if name == "" else summary.columns[name]
         values = now.tolist() if name == "" else today[name]
-        known = [v for v in values if v not in (None, "")]
+        known = [v for v in values if v is not None and v != ""]
         share = 1 - len(known) / 60
         if then.cuts is None:
             places = [group(name, v) for v in known]
@@ -250,20 +260,36 @@ def test_drift_is_its_definition_however_the_rows_come():
             ends = np.abs(np.cumsum(inner) - np.cumsum(then.shares))
             assert (one.shift, one.unseen) == (pytest.approx(ends.max()), None)
     shops = today["shop"]
-    assert found["shop"].unseen == pytest.approx(shops.count("west") / 60)
+    assert found["shop"].unseen == pytest.approx(shops.count(FIRST["shop"]) / 60)
     brands = [b for b in today["brand"] if b]
     free = 1 - seen_of(before["brand"]).mean()
     assert not seen_of(before["brand"])[HashedPlaces(("brand",), 5, 0)["new"]]
     assert found["brand"].unseen == pytest.approx(brands.count("new") / len(brands) / free)
-    missing = {name: sum(v in (None, "") for v in today[name]) for name in today}
+    missing = {name: sum(v is None or v == "" for v in today[name]) for name in today}
     counters = watcher.counters()
     assert {name: one[0] for name, one in counters.items()} == missing
     assert {name: one[1] for name, one in counters.items()} == {
-        "price": 0, "brand": brands.count("new"), "shop": shops.count("west"),
+        "price": 0, "age": 0, "brand": brands.count("new"), "shop": shops.count(FIRST["shop"]),
     }  # fmt: skip
     watcher.add({"price": [1.0, 2.0]}, 2, np.zeros(2))
     absent = {name: one[0] - missing[name] for name, one in watcher.counters().items()}
-    assert absent == {"price": 0, "brand": 2, "shop": 2}
+    assert absent == {"price": 0, "brand": 2, "shop": 2, "age": 2}
+
+
+def test_one_row_is_a_whole():
+    row = {"price": [2.0], "brand": ["zed"], "shop": ["north"], "age": [1]}
+    alone = summarise(SPEC, row, np.zeros(1), 1, seen_of(["zed"]))
+    for one in (*alone.columns.values(), alone.scores):
+        assert (one.missing, sum(one.shares)) == (0.0, 1.0)
+    same, other, gone = (Watcher(alone, SPEC) for _ in range(3))
+    same.add(row, 1, np.zeros(1))
+    for one in same.drift():
+        assert (one.psi, one.missing, one.shift or 0.0) == (0.0, 0.0, 0.0)
+    other.add({**row, "shop": [FIRST["shop"]], "brand": ["new"]}, 1, np.zeros(1))
+    unseen = {one.column: one.unseen for one in other.drift()}
+    assert unseen == {"price": None, "age": None, "brand": 1.0, "shop": 1.0, "": None}
+    gone.add({**row, "price": [None], "brand": [""]}, 1, np.zeros(1))
+    assert [one.missing for one in gone.drift() if one.column in ("price", "brand")] == [1.0, 1.0]
 
 
 def test_a_watcher_that_saw_nothing_or_only_new_values():
@@ -290,7 +316,7 @@ def test_alarms_ring_above_their_limits_and_not_at_them():
     watcher = Watcher(summary, SPEC)
     today, now = made(seed=2)
     today["price"] = [None] * 30 + today["price"][:10]
-    watcher.add({**today, "shop": ["west"] * 40}, 40, now + 3)
+    watcher.add({**today, "shop": [FIRST["shop"]] * 40}, 40, now + 3)
     columns = {one.column: one for one in watcher.drift()}
     price, shop = columns["price"], columns["shop"]
     loose = {"threshold": 99.0, "max_unseen": 1.0, "max_missing": 1.0}

@@ -11,13 +11,15 @@ import pytest
 from scipy import sparse
 
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.core.specs import Binned, OneHot, decode_transforms, encode_transforms
+from rankine.core.specs import Binned, LogColumns, OneHot, decode_transforms, encode_transforms
 from rankine.data.dataset import CodedText, NamedColumns
 from rankine.logs.schema import LogSchema
 from rankine.transforms.categories import (
     HashedPlaces,
     KnownPlaces,
     category_texts,
+    first_rows,
+    places_of,
     texts_in_order,
 )
 from rankine.transforms.log_columns import LogEncoder, mark_hashed, numeric_values
@@ -181,6 +183,9 @@ def test_names_of_hashed_features():
     encoder = LogEncoder(spec)
     wanted = {place(spec, "brand", "acme"): None, _cross(spec): None, 5: None}
     encoder.name_features(COLUMNS, wanted)
+    alone = {place(spec, "brand", "zed"): None}
+    encoder.name_features(COLUMNS, alone)
+    assert list(alone.values()) == ["brand=zed"]
     assert wanted == {
         place(spec, "brand", "acme"): "brand=acme",
         _cross(spec): "brand=acme x size=9",
@@ -193,10 +198,21 @@ def test_memory_of_values_is_bounded(monkeypatch):
 
     monkeypatch.setattr(categories, "REMEMBERED", 10)
     places = categories.HashedPlaces(["a"], 20, 0)
-    first = [places[str(k)] for k in range(100)]
-    assert 0 < len(places) <= 10
+    first, sizes = zip(*((places[str(k)], len(places)) for k in range(100)), strict=True)
+    assert max(sizes) == 10
     assert "99" in places
-    assert first == [categories.HashedPlaces(["a"], 20, 0)[str(k)] for k in range(100)]
+    assert list(first) == [categories.HashedPlaces(["a"], 20, 0)[str(k)] for k in range(100)]
+
+
+def test_rows_may_be_empty_and_tables_have_a_column_each():
+    assert dense(log_spec(numeric=["price"]), {}, 2).tolist() == [[0.0], [0.0]]
+    spec = LogColumns(("price", "age"), (OneHot("colour", ("red", "blue")),), tables=True)
+    found = LogEncoder(spec).matrix({"age": [1, None, 3, 4], "colour": ["blue", "", "red", "x"]}, 4)
+    nan = np.nan
+    np.testing.assert_array_equal(
+        found, [[nan, 1, 1], [nan, nan, nan], [nan, 3, 0], [nan, 4, np.inf]]
+    )
+    np.testing.assert_array_equal(LogEncoder(spec).matrix({"price": [7]}, 1), [[7, nan, nan]])
 
 
 def test_places_are_minus_one_for_what_is_not_there():
@@ -244,7 +260,7 @@ def test_binned_columns_have_a_cell_for_every_range_and_one_for_missing_values()
     assert decode_transforms(encode_transforms([spec])) == (spec,)
 
 
-def test_coded_text_gives_the_features_and_names_of_plain_text():
+def test_coded_text_gives_the_features_and_names_of_plain_text(monkeypatch):
     rng = np.random.default_rng(5)
     texts = {
         "brand": ["acme", "", "zed", "never used", "acme"],
@@ -266,6 +282,16 @@ def test_coded_text_gives_the_features_and_names_of_plain_text():
         LogEncoder(spec).name_features(columns, names[0])
         LogEncoder(spec).name_features(plain, names[1])
         assert names[0] == names[1]
+    looked_up = []
+    monkeypatch.setattr(
+        "rankine.transforms.log_columns.places_of",
+        lambda places, values: looked_up.append(len(values)) or places_of(places, values),
+    )
+    encoder = LogEncoder(log_spec(categorical=["brand", "kind"]))
+    for _ in range(3):
+        encoder.encode(coded, 50)
+    assert looked_up == [5, 3], "a dictionary that comes again is not looked up again"
+    assert first_rows(np.array([2, 0, 2]), 4).tolist() == [1, -1, 0, -1]
     for name in texts:
         assert texts_in_order(coded, name) == list(dict.fromkeys(plain[name]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -262,13 +263,19 @@ def test_means_are_those_of_what_is_there_and_marks_of_what_was_missing() -> Non
     data = Dataset.from_arrays(X, [0, 1, 2], weight=[1.0, 1.0, 3.0])
     means = fit_scaling("none", data, "mean").missing
     assert dict(zip(means.columns, means.values, strict=True)) == {0: 13 / 4, 2: 4 / 2}
+    shares = fit_scaling("none", Dataset.from_arrays(X / 8, [0, 1, 2]), "mean").missing
+    assert dict(zip(shares.columns, shares.values, strict=True)) == {0: 2.5 / 8, 2: 2 / 8}
     marks = fit_scaling("none", data, "indicator")
     assert marks.missing.columns == (0, 2, 3)
     assert marks.n_marks == 3
     np.testing.assert_array_equal(marks.apply(data).X[:, 4:], np.isnan(X[:, [0, 2, 3]]))
+    complete = Dataset.from_arrays([[1.0, 2.0, 3.0, 4.0]], [0])
+    np.testing.assert_array_equal(marks.apply(complete).X, [[1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0]])
     # A value that was never missing in the fit has no mark.
     later = Dataset.from_arrays([[1.0, np.nan, 0.0, np.nan]], [0])
     np.testing.assert_array_equal(marks.apply(later).X, [[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])
+    narrow = replace(marks, missing=MissingValues("indicator", (0,), (0.0,)))
+    np.testing.assert_array_equal(narrow.apply(later).X, [[1.0, 0.0, 0.0, 0.0, 0.0]])
     learned = np.array([1.0, 2.0, 3.0, 4.0, -1.0, -2.0, -3.0])
     assert marks.settled(learned).missing.values == (-1.0, -2.0, -3.0)
     assert marks.settled(learned).unfold(marks.fold(learned)).tolist() == learned.tolist()

@@ -161,6 +161,7 @@ def _stored(X):
 def test_scales_are_their_definitions(kind, weighed):
     rng = np.random.default_rng(6)
     X = _lists(rng, 8).X
+    X[:, 1] *= 1e-9
     weight = rng.integers(0, 4, len(X)).astype(float) if weighed else None
     counted = np.ones(len(X)) if weight is None else weight
     if weighed:
@@ -184,12 +185,14 @@ def test_limits_of_auto():
     n = 100
     dense, rare, unit = np.zeros(n), np.zeros(n), np.zeros(n)
     dense[:10], rare[:9], unit[:50] = 3.0, 3.0, 1.0
-    found = fit_scaling("auto", Dataset.from_arrays(np.column_stack([dense, rare, unit]), dense))
-    np.testing.assert_allclose(found.factors, [1 / dense.std(), 1 / 3.0, 1.0])
-    assert found.chosen == {"by_deviation": 1, "by_largest": 1, "as_they_are": 1, "lists": 1}
+    small = np.tile([-0.001, 0.001], 50)
+    X = np.column_stack([dense, rare, unit, small])
+    found = fit_scaling("auto", Dataset.from_arrays(X, dense))
+    np.testing.assert_allclose(found.factors, [1 / dense.std(), 1 / 3.0, 1.0, 1.0])
+    assert found.chosen == {"by_deviation": 1, "by_largest": 1, "as_they_are": 2, "lists": 1}
     assert scaling_words(found.facts) == (
         "auto: 1 columns divided by their standard deviation, 1 columns divided by their largest "
-        "value, 1 columns left as they are (measured on 1 lists)"
+        "value, 2 columns left as they are (measured on 1 lists)"
     )
     assert scaling_words({"kind": "maxabs"}) == "maxabs"
     with pytest.raises(ParameterError, match="scale='minmax' is not one of"):
@@ -213,8 +216,9 @@ def test_rows_are_read_no_oftener_than_needed(kind, used, reads):
 
 @pytest.mark.parametrize("columns", [1, scaling.SPAN // 4, scaling.SPAN])
 def test_spans_hold_enough_rows_and_not_many_more(columns):
-    size = scaling._Spans(RowColumns(list, columns), 1, (np.add, np.add)).size
-    assert size == (scaling.SPAN if columns <= scaling.SPAN // 4 else 4 * columns)
+    spans = scaling._Spans(RowColumns(list, columns), 1, (np.add, np.add))
+    assert spans.row == scaling.Scaling("none").positions == 0
+    assert spans.size == (scaling.SPAN if columns <= scaling.SPAN // 4 else 4 * columns)
 
 
 def test_uneven_columns_are_the_three_widest_and_the_narrowest():
@@ -230,6 +234,18 @@ def test_uneven_columns_are_the_three_widest_and_the_narrowest():
     ):
         found = fit_scaling("none", Dataset.from_arrays(sides * sizes, np.zeros(20))).uneven
         assert found == tuple((j, pytest.approx(sizes[j])) for j in expected)
+    constant = np.hstack([sides * 5000.0, np.ones((20, 1))])
+    assert fit_scaling("none", Dataset.from_arrays(constant, np.zeros(20))).uneven == ()
+
+
+def test_sizes_of_parts_are_those_of_the_whole():
+    data = _lists(np.random.default_rng(8))
+    cut = (data.take_queries(np.arange(11)), data.take_queries(np.arange(11, 30)))
+    parts = [RowColumns(lambda part=part: [part], data.n_features).sizes() for part in cut]
+    whole, joined = RowColumns(lambda: [data], data.n_features).sizes(), parts[0].joined(parts[1])
+    assert (joined.n_rows, joined.n_lists) == (whole.n_rows, whole.n_lists) == (300, 30)
+    np.testing.assert_array_equal(joined.largest, whole.largest)
+    np.testing.assert_array_equal(joined.counts, whole.counts)
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
