@@ -281,7 +281,7 @@ def test_what_does_not_fit_the_model_to_start_from_is_refused(fitted):
 def test_a_start_is_the_tables_it_came_from(fitted):
     """Solving again from a model of the same data begins near the end."""
     X, y, qid = shop(40)
-    told = {"smooth": 0.3, "pairs": 0, "linear": [3], "monotone": {4: 1}}
+    told = {"smooth": 0.3, "pairs": 0, "linear": [3], "monotone": {1: 1}}
     cold = AdditiveRanker(**told).fit(X, y, qid=qid)
     warm = AdditiveRanker(**told).fit(X, y, qid=qid, coef_init=cold.to_model())
     best = min(cold.solution_.objective, warm.solution_.objective)
@@ -588,7 +588,7 @@ class Told:
         monkeypatch.setattr(
             additive_search, "judged", lambda plan, _valid, _theta: worth(plan.strengths, plan)
         )
-        bins = fit_bins(np.arange(12.0).reshape(-1, 2), 4)
+        bins = fit_bins(np.arange(30.0).reshape(-1, 5), 4)
         counts = np.ones(sum(bins.n_cells))
         self.plan = additive_search.Plan(
             bins, np.zeros(len(counts)), counts, Strengths(1.0, 1.0, 1.0), "softmax", metric
@@ -641,3 +641,32 @@ def test_rounds_are_added_as_long_as_they_gain(monkeypatch):
         assert [one["rounds"] for one in told.tried] == tried
         assert told.walk.plan.rounds == useful
         assert told.walk.plan.strengths.smooth == pytest.approx(0.3 if useful else 1.0, abs=0.4)
+
+
+@pytest.mark.parametrize(
+    ("worth", "tried", "kept"),
+    [({0: 0.5, 10: 0.4}, [10], 0), ({0: 0.5, 10: 0.7, 3: 0.6, 1: 0.9}, [10, 3], 10),
+     ({0: 0.5, 10: 0.7, 3: 0.8, 1: 0.75}, [10, 3, 1], 3)],
+)  # fmt: skip
+def test_fewer_pairs_are_tried_as_long_as_they_gain(worth, tried, kept, monkeypatch):
+    told = Told(lambda _s, plan: worth[len(plan.pairs)], monkeypatch)
+    told.walk.try_plan(told.plan, None)
+    pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
+    additive_search._pair_paths(told.walk, told.plan.with_pairs(pairs), pairs, 1)
+    counts = [one["pairs"] for one in told.tried[1:]]
+    assert list(dict.fromkeys(counts)) == tried
+    assert len(told.walk.plan.pairs) == kept
+    assert told.walk.plan.pairs == pairs[:kept]
+
+
+def test_grids_are_coarser_where_there_are_many_columns(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    bins = fit_bins(X, 64)
+    plan = additive_search.Plan(bins, np.zeros(0), np.ones(sum(bins.n_cells)),
+                                Strengths(1.0, 1.0, 1.0), "softmax", "ndcg@10")  # fmt: skip
+    for few, side in ((4, 32), (3, 16)):
+        monkeypatch.setattr(additive_search, "FEW_COLUMNS", few)
+        paired = plan.with_pairs([(0, 2), (1, 2)])
+        assert [axis.size for axis in paired.grids.axes] == [side + 1] * 3
+        assert paired.pairs == [(0, 2), (1, 2)]
+    assert plan.with_pairs([]).grids is None

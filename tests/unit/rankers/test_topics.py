@@ -1,5 +1,7 @@
 """Many topics over one matrix."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -226,6 +228,19 @@ def test_what_a_dataset_holds_is_what_would_be_passed(data):
     assert passed.feature_names == tuple(names)
     other = fit_topics(held, Y, qid=np.zeros(200), sample_weight=np.ones(200))
     assert other.digest == fit_topics(X, Y, feature_names=names).digest
+
+
+@pytest.mark.parametrize(("threads", "pool"), [(1, []), (2, [2]), (9, [4])])
+def test_topics_share_no_more_threads_than_told(data, threads, pool, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        "rankine.rankers.topics.ThreadPoolExecutor",
+        lambda count, **names: made.append(count) or ThreadPoolExecutor(count, **names),
+    )
+    fit_topics(*data, n_threads=threads, tol=1e-2)
+    assert made == pool
+    fit_topics(data[0], data[1][:, :1], n_threads=threads, tol=1e-2)
+    assert made == pool, "one topic needs no pool"
 
 
 def test_an_error_in_one_topic_ends_all(data):
