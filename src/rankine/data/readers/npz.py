@@ -189,7 +189,7 @@ class _ArchiveReader:
     def _check_width(self, width: int, *, sparse: bool) -> int:
         given = self._options.n_features
         check_width(width, None, self._options)
-        if given is not None and width != given and not (sparse and width < given):
+        if given is not None and (given < width or (given > width and not sparse)):
             raise self._misfit(
                 "X", f"{width} features where n_features={given}", "Leave n_features out"
             )
