@@ -183,15 +183,14 @@ def test_a_number_ends_where_the_grammar_ends(text):
 def test_the_powers_of_five_are_128_bits_and_rounded_to_one_side():
     assert len(kernel._FIVES) == kernel._Q_MAX - kernel._Q_MIN + 1
     for q, (high, low) in zip(range(kernel._Q_MIN, kernel._Q_MAX + 1), kernel._FIVES, strict=True):
-        word, exact = int(high) << 64 | int(low), Fraction(5) ** q
-        exponent = word.bit_length() - 128
-        while exact * 2**-exponent < 2**127:
-            exponent -= 1
-        while exact * Fraction(2) ** -exponent >= 2**128:
-            exponent += 1
-        error = word - exact * Fraction(2) ** -exponent
+        word = int(high) << 64 | int(low)
         assert word.bit_length() == 128
-        assert (0 <= error < 1) if -27 <= q < 0 else (-1 < error <= 0), q
+        # word 2^k is 5^q, but for its last bits: at most one of them is wrong, and to one side
+        above, below = (1, 5**-q) if q < 0 else (5**q, 1)
+        k = above.bit_length() - below.bit_length() - 127 - (q < 0)
+        exact, found = above << max(-k, 0), (word * below) << max(k, 0)
+        step = below << max(k, 0)
+        assert exact < found < exact + step if -27 <= q < 0 else exact - step < found <= exact, q
 
 
 @pytest.mark.kernels
