@@ -94,8 +94,8 @@ class _ArchiveReader:
             weight=self._role("weight"),
             position=self._role("position"),
             extra=tuple(options.columns),
-            features=("X",) if dense else ("indices", "data"),
-            sparse=not dense,
+            features=(),  # they are read here
+            sparse=False,
             dtype=self._dtype(stored.dtype),
             n_features=width,
             feature_names=names if width == n_features else None,
