@@ -237,6 +237,25 @@ def test_a_matrix_may_take_all_memory_but_no_more():
         tables._room(table, ReadOptions(max_memory=79), 10)
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "npz"])
+def test_small_files_may_be_very_repetitive(tmp_path, suffix):
+    rows, path = 50_000, tmp_path / f"rows.{suffix}"
+    if suffix == "npz":
+        np.savez_compressed(path, X=np.ones((rows, 4)), y=np.ones(rows), qid=np.ones(rows, int))
+    else:
+        lists = pa.ListArray.from_arrays(np.arange(rows + 1, dtype=np.int32), np.ones(rows, int))
+        content = {"label": np.ones(rows), "qid": np.ones(rows, int), "indices": lists}
+        table = pa.table({**content, "values": lists.cast(pa.list_(pa.float64()))})
+        if suffix == "parquet":
+            pq.write_table(table, path)
+        else:
+            options = pa.ipc.IpcWriteOptions(compression="zstd")
+            with pa.ipc.new_file(path, table.schema, options=options) as writer:
+                writer.write_table(table)
+    assert path.stat().st_size < 6 * rows
+    assert rankine.load(path, max_ratio=2).n_rows == rows
+
+
 @pytest.mark.parametrize("rows", [1, 300])
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "arrows", "npz"])
 def test_progress_ends_with_the_file(path, monkeypatch, suffix, rows):
