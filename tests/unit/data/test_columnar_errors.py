@@ -138,6 +138,12 @@ def test_bad_rows_are_skipped_and_counted_when_asked(put):
     data = rankine.load(path, on_bad_row="skip")
     assert data.X[:, 0].tolist() == [0, 3, 4]
     assert data.notes["skipped_rows"] == 3
+    for rows in (1, 3, 100):
+        blocks = list(rankine.scan(path, on_bad_row="skip", block_rows=rows).raw_blocks())
+        assert [line for block in blocks for line in block.lines] == [1, 4, 5]
+        good = rankine.scan(path, features=["b"], label="b", query=None)
+        lines = [line for block in good.raw_blocks(rows) for line in block.lines]
+        assert lines == [1, 2, 3, 4, 5, 6]
 
 
 def test_missing_columns_are_listed(put):

@@ -56,7 +56,7 @@ def value(rng, kind, depth=0):
     fixed = {1: 1, 2: 1, 3: 1, 7: 8, 13: 16}
     if kind in fixed:
         return rng.randbytes(fixed[kind])
-    return text(rng) if kind == 8 else zigzag(rng.choice([0, -1, 63, 64, -300, 2**40]))
+    return text(rng) if kind == 8 else zigzag(rng.choice([0, -1, 63, -64, 64, -300, 2**40]))
 
 
 def fields(rng, wanted, depth=0):
