@@ -253,9 +253,9 @@ def system_strip(system: System, scale: Scale, kind: str) -> Html | None:
         return None
     tip = f"{system.name}: {number(system.mean)}"
     if not math.isfinite(system.low):
-        return interval(system.mean, None, None, scale, kind, tip)
+        return interval(system.mean, None, scale, kind, tip)
     tip += f", interval {number(system.low)} to {number(system.high)}"
-    return interval(system.mean, system.low, system.high, scale, kind, tip)
+    return interval(system.mean, (system.low, system.high), scale, kind, tip)
 
 
 def verdict_of(pair: Pair) -> Html:

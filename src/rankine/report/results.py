@@ -139,7 +139,7 @@ def _differences(found: Comparison) -> Html:
         tip = f"{pair.difference:+.4f}, interval {pair.low:+.4f} to {pair.high:+.4f}"
         kind = "model" if pair.significant else "random"
         ends = (pair.low, pair.high)
-        strip = interval(pair.difference, *ends, scale, kind, tip, zero=scale(0.0))
+        strip = interval(pair.difference, ends, scale, kind, tip, zero=0.0)
         span = tag("small", f"{signed(pair.low)} to {signed(pair.high)}")
         rows.append((name, strip, signed(pair.difference), span, verdict_of(pair)))
     header = ("", "difference", "interval", "")
