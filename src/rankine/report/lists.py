@@ -63,8 +63,8 @@ def ranked_query(
     data = judged.data
     rows = data.queries.rows_of(query)
     order = rank_order(judged.scores[rows], np.empty(0))
-    ideal = opponent is None or opponent.scores is None
-    by = data.y[rows] if ideal or opponent is None else np.asarray(opponent.scores)[rows]
+    scores = data.y if opponent is None or opponent.scores is None else opponent.scores
+    by = scores[rows]
     other = rank_order(np.ascontiguousarray(by, dtype=np.float64), np.empty(0))
     terms = _terms(judged, rows)
     left = [
@@ -82,11 +82,11 @@ def ranked_query(
             rank,
             _doc(judged, int(rows[i])),
             float(data.y[rows[i]]),
-            None if ideal or opponent is None or opponent.kind == "shown" else float(by[i]),
+            None if opponent is None or opponent.kind == "shown" else float(by[i]),
         )
         for rank, i in enumerate(other[:depth].tolist(), 1)
     ]
-    name = "ideal order" if ideal or opponent is None else opponent.name
+    name = "ideal order" if opponent is None else opponent.name
     return Ranked(
         str(data.queries.ids[query]),
         _query_text(judged, int(rows[0])),

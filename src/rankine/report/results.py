@@ -5,7 +5,6 @@ All are one kind of page: a sentence, tiles, then sections of tables and lines.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -123,7 +122,7 @@ def _means(found: Comparison) -> Html:
     scale = linear([v for s in found.systems for v in (s.mean, s.low, s.high)])
     rows = []
     for k, s in enumerate(found.systems):
-        span = f"{number(s.low)} to {number(s.high)}" if math.isfinite(s.low) else ""
+        span = f"{number(s.low)} to {number(s.high)}"
         strip = system_strip(s, scale, KINDS[k % len(KINDS)])
         rows.append((name_of(s.name, 60), strip, number(s.mean), tag("small", span), None))
     caption = f"{found.metric.title} of each system"

@@ -50,9 +50,7 @@ def test_what_is_given_is_kept(flavour, tmp_path):
     described = flavour.Model()
     kept, given = {"a": 1}, ["rankine==0.0", "other>=1"]
     described.metadata, described.signature = kept, None
-    flavour.save_model(
-        MODEL, str(tmp_path / "m"), mlflow_model=described, pip_requirements=given
-    )
+    flavour.save_model(MODEL, str(tmp_path / "m"), mlflow_model=described, pip_requirements=given)
     assert described.metadata == kept
     assert "rankine" in described.flavors
     assert (tmp_path / "m" / "requirements.txt").read_text().split() == given

@@ -71,9 +71,10 @@ def assert_sound(report):
 def test_the_page_of_a_model(tmp_path):
     report = rankine.report(fitted(), shop()[1], against=LinearModel.from_weights(np.ones(14)))
     page = assert_sound(report)
-    for section in ("quality", "depth", "queries", "weights", "size", "gaps", "training", "data",
-                    "origin"):  # fmt: skip
-        assert section in page.ids
+    sections = [given["id"] for name, given in page.elements if name == "section"]
+    assert sections == [
+        "quality", "depth", "queries", "weights", "size", "gaps", "training", "data", "origin"
+    ]  # fmt: skip
     mean = report.figures["headline"][0]["systems"][0]["mean"]
     assert f"{mean:.4f}" in report.html
     assert "Lost most against the other model" in report.html
@@ -213,8 +214,27 @@ def test_one_topic_of_a_bundle():
     bundle = ModelBundle.from_weights({"earn": [1.0, 0.0], "grain": [0.0, 2.0]})
     data = random_data(5, 6, 2)
     assert_sound(rankine.report(bundle, data, topic="grain"))
-    with pytest.raises(ParameterError, match="bundle of 2 models"):
+    with pytest.raises(ParameterError, match=r"bundle of 2 models \["):
         rankine.report(bundle, data)
+    with pytest.raises(ParameterError, match="without topic 'wheat'"):
+        rankine.report(bundle, data, topic="wheat")
+
+
+def test_a_page_is_named_after_its_model_and_data():
+    from dataclasses import replace
+
+    data = random_data(5, 6, 2)
+    model = LinearModel.from_weights([1.0, 0.5])
+    assert rankine.report(model, data).title == "model on 5 queries"
+    one, three = (replace(data, sources=("x/a.txt", "b.txt", "c.txt")[:n]) for n in (1, 3))
+    assert rankine.report(model, one).title == "model on a.txt"
+    named = LinearModel.from_weights([1.0, 0.5], parameters={"ranker": "spd"})
+    assert rankine.report(named, three).title == "spd on a.txt and 2 more"
+    assert rankine.report(named, three, title="Ours").title == "Ours"
+    elements = Page(rankine.report(model, data).html).elements
+    assert [given["id"] for name, given in elements if name == "section"] == [
+        "quality", "depth", "queries", "weights", "size", "gaps", "data", "origin"
+    ]  # fmt: skip
 
 
 def test_what_cannot_be_reported_is_refused():

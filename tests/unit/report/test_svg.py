@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -34,11 +34,11 @@ class Drawn:
     """A figure: its elements by class, and the axes as their ticks tell them."""
 
     def __init__(self, figure, *, log_x=False, log_y=False):
-        self.root = ElementTree.fromstring(str(figure))  # noqa: S314 - our own picture
+        self.root = ET.fromstring(str(figure))  # noqa: S314 - our own picture
         self.log = (log_x, log_y)
 
     def of(self, kind, name=None):
-        """Elements whose classes begin with these, as attributes; ``text`` is what stands inside."""
+        """Elements whose classes begin so, as attributes; ``text`` is what stands inside."""
         found = []
         for one in self.root.iter():
             held = one.attrib.get("class", "").split()
