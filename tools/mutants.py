@@ -14,7 +14,8 @@ changed, at least ``--least`` in each.
 With ``--trace`` a run of the suite under a tracer tells which tests run which lines (kept in
 ``build/reached.json``; later only test files that have changed are run). A mutant is then tried
 with the tests that run its line, the quickest first; for compiled code, those that call what calls
-it. Without a trace the test files of its room that name it come first. Compiled code is first tried
+it. Without a trace the test files of its room that name it come first. What they have not noticed
+is tried by the short form of the valid problems (tests/reliability). Compiled code is first tried
 by the tests of kernels with the JIT off, which saves most of the compiling; a mutant of Python code
 finds all kernels compiled.
 
@@ -31,11 +32,13 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import gc
 import hashlib
 import importlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -45,6 +48,7 @@ import threading
 import time
 import tomllib
 import traceback
+import types
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -59,6 +63,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "rankine"
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 REACHED = ROOT / "build" / "reached.json"
+RECORD = ROOT / "tests" / "reliability" / "results" / "mutants.json"
 _INSIDE = f"{PACKAGE}{os.sep}"
 #: Tests that are tried: not those that look at the repository instead of running the package.
 FOLDERS = ("unit", "contracts", "properties", "integration/serve", "integration/test_cli.py")
@@ -79,6 +84,11 @@ ALSO = {
     "cli": ("integration/test_cli.py",),
     "core": ("unit/model", "unit/data"),
 }
+#: What tries a mutant that the tests of its room have not noticed: valid problems in every way into
+#: a ranker and out of its model; its CPU seconds at most; rooms that it says nothing about.
+LAST = "tests/reliability/test_short_form.py::test_no_fault_in_a_short_run[agreement]"
+LONGEST_LAST = 200.0
+WITHOUT_LAST = ("cli", "evaluation", "report", "serve", "tune")
 #: Their commands and servers run in processes of their own, which no tracer sees.
 PROCESSES = str(ROOT / "tests" / "integration")
 #: A line that fewer tests run may be run by one for all.
@@ -86,6 +96,8 @@ FEW = 5
 #: A test hangs that computes for so many times its seconds and more than LEAST_HANG (COMPILING
 #: where kernels are compiled), or that sleeps for ASLEEP seconds.
 HANG, LEAST_HANG, COMPILING, ASLEEP = 10.0, 20.0, 90.0, 60.0
+#: CPU seconds of a mutant in a fork, and those that its tests took before.
+QUICK_CPU, QUICK_TESTS = 60, 6.0
 #: Seconds between two looks at the processes.
 POLL = 0.2
 #: What pytest returns when no test was chosen.
@@ -567,14 +579,19 @@ class Reach:
 
         return sorted(tests, key=rank)
 
-    def tests_of(self, mutant: Mutant, seconds: float, *, compiled: bool) -> list[str]:
-        """What to run: reaching tests of so many seconds, then files near it that have no trace."""
+    def near(self, mutant: Mutant, seconds: float, *, compiled: bool) -> list[str]:
+        """Reaching tests of so many seconds."""
         chosen, total = [], 0.0
         for test in self.of(mutant, compiled=compiled) if self.tests else ():
             chosen.append(test)
             total += self.tests[test][0] + 0.02
             if total > seconds:
                 break
+        return chosen
+
+    def tests_of(self, mutant: Mutant, seconds: float, *, compiled: bool) -> list[str]:
+        """What to run: reaching tests of so many seconds, then files near it that have no trace."""
+        chosen = self.near(mutant, seconds, compiled=compiled)
         apart = {file for file in self.traced if file.startswith(PROCESSES)}
         if mutant.room not in ("cli", "serve"):
             apart = {file for file in apart if "/serve/" not in file}
@@ -626,7 +643,135 @@ def unreached(rooms: dict[str, list[Mutant]]) -> Iterator[str]:
                 yield mutant.told
 
 
-# -- trying mutants
+# -- trying mutants quickly: in forks of a process in which the tests have run
+
+
+class _Warm:
+    """Pytest plugin: tests run once, then those of each mutant again, in a fork.
+
+    Functions are given their mutated code where they are. A test that fails must pass in the same
+    fork with the code as it was; what else may happen there decides nothing.
+    """
+
+    def __init__(self, tests: dict[Mutant, list[str]], workers: int, told: int) -> None:
+        self.tests, self.workers, self.told = tests, workers, told
+        self.functions: dict[str, list[Any]] = defaultdict(list)
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        from _pytest.runner import runtestprotocol
+
+        fit = {}
+        for item, following in zip(session.items, [*session.items[1:], None], strict=True):
+            reports = runtestprotocol(item, log=False, nextitem=following)
+            if all(report.passed for report in reports):
+                fit[item.nodeid] = item
+        for one in gc.get_objects():
+            if isinstance(one, types.FunctionType) and one.__code__.co_filename.startswith(_INSIDE):
+                self.functions[one.__code__.co_filename].append(one)
+        gc.collect()
+        gc.freeze()
+        running = 0
+        for mutant, tests in self.tests.items():
+            items = [fit[test] for test in tests if test in fit]
+            if not items:
+                continue
+            if running == self.workers:
+                os.wait()
+                running -= 1
+            if os.fork() == 0:
+                try:
+                    self.attempt(mutant, items, runtestprotocol)
+                finally:
+                    os._exit(0)
+            running += 1
+        while running:
+            os.wait()
+            running -= 1
+        return True
+
+    def attempt(self, mutant: Mutant, items: list[Any], run: Callable[..., Any]) -> None:
+        """Write the mutant and the test that has noticed it."""
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (QUICK_CPU, QUICK_CPU))
+        signal.alarm(int(10 * ASLEEP))
+        before = self.plant(mutant)
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            failed = [one for one in run(item, log=False, nextitem=following) if one.failed]
+            if failed and before:
+                for function, code in before:
+                    function.__code__ = code
+                if all(one.passed for one in run(item, log=False, nextitem=None)):
+                    told = getattr(failed[0].longrepr, "reprcrash", None) or failed[0].longrepr
+                    words = " ".join(getattr(told, "message", str(told)).split())[:160]
+                    found = [mutant.identity, time.process_time(), item.nodeid, words]
+                    os.write(self.told, f"{json.dumps(found)}\n".encode())
+                return
+
+    def plant(self, mutant: Mutant) -> list[tuple[Any, Any]]:
+        """Give functions their mutated code; functions with their code before it."""
+        file = PACKAGE / mutant.path
+        text = file.read_text(encoding="utf-8")
+        old, new = (_codes(compile(one, file, "exec")) for one in (text, mutant.applied(text)))
+        names = {(code.co_qualname, code.co_firstlineno): name for name, code in old.items()}
+        before = []
+        for function in self.functions[str(file)]:
+            code = function.__code__
+            name = names.get((code.co_qualname, code.co_firstlineno))
+            if name in new:
+                function.__code__ = new[name]
+                before.append((function, code))
+        return before
+
+
+def _codes(code: types.CodeType) -> dict[tuple[str, int], types.CodeType]:
+    """Code of the functions of a module, by name and how often the name has come before."""
+    found: dict[tuple[str, int], types.CodeType] = {}
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            for (name, number), inner in {(one.co_qualname, 0): one, **_codes(one)}.items():
+                while (name, number) in found:
+                    number += 1  # noqa: PLW2901
+                found[name, number] = inner
+    return found
+
+
+def quickly(
+    tests: dict[Mutant, list[str]], folder: Path, workers: int, *, jit: bool
+) -> Iterator[tuple[Identity, float, Entry]]:
+    """Mutants that were noticed in forks of one process, with CPU seconds and the test."""
+    import pytest
+
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.close(ours)
+            silent = os.open(folder / "quick.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(silent, 1)
+            os.dup2(silent, 2)
+            os.chdir(ROOT)
+            sys.path.insert(0, str(PACKAGE.parent))
+            os.environ |= {"PYTHONPATH": str(PACKAGE.parent), "NUMBA_THREADING_LAYER": "workqueue"}
+            os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "hypothesis")
+            import numba
+
+            numba.config.THREADING_LAYER = "workqueue"
+            if not jit:
+                numba.config.DISABLE_JIT = 1
+                os.environ["NUMBA_DISABLE_JIT"] = "1"
+            marks = MARKS if jit else f"kernels and {MARKS}"
+            options = ["-q", "-s", "-p", "no:cacheprovider", "--timeout", "0", "-m", marks]
+            chosen = sorted({test for some in tests.values() for test in some})
+            pytest.main([*options, *chosen], plugins=[_Warm(tests, workers, theirs)])
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours, encoding="utf-8") as lines:
+        for identity, seconds, test, words in map(json.loads, lines):
+            yield tuple(identity), seconds, {"by": test, "words": words}
+    os.wait()
+
+
+# -- trying the others: each in a process and a copy of its own
 
 
 class _Pulse:
@@ -755,7 +900,8 @@ class Workshop:
         if pid:
             return Attempt(mutant, copy, text, pid, compiled)
         try:
-            os._exit(_child(copy, tests, None if compiled else (file, text)))
+            last = mutant.room not in WITHOUT_LAST
+            os._exit(_child(copy, tests, None if compiled else (file, text), last=last))
         except BaseException:  # noqa: BLE001 - a forked process must not go on as its parent
             traceback.print_exc()
             os._exit(3)
@@ -788,6 +934,8 @@ class Workshop:
         if test != attempt.test:
             attempt.test, attempt.cpu, attempt.asleep = test, used, 0.0
         attempt.asleep = max(0.0, attempt.asleep + (-5 * POLL if awake else POLL))
+        if test == LAST:
+            return "survived" if used - attempt.cpu > LONGEST_LAST else ""
         least = COMPILING if attempt.compiled else LEAST_HANG
         usual = self.reach.tests.get(test, (0.0, {}))[0]
         if used - attempt.cpu > max(least, HANG * usual) or attempt.asleep > ASLEEP:
@@ -824,13 +972,18 @@ def is_compiled(mutant: Mutant, text: str) -> bool:
 
 
 def _child(
-    copy: Path, tests: list[str], python: tuple[Path, str] | None, *, jit: bool | None = None
+    copy: Path,
+    tests: list[str],
+    python: tuple[Path, str] | None,
+    *,
+    jit: bool | None = None,
+    last: bool = False,
 ) -> int:
     """Run tests on a copy of the package, in a forked process that has not imported it.
 
     ``python`` is a file and its text before the mutant, where no compiled code can have changed:
     kernels are then looked up as if the file were as it was. ``jit`` runs all tests, with or
-    without compiling; else the first failure ends the run.
+    without compiling; else the first failure ends the run. ``last`` adds the valid problems.
     """
     import pytest
 
@@ -844,7 +997,7 @@ def _child(
     sys.path.insert(0, str(copy))
     sys.dont_write_bytecode = True
 
-    def run(marks: str, *, off: bool = False) -> int:
+    def run(marks: str, tests: list[str] = tests, *, off: bool = False) -> int:
         options = ["-q", "-p", "no:cacheprovider", "--timeout", "0", "-m", marks]
         if jit is None:
             options.append("-x")
@@ -873,22 +1026,51 @@ def _child(
         os._exit(run(f"kernels and {MARKS}", off=True))
     elif os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) not in (0, 5):
         return 1
-    return run(MARKS)
+    code = run(MARKS)
+    return run(MARKS, [LAST]) if last and code in (0, NO_TEST) else code
 
 
-def summary(results: list[Entry], reasons: set[Identity], column: str) -> Iterator[str]:
-    """Score room by room, at the first look or after."""
-    counts: dict[str, Counter] = defaultdict(Counter)
+def counted(results: list[Entry], reasons: set[Identity], column: str) -> dict[str, Counter[str]]:
+    """Verdicts room by room, and of all, at the first look or after."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for entry in results:
         verdict = (column == "after" and entry.get("again")) or entry["verdict"]
         known = verdict == "survived" and mutant_of(entry).identity in reasons
         counts[mutant_of(entry).room]["equivalent" if known else verdict or "left"] += 1
+    return {**dict(sorted(counts.items())), "all": sum(counts.values(), Counter())}
+
+
+def summary(results: list[Entry], reasons: set[Identity], column: str) -> Iterator[str]:
+    """Score room by room, at the first look or after."""
     yield f"\n{column:14}{'mutants':>8}{'noticed':>9}{'equivalent':>11}{'survived':>9}{'score':>8}"
-    total: Counter = Counter()
-    for room, count in sorted(counts.items()):
-        total += count
+    for room, count in counted(results, reasons, column).items():
         yield row(room, count)
-    yield row("all", total)
+
+
+def record(results: list[Entry], reasons: set[Identity], seed: int) -> None:
+    """Keep the scores of a seed for docs/reliability.md."""
+    runs = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else []
+    scores: dict[str, dict[str, float]] = {}
+    for column in ("first look", "after"):
+        rooms = counted(results, reasons, column)
+        if rooms["all"]["left"]:
+            raise SystemExit(f"{rooms['all']['left']} mutants have not been tried yet")
+        scores[column] = {
+            room: score(count)
+            for room, count in rooms.items()
+            if count.total() > count["equivalent"]
+        }
+    total = rooms["all"]
+    run = {
+        "seed": seed,
+        "mutants": total.total(),
+        "equivalent": total["equivalent"],
+        "survived": total["survived"],
+        **{column.replace(" ", "_"): scores[column] for column in scores},
+    }
+    kept = [one for one in runs if one["seed"] != seed] + [run]
+    kept.sort(key=lambda one: one["seed"])
+    RECORD.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def survivors(results: list[Entry], reasons: set[Identity]) -> list[Mutant]:
@@ -907,13 +1089,18 @@ def mutant_of(entry: Entry) -> Mutant:
     return Mutant(**{name.name: entry[name.name] for name in fields(Mutant)})
 
 
-def row(room: str, count: Counter) -> str:
+def score(count: Counter[str]) -> float:
+    """Share of the mutants that was noticed, without equivalents."""
+    seen = count["killed"] + count["hung"]
+    return round(seen / max(seen + count["survived"], 1), 4)
+
+
+def row(room: str, count: Counter[str]) -> str:
     """One line of the table."""
     seen = count["killed"] + count["hung"]
-    judged = seen + count["survived"]
-    score = f"{100 * seen / judged:.1f} %" if judged else ""
+    shown = f"{100 * score(count):.1f} %" if seen + count["survived"] else ""
     numbers = f"{count.total():8}{seen:9}{count['equivalent']:11}{count['survived']:9}"
-    return f"{room:14}{numbers}{score:>8}"
+    return f"{room:14}{numbers}{shown:>8}"
 
 
 def main() -> int:
@@ -933,6 +1120,7 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="list the mutants and run nothing")
     parser.add_argument("--unreached", action="store_true", help="list what no traced test runs")
     parser.add_argument("--json", type=Path, help="results, kept after each mutant; continued")
+    parser.add_argument("--record", action="store_true", help="keep the scores of --seed's --json")
     options = parser.parse_args()
     if options.trace:
         print("traced" if trace(options.seconds) else "some test files are left to be traced")
@@ -959,6 +1147,9 @@ def main() -> int:
     if options.show:
         for entry in results:
             print(mutant_of(entry).told)
+        return 0
+    if options.record:
+        record(results, reasons, options.seed)
         return 0
     try_all(results, {m.identity: m for places in rooms.values() for m in places}, options, reasons)
     print("\n".join(summary(results, reasons, "first look")))
@@ -1005,8 +1196,19 @@ def try_all(
     keep()
     REACHED.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=REACHED.parent) as folder:
+        end = time.monotonic() + options.seconds
         workshop = Workshop(Path(folder), options.workers, options.limit)
-        workshop.run(chosen, told, options.seconds)
+        for jit in (True, False) if workshop.reach.tests else ():
+            tests = {
+                one: workshop.reach.near(one, QUICK_TESTS, compiled=not jit)
+                for one in chosen
+                if is_compiled(one, (PACKAGE / one.path).read_text("utf-8")) != jit
+            }
+            for identity, seconds, by in quickly(tests, Path(folder), options.workers, jit=jit):
+                told(today[identity], "killed", seconds, by)
+        known = {mutant_of(entry).identity for entry in done}
+        left = [one for one in chosen if one.identity not in known]
+        workshop.run(left, told, end - time.monotonic())
         for jit in (True, False):
             noticing = {entry["by"] for entry in done if entry.get("jit") is jit}
             noticing.discard("import rankine")

@@ -123,18 +123,21 @@ def mutants() -> list[str]:
         "",
         "`make mutants` changes the source in one place (a sign, a comparison, an off-by-one, a removed",
         "raise or assignment ...) and runs the tests that reach it. Mutants that change nothing a user",
-        "could see stand with the reason in `tools/equivalent_mutants.toml`. The first look is the score",
-        "of a seed that no test was written for; tests for its survivors followed.",
+        "could see stand with the reason in `tools/equivalent_mutants.toml` and count neither way. *First",
+        "look* is the score of a seed before any test was written for what it showed.",
         "",
-        "| seed | mutants | first look | noticed | equivalent | not noticed | score |",
-        "|---:|---:|---:|---:|---:|---:|---:|",
+        "| seed | mutants | first look | its lowest room | equivalent | after | its lowest room | left |",
+        "|---:|---:|---:|---|---:|---:|---|---:|",
     ]
     for run in json.loads(path.read_text(encoding="utf-8")):
-        score = run["noticed"] / (run["noticed"] + run["survived"])
-        first = f"{100 * run['first_look']:.1f} %"
-        cells = (run["seed"], run["mutants"], first, run["noticed"], run["equivalent"])
-        shown = " | ".join(map(str, (*cells, run["survived"])))
-        lines.append(f"| {shown} | {100 * score:.1f} % |")
+        cells = [str(run["seed"]), str(run["mutants"])]
+        for column in ("first_look", "after"):
+            rooms = dict(run[column])
+            cells.append(f"{100 * rooms.pop('all'):.1f} %")
+            room = min(rooms, key=rooms.get)
+            cells.append(f"{room} {100 * rooms[room]:.0f} %")
+        cells.insert(4, str(run["equivalent"]))
+        lines.append(f"| {' | '.join(cells)} | {run['survived']} |")
     return lines
 
 
