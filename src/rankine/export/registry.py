@@ -335,7 +335,7 @@ def _column(
 
 
 def _balanced(j: int, bounds: list[tuple[float, Node]]) -> Node:
-    if len(bounds) == 1 or all(node == bounds[0][1] for _, node in bounds[1:]):
+    if all(node == bounds[0][1] for _, node in bounds[1:]):
         return bounds[0][1]
     middle = len(bounds) // 2
     return Node(
