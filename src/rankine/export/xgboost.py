@@ -72,7 +72,7 @@ def xgboost(model: LinearModel, options: ExportOptions) -> Export:
 def _tree(tree: Node, number: int, width: int) -> dict[str, Any]:
     nodes = flat(tree)
     count = len(nodes)
-    leaf = [left < 0 for _, left, _, _ in nodes]
+    leaf = [node.left is None for node, *_ in nodes]
     return {
         "base_weights": [node.value for node, *_ in nodes],
         "categories": [], "categories_nodes": [], "categories_segments": [], "categories_sizes": [],

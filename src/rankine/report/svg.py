@@ -260,7 +260,7 @@ def histogram(
     for k, height in enumerate(counts):
         left, right = frame.x(edges[k]), frame.x(edges[k + 1])
         where = labels[k] if labels is not None else f"{edges[k]:.4g} to {edges[k + 1]:.4g}"
-        chosen = "against" if split is not None and edges[k + 1] < split else "model"
+        chosen = "against" if split is not None and edges[k + 1] <= split else "model"
         top = min(frame.y(height), bottom - 1.5) if height else bottom
         parts.append(
             tag(

@@ -328,6 +328,8 @@ def test_only_columns_wholly_below_the_split_have_the_other_colour(reach):
     assert len(drawn.of("column against")) == 10
     assert len(drawn.of("column model")) == 11
     assert max(one["x"] for one in drawn.of("column against")) < drawn.of("column model")[0]["x"]
+    even = Drawn(histogram("t", [-1, 0, 1], [1, 1], ("x", "y"), "w", about="a", split=0.0))
+    assert len(even.of("column against")) == len(even.of("column model")) == 1
 
 
 # ---------------------------------------------------------------------- tables
