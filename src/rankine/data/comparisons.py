@@ -36,29 +36,30 @@ def pairs_dataset(
     if n == 0:
         raise EmptyDataError("there are no comparisons", fix="Check the path and the filters")
     names = None if feature_names is None else list(feature_names)
+    docid = None
     if first.ndim == 1:
         items, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
         _refuse_itself(codes[:n], codes[n:], items)
+        docid = items[codes]
         X = sparse.csr_matrix((np.ones(2 * n), (np.arange(2 * n), codes)))
         names = [*map(str, items.tolist()), *(names or [])]
         if features is not None:
-            style = [np.atleast_2d(np.asarray(part, dtype=np.float64)) for part in features]
-            if any(part.shape[0] != n or part.shape != style[0].shape for part in style):
+            better, worse = (np.atleast_2d(np.asarray(part, np.float64)) for part in features)
+            if better.shape != worse.shape or len(better) != n:
                 raise SchemaError(
                     "features of the two sides differ in shape, or from the comparisons",
                     fix="Pass (rows of the winners, rows of the losers), one row a comparison",
                 )
             if feature_names is None:
-                names += [f"feature {j + 1}" for j in range(style[0].shape[1])]
-            X = sparse.hstack([X, sparse.csr_matrix(np.vstack(style))], format="csr")
+                names += [f"feature {j + 1}" for j in range(better.shape[1])]
+            style = sparse.csr_matrix(np.vstack([better, worse]))
+            X = sparse.hstack([X, style], format="csr")
     else:
         if features is not None:
             raise SchemaError("features beside rows of features", fix="Pass item ids, or rows")
-        items, codes = np.empty(0), np.empty(0, dtype=np.int64)
         stack = sparse.vstack if sparse.issparse(first) else np.vstack
         X = stack([first, second])
     order = np.arange(2 * n).reshape(2, n).T.ravel()  # winner, loser, winner, loser ...
-    docid = items[codes][order] if len(items) else None
     return _doubled(X, order, n, docid, names, weight, tie)
 
 
@@ -99,12 +100,11 @@ def _doubled(
     label = np.concatenate([label, np.tile([0.0, 1.0], len(again))])
     number = np.concatenate([number, number[again]])
     value = np.concatenate([value, value[again]])
-    ids = None if docid is None else np.concatenate([docid, docid.reshape(n, 2)[again].ravel()])
     return Dataset.from_arrays(
         X[rows],
         label,
         np.repeat(np.arange(len(value)), 2),
-        docid=ids,
+        docid=None if docid is None else docid[rows],
         feature_names=names,
         weight=None if weight is None and tie is None else np.repeat(np.sqrt(value), 2),
         columns={"comparison": np.repeat(number, 2)},
@@ -179,12 +179,13 @@ def _column(table: Any, name: str) -> NDArray[Any]:
 
 def _with_features(data: Dataset, names: Sequence[str]) -> Dataset:
     place = {name: j for j, name in enumerate(names)}
-    unknown = [name for name in data.feature_names or () if name not in place]
-    if unknown or data.feature_names is None:
+    own = data.feature_names or ()
+    unknown = [name for name in own if name not in place]
+    if unknown:
         raise SchemaError(
             f"{', '.join(unknown[:5])} was not there in training", fix="Leave such comparisons out"
         )
     X = sparse.coo_matrix(data.X)
-    columns = np.array([place[name] for name in data.feature_names])[X.col]
+    columns = np.array([place[name] for name in own])[X.col]
     wide = sparse.csr_matrix((X.data, (X.row, columns)), shape=(data.n_rows, len(names)))
     return replace(data, X=wide, feature_names=tuple(names), query_index=data.queries)

@@ -332,6 +332,12 @@ class Dataset:
         )
 
 
+def slabs(data: Dataset, values: int) -> Iterator[slice]:
+    """Rows in order, about so many values at a time, one row at least."""
+    step = max(1, values * data.n_rows // max(data.nnz, 1))
+    return (slice(start, start + step) for start in range(0, data.n_rows, step))
+
+
 def row_scores(X: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
     """X w, each row summed by itself: a row's score does not depend on the rows around it."""
     return Products(as_rows(X), X.shape[1]).scores(np.ascontiguousarray(coef, dtype=np.float64))
@@ -647,6 +653,5 @@ def make_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> An
         indices = indices.astype(np.int64, copy=False)
     matrix = sparse.csr_matrix(shape, dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
-    matrix.has_sorted_indices = True
     matrix.has_canonical_format = True
     return matrix

@@ -18,17 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rankine.data.dataset import Dataset, slabs
 from rankine.kernels.compile import jit, light
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rankine.data.dataset import Dataset
-
 
 _VERSION = b"rankine-data-1"
 _COLUMNS = ("label", "query", "length", "index", "value")
-#: Rows hashed at a time, so that temporaries stay small.
+#: Values hashed at a time, so that temporaries stay small.
 _SLAB_VALUES = 2**20
 
 
@@ -47,10 +46,8 @@ def fingerprint(blocks: Iterable[Dataset]) -> str:
         n_rows += block.n_rows
         add("label", block.y.astype(np.float64, copy=False) + 0.0)
         add("query", _ids(block.qid))
-        per_row = max(1, block.nnz // max(block.n_rows, 1))
-        step = max(1, _SLAB_VALUES // per_row)
-        for start in range(0, block.n_rows, step):
-            lengths, indices, values = _stored(block.X[start : start + step])
+        for rows in slabs(block, _SLAB_VALUES):
+            lengths, indices, values = _stored(block.X[rows])
             add("length", lengths.astype("<i8", copy=False))
             add("index", indices.astype("<i4", copy=False))
             add("value", values.astype("<f8", copy=False))

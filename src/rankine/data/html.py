@@ -55,7 +55,7 @@ def _lengths(data: Dataset) -> str:
 
 def _labels(data: Dataset) -> Html:
     levels, counts = np.unique(data.y, return_counts=True)
-    names = [f"{level:g}" for level in levels[: MAX_LABELS + 1]]
+    names = [f"{level:g}" for level in levels[:MAX_LABELS]]
     if len(levels) > MAX_LABELS:
         counts, edges = np.histogram(data.y, bins=MAX_LABELS)
         names = [f"{a:g} to {b:g}" for a, b in zip(edges[:-1], edges[1:], strict=True)]

@@ -23,7 +23,7 @@ from rankine.core.atomic import atomic_file
 from rankine.core.checks import check_choice
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.compression import open_target
-from rankine.data.dataset import Dataset, concat
+from rankine.data.dataset import Dataset, concat, slabs
 from rankine.data.options import ReadOptions
 from rankine.data.readers.column_plan import SPARSE, FileNotes, write_notes
 from rankine.data.scan import align, run_ends
@@ -87,7 +87,7 @@ def write_letor(
         last = None
         for block in blocks:
             _check_columns(block)
-            for part in _slabs(block):
+            for part in map(block.take, slabs(block, _SLAB_VALUES)):
                 main.write(_format(part, base, zeros=zeros, ids=not group))
                 side.write(part)
             ends = run_ends(block.qid)
@@ -132,14 +132,6 @@ def _check_columns(block: Dataset) -> None:
             f"text cannot hold the column {next(iter(block.columns))!r}",
             fix="Write Parquet, or drop the column",
         )
-
-
-def _slabs(block: Dataset) -> Iterator[Dataset]:
-    """Parts of at most about 2^18 values (or one row)."""
-    per_row = max(1, block.nnz // max(block.n_rows, 1))
-    step = max(1, _SLAB_VALUES // per_row)
-    for start in range(0, block.n_rows, step):
-        yield block.take(slice(start, start + step))
 
 
 def _format(part: Dataset, base: int, *, zeros: bool, ids: bool) -> bytes:

@@ -178,7 +178,7 @@ class SimulatedLog:
         """Share of impressions looked at, by position, relative to the first: what happened."""
         shown = np.bincount(self.position)[1:]
         looked = sum_by(self.position, self.examined)[1:]
-        rate = looked / np.maximum(shown, 1)
+        rate = looked / shown
         return rate / rate[0]
 
     def to_table(self, *, features: bool = False, truth: bool = False) -> Any:
@@ -450,7 +450,7 @@ def _searches(
         return np.arange(n_sessions) % n_searches
     weight = np.arange(1, n_searches + 1) ** -float(popularity)
     bounds = np.cumsum(weight) / weight.sum()
-    return np.minimum(np.searchsorted(bounds, rng.random(n_sessions), "right"), n_searches - 1)
+    return np.searchsorted(bounds[:-1], rng.random(n_sessions), "right")
 
 
 def _shown(

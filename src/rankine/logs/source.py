@@ -340,7 +340,7 @@ def sample_lists(
 def centred(scores: NDArray[np.float64], data: Dataset) -> NDArray[np.float64]:
     """Scores less the means of their lists."""
     codes, sizes = data.queries.codes, data.queries.sizes
-    means: Any = np.bincount(codes, scores, minlength=data.n_queries) / np.maximum(sizes, 1)
+    means: Any = np.bincount(codes, scores, minlength=data.n_queries) / sizes
     return np.asarray(scores - means[codes], dtype=np.float64)
 
 
@@ -443,7 +443,7 @@ class LogScan:
 
     def relabelled(self, label: Expression | CoecLabel) -> LogScan:
         """The log with other labels."""
-        return LogScan(self.raw, self.schema, label, self._spec)
+        return LogScan(self.raw, self.schema, label, self._spec, self.cuts)
 
     def split(self, text: str = "time:9/11,1/11,1/11") -> dict[str, Any]:
         """``"train"``, ``"valid"`` (and ``"test"``): the oldest lists and the newer ones.

@@ -7,12 +7,14 @@ import gzip
 import io
 import lzma
 import random
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 import rankine
 from rankine.core.errors import CompressionError, DataError, LimitError
+from rankine.data import compression
 
 TEXT = b"".join(b"%d qid:%d 1:%d 2:0.%d # d%d\n" % (k % 3, k // 5, k, k, k) for k in range(300))
 
@@ -113,3 +115,111 @@ def test_a_small_file_may_be_very_repetitive(kind):
     data = bomb(kind, 1)
     assert len(data) * 256 < 2**20
     assert rankine.load(io.BytesIO(data)).n_rows == 87381
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_cut_files_and_tails_are_told_apart(kind):
+    name = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}[kind]
+    packed = PACKERS[kind](TEXT)
+    with pytest.raises(CompressionError, match=f"{name} data") as error:
+        rankine.load(io.BytesIO(packed[: len(packed) // 2]))
+    cut = "damaged or cut" if kind == "zst" else "end too early: the file was cut"
+    assert cut in error.value.reason
+    if kind != "zst":
+        with pytest.raises(CompressionError, match=f"bytes after the end of the {name} data"):
+            rankine.load(io.BytesIO(packed + b"rubbish"))
+        damaged = packed[:20] + bytes(20) + packed[40:]
+        with pytest.raises(CompressionError, match=f"{name} data"):
+            rankine.load(io.BytesIO(damaged))
+
+
+class Drops(io.RawIOBase):
+    """A stream that gives one byte at a time."""
+
+    def __init__(self, data):
+        self._file = io.BytesIO(data)
+
+    def readable(self):
+        return True
+
+    def read(self, count=-1):
+        return self._file.read(min(count, 1) if count > 0 else count)
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_streams_that_give_a_byte_at_a_time(kind):
+    text = b"1 qid:1 1:1\n0 qid:1 1:2\n"
+    packed = PACKERS[kind](text[:12]) + PACKERS[kind](text[12:])
+    assert rankine.load(Drops(packed)).X.ravel().tolist() == [1.0, 2.0]
+
+
+def test_the_ratio_is_judged_at_its_limit(monkeypatch):
+    monkeypatch.setattr(compression, "_RATIO_FREE", 100)
+
+    def given(pieces, consumed, limit=10):
+        stream = SimpleNamespace(consumed=consumed)
+        return len(b"".join(compression._Unpacked._bounded(stream, iter(pieces), limit)))
+
+    assert given([b"x" * 60, b"x" * 60], consumed=12) == 120
+    assert given([b"x" * 100], consumed=1) == 100, "small files may be very repetitive"
+    assert given([b"x" * 101], consumed=0, limit=101) == 101
+    for pieces, consumed in (([b"x" * 60, b"x" * 61], 12), ([b"x" * 101], 10), ([b"x" * 101], 0)):
+        with pytest.raises(LimitError, match="more than 10 times"):
+            given(pieces, consumed)
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz", "zst", "GZ"])
+def test_equal_data_give_equal_files(tmp_path, suffix):
+    for name in ("a", "b"):
+        with compression.open_target(tmp_path / f"{name}.txt.{suffix}") as file:
+            file.write(TEXT)
+    first, second = (tmp_path / f"{name}.txt.{suffix}" for name in ("a", "b"))
+    assert first.read_bytes() == second.read_bytes()
+    assert rankine.load(first).n_rows == 300
+    if suffix == "gz":
+        assert first.read_bytes()[3:8] == bytes(5), "neither a name nor a time stands inside"
+
+
+def test_standard_output_is_flushed_and_stays_open(capsysbinary):
+    with compression.open_target("-") as file:
+        file.write(b"rows")
+    assert capsysbinary.readouterr().out == b"rows"
+
+
+def test_bytes_are_counted_and_views_filled():
+    stream = compression.ByteStream(io.BytesIO(b"abcdef"))
+    view = memoryview(bytearray(4))
+    assert (compression.fill(stream, view), bytes(view), stream.consumed) == (4, b"abcd", 4)
+    assert (compression.fill(stream, view), bytes(view[:2]), stream.consumed) == (2, b"ef", 6)
+    assert compression.fill(stream, view) == 0
+    drops = SimpleNamespace(readinto=lambda view: io.BytesIO(b"x").readinto(view[:1]))
+    assert compression.fill(drops, memoryview(bytearray(3))) == 3
+
+    class Failing(io.RawIOBase):
+        def readinto(self, _view):
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(DataError, match="cannot be read: Input/output error"):
+        compression.ByteStream(Failing()).readinto(view)
+
+
+def test_every_byte_that_no_line_starts_with_is_binary():
+    for k in range(256):
+        head = bytes([k]) + b"1 qid:1 1:1\n"
+        text = 32 <= k < 127 or 9 <= k <= 13
+        found = compression.kind_of(head)
+        assert (found is None) == (text and k not in b"{["), k
+    assert compression.kind_of(b"\x80\x01abc")[0] == "binary data"
+    assert compression.kind_of(b"\x80\x02abc")[0] == "a Python pickle"
+    tar = b"name" + bytes(253) + b"ustar"
+    assert compression.kind_of(tar)[0] == "a tar archive"
+    assert compression.kind_of(b"1" * 257 + b"ustar") is None
+    for head, wide in (
+        (b"1\x001", False), (b"1\x001\x00", True), (b"\x001\x001", True),
+        (b"1\x00 \x00q", True), (b"1 q\x00d\x00", True), (b"1 q d\x00", False),
+    ):  # fmt: skip
+        assert (compression.kind_of(head) is not None) == wide, head
+
+
+def test_xz_may_ask_for_what_its_strongest_preset_needs():
+    assert rankine.load(io.BytesIO(lzma.compress(TEXT, preset=9))).n_rows == 300

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -70,3 +71,34 @@ def test_hostile_names_are_inert(name):
 def test_no_rows():
     empty = Dataset.from_arrays(np.zeros((0, 3)), [])
     assert "rows0" in Elements(empty._repr_html_()).text
+
+
+def test_labels_up_to_ten_are_shown_one_by_one():
+    def lines(levels):
+        y = np.repeat(np.arange(levels), np.arange(levels) + 1)
+        page = Dataset.from_arrays(np.zeros((len(y), 1)), y)._repr_html_()
+        widths = [int(part.split("px")[0]) for part in page.split("width:")[1:]]
+        return page, Elements(page).text, widths
+
+    page, text, widths = lines(10)
+    assert "9: 10" in text
+    assert "to" not in text.partition("labels")[2]
+    assert widths == [12 * (k + 1) for k in range(10)]
+    assert page.count("<br") == 9
+    _, text, widths = lines(11)
+    assert "0 to 1: 1" in text
+    assert (len(widths), max(widths)) == (10, 120)
+
+
+def test_what_there_is_besides_is_told():
+    plain = Dataset.from_arrays(sparse.csr_matrix((0, 3)), [])
+    assert "sparse, 0.0 non-zeros a row" in Elements(plain._repr_html_()).text
+    full = replace(
+        Dataset.from_arrays(np.eye(2), [0, 1], weight=[1, 2], position=[1, 2]),
+        sources=("a.txt",), notes={"skipped_rows": 1234},
+    )  # fmt: skip
+    text = Elements(full._repr_html_()).text
+    for told in ("weightgiven", "positiongiven", "filesa.txt", "skipped_rows1,234"):
+        assert told in text
+    assert "docid" not in text
+    assert "further columns" not in text

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import rankine
 from rankine.core.errors import (
     ChangedDataError,
     EmptyDataError,
+    FileKindError,
     LimitError,
     ParameterError,
     QueryOrderError,
@@ -20,7 +23,7 @@ from rankine.core.errors import (
 )
 from rankine.data import Dataset
 from rankine.data.options import ReadOptions
-from rankine.data.scan import QueryGuard, _sort_hint, align
+from rankine.data.scan import QueryGuard, _sort_hint, align, regroup
 
 
 def dataset(qid):
@@ -226,3 +229,122 @@ def test_lines_are_counted_over_bad_rows_and_comments(tmp_path):
 )
 def test_the_command_that_groups_rows_names_every_file(sources, query, command):
     assert _sort_hint(sources, query).endswith(command)
+
+
+# ------------------------------------------------------------------ where blocks end
+@pytest.mark.parametrize("seed", range(8))
+def test_a_block_ends_with_the_first_query_that_fills_it(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, 12)
+    qid = np.repeat(np.arange(12), sizes).tolist()
+    for least in (1, 3, 4, 7, 100):
+        expected, rows = [], 0
+        for size in sizes:
+            rows += int(size)
+            if rows >= least:
+                expected.append(rows)
+                rows = 0
+        expected += [rows] if rows else []
+        for size in (1, 2, 5, 100):
+            blocks = list(align(iter(cut(qid, size)), ReadOptions(block_rows=least)))
+            assert [block.n_rows for block in blocks] == expected
+            assert [q for block in blocks for q in block.qid.tolist()] == qid
+
+
+def test_notes_are_told_once():
+    whole = replace(dataset([1, 1, 2, 2, 3]), notes={"skipped_rows": 3})
+    blocks = list(align(iter([whole]), ReadOptions(block_rows=1)))
+    assert [block.notes for block in blocks] == [{"skipped_rows": 3}, {}, {}]
+    empty = replace(dataset([]), notes={"skipped_rows": 2})
+    (one,) = align(iter([dataset([1]), empty]), ReadOptions())
+    assert one.n_rows == 1
+    assert list(align(iter([]), ReadOptions())) == []
+
+
+def test_a_query_may_be_as_long_as_allowed():
+    for size in (1, 3, 5, 10):
+        options = ReadOptions(block_rows=100, max_query_rows=5)
+        assert sum(b.n_rows for b in align(iter(cut([1] * 5 + [2] * 5, size)), options)) == 10
+        with pytest.raises(LimitError, match="query 2 has more than 5 rows"):
+            list(align(iter(cut([1] * 5 + [2] * 6, size)), options))
+    two = ReadOptions(block_rows=100, max_query_rows=2)
+    apart = align(iter([dataset([1, 1]), dataset([2]), dataset([1])]), two)
+    assert sum(block.n_rows for block in apart) == 4, "rows of an earlier run do not count"
+
+
+def test_as_many_queries_as_allowed_are_remembered():
+    for size in (1, 2, 6):
+        ids = [5, 1, 7, 2, 9]
+        assert len(list(align(iter(cut(ids, size)), ReadOptions(block_rows=1), QueryGuard(5)))) == 5
+        with pytest.raises(LimitError, match="more than 5 queries"):
+            list(align(iter(cut([*ids, 4, 6], size)), ReadOptions(block_rows=1), QueryGuard(5)))
+    rising = [1, 2, 3, 4, 5, 6]
+    with pytest.raises(LimitError, match="stop being sorted"):
+        list(align(iter(cut([*rising, 0], 1)), ReadOptions(block_rows=1), QueryGuard(5)))
+    with pytest.raises(QueryOrderError, match="query 2 comes back"):
+        list(align(iter(cut([*rising[:5], 2], 1)), ReadOptions(block_rows=1), QueryGuard(6)))
+
+
+@pytest.mark.parametrize("sorted_first", [True, False])
+def test_what_is_remembered_stays_in_few_sorted_parts(sorted_first):
+    guard = QueryGuard(10_000)
+    ids = list(range(600)) if sorted_first else np.random.default_rng(0).permutation(600).tolist()
+    list(align(iter(cut(ids, 1)), ReadOptions(block_rows=1), guard))
+    parts = guard._seen
+    assert sorted(np.concatenate(parts).tolist()) == list(range(600))
+    assert len(parts) <= 11
+    assert all(len(a) >= 2 * len(b) for a, b in itertools.pairwise(parts))
+    if not sorted_first:
+        assert all((np.diff(part) > 0).all() for part in parts)
+
+
+def test_rows_of_a_group_may_be_mixed():
+    mixed = dataset([1, 2, 1, 3, 2])
+    parts = list(regroup([mixed], 2))
+    assert [part.qid.tolist() for part in parts] == [[1, 1, 2, 2], [3]]
+    assert next(iter(regroup([mixed], 3))) is mixed
+
+
+# ------------------------------------------------------------------ what a stream says
+def test_files_of_a_stream_have_one_set_of_names(tmp_path):
+    for k, names in enumerate((["a", "b"], ["a", "b"], ["a", "c"])):
+        made = Dataset.from_arrays(np.eye(2), [0, 1], [k, k], feature_names=names)
+        made.save(tmp_path / f"{k}.parquet")
+    same = rankine.scan([tmp_path / "0.parquet", tmp_path / "1.parquet"])
+    assert same.feature_names == ("a", "b")
+    assert same.fingerprint == rankine.load([tmp_path / f"{k}.parquet" for k in (0, 1)]).fingerprint
+    other = rankine.scan([tmp_path / "0.parquet", tmp_path / "2.parquet"])
+    with pytest.raises(SchemaError, match="not called as in") as error:
+        list(other)
+    assert error.value.file == str(tmp_path / "2.parquet")
+    renamed = rankine.scan(
+        [tmp_path / "0.parquet", tmp_path / "2.parquet"], feature_names=["x", "y"]
+    )
+    assert {block.feature_names for block in renamed} == {("x", "y")}
+
+
+def test_streams_name_three_files_and_read_no_archives(tmp_path):
+    paths = [tmp_path / f"{k}.txt" for k in range(4)]
+    for path in paths:
+        path.write_bytes(b"# none\n")
+    names = ", ".join(map(str, paths[:3]))
+    assert repr(rankine.scan(paths)) == f"Scan({names}, ...)"
+    assert repr(rankine.scan(paths[:3])) == f"Scan({names})"
+    with pytest.raises(EmptyDataError) as error:
+        list(rankine.scan(paths, n_features=1))
+    assert error.value.reason == f"no rows in {names}"
+    dataset([1]).save(tmp_path / "x.npz")
+    whole = rankine.scan([paths[0], tmp_path / "x.npz"])
+    assert whole.whole == (str(tmp_path / "x.npz"),)
+    with pytest.raises(FileKindError, match="npz files are read whole"):
+        list(rankine.scan(tmp_path / "x.npz"))
+    with pytest.raises(ParameterError, match="<stream> can be read only once"):
+        _ = rankine.scan(io.BytesIO(b"1 qid:1 1:1\n")).n_features
+
+
+def test_the_rows_of_a_block_may_be_said_for_a_pass(tmp_path):
+    path = write(tmp_path / "x.txt", range(10))
+    stream = rankine.scan(path, block_rows=4)
+    assert [block.n_rows for block in stream.blocks()] == [4, 4, 2]
+    assert [block.n_rows for block in stream.blocks(5)] == [5, 5]
+    assert sum(block.n_rows for block in stream.raw_blocks(3)) == 10

@@ -12,7 +12,13 @@ from typer.testing import CliRunner
 
 import rankine
 from rankine.cli.main import app, find_commands
-from rankine.core.errors import DataError, FileKindError, QueryOrderError, SchemaError
+from rankine.core.errors import (
+    DataError,
+    EmptyDataError,
+    FileKindError,
+    QueryOrderError,
+    SchemaError,
+)
 from rankine.data import Dataset
 from rankine.data import sort as sort_tables
 from rankine.data.compression import open_target
@@ -142,3 +148,77 @@ def test_bad_text_tables_name_their_file(tmp_path):
         with pytest.raises(DataError, match=reason) as error:
             rankine.logs.scan(tmp_path / name, query="session", numeric=["price"]).load()
         assert name in str(error.value)
+
+
+def test_row_groups_hold_whole_queries(tmp_path, monkeypatch):
+    data = make(np.random.default_rng(1).integers(0, 30, 300))
+    data.save(tmp_path / "in.parquet", row_group_rows=40)
+    monkeypatch.setattr(sort_tables, "_MERGE_ROWS", 7)
+    monkeypatch.setattr(sort_tables, "_GROUP_ROWS", 50)
+    monkeypatch.setattr(sort_tables, "_SHARE", 2**60)
+    report = sort_file(tmp_path / "in.parquet", tmp_path / "out.parquet", block_rows=40)
+    assert report.runs > 3
+    file = pq.ParquetFile(tmp_path / "out.parquet")
+    groups = [file.read_row_group(k)["qid"].to_pylist() for k in range(file.num_row_groups)]
+    assert len(groups) > 2
+    assert all(len(group) >= 50 for group in groups[:-1])
+    assert sum(len(set(group)) for group in groups) == len(set(data.qid.tolist()))
+    check(rankine.load(tmp_path / "out.parquet"), data)
+
+
+def rows(qid):
+    qid = np.asarray(qid)
+    return sort_tables._Rows(pa.table({"qid": qid, "n": np.arange(len(qid))}), qid)
+
+
+def test_batches_fill_a_run_up_to_its_memory():
+    batches = [rows([3, 1]), rows([2, 2]), rows([1, 0])]
+    size = batches[0].table.nbytes
+    for budget, lengths in ((1, [2, 2, 2]), (size, [2, 2, 2]), (size + 1, [4, 2]), (9 * size, [6])):
+        found = list(sort_tables._runs(iter(batches), budget))
+        assert [len(run.qid) for run in found] == lengths
+        assert [q for run in found for q in run.qid] == [3, 1, 2, 2, 1, 0]
+    assert list(sort_tables._runs(iter([]), 1)) == []
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_runs_of_equal_ids_are_counted_over_blocks(tmp_path, form):
+    blocks = [rows([1, 1, 2]), rows([2, 3]), rows([3]), rows([4])]
+    path = str(tmp_path / "out")
+    schema = blocks[0].table.schema
+    assert sort_tables._write_table(form, path, schema, iter(blocks)) == (7, 4)
+
+
+def test_bad_ids_are_skipped_where_asked(tmp_path):
+    for k, ids in enumerate(([2, None, 1], [None, 2, None])):
+        pq.write_table(pa.table({"qid": pa.array(ids), "n": range(3)}), tmp_path / f"{k}.parquet")
+    paths = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+    report = sort_file(paths, tmp_path / "out.parquet", on_bad_row="skip")
+    assert (report.rows, report.queries, report.skipped) == (3, 2, 3)
+    assert pq.read_table(tmp_path / "out.parquet")["n"].to_pylist() == [2, 0, 1]
+    with pytest.raises(DataError, match="qid"):
+        sort_file(paths, tmp_path / "no.parquet")
+    pq.write_table(pa.table({"qid": pa.array([], pa.int64())}), tmp_path / "none.parquet")
+    with pytest.raises(EmptyDataError, match=r"no rows in .*none.parquet"):
+        sort_file([tmp_path / "none.parquet"] * 4, tmp_path / "no.parquet")
+    assert not (tmp_path / "no.parquet").exists()
+
+
+def test_the_first_file_says_names_and_types(tmp_path, capsysbinary):
+    first = pa.table({"qid": [2, 1], "x": [1.0, 2.0], "label": [1, 0]})
+    other = pa.table({"x": pa.array([3, 4], pa.int32()), "label": [0, 1], "qid": [1, 3]})
+    words = other.set_column(0, "x", pa.array(["a", "b"]))
+    for name, table in (("a", first), ("b", other), ("c", words)):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    both = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    sort_file(both, tmp_path / "out.arrow")
+    found = pa.ipc.open_file(tmp_path / "out.arrow").read_all()
+    assert found.schema == first.schema
+    assert found["x"].to_pylist() == [2.0, 3.0, 1.0, 4.0]
+    sort_file(both, "-")
+    lines = capsysbinary.readouterr().out.decode().splitlines()
+    assert lines == ["0 qid:1 1:2", "0 qid:1 1:3", "1 qid:2 1:1", "1 qid:3 1:4"]
+    sort_file(both, tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_text().splitlines() == lines
+    with pytest.raises(SchemaError, match=r"a column with its type of .*a.parquet"):
+        sort_file([tmp_path / "a.parquet", tmp_path / "c.parquet"], tmp_path / "no.arrow")

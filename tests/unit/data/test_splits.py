@@ -1,10 +1,19 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import rankine
 from rankine.core.errors import ParameterError, QueryOrderError, SchemaError
 from rankine.data import Dataset
-from rankine.data.splits import query_folds, split_in_order, split_queries
+from rankine.data import splits as module
+from rankine.data.splits import (
+    named_parts,
+    parse_split,
+    query_folds,
+    split_in_order,
+    split_queries,
+)
 
 
 def make(qid, **more):
@@ -149,3 +158,116 @@ def test_streams_are_split_as_rows_in_memory_are(data, tmp_path, block_rows):
     ):
         found = np.concatenate([block.X for block in blocks])
         np.testing.assert_array_equal(found, rows.X)
+
+
+# ------------------------------------------------------------------ streams, query by query
+class Blocks:
+    """A stream in memory that counts its passes."""
+
+    options, sources, feature_names, n_features = "options", ("a", "b.txt"), None, 2
+
+    def __init__(self, *blocks):
+        self._blocks, self.passes = blocks, 0
+
+    def blocks(self, _rows=None):
+        self.passes += 1
+        return iter(self._blocks)
+
+
+def test_a_query_goes_where_its_number_says(monkeypatch):
+    units = np.array([0.0, 0.25, 0.5, 0.74, 0.75, 0.99])
+    monkeypatch.setattr(module, "query_units", lambda ids, _: units[ids])
+    block = make(np.repeat(np.arange(6), 2))
+    parts = split_queries(Blocks(block), (2, 1, 1), random_state=0)
+    assert [sorted(queries(part.load())) for part in parts] == [[0, 1], [2, 3], [4, 5]]
+    assert (parts[0].options, parts[0].sources, parts[0].encoding) == (
+        "options",
+        ("a", "b.txt"),
+        None,
+    )
+    whole = split_queries(Blocks(block, make([0, 0]), make([1, 1])), (1, 1e-9), random_state=0)[0]
+    assert next(iter(whole)) is block
+    assert [len(list(part)) for part in split_queries(Blocks(make([0]), make([3])), (1, 1))] == [
+        1,
+        1,
+    ]
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("kind", [int, str])
+def test_numbers_of_ids_are_even_and_their_own(kind):
+    ids = np.array([kind(k) for k in range(4000)])
+    found = module.query_units(ids, np.uint64(5))
+    assert ((found >= 0) & (found < 1)).all()
+    np.testing.assert_allclose(np.quantile(found, [0.1, 0.5, 0.9]), [0.1, 0.5, 0.9], atol=0.03)
+    np.testing.assert_array_equal(module.query_units(ids[::-1], np.uint64(5)), found[::-1])
+    assert (module.query_units(ids, np.uint64(6)) != found).all()
+    assert len(np.unique(found)) == 4000
+
+
+def test_queries_are_counted_once_for_all_parts():
+    stream = Blocks(
+        make([0, 0, 1], columns={"day": np.zeros(3)}), make([2, 3], columns={"day": np.zeros(2)})
+    )
+    parts = split_in_order(stream, (1, 2, 1))
+    assert [part.load().qid.tolist() for part in parts] == [[0, 0], [1, 2], [3]]
+    assert stream.passes == 1 + 3
+    again = split_in_order(stream, (3, 1))
+    assert [part.load().qid.tolist() for part in again] == [[0, 0, 1, 2], [3]]
+    assert stream.passes == 4 + 2
+    by_day = split_in_order(stream, (3, 1), time="day")
+    assert len(list(by_day[1])) == 1
+    assert stream.passes == 6 + 2, "equal times are in order; they are looked at once"
+    assert parts[0].fingerprint == make([0, 0]).fingerprint
+
+
+def test_time_that_runs_back_between_blocks_is_noticed():
+    def block(qid, days, sources=()):
+        return replace(make([qid] * len(days), columns={"day": np.array(days)}), sources=sources)
+
+    later = block(2, [1, 4], ("a.txt", "b.txt"))
+    with pytest.raises(QueryOrderError) as error:
+        split_in_order(Blocks(block(0, [3]), block(1, [5]), later), (1, 1), time="day")[0].load()
+    assert error.value.file == "b.txt"
+    with pytest.raises(QueryOrderError) as error:
+        split_in_order(Blocks(block(1, [5]), block(2, [4])), (1, 1), time="day")[0].load()
+    assert error.value.file is None
+    fine = Blocks(block(0, [3]), block(1, [3, 1]), block(2, [4]))
+    assert split_in_order(fine, (2, 1), time="day")[0].load().qid.tolist() == [0, 1, 1]
+
+
+def test_as_many_folds_as_queries(data):
+    for folds in (2, 50):
+        tests = [test.n_queries for _, test in query_folds(data, folds, random_state=0)]
+        assert tests == [50 // folds] * folds
+    once, again = (
+        [sorted(queries(test)) for _, test in query_folds(data, 5, random_state=s)] for s in (1, 2)
+    )
+    assert once != again
+
+
+@pytest.mark.parametrize(
+    "text", ["space:1,1", "time", "time:1,1,1,1", "time:-1,2", ":1,1", "time:1,,1"]
+)
+def test_splits_that_are_none(text):
+    with pytest.raises(ParameterError, match="cannot read the split"):
+        parse_split(text)
+
+
+def test_parts_have_names(data):
+    assert parse_split("time: 1/2 , 0.5") == (0.5, 0.5)
+    two, three = (named_parts(data, f"time:{text}", None) for text in ("4,1", "3,1,1"))
+    assert {name: part.n_queries for name, part in two.items()} == {"train": 40, "valid": 10}
+    assert [part.n_queries for part in three.values()] == [30, 10, 10]
+    assert list(three) == ["train", "valid", "test"]
+
+
+def test_times_of_another_shape_or_kind(data):
+    for times in (np.array(["a"] * 200), np.zeros((200, 1)), np.zeros(199)):
+        with pytest.raises(SchemaError, match="one number or date per row"):
+            split_in_order(data, (1, 1), time=times)
+    assert module.query_times(make([]), np.zeros(0)).tolist() == []
+    with pytest.raises(ParameterError, match="part 1 would hold none of the 50"):
+        split_queries(data, (1, 1000), random_state=0)
+    with pytest.raises(ParameterError, match="positive"):
+        split_queries(data, [[1, 1]])

@@ -9,12 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
 from typer.testing import CliRunner
 
 import rankine
 from rankine import ElasticRanker
 from rankine.cli.main import app, find_commands
-from rankine.core.errors import OverlapError, ParameterError, SchemaError
+from rankine.core.errors import DivergenceError, OverlapError, ParameterError, SchemaError
+from rankine.logs import propensity as module
 from rankine.logs.clicks import coec, read_clicks
 from rankine.logs.propensity import Propensity, estimate_propensity
 from rankine.logs.simulate import PositionBased, simulate
@@ -238,3 +241,273 @@ def test_missing_positions():
     with pytest.raises(ParameterError, match="max_weight"):
         ElasticRanker(propensity=[1.0], max_weight=0.5).fit(data)
     assert rankine.estimate_propensity is estimate_propensity
+
+
+# ------------------------------------------------------------------ small logs, by hand
+def small(n=600, seed=0, positions=3, items=4):
+    """A log of short lists in random order, with a feature of each item and a device."""
+    rng = np.random.default_rng(seed)
+    item = np.concatenate([rng.permutation(items)[:positions] for _ in range(n)])
+    position = np.tile(np.arange(1, positions + 1), n)
+    chance = (0.3 + 0.15 * item) / position**0.7
+    return {
+        "session": np.repeat(np.arange(n), positions),
+        "search": np.repeat(rng.integers(0, 5, n), positions),
+        "position": position,
+        "item": item,
+        "x": item / items,
+        "clicked": (rng.random(n * positions) < chance).astype(int),
+    }
+
+
+def rates(log, most, times=None):
+    """Click rates by position relative to the first; positions beyond the last count as it."""
+    place = np.minimum(log["position"], most)
+    times = np.ones(len(place)) if times is None else times
+    rate = [
+        (times * log["clicked"])[place == k].sum() / times[place == k].sum()
+        for k in range(1, most + 1)
+    ]
+    return np.array(rate) / rate[0]
+
+
+RANDOM = {"method": "randomised", "falling": False, "n_resamples": 0, "min_rows": 1}
+
+
+def test_random_lists_are_counted_up_to_a_position():
+    log = small()
+    for most in (1, 2, 3):
+        found = estimate_propensity(log, **RANDOM, max_position=most)
+        np.testing.assert_allclose(found.values, rates(log, most), rtol=1e-12)
+        place = np.minimum(log["position"], most) - 1
+        assert found.rows.tolist() == np.bincount(place).tolist()
+        assert found.clicks.tolist() == np.bincount(place, log["clicked"]).astype(int).tolist()
+        assert (found.pairs, found.n_units, found.unit) == (600, 600, "query")
+        np.testing.assert_array_equal(found.low, found.values)
+
+
+def test_as_many_rows_as_asked_are_enough():
+    log = small()
+    kept = (log["position"] < 3) | (log["session"] < 40)
+    log = {name: values[kept] for name, values in log.items()}
+    for least, length in ((40, 3), (41, 2), (600, 2)):
+        found = estimate_propensity(log, **RANDOM | {"min_rows": least})
+        assert len(found) == length
+        assert found.rows.tolist() == np.bincount(log["position"])[1 : length + 1].tolist()
+    with pytest.raises(OverlapError, match="position 1 has 600 rows, fewer than min_rows=601"):
+        estimate_propensity(log, **RANDOM | {"min_rows": 601})
+
+
+def test_rates_that_rise_are_pooled_by_their_clicks():
+    """Rates 0.5, 0.2 and 0.4 at positions of 50, 20 and 80 clicks."""
+    n = {1: (100, 50), 2: (100, 20), 3: (200, 80)}
+    log = {"session": np.arange(400), "position": np.repeat([1, 2, 3], [100, 100, 200])}
+    log["clicked"] = np.concatenate([np.arange(shown) < hits for shown, hits in n.values()]) * 1
+    found = estimate_propensity(log, **RANDOM | {"falling": True})
+    pooled = (20 * 0.2 + 80 * 0.4) / 100
+    np.testing.assert_allclose(found.values, [1.0, pooled / 0.5, pooled / 0.5], rtol=1e-12)
+    np.testing.assert_allclose(estimate_propensity(log, **RANDOM).values, [1.0, 0.4, 0.8])
+
+
+@pytest.mark.parametrize("search", [None, "search"])
+def test_intervals_are_quantiles_of_resamples(search):
+    log = small(200)
+    found = estimate_propensity(
+        log, **RANDOM | {"n_resamples": 40}, search=search, confidence=0.8, random_state=6
+    )
+    unit = log["session" if search is None else "search"]
+    unit = np.unique(unit, return_inverse=True)[1]
+    first = np.unique(unit, return_index=True)[1]
+    number = np.argsort(np.argsort(first))[unit]  # in order of appearance
+    size = number.max() + 1
+    draws = []
+    for b in range(40):
+        drawn = np.random.default_rng([6, b]).integers(0, size, size)
+        draws.append(rates(log, 3, np.bincount(drawn, minlength=size)[number].astype(float)))
+    low, high = np.quantile(draws, [0.1, 0.9], axis=0)
+    np.testing.assert_allclose(found.low, low, rtol=1e-12)
+    np.testing.assert_allclose(found.high, high, rtol=1e-12)
+    assert (found.unit, found.n_units) == ("query" if search is None else "search", size)
+    assert (found.confidence, found.n_resamples) == (0.8, 40)
+
+
+def solver(log, method, **names):
+    """What ``estimate_propensity`` solves: theta as a function of weights of the lists."""
+    clicks = read_clicks(log, **names, columns=["x"])
+    features = ("x",) if method == "features" else ()
+    method = "em" if method == "features" else method
+    group, table = module._groups(clicks, method, features)
+    cells = module._count(clicks, group, clicks.position - 1, int(clicks.position.max()))
+    return module._prepare(cells, method, table)[1]
+
+
+@pytest.mark.parametrize("method", ["harvest", "em", "features"])
+def test_a_list_of_weight_two_counts_twice(method):
+    log = small(150, seed=1)
+    weight = np.arange(150) % 3
+    again = np.repeat(np.arange(150), weight)
+    rows = np.concatenate([np.flatnonzero(log["session"] == s) for s in again])
+    repeated = {name: values[rows] for name, values in log.items()}
+    repeated["session"] = np.repeat(np.arange(len(again)), 3)
+    one, two = (solver(part, method, item="item") for part in (log, repeated))
+    start = one(None, None)
+    found = one(weight.astype(float), start)
+    np.testing.assert_allclose(found, two(None, None), rtol=1e-5)
+    assert abs(found - start).max() > 1e-3
+
+
+def likelihood(x, log, features):
+    """The penalised loss of the click model, from its definition."""
+    theta = np.r_[1.0, expit(x[:2])]
+    if features:
+        values = np.unique(log["x"])
+        scaled = (log["x"] - values.mean()) / values.std()
+        gamma, penalty = expit(x[2] + x[3] * scaled), 1e-3 * x[3] ** 2 / 2
+    else:
+        gamma, penalty = expit(x[2] + x[3:][log["item"]]), 0.1 * x[3:] @ x[3:] / 2
+    chance = theta[log["position"] - 1] * gamma
+    return penalty - np.log(np.where(log["clicked"] == 1, chance, 1 - chance)).sum()
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_regression_em_climbs_to_the_top_in_few_steps(monkeypatch, features):
+    log = small(400, seed=2)
+    steps = []
+    arrow_solve = module._arrow_solve
+    monkeypatch.setattr(module, "_arrow_solve", lambda *a: steps.append(1) or arrow_solve(*a))
+    found = solver(log, "features" if features else "em", item="item")(None, None)
+    best = minimize(likelihood, np.zeros(4 if features else 7), (log, features), tol=1e-12)
+    np.testing.assert_allclose(found, np.r_[1.0, expit(best.x[:2])], atol=2e-4)
+    assert len(steps) <= 8
+
+
+def test_harvesting_takes_few_steps(monkeypatch):
+    log = small(400, seed=3)
+    steps = []
+    solve = np.linalg.solve
+    monkeypatch.setattr(np.linalg, "solve", lambda *a: steps.append(1) or solve(*a))
+    theta = solver(log, "harvest", item="item")(None, None)
+    assert theta[0] == 1.0
+    assert len(steps) <= 6
+    shown, clicked = (np.zeros((4, 3)) for _ in range(2))
+    np.add.at(shown, (log["item"], log["position"] - 1), 1)
+    np.add.at(clicked, (log["item"], log["position"] - 1), log["clicked"])
+    expected = shown * theta / (shown * theta).sum(axis=1, keepdims=True)
+    balance = (clicked - clicked.sum(axis=1, keepdims=True) * expected).sum(axis=0)
+    np.testing.assert_allclose(balance, 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("own_parameters", [True, False])
+def test_the_arrow_matrix_is_solved_as_a_whole_one(own_parameters):
+    from scipy import sparse
+
+    rng = np.random.default_rng(0)
+    groups, count = 6, 3
+    design, own = np.ones((groups, 1)), rng.random(groups) + 1
+    cross = rng.random((count - 1, groups)) * 0.1
+    dense = np.eye(count) * 9 + 0.1
+    ridge = np.full(groups if own_parameters else 0, 0.1)
+    gradient = rng.normal(size=count + len(ridge))
+    found = module._arrow_solve(dense, sparse.csr_array(cross), own, design, ridge, gradient)
+    whole = dense
+    if own_parameters:
+        edge = np.vstack([cross, (own[:, None] * design).T])
+        whole = np.block([[dense, edge], [edge.T, np.diag(own + ridge)]])
+    np.testing.assert_allclose(whole @ found, gradient, atol=1e-7)
+    flat = module._lifted(np.zeros((2, 2)) + 4.0)
+    np.testing.assert_allclose(flat - 4.0, np.eye(2) * 4e-10, rtol=1e-3)
+
+
+def test_equal_rows_are_found_and_twins_of_a_number_are_not_mixed(monkeypatch):
+    X = np.array([[1.0, 0.0], [1.0, -0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 2.0]])
+    group, first = module._equal_rows(X)
+    assert (group.tolist(), first.tolist()) == ([0, 0, 1, 0, 2], [0, 2, 4])
+    monkeypatch.setattr(module, "encode", lambda values: (np.zeros(len(values), int), None))
+    group, first = module._equal_rows(X)
+    assert group.tolist() == first.tolist() == [0, 1, 2, 3, 4]
+
+
+# ------------------------------------------------------------------ what cannot be estimated
+def test_clicks_that_connect_nothing_are_told():
+    log = small(300)
+    alone = {**log, "item": log["position"]}
+    with pytest.raises(OverlapError, match="no search-item pair was shown at two positions"):
+        estimate_propensity(alone, item="item", n_resamples=0)
+    with pytest.raises(OverlapError, match="no item with a click was shown both at position 1 and"):
+        estimate_propensity(alone, item="item", method="em", n_resamples=0)
+    silent = {**log, "clicked": np.where(log["position"] == 3, 0, log["clicked"])}
+    for said in ({"method": "randomised"}, {"method": "em", "features": ["x"]}):
+        with pytest.raises(OverlapError, match="position 3 has 0 clicks"):
+            estimate_propensity(silent, **said, n_resamples=0)
+    for said in ({}, {"method": "em"}):
+        with pytest.raises(OverlapError, match=r"too few to connect .*position 3 has 0 on a"):
+            estimate_propensity(silent, item="item", **said, n_resamples=0)
+    with pytest.raises(ParameterError, match="'em' needs features or items"):
+        estimate_propensity(log, method="em", n_resamples=0)
+    with pytest.raises(ParameterError, match="needs the item"):
+        estimate_propensity(log, method="harvest", n_resamples=0)
+    with pytest.raises(SchemaError, match="not finite"):
+        estimate_propensity({**log, "x": np.where(log["item"] == 1, np.nan, 1.0)}, method="em",
+                            features=["x"], n_resamples=0)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"max_position": 0}, {"min_rows": 0}, {"n_resamples": -1}, {"confidence": 0.0},
+     {"confidence": 1.0}],
+)  # fmt: skip
+def test_numbers_out_of_their_range(bad):
+    with pytest.raises(ParameterError, match="max_position and min_rows are positive"):
+        estimate_propensity(small(5), **RANDOM | bad)
+
+
+def test_a_context_that_fails_is_named():
+    log = small(300)
+    log["device"] = np.where(log["session"] < 290, "phone", "tv")
+    with pytest.raises(OverlapError, match="device = tv: position 1 has 10 rows"):
+        estimate_propensity(log, **RANDOM | {"min_rows": 11}, context="device")
+    found = estimate_propensity(log, **RANDOM | {"min_rows": 10}, context="device")
+    assert (found.context, list(found.contexts)) == ("device", ["phone", "tv"])
+    for name, part in found.contexts.items():
+        mine = {key: values[log["device"] == name] for key, values in log.items()}
+        np.testing.assert_allclose(part.values, rates(mine, 3), rtol=1e-12)
+
+
+def test_many_positions_are_shortened_in_a_message():
+    assert module._listed([4]) == "position 4"
+    assert module._listed([1, 2, 3, 4, 5, 6]) == "positions 1, 2, 3, 4, 5, 6"
+    assert module._listed([1, 2, 3, 4, 5, 6, 7]) == "positions 1, 2, 3, 4, 5, 6, ..."
+
+
+def test_propensities_are_a_list_and_come_back_from_files(tmp_path):
+    log = small(300)
+    log["device"] = np.where(log["session"] < 100, "phone", "tv")
+    found = estimate_propensity(log, **RANDOM | {"n_resamples": 9}, context="device")
+    assert (len(found), found[1], list(found)) == (3, found.values[1], found.values.tolist())
+    assert np.asarray(found).tolist() == found.values.tolist()
+    assert repr(found).startswith("Propensity([1.000, 0.")
+    found.save(tmp_path / "looks.json")
+    again = Propensity.load(tmp_path / "looks.json")
+    assert again.to_dict() == found.to_dict()
+    assert again.contexts["tv"].rows.tolist() == found.contexts["tv"].rows.tolist()
+    assert again.low.tolist() == found.low.tolist() != found.values.tolist()
+    assert again.rows.dtype == np.int64
+    plain = replace(found, context="", contexts={}).to_dict()
+    assert "context" not in plain
+    assert "contexts" not in plain
+    for text in ('{"propensity": []}', '{"propensity": [1.0, 0.0]}'):
+        (tmp_path / "looks.json").write_text(text)
+        with pytest.raises(SchemaError, match="positive numbers"):
+            Propensity.load(tmp_path / "looks.json")
+    (tmp_path / "looks.json").write_text('{"propensity": [1.0, 0.5]}')
+    assert Propensity.load(tmp_path / "looks.json").high.tolist() == [1.0, 0.5]
+
+
+def test_likelihoods_that_are_not_climbed_are_not_called_estimates(monkeypatch):
+    log = small(100)
+    monkeypatch.setattr(module, "range", lambda *_: [], raising=False)
+    for method, words in (("harvest", "did not settle"), ("em", "not climbed to its top")):
+        climb = solver(log, method, item="item")
+        with pytest.raises(DivergenceError, match=words):
+            climb(None, None)
+        assert np.isfinite(climb(np.ones(100), np.array([1.0, 0.5, 0.25]))).all()

@@ -9,7 +9,8 @@ import rankine
 from rankine import Dataset, LinearModel
 from rankine.core.errors import ParameterError
 from rankine.logs import simulate
-from rankine.logs.simulate import Cascade, DependentClick, PositionBased, TrustBias
+from rankine.logs import simulate as module
+from rankine.logs.simulate import SHOP, Cascade, DependentClick, PositionBased, TrustBias, shop_log
 
 USERS = ["position_based", "cascade", "dependent_click", "trust_bias"]
 
@@ -108,6 +109,185 @@ def test_popular_searches_and_datasets():
     np.testing.assert_array_equal(data.position, log.position)
 
 
+def standard(values):
+    return (values - values.mean()) / values.std()
+
+
+def curved(X, weights):
+    """Steps above 1/2, bumps, and products with the feature before, in turn."""
+    shape = [lambda x, _: x > 0.5, lambda x, _: abs(x), lambda x, before: x * before]
+    return sum(w * shape[j % 3](X[:, j], X[:, (j - 1) % X.shape[1]]) for j, w in enumerate(weights))
+
+
+class Recorder:
+    """A user who looks at everything, clicks nothing, and notes what was shown."""
+
+    def __init__(self):
+        self.lists, self.numbers = [], []
+
+    def read(self, attraction, rng):
+        self.lists.append(attraction)
+        self.numbers.append(rng.random())
+        return np.ones(attraction.shape, bool), np.zeros(attraction.shape, bool)
+
+
+@pytest.mark.parametrize("taste", ["linear", "curved"])
+def test_tastes_rankers_and_drift_are_their_formulas(taste):
+    n, searches, items = 21, 1, 8
+    said = {"n_searches": searches, "n_items": items, "n_features": 5, "list_length": items,
+            "taste": taste, "base": 0.3, "strength": 2.0, "random_state": 3}  # fmt: skip
+    make, mind, work = (np.random.default_rng([3, part]) for part in range(3))
+    X = make.standard_normal((items, 5))
+    first, other = (
+        standard(X @ w if taste == "linear" else curved(X, w)) for w in mind.standard_normal((2, 5))
+    )
+    order = np.argsort(-(first + standard(X @ mind.standard_normal(5))), kind="stable")
+    for drift in (0.0, 0.25, 1.0):
+        user = Recorder()
+        log = simulate(n, users=user, drift=drift, **said)
+        np.testing.assert_array_equal(log.catalogue.X, X)
+        assert log.row.reshape(n, items).tolist() == [order.tolist()] * n
+        last = standard((1 - drift) * first + drift * other)
+        age = np.repeat(np.arange(n) / (n - 1), items)
+        likes = first[log.row] + age * (last - first)[log.row]
+        np.testing.assert_allclose(log.attraction, 1 / (1 + np.exp(-0.3 - 2.0 * likes)), rtol=1e-9)
+        assert (np.diff(log.catalogue.y[np.argsort(last)]) >= 0).all()
+        assert len(user.lists) == 1, "few lists are drawn at once"
+    work.random(n)
+    work.integers(0, 1, n)
+    assert user.numbers == [work.random()], "what is not asked for draws nothing"
+
+
+def test_grades_have_their_shares():
+    log = simulate(1, n_searches=5, n_items=20, random_state=0)
+    assert np.bincount(log.catalogue.y.astype(int)).tolist() == [50, 20, 15, 10, 5]
+    assert log.session.tolist() == [0] * 10, "one session is as old as the log"
+
+
+def uneven(**more):
+    """Searches of 3, 1 and 2 items, in mixed order."""
+    return Dataset.from_arrays(
+        np.arange(6.0)[:, None], np.zeros(6), ["b", "a", "b", "c", "c", "b"], **more
+    )
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 7, 10_000])
+@pytest.mark.parametrize("exploration", [0.0, 0.5])
+def test_every_list_is_whole_whatever_is_drawn_at_once(monkeypatch, chunk, exploration):
+    monkeypatch.setattr(module, "_CHUNK", chunk)
+    rankers = {"random": "random", "rising": -np.arange(6.0)}
+    log = simulate(60, catalogue=uneven(), rankers=rankers, popularity=None, list_length=9,
+                   exploration=exploration, random_state=0)  # fmt: skip
+    qid = np.asarray(log.catalogue.qid)
+    assert log.ranker_names == ("random", "rising")
+    for session in range(60):
+        mine = log.session == session
+        name = ["b", "a", "c"][session % 3]
+        assert set(log.row[mine]) == set(np.flatnonzero(qid == name))
+        assert log.position[mine].tolist() == list(range(1, mine.sum() + 1))
+        assert len(set(log.ranker[mine])) == 1
+        if log.ranker[mine][0] == 1 and exploration == 0:
+            assert (np.diff(log.row[mine]) > 0).all()
+    orders = {
+        tuple(log.row[log.session == s])
+        for s in range(0, 60, 3)
+        if log.ranker[log.session == s][0] == 0
+    }
+    assert len(orders) > 2
+    assert set(log.ranker) == {0, 1}
+
+
+def test_what_is_bought_was_wanted():
+    said = {"n_searches": 2, "base": 0.0, "strength": 0.0, "users": PositionBased(0.0)}
+    for purchase, share in ((0.0, 0.0), (0.5, 0.25), (1.0, 0.5)):
+        log = simulate(3000, purchase=purchase, random_state=0, **said)
+        assert log.clicked.mean() == pytest.approx(0.5, abs=0.02)
+        assert log.purchased.sum() / log.clicked.sum() == pytest.approx(share, abs=0.02)
+    flat = simulate(20, taste=np.ones(6), catalogue=uneven(), base=1.0, random_state=0)
+    np.testing.assert_allclose(flat.attraction, 1 / (1 + np.exp(-1.0)))
+
+
+def test_searches_are_drawn_by_their_rank():
+    for power in (0.0, 1.0, 2.0):
+        log = simulate(6000, n_searches=3, n_items=1, popularity=power, random_state=0)
+        found = np.bincount(log.row, minlength=3) / 6000
+        weight = np.array([1.0, 2.0, 3.0]) ** -power
+        np.testing.assert_allclose(found, weight / weight.sum(), atol=0.02)
+
+
+def test_what_happened_is_told():
+    log = simulate(200, catalogue=uneven(docid=list("uvwxyz"), feature_names=["price"]),
+                   popularity=None, random_state=0)  # fmt: skip
+    for k in (1, 2, 3):
+        at, first = log.position == k, log.position == 1
+        share = log.examined[at].mean() / log.examined[first].mean()
+        assert log.propensity[k - 1] == pytest.approx(share)
+    table = log.to_table(features=True, truth=True).to_pydict()
+    names = np.array(list("uvwxyz"))
+    assert table["item"] == names[log.row].tolist()
+    assert table["search"] == np.asarray(log.catalogue.qid)[log.row].tolist()
+    assert table["price"] == log.row.tolist()
+    assert table["attraction"] == log.attraction.tolist()
+    assert table["examined"] == log.examined.tolist()
+    assert table["clicked"] == log.clicked.astype(int).tolist()
+    assert set(table["ranker"]) == {"old"}
+    assert "attraction" not in log.to_table().column_names
+    data = log.to_dataset(purchase=2.0)
+    assert data.y.tolist() == (log.clicked + 2.0 * log.purchased).tolist()
+    assert data.docid.tolist() == table["item"]
+    assert data.feature_names == ("price",)
+    assert data.columns["item"].tolist() == log.row.tolist()
+    assert data.columns["search"].tolist() == table["search"]
+    bare = simulate(5, catalogue=uneven(), random_state=0)
+    assert bare.to_table(features=True)["item"].to_pylist() == bare.row.tolist()
+    assert bare.to_table(features=True)["x1"].to_pylist() == bare.row.tolist()
+    assert bare.to_dataset().docid is None
+
+
+def test_dependent_clicks_fade_down_the_list():
+    looked, clicked = shapes(DependentClick(go_on=0.8, fade=1.0), [1.0, 1.0, 1.0])
+    np.testing.assert_allclose(looked, [1, 0.8, 0.32], atol=0.01)
+    np.testing.assert_allclose(clicked, looked)
+
+
+def test_a_shop_with_known_features():
+    data = shop_log(500, list_length=8)
+    assert data.feature_names == tuple(SHOP)
+    assert set(data.queries.sizes) == set(range(4, 13))
+    assert data.queries.ids.tolist() == list(range(1, 501))
+    for query in range(500):
+        rows = data.queries.rows_of(query)
+        assert data.position[rows].tolist() == list(range(1, len(rows) + 1))
+        assert len(set(data.columns["query_text"][rows])) == 1
+    assert set(np.unique(data.y)) == {0.0, 1.0, 2.0}
+    assert all(10_000 <= int(name.removeprefix("P")) < 99_999 for name in data.docid)
+    column = dict(zip(SHOP, data.X.T, strict=True))
+    for name, mean, spread in (
+        ("title_match", 2 / 5, 0.2), ("description_match", 2 / 6, 0.178), ("price_log", 0, 0.6),
+        ("rating", 0.695, 0.19), ("reviews_log", 0.7, 0.495), ("days_since_launch", 0.6, 0.49),
+        ("brand_affinity", 0, 0.5), ("delivery_days", 4 / 7, 2 / 7), ("image_count", 0.5, 0.2635),
+        ("warehouse_id", 0.4, 0.283), ("colour_code", 0.5, 0.289), ("in_stock", 0.85, 0.357),
+        ("sku_parity", 0.5, 0.5), ("discount", 0.09, 0.167),
+    ):  # fmt: skip
+        assert column[name].mean() == pytest.approx(mean, abs=0.03), name
+        assert column[name].std() == pytest.approx(spread, abs=0.02), name
+    for name, values in (
+        ("delivery_days", np.arange(1, 8) / 7), ("image_count", np.arange(1, 12) / 12),
+        ("warehouse_id", np.arange(5) / 5), ("sku_parity", [0, 1]), ("in_stock", [0, 1]),
+    ):  # fmt: skip
+        assert np.unique(column[name]).tolist() == np.round(values, 5).tolist()
+    assert (column["rating"].min(), column["rating"].max()) == (0, 1)
+    assert column["discount"].max() <= 0.6
+    assert (column["discount"] > 0).mean() == pytest.approx(0.3, abs=0.03)
+    top = data.position <= 2
+    for name, cells in column.items():
+        gap = (cells[top].mean() - cells[~top].mean()) / cells.std()
+        assert (gap > 0.2) if name == "title_match" else (abs(gap) < 0.1), name
+        clicked = cells[top & (data.y > 0)].mean() - cells[top & (data.y == 0)].mean()
+        if abs(SHOP[name]) > 0.8:
+            assert np.sign(clicked) == np.sign(SHOP[name]), name
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -119,14 +299,33 @@ def test_popular_searches_and_datasets():
         {"rankers": np.zeros(3)},
         {"rankers": {}},
         {"drift": 2.0},
+        {"drift": -0.1},
+        {"purchase": 1.1},
         {"exploration": -1.0},
+        {"exploration": np.nan},
         {"list_length": 0},
+        {"n_sessions": 0},
         {"random_state": None},
+        {"random_state": -1},
     ],
 )
 def test_bad_parameters(bad):
     with pytest.raises(ParameterError):
-        simulate(10, **bad)
+        simulate(**{"n_sessions": 10, **bad})
+
+
+def test_parameters_at_their_limits():
+    log = simulate(1, list_length=1, drift=1.0, purchase=1.0, random_state=np.int64(0))
+    assert len(log.row) == 1
+
+    class Fixed:
+        def predict(self, X):
+            return X[:, 0]
+
+    by_object = simulate(3, rankers=Fixed(), random_state=0)
+    by_function = simulate(3, rankers=lambda X: X[:, 0], random_state=0)
+    np.testing.assert_array_equal(by_object.row, by_function.row)
+    assert by_object.ranker_names == ("ranker",)
 
 
 def test_it_is_public():

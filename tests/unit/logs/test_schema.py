@@ -1,0 +1,211 @@
+"""What columns are for: said, measured on the first lists, and proposed by their values."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rankine import Dataset, logs
+from rankine.core.errors import (
+    FeatureMismatchError,
+    FileKindError,
+    LimitError,
+    ParameterError,
+    SchemaError,
+)
+from rankine.logs import schema
+from rankine.logs.schema import LogSchema, check_same_features, first_lists, placed
+
+
+def blocks(lists=9, size=2, cut=2, **columns):
+    """Blocks of a raw log, some lists each."""
+    n = lists * size
+    made = {"price": np.arange(n, dtype=float), "brand": np.array(list("abc") * n)[:n], **columns}
+    whole = Dataset.from_arrays(
+        np.zeros((n, 0)), np.zeros(n), np.repeat(np.arange(lists), size), columns=made
+    )
+    return [whole.take_queries(np.arange(k, min(k + cut, lists))) for k in range(0, lists, cut)]
+
+
+# ------------------------------------------------------------------ what is said
+@pytest.mark.parametrize("bins", [2, 255])
+def test_as_many_ranges_as_a_column_may_have(bins):
+    assert LogSchema("q", numeric=("a",), bins=bins).bins == bins
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"query": "q"}, "no column of the log is named"),
+        ({"query": "q", "numeric": ["a"], "binned": ["a"]}, "a"),
+        ({"query": "q", "numeric": ["a"], "bins": 1}, "bins=1 is not between 2 and 255"),
+        ({"query": "q", "numeric": ["a"], "bins": 256}, "bins=256 is not"),
+        ({"numeric": ["a"]}, "names the list of a row is not known"),
+    ],
+)
+def test_a_schema_that_is_none(given, reason):
+    with pytest.raises(ParameterError, match=reason):
+        LogSchema.make(given)
+    with pytest.raises(SchemaError, match=r"the schema of a log: .*colour"):
+        LogSchema.make({"query": "q", "numeric": ["a"], "colour": "red"})
+
+
+def test_what_is_given_stands_before_what_was():
+    before = LogSchema.make({
+        "query": "q", "numeric": {"a"}, "one_hot": ("b", "c"), "crosses": [("b", "c"), "a * b"],
+        "label": "clicked", "columns": ["k"],
+    })  # fmt: skip
+    assert before.crosses == ("b*c", "a * b")
+    assert before.spec().crosses == (("b", "c"), ("a", "b"))
+    moved = LogSchema.make({"binned": ["a", "b"], "label": None, "columns": ()}, before)
+    assert (moved.numeric, moved.one_hot, moved.binned) == ((), ("c",), ("a", "b"))
+    assert (moved.query, moved.label, moved.columns) == ("q", "clicked", ("k",))
+    more = LogSchema.make({"query": "r", "one_hot": ["d"]}, before)
+    assert (more.query, more.numeric, more.one_hot) == ("r", ("a",), ("d",))
+    measured = before.spec([schema.OneHot("b", ("x",))], [], ["z"])
+    assert (measured.one_hot[0].values, measured.ignored) == (("x",), ("z",))
+
+
+def test_features_are_compared_one_by_one():
+    own = LogSchema("q", numeric=("a", "b"), one_hot=("c",), crosses=("a*c",))
+    check_same_features(LogSchema("r", numeric=("b", "a"), one_hot=("c",), crosses=("a*c",)), own)
+    for given, words in (
+        ({"numeric": ("a",), "one_hot": ("c",)}, "numeric is a here and a, b in the model"),
+        ({"numeric": ("a", "b")}, "one_hot is empty here and c in"),
+        ({"numeric": ("a", "b"), "one_hot": ("c",), "crosses": ("a*c",), "hash_bits": 3},
+         "hash_bits is 3 here and 20 in the model"),
+    ):  # fmt: skip
+        with pytest.raises(FeatureMismatchError, match=words):
+            check_same_features(LogSchema("q", **given), own)
+    plain = LogSchema("q", numeric=("a",))
+    with pytest.raises(FeatureMismatchError, match="bins is 9 here and 32 in mine"):
+        check_same_features(LogSchema("q", numeric=("a",), bins=9), plain, "mine")
+
+
+def test_files_of_schemas_and_columns(tmp_path):
+    with pytest.raises(SchemaError, match="not a schema"):
+        logs.read_schema(tmp_path / "none.toml")
+    with pytest.raises(FileKindError, match="not from a pipe"):
+        schema.column_names(io.BytesIO(b"PAR1"))
+    (tmp_path / "x.txt").write_text("1 qid:1 1:1\n")
+    with pytest.raises(FileKindError, match="not a table"):
+        schema.column_names(tmp_path / "x.txt")
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    assert schema.column_names([tmp_path / "x.csv"]) == ["a", "b"]
+
+
+# ------------------------------------------------------------------ what is measured
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 8, 9, 20])
+def test_the_first_lists_however_blocks_are_cut(monkeypatch, most):
+    monkeypatch.setattr(schema, "SAMPLE_LISTS", most)
+
+    def stream(cut):
+        yield from blocks(cut=cut)
+        if most <= 9:
+            raise AssertionError("the log was read on")
+
+    for cut in (1, 2, 4, 9):
+        found = list(first_lists(stream(cut)))
+        ids = list(chain(*(part.queries.ids.tolist() for part in found)))
+        assert ids == list(range(min(most, 9)))
+
+
+def test_values_are_counted_up_to_a_limit(monkeypatch):
+    parts = [{"brand": ["a", "b"]}, {"brand": ["b", "c"]}]
+    monkeypatch.setattr(schema, "MAX_VALUES", 3)
+    (found,) = schema.one_hot_values(parts, ["brand"])
+    assert (found.column, found.values) == ("brand", ("a", "b", "c"))
+    monkeypatch.setattr(schema, "MAX_VALUES", 2)
+    with pytest.raises(LimitError, match="more than 2 values") as error:
+        schema.one_hot_values(parts, ["brand"])
+    assert error.value.column == "brand"
+    for nothing in ([], [{"brand": []}]):
+        with pytest.raises(SchemaError, match="column 'brand' holds no value"):
+            schema.one_hot_values(nothing, ["brand"])
+
+
+def test_the_most_frequent_texts_have_cells(monkeypatch):
+    texts = np.array([*"xxxxx", *"yyy", "", "", "", "", *"zz", *"abcd"], dtype=object)
+    monkeypatch.setattr(schema, "MAX_CUTS", 3)
+    (found,) = schema.frequent_texts(blocks(brand=texts), ["brand"])
+    assert found.values == ("x", "y", "z")
+    assert schema.frequent_texts([], []) == ()
+    monkeypatch.setattr(schema, "SAMPLE_LISTS", 4)
+    (found,) = schema.frequent_texts(blocks(brand=texts), ["brand"])
+    assert set(found.values) == set(Counter(texts[:8].tolist())) - {""}
+
+
+def test_cuts_are_measured_where_they_are_not_known():
+    holes = np.where(np.arange(18) % 3 == 0, np.nan, np.arange(18) % 4)
+    found = schema.measure_cuts(blocks(size_cm=holes), ["price", "size_cm"], 2, {"price": [1.5, 2]})
+    assert (found[0].column, found[0].cuts) == ("price", (1.5, 2))
+    assert found[1].column == "size_cm"
+    (cut,) = found[1].cuts
+    finite = holes[np.isfinite(holes)]
+    assert 0.25 <= (finite <= cut).mean() <= 0.75
+    with pytest.raises(SchemaError, match="column 'size_cm' holds no value"):
+        schema.measure_cuts(blocks(size_cm=np.full(18, np.nan)), ["size_cm"], 2)
+    assert schema.measure_cuts(iter([None]), ["price"], 2, {"price": (1.0,)})[0].cuts == (1.0,)
+    assert schema.read_cuts(None, []) == {}
+
+
+def test_errors_of_a_row_name_its_file_and_line():
+    (block,) = blocks(cut=9)
+    known = Dataset(block.X, block.y, block.qid, sources=("a", "log.csv"), lines=np.arange(18) + 40)
+    bare = Dataset(block.X, block.y, block.qid, lines=np.arange(18) + 40)
+    error = SchemaError("row 3: 'x' is no number", fix="Mend it", column="price")
+    with pytest.raises(SchemaError) as found, placed(known):
+        raise error
+    assert (found.value.file, found.value.line, found.value.column) == ("log.csv", 43, "price")
+    assert found.value.reason.startswith("'x' is no number; training and serving")
+    with pytest.raises(SchemaError) as found, placed(bare):
+        raise error
+    assert (found.value.file, found.value.line) == (None, 43)
+    no_row, no_colon = SchemaError("row three: no", fix=""), SchemaError("7", fix="")
+    for where, said in ((block, error), (known, no_row), (known, no_colon)):
+        with pytest.raises(SchemaError) as found, placed(where):
+            raise said
+        assert found.value is said
+
+
+# ------------------------------------------------------------------ a first proposal
+def proposed(folder, **columns):
+    pq.write_table(pa.table(columns), folder / "log.parquet")
+    return logs.propose_schema(folder / "log.parquet")
+
+
+def test_a_proposal_by_names_types_and_values(tmp_path):
+    n = 200
+    rows = np.arange(n)
+    found, why = proposed(
+        tmp_path,
+        qid=rows // 4, rank=rows % 4 + 1, day=rows // 8, sku=[f"s{k}" for k in rows],
+        keywords=["boots"] * n, bought=rows % 2, click=rows % 3 == 0, price=rows * 0.5,
+        when=pa.array(rows, pa.timestamp("s")), few=[f"v{k % 50}" for k in rows],
+        more=[f"v{k % 51}" for k in rows], half=[f"v{k % 100}" for k in rows],
+        ids=[f"v{k % 101}" for k in rows], one=["v"] * n,
+        two=[["v", "w", None][k % 3] for k in rows],
+    )  # fmt: skip
+    assert (found.query, found.position, found.time) == ("qid", "rank", "day")
+    assert (found.item, found.search) == ("sku", "keywords")
+    assert found.label == "click + 4*bought"
+    assert found.numeric == ("price",)
+    assert found.one_hot == ("few", "two")
+    assert found.categorical == ("more", "half")
+    assert set(why) == {"price", "few", "two", "more", "half", "ids", "one"}
+    assert why["ids"] == "101 values in 200 rows: left out"
+    assert why["one"] == "1 values in 200 rows: left out"
+    assert why["two"] == "2 values in 200 rows"
+
+
+def test_a_log_without_outcomes_or_lists(tmp_path):
+    found, _ = proposed(tmp_path, query=[1, 1], price=[1.0, 2.0])
+    assert (found.label, found.position, found.time, found.item) == (None,) * 4
+    with pytest.raises(SchemaError, match="no column is called like a list's id; there are a, b"):
+        proposed(tmp_path, a=[1], b=[2])
