@@ -79,8 +79,7 @@ def headline(judged: Judged, metric: Metric, seed: int = 0) -> Headline:
     else:
         nothing = float("nan")
         systems = [
-            System(name, float(kept[:, c].mean()), nothing, nothing)
-            for c, name in enumerate(names)
+            System(name, float(kept[:, c].mean()), nothing, nothing) for c, name in enumerate(names)
         ]
         pairs = []
     return Headline(
