@@ -221,10 +221,8 @@ def best_feature(judged: Judged) -> Opponent | None:
     tried = _candidates(judged)
     every = -(-data.n_queries // MAX_QUERIES)
     some = data.take_queries(np.arange(0, data.n_queries, every))
-    matrix = judged.features
-    if every > 1:
-        rows = np.concatenate([data.queries.rows_of(q) for q in range(0, data.n_queries, every)])
-        matrix = matrix[rows]
+    rows = np.concatenate([data.queries.rows_of(q) for q in range(0, data.n_queries, every)])
+    matrix = judged.features[rows]
     sign = 1.0 if metric.larger_is_better else -1.0
     best: tuple[float, int, float] | None = None
     for j in tried.tolist():

@@ -105,9 +105,8 @@ def spread(judged: Judged, metric: Metric) -> Spread:
     """Distribution of the model's values."""
     values = judged.values(judged.opponents[0], metric)
     kept = values[~np.isnan(values)]
-    high = 1.0 if kept.max() <= 1 else float(kept.max())
-    low = 0.0 if kept.min() >= 0 else float(kept.min())
-    counts, edges = np.histogram(kept, bins=BINS, range=(low, high))
+    ends = min(float(kept.min()), 0.0), max(float(kept.max()), 1.0)
+    counts, edges = np.histogram(kept, bins=BINS, range=ends)
     return Spread(
         str(metric),
         edges.tolist(),

@@ -81,7 +81,7 @@ def _compare_report(found: Sequence[Comparison], title: str | None, command: str
     heading = title or " against ".join(names[:3]) + (" and more" if len(names) > 3 else "")
     sections = [part for one in found for part in _compared(one, several=len(found) > 1)]
     sections += command_section(command)
-    sign = 1 if first.metric.larger_is_better else -1
+    sign = 1.0 if first.metric.larger_is_better else -1.0
     best = max(first.systems, key=lambda system: sign * system.mean)
     proven = sum(pair.significant for pair in first.pairs)
     summary = [
@@ -523,7 +523,7 @@ def _choices(key: str, known: Any, name: str, *, larger: bool) -> Html:
 def _best_trials(
     found: TuningResult, done: Sequence[TrialRecord], name: str, *, larger: bool
 ) -> Html:
-    top = sorted(done, key=lambda r: float(r.value or 0) * (-1 if larger else 1))[:TOP]
+    top = sorted(done, key=lambda r: float(r.value or 0), reverse=larger)[:TOP]
     names = list(dict.fromkeys(key for record in top for key in record.parameters))
     header = ["trial", *(name_of(key, 40) for key in names), name, "weights", "seconds"]
     rows = [

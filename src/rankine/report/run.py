@@ -130,7 +130,7 @@ def _lists(judged: Judged, n: int) -> list[tuple[str, Sequence[Ranked]]]:
     if rival is not None and rival.kind == "against" and others is not None:
         moved = values - others
         lost, won = extremes(judged, moved, n, larger_is_better=metric.larger_is_better)
-        sign = 1 if metric.larger_is_better else -1
+        sign = 1.0 if metric.larger_is_better else -1.0
         groups += [
             ("Lost most against the other model", listed([q for q in lost if sign * moved[q] < 0])),
             ("Won most against the other model", listed([q for q in won if sign * moved[q] > 0])),

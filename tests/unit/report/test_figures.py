@@ -323,6 +323,7 @@ def test_the_training_command_gives_the_same_model(tmp_path):
     model = ranker.fit(rankine.load(path)).to_model()
     words = shlex.split(training_command(model))
     assert words[:3] == ["rankine", "train", str(path)]
+    assert "--base" not in words
     given = dict(itertools.pairwise(words))
     assert given["--ranker"] == "least-squares"
     assert given["--set"] == "l2=0.074"
@@ -422,6 +423,36 @@ def test_metrics_down_the_list(own, drawn):
     assert [str(metric) for metric in found] == drawn
 
 
+def test_two_queries_are_enough_for_intervals(monkeypatch):
+    model = LinearModel.from_weights([1.0, 0.0, -1.0])
+    for n in (1, 2):
+        judged = judge_subject(model, random_data(n, 12, 3))
+        assert len(headline(judged, NDCG).pairs) == (2 if n == 2 else 0)
+        assert math.isfinite(headline(judged, NDCG).model.low) == (n == 2)
+    data = random_data(6, 4, 3)
+    y = np.where(data.qid < 2, 0, 1 + data.y)
+    skipped = Dataset.from_arrays(data.X, y, data.qid)
+    judged = judge_subject(model, skipped, metrics=["ndcg@10:no_relevant=skip"])
+    found = headline(judged, judged.metric)
+    assert (found.queries, found.skipped) == (4, 2)
+    asked = []
+    monkeypatch.setattr(
+        "rankine.report.ranks.resamples_for", lambda n: asked.append(n) or resamples_for(n)
+    )
+    assert curves(judged, judged.metric) is not None
+    assert asked == [4 * 4]
+
+
+def test_the_lengths_of_lists_have_quantiles():
+    sizes = [1, 2, 4, 9, 3]
+    qid = np.repeat(np.arange(5), sizes)
+    y = np.arange(len(qid)) % 2
+    data = Dataset.from_arrays(np.arange(len(qid))[:, None] * 1.0, y, qid)
+    found = data_summary(judge(LinearModel.from_weights([1.0]), data))
+    assert found.length_quantiles == [1, 2, 3, 4, 9]
+    assert found.without_pairs == 1
+
+
 def test_curves_end_with_the_longest_list_and_need_two_queries_for_a_band():
     model = LinearModel.from_weights([1.0, 0.0, -1.0])
     for queries, length, depths in ((3, 4, [1, 2, 3, 4]), (1, 7, [1, 2, 3, 4, 5, 6]), (2, 1, [1])):
@@ -468,7 +499,7 @@ def test_the_slope_is_where_the_likelihood_is_level(noise, unit):
 
 def test_scores_that_say_nothing_or_all_have_a_slope_too():
     assert _slope(np.zeros(3)) == _slope(np.array([1.0, -1.0])) == _slope(np.array([-1.0])) == 0.0
-    assert 1e5 < _slope(np.ones(4)) < 1e7
+    assert _slope(np.ones(4)) == pytest.approx(2**20)  # the first power of 2 above a million
 
 
 def test_levels_and_lengths_are_counted_in_bins_of_one_width():
@@ -601,10 +632,10 @@ def test_values_are_measured_once(judged, monkeypatch):
 @pytest.mark.parametrize("metric", ["ndcg@10", "pairwise_error"])
 @pytest.mark.parametrize("some", [None, 3])
 def test_a_constant_feature_hides_no_good_one(direction, metric, some, monkeypatch):
-    data = random_data(7, 6, 4)
+    data = random_data(7, 6, 4, labels=2)
     X = data.X.copy()
     X[:, 0] = 1.0
-    X[:, 2] = direction * data.y
+    X[:, 2] = X[:, 3] = direction * data.y
     if some is not None:
         monkeypatch.setattr("rankine.report.judged.MAX_QUERIES", some)
     data = Dataset.from_arrays(X, data.y, data.qid)
@@ -613,6 +644,17 @@ def test_a_constant_feature_hides_no_good_one(direction, metric, some, monkeypat
     assert found.name == "best single feature: feature 2"
     np.testing.assert_array_equal(found.scores, direction * X[:, 2])
     assert found.note.startswith("more" if direction > 0 else "less")
+
+
+def test_the_best_feature_is_found_where_lists_are_mixed():
+    data = random_data(6, 5, 3)
+    mixed = Dataset.from_arrays(data.X, data.y, np.tile(np.arange(6), 5))
+    X = mixed.X.copy()
+    X[:, 1] = mixed.y
+    mixed = Dataset.from_arrays(X, mixed.y, mixed.qid)
+    found = judge_subject(LinearModel.from_weights(np.ones(3)), mixed).opponent("feature")
+    assert found.name == "best single feature: feature 2"
+    np.testing.assert_array_equal(found.scores, mixed.y)
 
 
 def test_features_are_named_by_the_model_then_by_the_data_then_by_number():
@@ -676,10 +718,18 @@ def test_weights_of_no_effect_share_nothing():
     assert (found.idle, found.for_half, found.for_most) == (3, 0, 0)
     assert [share for _, share in found.concentration] == [0.0, 0.0, 0.0]
     assert {group.share for group in found.groups} == {0.0}
-    plain = weights(LinearModel.from_weights([1.0, -2.0]), np.array([4.0, -1.0]))
-    assert [w.name for w in (*plain.positive, *plain.negative)] == ["feature 1", "feature 2"]
-    assert plain.concentration == [(1, 0.8), (2, 1.0)]
-    assert (plain.for_half, plain.for_most, plain.idle) == (1, 2, 0)
+    for unit in (1.0, 0.01):
+        effect = unit * np.array([4.0, -1.0])
+        plain = weights(LinearModel.from_weights([1.0, -2.0]), effect)
+        assert [w.name for w in (*plain.positive, *plain.negative)] == ["feature 1", "feature 2"]
+        assert plain.concentration == [(1, pytest.approx(0.8)), (2, pytest.approx(1.0))]
+        assert (plain.for_half, plain.for_most, plain.idle) == (1, 2, 0)
+        grouped = weights(LinearModel.from_weights([1.0, -2.0], ["x=1", "x=2"]), effect).groups
+        assert [(group.effect, group.share) for group in grouped] == [
+            (pytest.approx(5 * unit), pytest.approx(1.0))
+        ]
+    alone = weights(LinearModel.from_weights([0.0, 2.0]), np.array([3.0]))
+    assert alone.concentration == [(1, 1.0)]
     many = weights(LinearModel.from_weights(np.arange(1.0, 41)), np.arange(1.0, 41))
     assert [w.weight for w in many.positive] == np.arange(40.0, 28, -1).tolist()
     assert many.concentration[0] == (1, pytest.approx(40 / 820))
@@ -710,6 +760,18 @@ def test_the_smallest_model_that_is_good_enough(metric):
     assert found.values[-1] == 0.0
     assert found.enough == 1
     assert found.sizes == sorted({*np.geomspace(1, 30, 12).round().astype(int).tolist(), 30})
+    noisy = Dataset.from_arrays(data.X, random_data(6, 5, 30, seed=5).y, data.qid)
+    judged = judge_subject(LinearModel.from_weights(np.linspace(-1, 1, 30)), noisy)
+    for other in (parse_metric("ndcg@5"), parse_metric("pairwise_error")):
+        found = size_curve(judged, other)
+        last = found.values[-1]
+        good = [
+            (v >= 0.99 * last) if other.larger_is_better else (v <= 1.01 * last)
+            for v in found.values
+        ]
+        assert found.enough == found.sizes[good.index(True)]
+    one = judge_subject(LinearModel.from_weights([2.0]), random_data(2, 3, 1))
+    assert size_curve(one, NDCG).sizes == [1]
     assert (
         size_curve(judge_subject(LinearModel.from_weights([0.0]), random_data(2, 3, 1)), NDCG)
         is None
@@ -719,10 +781,13 @@ def test_the_smallest_model_that_is_good_enough(metric):
 @pytest.mark.parametrize("metric", ["ndcg@10", "pairwise_error"])
 def test_lists_that_were_lost_and_won_against_another_model(metric):
     data = random_data(12, 6, 3)
+    X = data.X.copy()
+    X[:36, 2] = X[:36, 0]  # six lists in the same order
+    data = Dataset.from_arrays(X, data.y, data.qid)
     against = LinearModel.from_weights([0.0, 0.0, 1.0])
     model = LinearModel.from_weights([1.0, 0.0, 0.0], metric=metric)
     judged = judge_subject(model, data, against=against)
-    groups = dict(_lists(judged, 20))
+    groups = dict(_lists(judged, 6))
     ours, theirs = (judged.values(one, judged.metric) for one in judged.opponents[:2])
     gap = (ours - theirs) * (1 if metric == "ndcg@10" else -1)
     for title, chosen in (("Lost", gap < 0), ("Won", gap > 0)):
@@ -731,10 +796,11 @@ def test_lists_that_were_lost_and_won_against_another_model(metric):
             assert one.other_value == theirs[int(one.query)]
             assert one.value == ours[int(one.query)]
             assert chosen[int(one.query)]
-    assert {int(one.query) for one in groups["Lost most against the other model"]} == set(
-        np.flatnonzero(gap < 0).tolist()
-    )
-    assert len(_lists(judge_subject(model, data), 2)) == 2
+    found = [len(groups[f"{title} most against the other model"]) for title in ("Lost", "Won")]
+    assert found == [(gap < 0).sum(), (gap > 0).sum()]
+    assert min(found) > 0
+    assert max(found) < 6
+    assert len(_lists(judge_subject(fitted(), shop()[1]), 2)) == 2  # beside the shown order
     assert [len(found) for _, found in _lists(judge_subject(model, data), 2)] == [2, 2]
     assert _lists(judge_subject(model, data), 2)[0][1][0].other_value is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 
@@ -142,6 +143,7 @@ def test_paired_differences_stand_beside_the_margin():
     (band,) = ax.patches
     ends = band.get_extents().transformed(ax.transData.inverted())
     assert (ends.x0, ends.x1) == pytest.approx((-compared().margin, compared().margin))
+    assert band.get_linewidth() == 0
     rungs(ax, [
         (f"{p.b} - {p.a}", "model" if p.significant else "random", p.difference, p.low, p.high)
         for p in compared().pairs
@@ -184,6 +186,7 @@ def test_lines_are_those_of_the_report():
     band = ax.collections[0].get_paths()[0].get_extents()
     assert band.y0 == min(b.low for b in found.bins)
     assert band.y1 == max(b.high for b in found.bins)
+    assert ax.collections[0].get_linewidth() == 0
     ax = plot.propensity(whole := estimate_propensity(LOOKS, **HOW))
     assert ax.get_ylim()[0] == 0
     shown = [whole, *whole.contexts.values()]
@@ -194,6 +197,8 @@ def test_lines_are_those_of_the_report():
     assert names == ["all", *whole.contexts]
     alone = estimate_propensity(LOOKS, **{**HOW, "context": None})
     assert plot.propensity(alone).get_legend() is None
+    two = replace(alone, contexts={"phone": alone})
+    assert len(plot.propensity(two).get_legend().get_texts()) == 2
 
 
 def test_trials_are_dots_and_the_best_so_far_a_line():
@@ -227,6 +232,22 @@ def test_a_path_leaves_out_the_empty_model_and_marks_the_best(measured):
     assert ax.get_legend() is not None
 
 
+@pytest.mark.parametrize(("best", "size"), [(1, 1), (0, 0)])
+def test_the_ring_stands_at_the_best_model_unless_it_is_empty(best, size):
+    sizes, values = np.array([0, 1, 4]), np.array([0.1, 0.5, 0.4])
+    made = SimpleNamespace(
+        values=values, nonzeros=sizes, drawn_by=(sizes, "weights"), measured=True, metric="map",
+        best=lambda: best,
+    )  # fmt: skip
+    ax = plot.path(made)
+    assert points(ax.lines[0]) == [(1, 0.5), (4, 0.4)]
+    assert len(ax.lines) == 1 + (size > 0)
+    assert (ax.get_legend() is not None) == (size > 0)
+    assert ax.get_title(loc="left") == ""
+    one = SimpleNamespace(**{**vars(made), "values": np.array([0.1, 0.5, np.nan])})
+    assert plot.path(one).get_title(loc="left") == ""
+
+
 def test_a_path_of_empty_models_says_so():
     train = shop()[0]
     none = rankine.DominationRanker(scale="standard").path(train, l1s=[1e9])
@@ -258,12 +279,12 @@ def test_what_training_recorded_is_drawn():
     def story(**held):
         return LinearModel.from_weights([1.0], provenance=held, metric="map")
 
-    trace = {"iteration": [1, 2, 3], "objective": [3.0, 2.0, 1.0], "gap": [1.0, 0.5, 0.1]}
-    checks = {"step": [1, 3], "value": [0.3, 0.4]}
+    trace = {"iteration": [0, 2, 3], "objective": [3.0, 2.0, 1.0], "gap": [1.0, 0.5, 0.1]}
+    checks = {"step": [0, 3], "value": [0.3, 0.4]}
     ax = plot.training(story(trace=trace, validation=checks))
     assert [line.get_label() for line in ax.lines] == ["objective", "gap", "map (validation)"]
-    assert points(ax.lines[1]) == [(1, 1.0), (2, 0.5), (3, 0.1)]
-    assert points(ax.lines[2]) == [(1, 0.3), (3, 0.4)]
+    assert points(ax.lines[1]) == [(0, 1.0), (2, 0.5), (3, 0.1)]
+    assert points(ax.lines[2]) == [(0, 0.3), (3, 0.4)]
     assert ax.get_xlabel() == "iteration"
     assert len(plot.training(story(trace=trace, validation=checks), columns=["gap"]).lines) == 1
     assert len(plot.training(story(trace=trace)).lines) == 2

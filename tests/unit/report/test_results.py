@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,9 @@ from rankine.report.results import (
     _differences,
     _interleaving_report,
     _means,
+    _sizes,
     _task,
+    path_curves,
     result_report,
 )
 from rankine.tune.result import TrialRecord, TuningResult
@@ -147,6 +150,8 @@ def test_a_comparison_is_told_in_words():
     assert "b minus a 3 won, 2 equal, 1 lost" in told
     assert "Query q1 NDCG@10 0.900 other 0.100 2 items" in told
     assert "Which is better? " in told
+    assert comparison().tables()[2].title in told
+    assert "label score 1 d 1 +2.000" in told
     error = words(
         rankine.report(comparison(metric="pairwise_error", skipped=4, weighted=True)).html
     )
@@ -188,30 +193,36 @@ def test_what_is_no_result_is_no_result():
 def letor(n_own=1, n_tasks=1, metric="map", folds=3):
     own = [replace(method(f"own{k}", False, k), folds=method("x", False, k).folds[:folds])
            for k in range(n_own)]  # fmt: skip
-    tasks = [
-        TaskResult(f"T{k}", "letor4", [*own, method("paper", True, 9), method("book", True, 8)])
-        for k in range(n_tasks)
-    ]
+    paper, book = method("paper", True, 9), method("book", True, 8)
+    paper = replace(paper, means={**paper.means, "map": 0.99})
+    tasks = [TaskResult(f"T{k}", "letor4", [paper, *own, book]) for k in range(n_tasks)]
     return LetorResult(metric, tasks)
 
 
 def test_the_letor_protocol_is_told_in_words():
     result = letor(7, 4)
-    report = rankine.report(result)
+    report = rankine.report(result, command="rankine letor x")
     told = words(report.html)
-    best = max(result.tasks[0].methods[:7], key=lambda m: m.means["map"])
+    assert "Make this page again rankine letor x" in told
+    best = max(result.tasks[0].methods[1:8], key=lambda m: m.means["map"])
     line = f"MAP {best.means['map']:.4f} by {best.name} , mean over the test parts of 3 folds."
     assert [f"T{k} : {line}" in told for k in range(4)] == [True, True, True, False]
     assert "LETOR protocol on T0, T1, T2 " in told
     assert report.html.count('class="tile"') == 5
-    first = result.tasks[0].methods[0]
+    first = result.tasks[0].methods[1]
     low, high = (f(fold.values["map"] for fold in first.folds) for f in (min, max))
     assert f"own0 {first.means['map']:.4f} folds {low:.3f} to {high:.3f}" in told
     assert "Over tasks" in told
     odd = letor()
-    missing = replace(odd.tasks[0].methods[0], means={"map": 0.5, "ndcg@1": 0.4})
-    odd = LetorResult("err", [replace(odd.tasks[0], methods=[missing, odd.tasks[0].methods[1]])])
+    missing = replace(odd.tasks[0].methods[1], means={"map": 0.5, "ndcg@1": 0.4})
+    odd = LetorResult("err", [replace(odd.tasks[0], methods=[missing, odd.tasks[0].methods[0]])])
     assert "MAP 0.5000 by own0" in words(rankine.report(odd).html)
+    own = letor().tasks[0].methods[1]
+    bare = replace(letor().tasks[0].methods[0], means={"map": 0.1})
+    told = words(
+        rankine.report(LetorResult("ndcg@3", [replace(odd.tasks[0], methods=[own, bare])])).html
+    )
+    assert f"NDCG@3 {own.means['ndcg@3']:.4f} by own0" in told
 
 
 def test_lines_of_methods_own_ones_in_front():
@@ -225,14 +236,22 @@ def test_lines_of_methods_own_ones_in_front():
     named = ["".join(item.itertext()).strip() for item in depths.iter("li")]
     assert named == [f"own{k}" for k in range(5)] + ["published"]
     assert len(list(folds.iter("polyline"))) == 5  # published methods have no folds
+    for figure, n in ((depths, 10), (folds, 3)):
+        marks = {t.text: t.attrib["x"] for t in figure.iter("text") if "mid" in t.attrib["class"]}
+        line = list(figure.iter("polyline"))[-1].attrib["points"].split()
+        assert len(line) == n
+        assert line[0].split(",")[0] == marks["1"]
+        assert line[-1].split(",")[0] == marks[str(n)]
+    (pair,) = letor(1, folds=2).tasks
+    both = Drawn(f"<div>{_task(pair, 0, 'map', 'map').body}</div>").root.findall(".//figure")
+    assert len(both) == 2
     ticks = [one.text for one in folds.iter("text") if one.attrib["class"] == "tick mid"]
     assert ticks == ["1", "2", "3"]
     ticks = [one.text for one in depths.iter("text") if one.attrib["class"] == "tick mid"]
     assert ticks == ["1", "3", "5", "8", "10"]
     (short,) = letor(1, folds=1).tasks
-    short = replace(
-        short, methods=[replace(short.methods[0], means={"map": 0.5}), *short.methods[1:]]
-    )
+    paper, own, book = short.methods
+    short = replace(short, methods=[replace(own, means={"map": 0.5}), paper, book])
     drawn = Drawn(f"<div>{_task(short, 0, 'map', 'map').body}</div>")
     (depths,) = drawn.root.findall(".//figure")
     assert len(list(depths.iter("polyline"))) == 2
@@ -379,6 +398,23 @@ def test_parameters_are_numbers_or_choices():
     far = Drawn(section_of(rankine.report(search(zero)), "l2"))
     a, b, c = [one["cx"] for one in far.of("dot model") if one["text"]]
     assert b - a == pytest.approx(c - b, abs=0.2)
+    for ends, even in (((1.0, 10.0, 20.0), True), ((1.0, 10.0, 21.0), False)):
+        some = [trial(k, 0.5, 0.5, l2=end) for k, end in enumerate(ends)]
+        drawn = Drawn(section_of(rankine.report(search(some)), "l2"))
+        a, b, c = [one["cx"] for one in drawn.of("dot model") if one["text"]]
+        assert ((b - a) < (c - b)) == even
+    nothing = [trial(0, 0.0, 0.0, l2=1.0), trial(1, 0.5, 0.5, l2=2.0)]
+    report = rankine.report(search(nothing))
+    drawn = Drawn(section_of(report, "Trial by trial"))
+    for number, dot in enumerate(one for one in drawn.of("dot model") if one["text"]):
+        drawn.stands((number, nothing[number].value), (dot["cx"], dot["cy"]))
+    start = drawn.of("line against", "polyline")[0]["points"].split()[0]
+    drawn.stands((0, 0.0), tuple(map(float, start.split(","))))
+    assert section_of(report, "l2")  # two values are a picture
+    rows = report.html[report.html.index("The top 2 of 2 trials") :]
+    assert [int(k) for k in re.findall(r'<th scope="row">(\d+)', rows)][:2] == [1, 0]
+    kinds = re.findall(r"<th( class=\"n\")? scope=\"col\"", rows.partition("</thead>")[0])
+    assert [bool(kind) for kind in kinds] == [False, False, True, True, True]
     many = [trial(k, k / 100, 0.5, l2=float(k)) for k in range(30)]
     assert f"The top {TOP} of 30 trials" in words(rankine.report(search(many)).html)
 
@@ -405,3 +441,34 @@ def test_a_path_is_told_in_words():
     assert rows[best].count("best") == 3
     none = rankine.DominationRanker(scale="standard").path(train, l1s=[1e9])
     assert "<h3>Quality against size</h3>" not in rankine.report(none).html
+
+
+@pytest.mark.parametrize("strength", ["l1", "smooth"])
+def test_a_path_of_several_solvers_has_a_line_for_each(strength):
+    def curve(nonzeros, values):
+        sizes = np.array(nonzeros)
+        return SimpleNamespace(nonzeros=sizes, values=np.array(values), drawn_by=(sizes, "size"))
+
+    curves = {
+        "empty": curve([0, 0], [0.1, 0.2]),
+        "falling": curve([9, 3, 0], [0.5, 0.4, 0.1]),
+        "other": curve([1, 30], [np.nan, 0.6]),
+        "last": curve([1, 4], [0.3, 0.2]),
+    }
+    path = SimpleNamespace(measured=True, curves=lambda: curves, drawn_by=(None, "size"),
+                           strength=strength, nonzeros=np.array([1, 30]))  # fmt: skip
+    drawn = Drawn(_sizes(path, "MAP", 0), log_x=True)
+    named = ["".join(item.itertext()).strip() for item in drawn.root.iter("li")]
+    assert named == ["falling", "other", "last"]
+    kinds = [line["class"] for line in drawn.of("line", "polyline")]
+    assert kinds == [f"line {KINDS[k]}" for k in (1, 2, 3)]
+    dots = [one for one in drawn.of("dot") if one["text"]]
+    assert [dot["text"] for dot in dots] == [
+        "3 weights: 0.4000", "9 weights: 0.5000", "30 weights: 0.6000", "1 weight: 0.3000",
+        "4 weights: 0.2000",
+    ]  # fmt: skip
+    points = [(3, 0.4), (9, 0.5), (30, 0.6), (1, 0.3), (4, 0.2)]
+    for point, dot in zip(points, dots, strict=True):
+        drawn.stands(point, (dot["cx"], dot["cy"]))
+    assert ("from the best (1 weight)" in words(_sizes(path, "MAP", 0))) == (strength == "l1")
+    assert path_curves(path) == list(curves.items())

@@ -118,6 +118,11 @@ def test_a_curve_of_one_cut_is_as_wide_as_its_number(cut):
     a, b = sorted(pictures(tables_of(model)), key=lambda one: one.name)
     assert a.places == [cut - max(abs(cut), 1.0), cut, cut + max(abs(cut), 1.0)]
     assert b.places == []
+    two = rankine.LinearModel.from_weights(
+        [1.0, 2.0, 0.5, 3.0], transforms=(Bins(((cut, cut + 3.0),), names=("a",)),)
+    )
+    (a,) = pictures(tables_of(two))
+    assert a.places == [cut - 3.0, cut, cut + 3.0, cut + 6.0]
 
 
 def learned(names):
@@ -146,7 +151,7 @@ def test_the_strongest_curves_and_grids_are_drawn(fitted):
 
 def test_a_drawn_curve_is_its_table():
     one = Picture("x", ["x"], [["a", "b", "c", "missing"]], [0.0, 1.0, 2.0, 3.0],
-                  [0.5, -1.0, 2.0, 0.25], [0.2, 0.4, 0.1, 0.3])  # fmt: skip
+                  [0.5, -1.0, 2.0, 0.25], [0.1, 0.1, 0.3, 0.5])  # fmt: skip
     drawn = Drawn(_curve(one))
     (line,) = drawn.of("line model")
     steps = [(0.0, 0.5), (1.0, 0.5), (1.0, -1.0), (2.0, -1.0), (2.0, 2.0), (3.0, 2.0)]
@@ -154,7 +159,7 @@ def test_a_drawn_curve_is_its_table():
         drawn.stands(point, tuple(map(float, part.split(","))))
     (band,) = drawn.of("band soft")
     places = [tuple(map(float, part.split(","))) for part in band["points"].split()]
-    dense = [-1.0 + 0.3 * 3.0 * share / 0.4 for share in (0.2, 0.2, 0.4, 0.4, 0.1, 0.1)]
+    dense = [-1.0 + 0.3 * 3.0 * share / 0.3 for share in (0.1, 0.1, 0.1, 0.1, 0.3, 0.3)]
     xs = [x for x, _ in steps]
     around = [*zip(xs, dense, strict=True), *zip(xs[::-1], [-1.0] * 6, strict=True)]
     for point, place in zip(around, places, strict=True):

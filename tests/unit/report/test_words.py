@@ -87,6 +87,7 @@ def test_a_table_names_its_rows_and_marks_the_best(columns, left):
             assert cell.attrib.get("data-of") == (header[c] if narrow else None)
     assert "caption" not in page.table(header, rows)
     assert page.table([tag("b", "x"), "y"], [["a", "c"]]).count('data-of="y"') == 1
+    assert page.table(["x", "y"], [["a", "c"]]).count('class="n"') == 2
 
 
 def test_small_parts_of_a_page_are_left_out_where_they_are_empty():
@@ -159,6 +160,7 @@ def test_tiles_hold_three_metrics_the_weights_and_the_data():
     ]
     assert "(9.7 %)" in words(headline_tiles(judged(29, 300), [])[0])
     assert "weights 0 of 0" in words(headline_tiles(judged(0, 0), [])[0])
+    assert "1 of 1 features (100 %)" in words(headline_tiles(judged(1, 1), [])[0])
     single = replace(head(), systems=[System("model", 0.8, math.nan, math.nan)])
     assert words(headline_tiles(judged(), [single])[0]) == "NDCG@10 0.8000"
 
@@ -200,6 +202,8 @@ def test_the_best_of_further_metrics_stands_out(larger):
         chosen = ["best" in cell.attrib["class"] for cell in row[1:]]
         assert chosen == [mean == best for mean in means]
         assert ("less is better" in "".join(row[0].itertext())) != larger
+    two = headline_section(judged(), [head(), more], SimpleNamespace(seen=[])).body
+    assert "further metrics model order as shown" in words(two)
     first, second = table.findall("tbody/tr")
     assert [cell.find("small").text for cell in first[1:]][:1] == ["0.750 to 0.850"]
     assert second[1].find("small") is None
@@ -457,12 +461,14 @@ def test_lists_unfold_the_first_of_each_group_and_mark_labels():
     terms = left.findall(".//div[@class='terms']")
     assert len(terms) == 1
     assert [one.attrib["class"] for one in terms[0]] == ["plus", "minus"]
+    assert inside(terms[0]) == f"price +0.25 age {MINUS}0.50"
     assert right.findall(".//div[@class='terms']") == []
 
 
 def test_a_list_tells_its_words_and_the_other_value():
     told = words(lists_part([("x", [ranked("q1", text="red shoe", other_value=0.5)])], "MAP"))
     assert "“red shoe” MAP 0.250 other 0.500 1,200 items" in told
+    assert "label high" in lists_part([("x", [ranked("q1", labels=(1.0, 0.0))])], "MAP")
     flat = lists_part([("x", [ranked("q1", labels=(0.0, 0.0))])], "MAP")
     assert "label high" not in flat
     assert "label some" not in flat
@@ -558,6 +564,7 @@ def test_the_objective_is_logarithmic_where_it_falls_far():
         assert log == ("0" not in up)
     figure, _, up = axes(story(trace={"step": [1, 2], "objective": [9.0, -1.0]}), "Objective")
     assert "penalty included. Read: it should fall and level off." in inside(figure)
+    assert axes(story(trace={"step": [1, 2], "objective": [9.0, 0.0]}), "Objective")
     full = {"step": [1, 2], "objective": [3.0, 2.0], "lower_bound": [0.5, 1.0],
             "eval_objective": [4.0, 3.5]}  # fmt: skip
     told = inside(axes(story(trace=full), "Objective")[0])
