@@ -20,6 +20,7 @@ import export_readers as readers
 from rankine.core.errors import ExportError, MissingExtraError, ParameterError
 from rankine.core.specs import Bins, GridAxis, Grids, ListRange
 from rankine.export import ExportOptions, export, targets
+from rankine.export.onnx import _MAX_BYTES
 from rankine.model import LinearModel, ModelBundle
 from rankine.scoring import Scorer
 
@@ -200,6 +201,7 @@ def test_weights_that_overflow_are_refused_where_they_do(monkeypatch):
         with pytest.raises(ExportError, match="overflows float32"):
             export(model, target)
     assert export(model, "onnx", ExportOptions(dtype="float64")).content
+    assert _MAX_BYTES < 2**31  # where a protobuf message ends
     monkeypatch.setattr("rankine.export.onnx._MAX_BYTES", 8)
     small = LinearModel.from_weights([1.0, 2.0])
     assert export(small, "onnx").content
@@ -237,6 +239,13 @@ def test_a_model_in_onnx_names_its_metric_and_its_inputs():
         assert {(one.domain, one.version) for one in held.opset_import} == {
             ("", 17), ("ai.onnx.ml", 3),
         }  # fmt: skip
+
+
+def test_documents_are_laid_out_for_people():
+    model = make_model(["a", "b", "c"])
+    for target, indent, form in (("json", 1, None), ("solr", 2, None), ("vespa", 1, "tensor")):
+        content = export(model, target, ExportOptions(form=form)).content.decode()
+        assert content == json.dumps(json.loads(content), indent=indent) + "\n"
 
 
 def test_solr_reads_the_store_that_is_named():

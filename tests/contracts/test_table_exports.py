@@ -263,6 +263,31 @@ def test_categories_that_are_neighbours_in_float32_stay_apart():
         assert reader(content)([{"a": x} for x in rows]).tolist() == expected
 
 
+def test_several_columns_may_stay_linear():
+    bins = Bins(((1.0,), (), ()), (), (1, 2), ("a", "b", "c"))
+    model = LinearModel.from_weights([1.0, 2.0, 3.0, 10.0, -5.0], transforms=(bins,))
+    room = {}
+    exec(export(model, "python").content, room)  # noqa: S102 - the file under test
+    assert room["scores"]([{"a": 0.0, "b": 1.0, "c": 2.0}, {"b": 2.0}]) == [1.0, 23.0]
+    base = sqlite3.connect(":memory:")
+    base.execute("CREATE TABLE t (a REAL, b REAL, c REAL)")
+    base.execute("INSERT INTO t VALUES (0.0, 1.0, 2.0)")
+    text = export(model, "sql").content.decode()
+    assert base.execute(f"SELECT {text} FROM t").fetchall() == [(1.0,)]  # noqa: S608
+
+
+def test_leaves_in_onnx_lead_nowhere(tables):
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.load_from_string(export(tables[0], "onnx").content).graph
+    held = {one.name: onnx.helper.get_attribute_value(one) for one in graph.node[0].attribute}
+    leaves = [k for k, mode in enumerate(held["nodes_modes"]) if mode == b"LEAF"]
+    assert 0 < len(leaves) == len(held["target_weights"]) < len(held["nodes_modes"])
+    for name in ("featureids", "truenodeids", "falsenodeids", "missing_value_tracks_true"):
+        assert {held[f"nodes_{name}"][k] for k in leaves} == {0}
+    assert held["n_targets"] == 1
+    assert set(held["target_ids"]) == {0}
+
+
 def test_tables_of_zeros_have_no_tree():
     model = small([0.0, 0.0, 0.0, 1.0, 2.0, 3.0], ((1.0,), (5.0,)), names=("a", "b"))
     learner = json.loads(export(model, "xgboost").content)["learner"]
@@ -322,6 +347,7 @@ def test_trees_of_xgboost_are_whole(tables):
                 assert right == left + 1
                 assert tree["parents"][left] == tree["parents"][right] == node
             else:
+                assert left == right == -1
                 assert tree["split_indices"][node] == 0
                 assert tree["base_weights"][node] == tree["split_conditions"][node]
         leaves = sum(left < 0 for left in tree["left_children"])
@@ -347,6 +373,7 @@ def test_trees_are_balanced_and_ask_no_idle_question():
 
     def walk(node):
         numbers.append(node["nodeid"])
+        assert node.get("depth", 0) == 0
         for child in node.get("children", ()):
             walk(child)
 

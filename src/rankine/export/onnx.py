@@ -88,7 +88,7 @@ def _build_trees(model: LinearModel, tables: Tables, options: ExportOptions) -> 
         n_targets=1,
         nodes_treeids=[k for k, *_ in nodes],
         nodes_nodeids=[n for _, n, *_ in nodes],
-        nodes_featureids=[max(node.column, 0) for _, _, node, *_ in nodes],
+        nodes_featureids=[node.column for _, _, node, *_ in nodes],
         nodes_values=[node.cut for _, _, node, *_ in nodes],
         nodes_modes=["LEAF" if node.left is None else "BRANCH_LT" for _, _, node, *_ in nodes],
         nodes_truenodeids=[max(left, 0) for _, _, _, left, _, _ in nodes],
