@@ -11,7 +11,7 @@ import pytest
 
 import rankine
 from rankine import LinearModel
-from rankine.core.safe_text import Html, tag
+from rankine.core.safe_text import Html, join, tag
 from rankine.core.specs import ListRange
 from rankine.evaluation.compare import Pair, System
 from rankine.report import page
@@ -124,10 +124,9 @@ def head(opponents=("shown", "feature", "random"), differences=(0.2, 0.1, 0.3), 
 
 
 def test_the_first_sentence_tells_the_opponents_but_the_feature():
-    assert words(summary_words([head()])).replace(" .", ".") == (
-        "['On 20 queries the model reaches NDCG@10 ', ' 0.8000 ', ' (95 % interval 0.7500 to "
-        "0.8500)', ': ', ' 0.2000 ', ' above ', 'the order as shown', '', ' and ', ' 0.3000 ', "
-        "' above ', 'a random order', '', '.']"
+    assert words(join(summary_words([head()]))) == (
+        "On 20 queries the model reaches NDCG@10 0.8000 (95 % interval 0.7500 to 0.8500): 0.2000 "
+        "above the order as shown and 0.3000 above a random order."
     )
     told = summary_words([head(("against", "shown", "random"))])
     assert [part for part in told if part in (": ", ", ", " and ")] == [": ", ", ", " and "]
