@@ -105,6 +105,11 @@ def _tenth(value: float) -> float:
     return round(value, 1)
 
 
+def _hundredth(value: float) -> float:
+    """As exact as a strip, which is stretched."""
+    return round(value, 2)
+
+
 class _Frame:
     """Axes: where data lies on the picture."""
 
@@ -282,7 +287,7 @@ def histogram(
 def _bar(value: float, largest: float, kind: str, tip: str) -> Html:
     """A horizontal bar from the left, for a cell of a table."""
     share = 0.0 if largest <= 0 else abs(value) / largest
-    width = round(max(100 * share, 0.6 if value else 0.0), 2)
+    width = _hundredth(max(100 * share, 0.6 if value else 0.0))
     fill = tag("rect", class_=f"column {kind}", x=0, y=1, width=width, height=8, rx=1)
     return _strip([fill], tip)
 
@@ -334,7 +339,7 @@ def interval(
     """A mark with its interval on a common scale, for a cell of a table; ``zero``: a rule there."""
 
     def place(value: float) -> float:
-        return round(3 + 94 * scale(value), 2)
+        return _hundredth(3 + 94 * scale(value))
 
     parts: list[Any] = [tag("line", class_="grid", x1=0, x2=100, y1=5, y2=5)]
     if zero is not None:
@@ -343,13 +348,15 @@ def interval(
     if ends is not None:
         a, b = map(place, ends)
         parts.append(
-            tag("rect", class_=f"span {kind}", x=a, width=round(max(b - a, 0.5), 2), y=3, height=4)
+            tag(
+                "rect", class_=f"span {kind}", x=a, width=_hundredth(max(b - a, 0.5)), y=3, height=4
+            )
         )
     parts.append(
         tag(
             "rect",
             class_=f"column {kind}",
-            x=round(place(mean) - 0.7, 2),
+            x=_hundredth(place(mean) - 0.7),
             y=0,
             width=1.4,
             height=10,
@@ -393,10 +400,10 @@ def heat_map(
                     "rect",
                     tag("title", f"{tips[a][b]}: {value:+.4g}"),
                     class_=f"column {'plus' if value > 0 else 'minus'}",
-                    x=round(_LEFT + b * width, 2),
-                    y=round(HEIGHT - _BOTTOM - (a + 1) * height, 2),
-                    width=round(width, 2),
-                    height=round(height, 2),
+                    x=_hundredth(_LEFT + b * width),
+                    y=_hundredth(HEIGHT - _BOTTOM - (a + 1) * height),
+                    width=_hundredth(width),
+                    height=_hundredth(height),
                     fill_opacity=round(abs(value) / largest, 3),
                 )
             )

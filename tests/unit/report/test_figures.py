@@ -21,7 +21,7 @@ from rankine.report import calibration as calibrating
 from rankine.report.calibration import _bin, _slope, calibration, calibration_section
 from rankine.report.data import column_ranges, data_summary, lengths, levels
 from rankine.report.headline import headline, resamples_for
-from rankine.report.judged import Opponent, _measurable, judge
+from rankine.report.judged import Opponent, _candidates, _measurable, judge
 from rankine.report.lists import ranked_query
 from rankine.report.origin import origin, training_command
 from rankine.report.ranks import curve_metrics, curves, differences, extremes, spread
@@ -565,6 +565,7 @@ def test_the_other_order_is_the_ideal_one_or_the_opponents():
 
 
 def test_queries_and_documents_have_names_where_they_are_known():
+    assert [item.rank for item in listed([1], [2.0]).left] == [1]
     columns = {"query": np.array(["x", "x"]), "text": np.array(["y", "y"])}
     found = listed([0, 1], [1.0, 2.0], docid=np.array(["", "b"]), columns=columns)
     assert [item.name for item in found.left] == ["b", "row 1"]
@@ -644,6 +645,28 @@ def test_a_constant_feature_hides_no_good_one(direction, metric, some, monkeypat
     assert found.name == "best single feature: feature 2"
     np.testing.assert_array_equal(found.scores, direction * X[:, 2])
     assert found.note.startswith("more" if direction > 0 else "less")
+
+
+@pytest.mark.parametrize("make_sparse", [True, False])
+def test_features_that_go_with_the_labels_come_first(make_sparse, monkeypatch):
+    data = random_data(9, 6, 20, make_sparse=True, seed=2)
+    X = data.X.toarray()
+    X[:, 3] = 5.0
+    X[:, 7] = 1000.0 * X[:, 7]
+    matrix = sparse.csr_array(X) if make_sparse else X
+    judged = judge_subject(
+        LinearModel.from_weights(np.ones(20)), Dataset.from_arrays(matrix, data.y, data.qid)
+    )
+    strength = np.zeros(20)
+    for j in range(20):
+        rows = [data.queries.rows_of(q) for q in range(9)]
+        inner = [(X[r, j] - X[r, j].mean(), data.y[r] - data.y[r].mean()) for r in rows]
+        spread_of = math.sqrt(sum((x**2).sum() for x, _ in inner))
+        strength[j] = abs(sum((x * y).sum() for x, y in inner)) / spread_of if spread_of else 0.0
+    monkeypatch.setattr("rankine.report.judged.MAX_TRIED", 6)
+    assert _candidates(judged).tolist() == np.argsort(-strength, kind="stable")[:6].tolist()
+    monkeypatch.setattr("rankine.report.judged.MAX_TRIED", 20)
+    assert _candidates(judged).tolist() == list(range(20))
 
 
 def test_the_best_feature_is_found_where_lists_are_mixed():
