@@ -682,4 +682,9 @@ def test_runs_of_retrievers_are_columns_of_tables(tmp_path):
         assert list(data.columns) == ["when"]
     pq.write_table(pa.table({"qid": [1], "label": [1], "f1": [1.0], "f2": [2.0]}),
                    tmp_path / "other.parquet")  # fmt: skip
-    assert read_for(replace(model, feature_names=None), tmp_path / "other.parquet").n_features == 2
+    other = read_for(model, tmp_path / "other.parquet")
+    assert (other.feature_names, other.n_features) == (("f1", "f2"), 2)
+    unnamed = replace(LinearModel.from_weights([1.0, 2.0]), transforms=(RunScores(),))
+    assert read_for(unnamed, tmp_path / "other.parquet").X.tolist() == [[1.0, 2.0]]
+    (tmp_path / "x.txt").write_text("1 qid:1 1:1 2:2\n")
+    assert read_for(model, tmp_path / "x.txt", dense=True).X.tolist() == [[1.0, 2.0]]
