@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,17 +58,23 @@ def load_sources(sources: Sequence[Source], options: ReadOptions) -> Dataset:
     names = read_names(options.feature_names)
     if names is not None and options.n_features is None:
         options = options.with_features(len(names))
-    parts = [part for source in sources if (part := read_source(source, options)) is not None]
+    parts: list[Dataset] = []
+    notes: Counter[str] = Counter()
+    for source in sources:
+        part = read_source(source, options)
+        notes.update(part.notes)
+        if part.n_rows:
+            parts.append(part)
+        else:
+            notes["empty_files"] += 1
     if not parts:
         raise EmptyDataError(
             "no rows in " + _listed(sources),
             fix="Check the path; comments and blank lines are no rows",
         )
-    empty = len(sources) - len(parts)
     data = apply_side_data(concat(parts), options)
-    notes = {**data.notes, **({"empty_files": empty} if empty else {})}
     return check_names(
-        replace(data, notes=notes, sources=tuple(source.name for source in sources)), names
+        replace(data, notes=dict(notes), sources=tuple(source.name for source in sources)), names
     )
 
 
@@ -91,11 +98,11 @@ def scan(path: Any, **options: Unpack[ReadKeywords]) -> Scan:
     return Scan(find_sources(path), replace(reading, feature_names=names))
 
 
-def read_source(source: Source, options: ReadOptions) -> Dataset | None:
-    """All rows of one source, or None when it holds none."""
+def read_source(source: Source, options: ReadOptions) -> Dataset:
+    """All rows of one source."""
     reader = reader_of(choose_format(source, options.format, source.head()))
     data: Dataset = reader.read(source, options)
-    return data if data.n_rows else None
+    return data
 
 
 def read_names(names: Any) -> tuple[str, ...] | None:

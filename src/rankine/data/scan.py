@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -166,17 +167,16 @@ def align(
     """
     pending: list[Dataset] = []
     waiting = 0  # rows in pending
+    apart: Counter[str] = Counter()  # what is told of blocks whose rows were all skipped
     for block in blocks:
+        if not block.n_rows:
+            apart.update(block.notes)
+            continue
         start = 0
         ends = run_ends(block.qid)
         if guard is not None:
             guard.see(block, ends)
-        if (
-            pending
-            and len(ends)
-            and block.qid[0] != pending[-1].qid[-1]
-            and waiting >= options.block_rows
-        ):
+        if pending and block.qid[0] != pending[-1].qid[-1] and waiting >= options.block_rows:
             yield concat(pending)
             pending, waiting = [], 0
         # The last run may go on in the next block: only the ends before it are known.
@@ -190,7 +190,8 @@ def align(
             waiting += block.n_rows - start
             _check_length(block, pending, options.max_query_rows)
     if pending:
-        yield concat(pending)
+        last = concat(pending)
+        yield replace(last, notes=dict(apart + Counter(last.notes))) if apart else last
 
 
 def _piece(block: Dataset, start: int, stop: int) -> Dataset:

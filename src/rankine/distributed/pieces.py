@@ -73,7 +73,7 @@ class Piece:
         source = Source(self.file, Path(self.file))
         if self.rows is None:
             data = read_source(source, self.options)
-            if data is None:
+            if not data.n_rows:
                 raise DataError("no rows", file=self.file, fix="Leave the file out")
         else:
             reader = reader_of(choose_format(source, self.options.format, source.head()))

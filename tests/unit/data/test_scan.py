@@ -9,6 +9,8 @@ import random
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import rankine
@@ -251,13 +253,33 @@ def test_a_block_ends_with_the_first_query_that_fills_it(seed):
             assert [q for block in blocks for q in block.qid.tolist()] == qid
 
 
+@pytest.mark.parametrize("bad", [range(10), range(10, 20), range(20, 30)])
+def test_skipped_rows_of_wholly_bad_blocks_are_counted(tmp_path, bad):
+    label = [None if row in bad else row % 3 for row in range(30)]
+    table = pa.table({"qid": [row // 5 for row in range(30)], "label": label, "x": [1.0] * 30})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=10)
+    given = {"on_bad_row": "skip", "block_rows": 5}
+    blocks = list(rankine.scan(tmp_path / "rows.parquet", **given))
+    assert sum(block.notes.get("skipped_rows", 0) for block in blocks) == 10
+    assert rankine.load(tmp_path / "rows.parquet", on_bad_row="skip").notes == {"skipped_rows": 10}
+    (tmp_path / "bad.txt").write_text("bad\nworse\n")
+    (tmp_path / "good.txt").write_text("1 qid:1 1:1\n")
+    both = [tmp_path / "bad.txt", tmp_path / "good.txt"]
+    data = rankine.load(both, on_bad_row="skip")
+    assert data.notes == {"skipped_rows": 2, "empty_files": 1}
+    (block,) = rankine.scan(both, on_bad_row="skip")
+    assert block.notes["skipped_rows"] == 2
+
+
 def test_notes_are_told_once():
     whole = replace(dataset([1, 1, 2, 2, 3]), notes={"skipped_rows": 3})
     blocks = list(align(iter([whole]), ReadOptions(block_rows=1)))
     assert [block.notes for block in blocks] == [{"skipped_rows": 3}, {}, {}]
     empty = replace(dataset([]), notes={"skipped_rows": 2})
-    (one,) = align(iter([dataset([1]), empty]), ReadOptions())
-    assert one.n_rows == 1
+    (one,) = align(iter([empty, dataset([1]), empty, replace(dataset([1]), notes={"x": 1}), empty]),
+                   ReadOptions())  # fmt: skip
+    assert one.n_rows == 2
+    assert one.notes == {"skipped_rows": 6, "x": 1}
     assert list(align(iter([]), ReadOptions())) == []
 
 

@@ -68,8 +68,7 @@ def read(source: Source, options: ReadOptions, span: tuple[int, int] | None = No
             blocks = _blocks(table, source, options, X, (start, stop))
             narrow = [replace(block, X=block.X[:, :0]) for block in blocks]
             return replace(concat(narrow), X=X) if narrow else _nothing()
-        blocks = _blocks(table, source, options, None, span)
-        parts = [block for block in blocks if block.n_rows]
+        parts = list(_blocks(table, source, options, None, span))
         return concat(parts) if parts else _nothing()
 
 
