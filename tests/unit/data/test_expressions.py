@@ -80,6 +80,7 @@ def test_columns_in_order_of_appearance():
         ("1" + "0" * 400 + "*a", 1),
         ("a + 'b'", 5),
         ("a\0b", 4),
+        ("clicked + \ud800", 1),
         ("a if b else c", 3),
     ],
 )

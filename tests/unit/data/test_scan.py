@@ -63,6 +63,9 @@ def test_width_is_found_by_a_first_pass_or_declared(tmp_path):
     path.write_bytes(b"1 qid:1 1:1\n0 qid:2 9:1\n")
     assert {block.n_features for block in rankine.scan(path, block_rows=1)} == {9}
     assert {block.n_features for block in rankine.scan(path, n_features=20)} == {20}
+    (tmp_path / "narrow.txt").write_bytes(b"1 qid:3 1:1\n")
+    for paths in ([path, tmp_path / "narrow.txt"], [tmp_path / "narrow.txt", path]):
+        assert {block.n_features for block in rankine.scan(paths)} == {9}
     with pytest.raises(ParameterError, match="n_features"):
         list(rankine.scan(io.BytesIO(b"1 qid:1 1:1\n")))
     with pytest.raises(LimitError):
