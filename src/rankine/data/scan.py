@@ -56,7 +56,7 @@ class SideData:
         start, stop = self._row, self._row + block.n_rows
         self._row = stop
         if self._ends is not None:
-            if stop > self._total or self._total == 0:
+            if stop > self._total:
                 raise self._misfit(f"at least {stop}")
             rows = np.arange(start, stop)
             block = replace(
@@ -70,7 +70,7 @@ class SideData:
 
     def finish(self) -> None:
         """Check that nothing is left over after the last row."""
-        if self._ends is not None and (self._row != self._total or self._total == 0):
+        if self._ends is not None and self._row != self._total:
             raise self._misfit(str(self._row))
         if self._weight is not None and self._row != len(self._weight):
             raise _weight_misfit(len(self._weight), str(self._row))

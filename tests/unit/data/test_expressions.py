@@ -128,4 +128,5 @@ def test_names_that_look_alike_stay_apart():
     values = {"a b": [1], "c d": [2], "class": [3], "_0_": [4], "True": [5]}
     assert parse_expression(text)(values).tolist() == [54321]
     assert parse_expression(text).columns == tuple(values)
+    assert parse_expression("`x` + 10*_0_")({"x": [1], "_0_": [2]}).tolist() == [21]
     assert parse_expression("2\n*\ta")({"a": [1]}).tolist() == [2]

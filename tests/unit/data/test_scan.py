@@ -124,7 +124,9 @@ def test_more_queries_than_the_guard_remembers():
     rising = ReadOptions(block_rows=1)
     assert len(list(align(iter(cut(list(range(50)), 7)), rising, QueryGuard(5)))) == 50
     falling = list(range(50, 0, -1))
-    assert len(list(align(iter(cut(falling, 7)), rising, QueryGuard(5)))) == 50
+    guard = QueryGuard(5)
+    assert len(list(align(iter(cut(falling, 7)), rising, guard))) == 50
+    assert guard._seen == [], "what serves no more is forgotten"
     with pytest.raises(LimitError, match="max_queries"):
         list(align(iter(cut([*range(50), 3], 7)), rising, QueryGuard(5)))
 
@@ -311,10 +313,13 @@ def test_as_many_queries_as_allowed_are_remembered():
 
 
 @pytest.mark.parametrize("sorted_first", [True, False])
-def test_what_is_remembered_stays_in_few_sorted_parts(sorted_first):
+def test_what_is_remembered_stays_in_few_sorted_parts(monkeypatch, sorted_first):
     guard = QueryGuard(10_000)
     ids = list(range(600)) if sorted_first else np.random.default_rng(0).permutation(600).tolist()
+    sort, sorted_ids = np.sort, []
+    monkeypatch.setattr(np, "sort", lambda a, **more: sorted_ids.append(len(a)) or sort(a, **more))
     list(align(iter(cut(ids, 1)), ReadOptions(block_rows=1), guard))
+    assert sum(sorted_ids) < 600 * 12
     parts = guard._seen
     assert sorted(np.concatenate(parts).tolist()) == list(range(600))
     assert len(parts) <= 11
