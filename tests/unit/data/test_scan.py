@@ -303,8 +303,11 @@ def test_as_many_queries_as_allowed_are_remembered():
     for size in (1, 2, 6):
         ids = [5, 1, 7, 2, 9]
         assert len(list(align(iter(cut(ids, size)), ReadOptions(block_rows=1), QueryGuard(5)))) == 5
-        with pytest.raises(LimitError, match="more than 5 queries"):
-            list(align(iter(cut([*ids, 4, 6], size)), ReadOptions(block_rows=1), QueryGuard(5)))
+        for more in ([4], [1], [4, 6]):
+            with pytest.raises(LimitError, match="more than 5 queries"):
+                list(
+                    align(iter(cut([*ids, *more], size)), ReadOptions(block_rows=1), QueryGuard(5))
+                )
     rising = [1, 2, 3, 4, 5, 6]
     with pytest.raises(LimitError, match="stop being sorted"):
         list(align(iter(cut([*rising, 0], 1)), ReadOptions(block_rows=1), QueryGuard(5)))
@@ -332,7 +335,13 @@ def test_rows_of_a_group_may_be_mixed():
     mixed = dataset([1, 2, 1, 3, 2])
     parts = list(regroup([mixed], 2))
     assert [part.qid.tolist() for part in parts] == [[1, 1, 2, 2], [3]]
-    assert next(iter(regroup([mixed], 3))) is mixed
+
+    def stopping():
+        yield mixed
+        raise AssertionError("more was read than a group needs")
+
+    assert next(iter(regroup(stopping(), 3))) is mixed
+    assert len(list(regroup([mixed], 3))) == 1
 
 
 # ------------------------------------------------------------------ what a stream says
