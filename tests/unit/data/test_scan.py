@@ -321,12 +321,12 @@ def test_what_is_remembered_stays_in_few_sorted_parts(monkeypatch, sorted_first)
     ids = list(range(600)) if sorted_first else np.random.default_rng(0).permutation(600).tolist()
     sort, sorted_ids = np.sort, []
     monkeypatch.setattr(np, "sort", lambda a, **more: sorted_ids.append(len(a)) or sort(a, **more))
-    list(align(iter(cut(ids, 1)), ReadOptions(block_rows=1), guard))
+    for _ in align(iter(cut(ids, 1)), ReadOptions(block_rows=1), guard):
+        assert all(len(a) >= 2 * len(b) for a, b in itertools.pairwise(guard._seen))
     assert sum(sorted_ids) < 600 * 12
     parts = guard._seen
     assert sorted(np.concatenate(parts).tolist()) == list(range(600))
     assert len(parts) <= 11
-    assert all(len(a) >= 2 * len(b) for a, b in itertools.pairwise(parts))
     if not sorted_first:
         assert all((np.diff(part) > 0).all() for part in parts)
 
