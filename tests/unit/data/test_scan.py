@@ -331,6 +331,14 @@ def test_what_is_remembered_stays_in_few_sorted_parts(monkeypatch, sorted_first)
         assert all((np.diff(part) > 0).all() for part in parts)
 
 
+def test_a_part_is_at_least_twice_as_long_as_the_next():
+    guard, lengths = QueryGuard(100), []
+    for k in range(8):
+        guard._keep(np.array([k]))
+        lengths.append([len(part) for part in guard._seen])
+    assert lengths == [[1], [2], [2, 1], [4], [4, 1], [4, 2], [4, 2, 1], [8]]
+
+
 def test_rows_of_a_group_may_be_mixed():
     mixed = dataset([1, 2, 1, 3, 2])
     parts = list(regroup([mixed], 2))

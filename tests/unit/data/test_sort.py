@@ -100,6 +100,9 @@ def test_a_run_ends_when_its_memory_is_full():
         held = sorter(limit)
         add(held, [b"abcde\n", b"abcde\n"], [1, 1])
         assert (len(held.runs), held.rows) == (runs, 2)
+    add(held := sorter(60), [b"abcde\n", b"abcde\n"], [1, 1])
+    add(held, [b"abcde\n", b"abcd\n"], [1, 1])
+    assert len(held.runs) == 1
     none = sorter(1)
     none.add(np.zeros(3, np.uint8), np.zeros(0, int), np.zeros(0, int), np.zeros(0, int))
     none.end_run()

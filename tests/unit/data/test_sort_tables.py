@@ -175,12 +175,12 @@ def rows(qid):
 
 
 def test_batches_fill_a_run_up_to_its_memory():
-    batches = [rows([3, 1]), rows([2, 2]), rows([1, 0])]
+    batches = [rows([3, 1]), rows([2, 2]), rows([1, 0]), rows([1, 5])]
     size = batches[0].table.nbytes
-    for budget, lengths in ((1, [2, 2, 2]), (size, [2, 2, 2]), (size + 1, [4, 2]), (9 * size, [6])):
+    for budget, lengths in ((1, [2] * 4), (size, [2] * 4), (size + 1, [4, 4]), (9 * size, [8])):
         found = list(sort_tables._runs(iter(batches), budget))
         assert [len(run.qid) for run in found] == lengths
-        assert [q for run in found for q in run.qid] == [3, 1, 2, 2, 1, 0]
+        assert [q for run in found for q in run.qid] == [3, 1, 2, 2, 1, 0, 1, 5]
     assert list(sort_tables._runs(iter([]), 1)) == []
 
 
