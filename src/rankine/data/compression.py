@@ -145,7 +145,7 @@ class _Unpacked(ByteStream):
         given = 0
         for piece in pieces:
             given += len(piece)
-            if given > _RATIO_FREE and given > limit * max(self.consumed, 1):
+            if given > _RATIO_FREE and given > limit * self.consumed:
                 raise LimitError(
                     f"expands to more than {limit} times its size",
                     fix="If the file can be trusted, pass a larger max_ratio",

@@ -59,7 +59,7 @@ class Expression:
     def __call__(self, columns: Mapping[str, Any]) -> NDArray[np.float64]:
         """Value for every row; a row where it is not finite is an error."""
         numbers = {name: _numbers(columns, name) for name in self.columns}
-        n_rows = len(next(iter(numbers.values()))) if numbers else 0
+        n_rows = len(next(iter(numbers.values())))
         with np.errstate(all="ignore"):
             values = np.broadcast_to(_evaluate(self._tree, numbers), (n_rows,))
         values = np.array(values, dtype=np.float64)
@@ -110,7 +110,7 @@ class _FormulaReader:
         if match[1] is None and name.isascii() and not keyword.iskeyword(name):
             return name
         stand_in = f"_{len(self._names)}".ljust(len(match[0]), "_")
-        while stand_in in self.text or stand_in in self._names:
+        while stand_in in self.text:
             stand_in += "_"
         self._names[stand_in] = name
         return stand_in
@@ -122,8 +122,7 @@ class _FormulaReader:
         try:
             return ast.parse(code, mode="eval").body
         except SyntaxError as error:
-            at_end = not error.offset or (error.lineno or 1) > 1
-            raise self._error(len(code) if at_end else (error.offset or 1) - 1) from None
+            raise self._error(error.offset - 1 if error.offset else len(code)) from None
         except (ValueError, RecursionError, MemoryError):
             raise self._error(0) from None
 
@@ -131,7 +130,7 @@ class _FormulaReader:
         if depth > MAX_DEPTH:
             raise ParameterError("the expression nests too deeply", fix="Add a column instead")
         match node:
-            case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            case ast.Constant(value=int() | float() as value):
                 return self._number(node, value)
             case ast.Name(id=name):
                 self.columns.append(self._names.get(name, name))
@@ -159,7 +158,7 @@ class _FormulaReader:
         first: Any = next(ast.iter_child_nodes(node), None)
         after = getattr(first, "end_col_offset", None)
         if isinstance(node, ast.Compare):
-            after = node.comparators[0].end_col_offset if len(node.ops) > 1 else after
+            after = node.comparators[0].end_col_offset
         if after is None or first.col_offset != node.col_offset:
             after = node.col_offset
         return len(self._code.lstrip().encode()[:after].decode())
@@ -267,7 +266,7 @@ def _quantiles(values: NDArray[np.float64], quantiles: Any) -> NDArray[np.float6
         raise ParameterError(f"quantiles={quantiles!r} reach 1", fix="Pass numbers below 1")
     positive = np.unique(values[values > 0])
     if len(positive) == 0:
-        return np.zeros(0) + np.inf
+        return positive
     below = np.quantile(values[values > 0], shares, method="inverted_cdf")
     above = np.searchsorted(positive, below, side="right")
     return np.unique(np.append(positive[0], positive[above[above < len(positive)]]))

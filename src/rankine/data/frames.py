@@ -103,7 +103,7 @@ def _pandas_column(series: Any, name: Any) -> NDArray[Any]:
     if isinstance(kind, np.dtype) and kind.kind in "fiub":
         return np.asarray(series.to_numpy())
     label = str(name)
-    if getattr(kind, "kind", "O") not in "fiub" or hasattr(kind, "categories"):
+    if getattr(kind, "kind", "O") not in "fiub":
         raise _error(f"column is of type {kind}, not a number", label, _TEXT_FIX)
     if series.isna().any():
         return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -134,7 +134,7 @@ def _arrow_matrix(X: Any) -> NDArray[Any]:
 
     table = _arrow_table(X)
     narrow = all(pt.is_float32(kind) or pt.is_float16(kind) for kind in table.schema.types)
-    dtype = np.dtype(np.float32 if narrow and table.num_columns else np.float64)
+    dtype = np.dtype(np.float32 if narrow else np.float64)
     faults = RowFaults(Place("data frame"), table.num_rows, skip=False)
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):

@@ -56,7 +56,7 @@ class SideData:
         start, stop = self._row, self._row + block.n_rows
         self._row = stop
         if self._ends is not None:
-            if stop > self._total or self._total == 0:
+            if stop > self._total:
                 raise self._misfit(f"at least {stop}")
             rows = np.arange(start, stop)
             block = replace(
@@ -70,7 +70,7 @@ class SideData:
 
     def finish(self) -> None:
         """Check that nothing is left over after the last row."""
-        if self._ends is not None and (self._row != self._total or self._total == 0):
+        if self._ends is not None and self._row != self._total:
             raise self._misfit(str(self._row))
         if self._weight is not None and self._row != len(self._weight):
             raise _weight_misfit(len(self._weight), str(self._row))
@@ -239,7 +239,7 @@ class QueryGuard:
         self._hint = hint
         self._limit = max_queries
         self._last: Any = None
-        self._direction = 0
+        self._rising: bool | None = None
         self._monotone = True
         self._seen: list[NDArray[Any]] = []  # keys in parts, sorted once the order has broken
         self._proven = True
@@ -258,16 +258,15 @@ class QueryGuard:
         ids = block.qid[starts]
         self._watch_order(ids)
         self._last = ids[-1]
-        if not self._complete:
-            if not self._monotone:
-                raise LimitError(
-                    f"query ids stop being sorted after more than {self._limit} queries, "
-                    "so a query that comes back can no longer be noticed",
-                    file=_file(block),
-                    fix=f"{self._hint}; or pass a larger max_queries",
-                )
-            return
-        self._remember(block, starts, ids)
+        if self._complete:
+            self._remember(block, starts, ids)
+        if not self._complete and not self._monotone:
+            raise LimitError(
+                f"query ids stop being sorted after more than {self._limit} queries, "
+                "so a query that comes back can no longer be noticed",
+                file=_file(block),
+                fix=f"{self._hint}; or pass a larger max_queries",
+            )
 
     def _watch_order(self, ids: NDArray[Any]) -> None:
         if not self._monotone:
@@ -276,10 +275,10 @@ class QueryGuard:
             ids = np.concatenate([np.asarray([self._last]), ids])
         if len(ids) < 2:
             return
-        if self._direction == 0:
-            self._direction = 1 if ids[1] > ids[0] else -1
-        ahead = ids[1:] > ids[:-1] if self._direction > 0 else ids[1:] < ids[:-1]
-        self._monotone = bool(ahead.all())
+        rises = ids[1:] > ids[:-1]
+        if self._rising is None:
+            self._rising = bool(rises[0])
+        self._monotone = bool((rises == self._rising).all())
 
     def _remember(self, block: Dataset, starts: NDArray[np.int64], ids: NDArray[Any]) -> None:
         room = self._limit - self._used

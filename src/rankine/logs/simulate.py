@@ -520,7 +520,7 @@ def shop_log(n_queries: int = 600, *, random_state: int = 7, list_length: int = 
         users=PositionBased(0.35),
         catalogue=catalogue,
         taste=X @ np.array(list(SHOP.values())) + rng.gumbel(0, 0.5, n),
-        rankers=X[:, 0] + rng.normal(0, 1.0, n),
+        rankers=X[:, 0] + rng.standard_normal(n),
         list_length=int(sizes.max()),
         base=-1.5,
         strength=2.5,

@@ -666,7 +666,7 @@ def _retrieved(
     names = tuple(model.feature_names or ())
     files = [path] if isinstance(path, (str, Path)) else list(path)
     tables = all(Path(str(file)).suffix in {".parquet", ".arrow", ".csv"} for file in files)
-    if not tables or not set(names) <= set(column_names(path)):
+    if not (tables and names and set(names) <= set(column_names(path))):
         return None
     data = load(path, **{**options, "features": (), "columns": (*columns, *names)})
     rest = {name: values for name, values in data.columns.items() if name not in names}

@@ -148,9 +148,9 @@ class Drops(io.RawIOBase):
 
 @pytest.mark.parametrize("kind", PACKERS)
 def test_streams_that_give_a_byte_at_a_time(kind):
-    text = b"1 qid:1 1:1\n0 qid:1 1:2\n"
-    packed = PACKERS[kind](text[:12]) + PACKERS[kind](text[12:])
-    assert rankine.load(Drops(packed)).X.ravel().tolist() == [1.0, 2.0]
+    packed = PACKERS[kind](TEXT)
+    assert len(packed) > 512, "more than is looked at beforehand"
+    assert rankine.load(Drops(packed + packed)).n_rows == 600
 
 
 def test_the_ratio_is_judged_at_its_limit(monkeypatch):
@@ -162,8 +162,7 @@ def test_the_ratio_is_judged_at_its_limit(monkeypatch):
 
     assert given([b"x" * 60, b"x" * 60], consumed=12) == 120
     assert given([b"x" * 100], consumed=1) == 100, "small files may be very repetitive"
-    assert given([b"x" * 101], consumed=0, limit=101) == 101
-    for pieces, consumed in (([b"x" * 60, b"x" * 61], 12), ([b"x" * 101], 10), ([b"x" * 101], 0)):
+    for pieces, consumed in (([b"x" * 60, b"x" * 61], 12), ([b"x" * 101], 10)):
         with pytest.raises(LimitError, match="more than 10 times"):
             given(pieces, consumed)
 

@@ -71,6 +71,17 @@ def test_columns_in_order_of_appearance():
         ("f'{clicked}'", 13),
         ("1j*clicked", 1),
         ("clicked + 1e999", 11),
+        ("  clicked +  @", 14),
+        ("   a b", 6),
+        ("+clicked", 1),
+        ("1 + ~clicked", 5),
+        ("  a < b < c", 9),
+        ("név + (a; b)", 9),
+        ("1" + "0" * 400 + "*a", 1),
+        ("a + 'b'", 5),
+        ("a\0b", 4),
+        ("clicked + \ud800", 1),
+        ("a if b else c", 3),
     ],
 )
 def test_errors_point_at_the_place(text, place):
@@ -97,3 +108,25 @@ def test_bad_columns_and_values():
         parse_expression("brand")({"brand": np.array(["a", "b"])})
     with pytest.raises(SchemaError, match="inf at row 0"):
         parse_expression("price/clicked")(COLUMNS)
+    with pytest.raises(SchemaError, match="nan at row 1"):
+        parse_expression("x")({"x": [1.0, np.nan]})
+
+
+def test_limits_are_reached_and_not_passed():
+    assert parse_expression("-" * 50 + "a")({"a": [3]}).tolist() == [3]
+    assert parse_expression("a-(" * 50 + "a" + ")" * 50)({"a": [3]}).tolist() == [3]
+    for deep in ("-" * 51 + "a", "a-(" * 51 + "a" + ")" * 51):
+        with pytest.raises(ParameterError, match="nests"):
+            parse_expression(deep)
+    assert parse_expression("a" + " " * 999).columns == ("a",)
+    with pytest.raises(ParameterError, match="longer than 1000"):
+        parse_expression("a" + " " * 1000)
+
+
+def test_names_that_look_alike_stay_apart():
+    text = "`a b` + 10*`c d` + 100*class + 1000*_0_ + 10000*True"
+    values = {"a b": [1], "c d": [2], "class": [3], "_0_": [4], "True": [5]}
+    assert parse_expression(text)(values).tolist() == [54321]
+    assert parse_expression(text).columns == tuple(values)
+    assert parse_expression("`x` + 10*_0_")({"x": [1], "_0_": [2]}).tolist() == [21]
+    assert parse_expression("2\n*\ta")({"a": [1]}).tolist() == [2]

@@ -16,6 +16,7 @@ QID = np.repeat(np.arange(10), 3)
 WHOLE = Dataset.from_arrays(X, Y, QID).fingerprint
 
 
+@pytest.mark.kernels
 def test_storage_does_not_matter():
     stored_zero = sparse.csr_matrix(X)
     stored_zero.data[::3] = 0
@@ -50,6 +51,7 @@ def test_blocks_have_the_digest_of_the_whole(cuts, csr, slab):
         module._SLAB_VALUES = before
 
 
+@pytest.mark.kernels
 def test_every_part_counts():
     changed = X.copy()
     changed[np.nonzero(X)[0][0], np.nonzero(X)[1][0]] += 1e-9

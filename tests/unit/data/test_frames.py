@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,7 +9,7 @@ from scipy import sparse
 
 from rankine.core.errors import SchemaError
 from rankine.data import Dataset
-from rankine.data.frames import split_frame, take_qid
+from rankine.data.frames import is_frame, split_frame, take_qid
 
 COLUMNS = {
     "qid": ["a", "a", "b"],
@@ -152,3 +154,35 @@ def test_float32_arrays_are_used_as_they_stand():
     assert Dataset.from_arrays(X, Y).X is X
     rows = sparse.csr_matrix(X)
     assert np.shares_memory(Dataset.from_arrays(rows, Y).X.data, rows.data)
+
+
+def test_frames_of_no_columns_or_rows():
+    for frame in (pd.DataFrame(index=range(3)), pa.table({"qid": ["a", "a", "b"]})):
+        data = Dataset.from_arrays(frame, Y)
+        assert (data.X.shape, data.X.dtype) == ((3, 0), np.float64)
+    for kind in (pd.DataFrame, pl.DataFrame, pa.table):
+        empty = Dataset.from_arrays(kind({"a": np.zeros(0, np.float32)}), [])
+        assert (empty.X.shape, empty.X.dtype) == ((0, 1), np.float32)
+
+
+def test_sparse_columns_beside_others_become_dense():
+    mixed = pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 2.0]), "b": [1.0, 3.0]})
+    assert split_frame(mixed)[0].tolist() == [[0.0, 1.0], [2.0, 3.0]]
+
+
+@pytest.mark.parametrize("values", [["x", "y", "x"], [1, 2, 1], [1.5, 2.5, 1.5]])
+def test_categories_are_no_numbers(values):
+    with pytest.raises(SchemaError, match="size: column is of type category"):
+        split_frame(pd.DataFrame({"size": pd.Categorical(values)}))
+
+
+def test_arrays_are_no_frames():
+    for other in (pa.chunked_array([[1.0]]), np.eye(2), sparse.eye(2), SimpleNamespace(schema=1),
+                  [[1.0]]):  # fmt: skip
+        assert not is_frame(other)
+        assert take_qid(other) == (other, None) or isinstance(other, np.ndarray)
+    assert split_frame(np.eye(2), ["a", "b"]).names == ("a", "b")
+    half = pa.table({"a": pa.array(np.array([1, 2], np.float16))})
+    assert split_frame(half)[0].dtype == np.float32
+    with pytest.raises(SchemaError, match="two columns are called 'b'"):
+        split_frame(pa.table([[1.0], [2.0], [3.0]], names=["a", "b", "b"]))

@@ -85,6 +85,7 @@ def test_labels_up_to_ten_are_shown_one_by_one():
     assert "to" not in text.partition("labels")[2]
     assert widths == [12 * (k + 1) for k in range(10)]
     assert page.count("<br") == 9
+    assert page.index("0: 1 ") < page.index("<br")
     _, text, widths = lines(11)
     assert "0 to 1: 1" in text
     assert (len(widths), max(widths)) == (10, 120)
@@ -93,6 +94,10 @@ def test_labels_up_to_ten_are_shown_one_by_one():
 def test_what_there_is_besides_is_told():
     plain = Dataset.from_arrays(sparse.csr_matrix((0, 3)), [])
     assert "sparse, 0.0 non-zeros a row" in Elements(plain._repr_html_()).text
+    one = Dataset.from_arrays(sparse.csr_matrix(np.ones((1, 3))), [1])
+    assert "sparse, 3.0 non-zeros a row" in Elements(one._repr_html_()).text
+    uneven = Dataset.from_arrays(np.zeros((1002, 1)), np.zeros(1002), group=[1, 1001])
+    assert "1 to 1,001, median 501" in Elements(uneven._repr_html_()).text
     full = replace(
         Dataset.from_arrays(np.eye(2), [0, 1], weight=[1, 2], position=[1, 2]),
         sources=("a.txt",), notes={"skipped_rows": 1234},

@@ -13,7 +13,7 @@ from scipy import sparse
 import rankine
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data import Dataset, writers
-from rankine.data.save import convert, save
+from rankine.data.save import Converted, _counted, convert, save
 
 SUFFIXES = ("parquet", "arrow", "npz")
 
@@ -218,6 +218,17 @@ def test_what_a_conversion_counts(tmp_path):
     make().save(tmp_path / "x.npz")
     assert convert(tmp_path / "x.npz", tmp_path / "w.parquet").queries == 4
     assert rankine.load(tmp_path / "w.parquet").fingerprint == make().fingerprint
+
+
+def test_runs_of_ids_are_counted_over_blocks():
+    assert Converted() == Converted(0, 0, 0, 0, 0, None, names_lost=False)
+    ids = [1, 2, 2, 3, 3, 3, 1, 1, 2, 2, 3, 1]
+    whole = Dataset.from_arrays(np.zeros((12, 1)), np.zeros(12), ids)
+    for cut in (1, 2, 3, 5, 12):
+        report = Converted()
+        blocks = iter([whole.take(slice(k, k + cut)) for k in range(0, 12, cut)])
+        assert sum(block.n_rows for block in _counted(blocks, report)) == 12
+        assert (report.queries, report.skipped, report.missing) == (7, 0, 0)
 
 
 @pytest.mark.parametrize("name", [" a", "a ", "", "a\nb", "a\u2028b"])

@@ -63,6 +63,9 @@ def test_width_is_found_by_a_first_pass_or_declared(tmp_path):
     path.write_bytes(b"1 qid:1 1:1\n0 qid:2 9:1\n")
     assert {block.n_features for block in rankine.scan(path, block_rows=1)} == {9}
     assert {block.n_features for block in rankine.scan(path, n_features=20)} == {20}
+    (tmp_path / "narrow.txt").write_bytes(b"1 qid:3 1:1\n")
+    for paths in ([path, tmp_path / "narrow.txt"], [tmp_path / "narrow.txt", path]):
+        assert {block.n_features for block in rankine.scan(paths)} == {9}
     with pytest.raises(ParameterError, match="n_features"):
         list(rankine.scan(io.BytesIO(b"1 qid:1 1:1\n")))
     with pytest.raises(LimitError):
@@ -121,7 +124,9 @@ def test_more_queries_than_the_guard_remembers():
     rising = ReadOptions(block_rows=1)
     assert len(list(align(iter(cut(list(range(50)), 7)), rising, QueryGuard(5)))) == 50
     falling = list(range(50, 0, -1))
-    assert len(list(align(iter(cut(falling, 7)), rising, QueryGuard(5)))) == 50
+    guard = QueryGuard(5)
+    assert len(list(align(iter(cut(falling, 7)), rising, guard))) == 50
+    assert guard._seen == [], "what serves no more is forgotten"
     with pytest.raises(LimitError, match="max_queries"):
         list(align(iter(cut([*range(50), 3], 7)), rising, QueryGuard(5)))
 
@@ -298,8 +303,11 @@ def test_as_many_queries_as_allowed_are_remembered():
     for size in (1, 2, 6):
         ids = [5, 1, 7, 2, 9]
         assert len(list(align(iter(cut(ids, size)), ReadOptions(block_rows=1), QueryGuard(5)))) == 5
-        with pytest.raises(LimitError, match="more than 5 queries"):
-            list(align(iter(cut([*ids, 4, 6], size)), ReadOptions(block_rows=1), QueryGuard(5)))
+        for more in ([4], [1], [4, 6]):
+            with pytest.raises(LimitError, match="more than 5 queries"):
+                list(
+                    align(iter(cut([*ids, *more], size)), ReadOptions(block_rows=1), QueryGuard(5))
+                )
     rising = [1, 2, 3, 4, 5, 6]
     with pytest.raises(LimitError, match="stop being sorted"):
         list(align(iter(cut([*rising, 0], 1)), ReadOptions(block_rows=1), QueryGuard(5)))
@@ -308,23 +316,40 @@ def test_as_many_queries_as_allowed_are_remembered():
 
 
 @pytest.mark.parametrize("sorted_first", [True, False])
-def test_what_is_remembered_stays_in_few_sorted_parts(sorted_first):
+def test_what_is_remembered_stays_in_few_sorted_parts(monkeypatch, sorted_first):
     guard = QueryGuard(10_000)
     ids = list(range(600)) if sorted_first else np.random.default_rng(0).permutation(600).tolist()
-    list(align(iter(cut(ids, 1)), ReadOptions(block_rows=1), guard))
+    sort, sorted_ids = np.sort, []
+    monkeypatch.setattr(np, "sort", lambda a, **more: sorted_ids.append(len(a)) or sort(a, **more))
+    for _ in align(iter(cut(ids, 1)), ReadOptions(block_rows=1), guard):
+        assert all(len(a) >= 2 * len(b) for a, b in itertools.pairwise(guard._seen))
+    assert sum(sorted_ids) < 600 * 12
     parts = guard._seen
     assert sorted(np.concatenate(parts).tolist()) == list(range(600))
     assert len(parts) <= 11
-    assert all(len(a) >= 2 * len(b) for a, b in itertools.pairwise(parts))
     if not sorted_first:
         assert all((np.diff(part) > 0).all() for part in parts)
+
+
+def test_a_part_is_at_least_twice_as_long_as_the_next():
+    guard, lengths = QueryGuard(100), []
+    for k in range(8):
+        guard._keep(np.array([k]))
+        lengths.append([len(part) for part in guard._seen])
+    assert lengths == [[1], [2], [2, 1], [4], [4, 1], [4, 2], [4, 2, 1], [8]]
 
 
 def test_rows_of_a_group_may_be_mixed():
     mixed = dataset([1, 2, 1, 3, 2])
     parts = list(regroup([mixed], 2))
     assert [part.qid.tolist() for part in parts] == [[1, 1, 2, 2], [3]]
-    assert next(iter(regroup([mixed], 3))) is mixed
+
+    def stopping():
+        yield mixed
+        raise AssertionError("more was read than a group needs")
+
+    assert next(iter(regroup(stopping(), 3))) is mixed
+    assert len(list(regroup([mixed], 3))) == 1
 
 
 # ------------------------------------------------------------------ what a stream says

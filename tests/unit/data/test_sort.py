@@ -96,10 +96,13 @@ def add(into, lines, ids):
 
 
 def test_a_run_ends_when_its_memory_is_full():
-    for limit, runs in ((30, 1), (31, 0)):
+    for limit, runs in ((60, 1), (61, 0)):
         held = sorter(limit)
-        add(held, [b"abcde\n"], [1])
-        assert (len(held.runs), held.rows) == (runs, 1)
+        add(held, [b"abcde\n", b"abcde\n"], [1, 1])
+        assert (len(held.runs), held.rows) == (runs, 2)
+    add(held := sorter(60), [b"abcde\n", b"abcde\n"], [1, 1])
+    add(held, [b"abcde\n", b"abcd\n"], [1, 1])
+    assert len(held.runs) == 1
     none = sorter(1)
     none.add(np.zeros(3, np.uint8), np.zeros(0, int), np.zeros(0, int), np.zeros(0, int))
     none.end_run()

@@ -1,5 +1,7 @@
 import json
 import shlex
+import tempfile
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -80,8 +82,9 @@ def test_any_runs_and_blocks_merge_to_the_same(tmp_path_factory, qid, run, block
 def test_text_and_tables_are_not_mixed(tmp_path):
     (tmp_path / "a.txt").write_text("1 qid:1 1:1\n")
     make([1, 2]).save(tmp_path / "b.parquet")
-    with pytest.raises(FileKindError, match="together"):
+    with pytest.raises(FileKindError, match="together") as error:
         sort_file([tmp_path / "a.txt", tmp_path / "b.parquet"], tmp_path / "out.txt")
+    assert error.value.file == str(tmp_path / "b.parquet")
 
 
 def test_a_raw_log_keeps_names_types_and_all_columns(tmp_path):
@@ -172,21 +175,40 @@ def rows(qid):
 
 
 def test_batches_fill_a_run_up_to_its_memory():
-    batches = [rows([3, 1]), rows([2, 2]), rows([1, 0])]
+    batches = [rows([3, 1]), rows([2, 2]), rows([1, 0]), rows([1, 5])]
     size = batches[0].table.nbytes
-    for budget, lengths in ((1, [2, 2, 2]), (size, [2, 2, 2]), (size + 1, [4, 2]), (9 * size, [6])):
+    for budget, lengths in ((1, [2] * 4), (size, [2] * 4), (size + 1, [4, 4]), (9 * size, [8])):
         found = list(sort_tables._runs(iter(batches), budget))
         assert [len(run.qid) for run in found] == lengths
-        assert [q for run in found for q in run.qid] == [3, 1, 2, 2, 1, 0]
+        assert [q for run in found for q in run.qid] == [3, 1, 2, 2, 1, 0, 1, 5]
     assert list(sort_tables._runs(iter([]), 1)) == []
 
 
 @pytest.mark.parametrize("form", ["arrow", "parquet"])
-def test_runs_of_equal_ids_are_counted_over_blocks(tmp_path, form):
+def test_runs_of_equal_ids_are_counted_over_blocks(tmp_path, monkeypatch, form):
     blocks = [rows([1, 1, 2]), rows([2, 3]), rows([3]), rows([4])]
     path = str(tmp_path / "out")
     schema = blocks[0].table.schema
+    monkeypatch.setattr(sort_tables, "_GROUP_ROWS", 3)
     assert sort_tables._write_table(form, path, schema, iter(blocks)) == (7, 4)
+    if form == "parquet":
+        found = pq.ParquetFile(path).metadata
+        assert [found.row_group(k).num_rows for k in range(found.num_row_groups)] == [3, 3, 1]
+
+
+@pytest.mark.parametrize("source", ["in.txt", "in.parquet"])
+def test_what_is_kept_meanwhile_stands_beside_the_target(tmp_path, monkeypatch, source):
+    replace(make([2, 1, 2]), columns={}, weight=None).save(tmp_path / source)
+    (tmp_path / "there").mkdir()
+    folders = []
+    for name in ("TemporaryFile", "TemporaryDirectory"):
+        made = getattr(tempfile, name)
+        monkeypatch.setattr(
+            tempfile, name, lambda made=made, **more: folders.append(more["dir"]) or made(**more)
+        )
+    sort_file(tmp_path / source, tmp_path / "there" / "out.txt")
+    sort_file(tmp_path / source, "-")
+    assert folders == [tmp_path / "there", None]
 
 
 def test_bad_ids_are_skipped_where_asked(tmp_path):

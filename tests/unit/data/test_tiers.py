@@ -52,3 +52,13 @@ def test_bad_counts(counts):
 def test_bad_cuts(options):
     with pytest.raises(ParameterError):
         tiers([0, 1, 2], **options)
+
+
+def test_counts_without_feedback_have_grade_zero():
+    assert tiers([0, 0], quantiles=[0.5]).tolist() == [0.0, 0.0]
+    assert tiers([], cuts=[1]).tolist() == []
+    with pytest.raises(SchemaError, match=r"counts\[2\] is -1.0"):
+        tiers([0, 3, -1], cuts=[1])
+    for cuts in ([[1, 2]], [np.inf], [1, np.nan]):
+        with pytest.raises(ParameterError, match="not increasing positive numbers"):
+            tiers([1], cuts=cuts)

@@ -189,6 +189,37 @@ def test_other_forms():
     assert document["transforms"][0]["normalization"] == "l2"
 
 
+def test_what_an_engine_cannot_fuse_is_refused():
+    def fusion(names=("a", "b"), constant=60.0, normalization="reciprocal_rank", **more):
+        spec = RunScores(normalization, rank_constant=constant)
+        return LinearModel.from_weights([0.5, 0.25], names, transforms=(spec,), **more)
+
+    for constant in (0.0, 0.5, 1.5):
+        for target in ("elasticsearch", "opensearch"):
+            with pytest.raises(ExportError, match=f"from 1, not {constant:g}"):
+                export(fusion(constant=constant), target)
+    body = json.loads(export(fusion(constant=1.0), "elasticsearch").content)
+    assert body["retriever"]["rrf"]["rank_constant"] == 1
+    assert body["retriever"]["rrf"]["rank_window_size"] == 100
+    assert "reciprocal_rank(a, 0.5)" in export(fusion(constant=0.5), "vespa").content.decode()
+    with pytest.raises(ExportError, match="have no names"):
+        export(fusion(names=None), "opensearch")
+    with pytest.raises(ExportError, match="has no form 'rrf'"):
+        export(fusion(normalization="min_max"), "opensearch", ExportOptions(form="rrf"))
+    with pytest.raises(ExportError, match="Vespa rank feature"):
+        export(fusion(names=("a b", "c")), "vespa")
+    for name in ("a b", "q", "fl", "fq", "rows", "1a"):
+        with pytest.raises(ExportError, match="request parameter of Solr"):
+            export(fusion(names=(name, "c"), normalization="min_max"), "solr")
+    params = json.loads(export(fusion(normalization="min_max"), "solr").content)["params"]
+    assert params["a"] == params["b"] == "*:*"
+    assert "scale(query($a,0),0,1)" in params["q"]
+    made = export(fusion(), "opensearch")
+    query = json.loads(made.beside[".query.json"])
+    assert [one["match_all"]["_name"] for one in query["query"]["hybrid"]["queries"]] == ["a", "b"]
+    assert query["size"] == 100
+
+
 # -- learning -----------------------------------------------------------------------------------
 
 

@@ -397,6 +397,24 @@ def test_harvesting_takes_few_steps(monkeypatch):
     np.testing.assert_allclose(balance, 0, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("method", "starts"),
+    [("harvest", ([1.0, 1e-4, 1e4], [1.0, 1e4, 1e-4])), ("em", ([1.0, 0.3, 0.8],)),
+     ("features", ([1.0, 0.3, 0.8],))],
+)  # fmt: skip
+def test_the_top_is_found_from_another_start(method, starts):
+    climb = solver(small(200, seed=4), method, item="item")
+    top = climb(None, None)
+    for start in starts:
+        np.testing.assert_allclose(climb(np.ones(200), np.array(start)), top, rtol=1e-4)
+
+
+def test_a_resample_without_clicks_stays_where_it_starts():
+    climb = solver(small(50), "harvest", item="item")
+    start = np.array([1.0, 0.5, 0.25])
+    np.testing.assert_allclose(climb(np.zeros(50), start), start, rtol=1e-12)
+
+
 @pytest.mark.parametrize("own_parameters", [True, False])
 def test_the_arrow_matrix_is_solved_as_a_whole_one(own_parameters):
     from scipy import sparse

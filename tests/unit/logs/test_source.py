@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
+from zlib import crc32
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,10 +23,12 @@ from rankine.core.errors import (
     RankineError,
     SchemaError,
 )
-from rankine.data.splits import parse_split
+from rankine.core.specs import Binned, LogColumns, OneHot, RunScores
+from rankine.data.expressions import parse_expression
+from rankine.data.splits import parse_split, query_units
 from rankine.evaluation.cross_validation import cross_validate
-from rankine.logs import read_for, schema
-from rankine.logs.source import sample_lists
+from rankine.logs import read_for, schema, source
+from rankine.logs.source import _filled, _made_up, sample_lists
 from rankine.metrics import evaluate
 from rankine.rankers.registry import ranker_class
 from rankine.transforms import categories
@@ -415,3 +420,271 @@ def test_features_are_proposed_after_outcomes_and_roles(tmp_path):
     assert (proposed.label, proposed.position) == ("clicked", "position")
     assert proposed.numeric == ("price",)
     assert set(why) == {"price", "brand"}
+
+
+# ------------------------------------------------------------------ encodings, by hand
+def test_hashed_weights_are_named_by_the_first_value_met(log):
+    lists = logs.scan(log, **options(numeric=["price"], hash_bits=10), block_rows=100)
+    encoding = lists.encoding
+    block = next(iter(lists.raw.blocks()))
+    used = sorted(set(encoding.encode(block).X.indices.tolist()))
+    found = encoding.weight_names(used)
+    assert found[0] == "price"
+    assert set(found[1:]) == {f"brand={name}" for name in BRANDS}
+    encoding.raw = SimpleNamespace(blocks=lambda: stopping(block))
+    assert encoding.weight_names(used) == found, "no more is read than is needed"
+    encoding.raw = None
+    assert encoding.weight_names([used[1], 0]) == [f"hash:{used[1] - 1}", "price"]
+    encoding.raw = SimpleNamespace(blocks=stopping)
+    assert encoding.weight_names([0]) == ["price"]
+
+
+def stopping(*blocks):
+    yield from blocks
+    raise AssertionError("the log was read on")
+
+
+def test_names_are_known_unless_some_are_hashed(log):
+    plain = logs.scan(log, query="session_id", numeric=["price"], one_hot=["category"])
+    assert set(plain.feature_names) == {"price", *(f"category={kind}" for kind in KINDS)}
+    assert plain.n_features == 4
+    hashed = logs.scan(log, **options(hash_bits=5))
+    assert (hashed.feature_names, hashed.n_features) == (None, 32)
+    keys = {lists.encoding.key for lists in (plain, hashed, logs.scan(log, **options(hash_bits=6)))}
+    relabelled = logs.scan(log, **options(hash_bits=5) | {"label": "purchased"})
+    unlabelled = logs.scan(log, query="session_id", categorical=["brand"], hash_bits=5)
+    assert len(keys | {relabelled.encoding.key, unlabelled.encoding.key}) == 5
+    assert (unlabelled.load().y == 0).all()
+
+
+def test_missing_outcomes_count_as_none():
+    for given, expected in (
+        (np.array([True, None, False], dtype=object), [True, False, False]),
+        (np.array([1.0, np.nan]), [1.0, 0.0]),
+        (np.array([3, 0]), [3, 0]),
+    ):
+        assert _filled(given).tolist() == expected
+
+
+def test_made_up_rows_are_the_same_in_every_version():
+    spec = LogColumns(
+        numeric=("a", "b"), one_hot=(OneHot("c", ("x", "y", "z")), OneHot("d", ("x", "y"))),
+        hashed=("e", "f"), crosses=(("b", "e"),), binned=(Binned("g", (1.0,)),),
+    )  # fmt: skip
+    names = ["a", *(f"e=v{k}" for k in range(9)), "f x=1", "ee=no"]
+    rows = [_made_up(spec, names, i) for i in range(4)]
+    assert [row["a"] for row in rows] == [number / 4 for number in (-8, -1, 6, -4)]
+    assert [row["b"] for row in rows] == [-3, 5, -4, 4], "whole numbers in a cross"
+    assert [row["g"] for row in rows] == [number / 4 for number in (2, -6, 3, -5)]
+    assert [row["c"] for row in rows] == ["x", "y", "z", "x"]
+    assert [row["d"] for row in rows] == ["y", "x", "y", "x"]
+    assert [row["e"] for row in rows] == ["v0", "v1", "v2", "v3"]
+    assert [row["f"] for row in rows] == [f"made up {k}" for k in range(4)]
+    assert _made_up(spec, names, 9)["e"] == "v1", "eight of the names are dealt out"
+
+
+# ------------------------------------------------------------------ what a fit remembers
+@pytest.mark.parametrize("text_ids", [True, False])
+@pytest.mark.parametrize("rows", [20, 150, 10_000])
+def test_the_lists_of_the_smallest_hashes_are_remembered(
+    log, tmp_path, monkeypatch, text_ids, rows
+):
+    monkeypatch.setattr(source, "SAMPLE", 5)
+    path = log
+    if not text_ids:
+        table = pq.read_table(log)
+        numbers = pa.array([int(text.as_py()[1:]) for text in table["session_id"]])
+        path = tmp_path / "numbers.parquet"
+        pq.write_table(table.set_column(0, "session_id", numbers), path)
+    lists = logs.scan(path, **options(hash_bits=7), block_rows=rows)
+    whole = lists.load()
+    ids = whole.queries.ids
+    plain = np.array([crc32(t.encode()) for t in ids.tolist()]) if text_ids else ids
+    wanted = ids[np.argsort(query_units(plain.astype(np.int64), np.uint64(0)))[:5]]
+    record = lists.encoding.begin()
+    for _ in range(2):
+        for block in lists:
+            record.see(block)
+            assert len(record._units) <= 2 * 5
+            assert sum(part.n_queries for part in record._parts) == len(record._units)
+    found = record._sample()
+    assert found.queries.ids.tolist() == wanted.tolist()
+    assert (found.notes, found.lines, found.encoding) == ({}, None, None)
+    assert np.flatnonzero(record._seen).tolist() == np.unique(whole.X.indices).tolist()
+    assert len(record._seen) == 2**7
+    assert record._bound == record._units.max() < 0.1
+    for query in found.queries.ids:
+        mine, all_rows = found.y[found.qid == query], whole.y[whole.qid == query]
+        assert mine.tolist() == all_rows.tolist()
+
+
+def test_lists_above_the_bound_are_left_out(log):
+    block = logs.scan(log, query="session_id", numeric=["price"]).load()
+    units, lists, places = sample_lists(block, 1)
+    assert (np.diff(units) > 0).all()
+    assert (len(units), lists.n_queries, places.tolist()) == (300, 300, [])
+    below, _, _ = sample_lists(block, 1, bound=units[9])
+    assert below.tolist() == units[:10].tolist(), "a list at the bound is below it"
+    record = logs.scan(log, query="session_id", numeric=["price"]).encoding.begin()
+    assert len(record._seen) == 1
+    assert pickle.loads(pickle.dumps(record)).unread is None  # noqa: S301
+
+
+def test_scores_are_distances_from_the_mean_of_their_list():
+    data = rankine.Dataset.from_arrays(np.zeros((5, 1)), np.zeros(5), [1, 2, 1, 3, 2])
+    found = source.centred(np.array([1.0, 5.0, 3.0, 9.0, 6.0]), data)
+    assert found.tolist() == [-1.0, -0.5, 1.0, 0.0, 0.5]
+
+
+def test_the_summary_is_of_all_lists(log):
+    lists = logs.scan(log, **options(numeric=["price"], hash_bits=6))
+    model = ElasticRanker(random_state=0, n_passes=1).fit(lists).to_model()
+    summary = model.provenance["log"]
+    assert summary["lists"] == 300
+    record = lists.encoding.begin()
+    bare = replace(model, transforms=(), provenance={}, probes=None, names=None)
+    assert "log" not in record.finish(bare).provenance, "nothing was seen"
+    record.unread = lists
+    assert record.finish(bare).provenance["log"]["lists"] == 300
+    assert record.unread is None
+    plain = LinearModel.from_weights([1.0])
+    with pytest.raises(ParameterError, match="no summary of a training log"):
+        source.watch_log(plain, [])
+
+
+# ------------------------------------------------------------------ how a log is read
+def test_given_cuts_stay_with_other_labels(log):
+    lists = logs.scan(log, query="session_id", label="clicked", binned=["price"],
+                      cuts={"price": [10.0, 20.0]})  # fmt: skip
+    other = lists.relabelled(parse_expression("purchased"))
+    assert other.encoding.spec == lists.encoding.spec
+    assert other.encoding.spec.binned[0].cuts == (10.0, 20.0)
+    assert "Log of Scan" in repr(other)
+
+
+def test_missing_values_are_counted_pass_by_pass(log):
+    nulls = pq.read_table(log)["brand"].null_count
+    lists = logs.scan(log, **options(), block_rows=100)
+    assert lists.nulls is None
+    for _ in range(2):
+        list(lists)
+        assert lists.nulls == nulls > 1
+
+
+def test_a_log_like_another(log, trained):
+    lists = logs.scan(log, query="session_id", label="clicked", one_hot=["category"])
+    same = logs.scan(log, like=lists)
+    assert (same.schema, same.encoding.spec) == (lists.schema, lists.encoding.spec)
+    assert same.encoding.key == lists.encoding.key
+    judged = logs.scan(log, like=lists, label="purchased")
+    assert judged.load().y.sum() == pq.read_table(log)["purchased"].to_numpy().sum()
+    with pytest.raises(ParameterError, match="reads features, not the columns"):
+        logs.scan(log, like=LinearModel.from_weights([1.0]))
+    with pytest.raises(ParameterError, match="to start from reads features"):
+        lists.encoding.check_start(LinearModel.from_weights([1.0]))
+    cut = logs.scan(log, query="session_id", binned=["price"], cuts={"price": [5.0]})
+    other = logs.scan(log, query="session_id", binned=["price"], cuts={"price": [6.0]})
+    model = SimpleNamespace(transforms=(other.encoding.spec,), parameters={})
+    with pytest.raises(FeatureMismatchError, match="one-hot values or cuts"):
+        cut.encoding.check_start(model)
+    cut.encoding.check_start(SimpleNamespace(transforms=(cut.encoding.spec,), parameters={}))
+
+
+def test_columns_that_are_read(log):
+    lists = logs.scan(log, **COLUMNS, item="brand", columns=["purchased"], n_features=7, group=[1])
+    wanted = {"brand", "category", "price", "clicked", "purchased", "ts"}
+    assert set(lists.raw.options.columns) == wanted
+    assert lists.raw.options.position == "position"
+    assert (lists.raw.options.n_features, lists.raw.options.group) == (None, None)
+    data = lists.load()
+    assert data.position.tolist() == pq.read_table(log)["position"].to_pylist()
+    assert set(data.columns) == wanted
+    ignored = lists.encoding.spec.ignored
+    assert ignored == ("clicked", "position", "purchased", "session_id", "ts")
+    tables = lists.of_tables
+    with pytest.raises(ParameterError, match="tables have no cross"):
+        tables()
+    plain = logs.scan(log, query="session_id", numeric=["price"], one_hot=["category"]).of_tables()
+    assert plain.of_tables().encoding.spec is plain.encoding.spec
+    assert plain.encoding.spec.tables
+    assert plain.encoding.of_tables(()) is plain.encoding
+    assert plain.encoding.spec.ignored == (
+        "brand", "clicked", "position", "purchased", "session_id", "ts",
+    )  # fmt: skip
+    assert set(plain.encoding.spec.one_hot[0].values) == set(KINDS.tolist())
+
+
+# ------------------------------------------------------------------ how a model reads
+def test_a_model_of_features_reads_files_of_features(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_text("1 qid:1 0:2\n0 qid:1 1:3\n")
+    model = replace(LinearModel.from_weights([1.0, 2.0, 3.0]), base=0)
+    data = read_for(model, path)
+    assert data.X.toarray().tolist() == [[2, 0, 0], [0, 3, 0]]
+    (block,) = read_for(model, path, stream=True)
+    assert block.n_features == 3
+    assert read_for(model, path, n_features=5).n_features == 5
+    with pytest.raises(ParameterError, match="reads features, not the columns"):
+        read_for(model, path, schema=schema.LogSchema("q", numeric=("a",)))
+    made = rankine.Dataset.from_arrays(
+        np.eye(2), [0, 1], feature_names=["b", "a"], columns={"when": [1, 2]}
+    )
+    made.save(tmp_path / "x.parquet")
+    kept = read_for(LinearModel.from_weights([1.0, 2.0]), tmp_path / "x.parquet", columns=["when"])
+    assert (kept.n_features, list(kept.columns)) == (2, ["when"])
+
+
+def test_what_was_not_asked_for_may_be_absent(log, trained, tmp_path):
+    table = pq.read_table(log)
+    bare = tmp_path / "bare.parquet"
+    pq.write_table(table.drop(["position", "ts", "purchased"]), bare)
+    data = read_for(trained, bare)
+    assert (data.y == 0).all(), "a part of the label's columns is not enough"
+    assert data.position is None
+    clicked = read_for(trained, bare, label="clicked")
+    assert clicked.y.sum() == table["clicked"].to_numpy().sum()
+    for asked in ({"time": "ts"}, {"columns": ["ts"]}, {"label": "purchased"}):
+        with pytest.raises(SchemaError, match=r"no column '(ts|purchased)'"):
+            read_for(trained, bare, **asked)
+    said = msgspec.structs.replace(logs.schema_of(trained), label=None)
+    with pytest.raises(SchemaError, match="no column"):
+        read_for(trained, bare, schema=said)
+    whole = read_for(trained, log, base=0, qid_type="str", columns=["clicked"])
+    assert set(whole.columns) >= {"clicked", "ts"}
+    assert whole.position is not None
+    stream = read_for(trained, log, stream=True, block_rows=50)
+    assert len(list(stream)) > 3
+    assert stream.schema.label == "clicked + 4*purchased"
+
+
+def test_models_of_coec_are_judged_by_clicks(log, trained, tmp_path):
+    note = {**trained.parameters["log"], "label": "coec(purchased)", "item": "brand"}
+    model = replace(trained, parameters={**trained.parameters, "log": note})
+    data = read_for(model, log)
+    assert data.y.tolist() == pq.read_table(log)["purchased"].to_pylist()
+    note["columns"] = ["gone", "ts"]
+    model = replace(trained, parameters={**trained.parameters, "log": note})
+    assert "gone" not in read_for(model, log).columns
+    assert "ts" in read_for(model, log).columns
+
+
+def test_runs_of_retrievers_are_columns_of_tables(tmp_path):
+    model = LinearModel.from_weights([1.0, 2.0], feature_names=["bm25", "dense"])
+    model = replace(model, transforms=(RunScores(),))
+    pq.write_table(pa.table({
+        "qid": [1, 1], "label": [1, 0], "bm25": pa.array([0.5, None]), "dense": [None, 2.0],
+        "when": [3, 4],
+    }), tmp_path / "runs.parquet")  # fmt: skip
+    for path in (tmp_path / "runs.parquet", [tmp_path / "runs.parquet"]):
+        data = read_for(model, path, columns=["when"])
+        np.testing.assert_array_equal(data.X, [[0.5, np.nan], [np.nan, 2.0]])
+        assert data.feature_names == ("bm25", "dense")
+        assert list(data.columns) == ["when"]
+    pq.write_table(pa.table({"qid": [1], "label": [1], "f1": [1.0], "f2": [2.0]}),
+                   tmp_path / "other.parquet")  # fmt: skip
+    other = read_for(model, tmp_path / "other.parquet")
+    assert (other.feature_names, other.n_features) == (("f1", "f2"), 2)
+    unnamed = replace(LinearModel.from_weights([1.0, 2.0]), transforms=(RunScores(),))
+    assert read_for(unnamed, tmp_path / "other.parquet").X.tolist() == [[1.0, 2.0]]
+    (tmp_path / "x.txt").write_text("1 qid:1 1:1 2:2\n")
+    assert read_for(model, tmp_path / "x.txt", dense=True).X.tolist() == [[1.0, 2.0]]
