@@ -160,7 +160,7 @@ def metric_at_k(
 ) -> Any:
     """A metric at growing depth, for the model (with its interval) and its opponents."""
     judged, chosen = _judged(model, data, against, metric)
-    found = curves(judged, chosen)
+    found = None if metric in judged.refused else curves(judged, chosen)
     if found is None:
         raise ParameterError(
             f"{metric} has no value at fixed depths here", fix="Use ndcg@10 or p@10"
@@ -176,9 +176,8 @@ def per_query(model: Any, data: Any, *, metric: str | None = None, ax: Any = Non
     judged, chosen = _judged(model, data, None, metric)
     found = spread(judged, chosen)
     ax = ax or new_axes()
-    if found is not None:
-        ax.stairs(found.counts, found.edges, fill=True, color=COLOURS["model"])
-        ax.axvline(found.mean, color=COLOURS["soft"], linestyle="--", linewidth=1.2)
+    ax.stairs(found.counts, found.edges, fill=True, color=COLOURS["model"])
+    ax.axvline(found.mean, color=COLOURS["soft"], linestyle="--", linewidth=1.2)
     return finish(ax, chosen.title, "queries")
 
 
@@ -191,15 +190,10 @@ def differences(
     best single feature.
     """
     judged, chosen = _judged(model, data, against, metric)
-    rival = judged.opponent("against", "shown", "feature", "random")
-    found = None if rival is None else query_differences(judged, chosen, rival)
+    found = query_differences(judged, chosen, judged.rival)
     ax = ax or new_axes()
-    if found is None:
-        return finish(ax, f"difference in {chosen.title}", "queries")
-    widths = [b - a for a, b in zip(found.edges[:-1], found.edges[1:], strict=True)]
-    worse = [a + w / 2 < -w / 4 for a, w in zip(found.edges[:-1], widths, strict=True)]
-    colours = [COLOURS["against" if w else "model"] for w in worse]
-    ax.bar(found.edges[:-1], found.counts, width=widths, align="edge", color=colours)
+    colours = [COLOURS["against" if end < 0 else "model"] for end in found.edges[1:]]
+    ax.bar(found.edges[:-1], found.counts, width=np.diff(found.edges), align="edge", color=colours)
     ax.axvline(0.0, color=COLOURS["soft"], linestyle="--", linewidth=1.2)
     title = f"against {found.opponent}: {found.better} better, {found.worse} worse"
     return finish(ax, f"difference in {chosen.title}", "queries", title)
@@ -309,11 +303,6 @@ def _judged(model: Any, data: Any, against: Any, metric: str | None) -> tuple[Ju
     judged = judge_subject(
         model, data, against=against, metrics=None if metric is None else [metric]
     )
-    if judged.metric is None:
-        raise ParameterError(
-            "nothing can be measured: no list holds two different labels",
-            fix="Check the label and query columns",
-        )
     return judged, judged.metric
 
 

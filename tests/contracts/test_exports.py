@@ -1,5 +1,6 @@
 """Every export ranks random rows as the scorer does; found by registration."""
 
+import json
 import os
 import re
 import shutil
@@ -16,9 +17,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import export_readers as readers
 
-from rankine.core.errors import ExportError, ParameterError
+from rankine.core.errors import ExportError, MissingExtraError, ParameterError
 from rankine.core.specs import Bins, GridAxis, Grids, ListRange
 from rankine.export import ExportOptions, export, targets
+from rankine.export.onnx import _MAX_BYTES
 from rankine.model import LinearModel, ModelBundle
 from rankine.scoring import Scorer
 
@@ -188,7 +190,77 @@ def test_vespa_refuses_names_that_would_break_the_profile():
         export(LinearModel.from_weights([1.0], ["a"]), "vespa", ExportOptions(form="x"))
 
 
+def test_a_profile_without_terms_scores_zero():
+    model = LinearModel.from_weights([1e-60], ["a"])
+    assert "            0\n" in export(model, "vespa").content.decode()
+
+
+def test_weights_that_overflow_are_refused_where_they_do(monkeypatch):
+    model = LinearModel.from_weights([1e60, 1.0], ["a", "b"])
+    for target in ("onnx", "xgboost"):
+        with pytest.raises(ExportError, match="overflows float32"):
+            export(model, target)
+    assert export(model, "onnx", ExportOptions(dtype="float64")).content
+    assert _MAX_BYTES < 2**31  # where a protobuf message ends
+    monkeypatch.setattr("rankine.export.onnx._MAX_BYTES", 8)
+    small = LinearModel.from_weights([1.0, 2.0])
+    assert export(small, "onnx").content
+    with pytest.raises(ExportError, match=r"2 GiB.*2 features"):
+        export(small, "onnx", ExportOptions(dtype="float64"))
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingExtraError, match=r"rankine\[onnx\]"):
+        export(small, "onnx")
+
+
+def test_xgboost_is_told_names_it_does_not_reserve():
+    def learner(names):
+        model = LinearModel.from_weights([1.0, 2.0], names, metric="map")
+        return json.loads(export(model, "xgboost").content)["learner"]
+
+    assert learner(["a", "b"])["feature_names"] == ["a", "b"]
+    assert learner(["a", "b[0]"])["feature_names"] == learner(None)["feature_names"] == []
+    assert learner(None)["learner_model_param"]["num_feature"] == "2"
+    document = json.loads(export(LinearModel.from_weights([1.0]), "xgboost").content)
+    assert document["version"] == [2, 0, 0]
+    assert document["learner"]["gradient_booster"]["model"]["boosted_rounds"] == 1
+
+
+def test_a_model_in_onnx_names_its_metric_and_its_inputs():
+    import onnx
+
+    for metric, names in (("map", ["a"]), (None, None)):
+        model = LinearModel.from_weights([1.0], names, metric=metric)
+        held = onnx.load_from_string(export(model, "onnx").content)
+        props = {item.key: item.value for item in held.metadata_props}
+        assert props["rankine_metric"] == (metric or "")
+        assert ("feature_names" in props) == (names is not None)
+        assert [item.name for item in held.graph.output] == ["variable"]
+        assert [d.dim_value for d in held.graph.output[0].type.tensor_type.shape.dim] == [0, 1]
+        assert {(one.domain, one.version) for one in held.opset_import} == {
+            ("", 17), ("ai.onnx.ml", 3),
+        }  # fmt: skip
+
+
+def test_documents_are_laid_out_for_people():
+    model = make_model(["a", "b", "c"])
+    for target, indent, form in (("json", 1, None), ("solr", 2, None), ("vespa", 1, "tensor")):
+        content = export(model, target, ExportOptions(form=form)).content.decode()
+        assert content == json.dumps(json.loads(content), indent=indent) + "\n"
+
+
+def test_solr_reads_the_store_that_is_named():
+    model = LinearModel.from_weights([1.0], ["a"])
+    assert json.loads(export(model, "solr").content)["store"] == "_DEFAULT_"
+    for options in (ExportOptions(store="x"), ExportOptions(feature_set="x", store="y")):
+        made = export(model, "solr", options)
+        assert json.loads(made.content)["store"] == "x"
+        assert bool(made.beside) == (options.feature_set is not None)
+    (feature,) = json.loads(made.beside[".featureset.json"])
+    assert feature["params"] == {"q": "{!func}0"}
+
+
 def test_sql_refuses_names_that_a_database_would_cut_or_confuse():
+    assert export(LinearModel.from_weights([1.0], ["x" * 63]), "sql").content
     for name in ("x" * 64, "é" * 32, "", "a\x00b"):
         with pytest.raises(ExportError):
             export(LinearModel.from_weights([1.0], [name]), "sql")

@@ -8,6 +8,7 @@ import pkgutil
 
 import numpy as np
 import pytest
+from bookmarks import Marks, same_end
 
 import rankine.solvers
 from rankine.data import Dataset
@@ -15,6 +16,7 @@ from rankine.losses.domination import TaskOptions, domination_risk
 from rankine.losses.pair_queries import pair_risk
 from rankine.losses.squared import pair_squares
 from rankine.solvers.heavy_ball import lanczos
+from rankine.solvers.newton import CUTS
 from rankine.solvers.problem import NormalEquations, Penalty, RowsProblem
 
 FOUND = {
@@ -37,7 +39,10 @@ def dataset():
 
 
 def runs():
-    """What each solver is given, ``run(start, tol, callbacks)``, and what certifies it."""
+    """What each solver is given, ``run(start, tol, callbacks)``, and what certifies it.
+
+    Then the problems that they solve.
+    """
     data = dataset()
     hinge, squared = (
         RowsProblem.of(data, pair_risk(data, None, loss)) for loss in ("hinge", "squared_hinge")
@@ -48,18 +53,19 @@ def runs():
     penalty = Penalty(0.1, 0.5)
 
     def plain(name, *arguments, **options):
-        def run(start, tol, callbacks):
-            return FOUND[name](*arguments, start=start, tol=tol, callbacks=callbacks, **options)
+        def run(start, tol, callbacks=(), **more):
+            given = {"start": start, "tol": tol, "callbacks": callbacks}
+            return FOUND[name](*arguments, **given, **options, **more)
 
         return run
 
-    def quasi_newton(start, tol, callbacks):
+    def quasi_newton(start, tol, callbacks=(), **more):
         begin = np.zeros(3) if start is None else start
         return FOUND["solve_quasi_newton"](
-            loss, penalty, begin, at_zero=loss.at_zero, tol=tol, callbacks=callbacks
+            loss, penalty, begin, at_zero=loss.at_zero, tol=tol, callbacks=callbacks, **more
         )
 
-    return {
+    solvers = {
         "solve_bundle": (plain("solve_bundle", hinge, 0.1), "relative_gap"),
         "solve_nonsmooth": (plain("solve_nonsmooth", hinge, 0.1), "relative_gap"),
         "solve_rounded": (plain("solve_rounded", hinge, 0.1), "relative_gap"),
@@ -73,9 +79,12 @@ def runs():
             "residual",
         ),
     }
+    return solvers, (hinge, squared, equations.problem, loss)
 
 
-RUNS = runs()
+RUNS, PROBLEMS = runs()
+#: Solvers with a budget of iterations, all of which can be interrupted.
+DETERMINISTIC = [name for name in RUNS if name != "solve_query_sgd"]
 
 
 def test_every_solver_is_enrolled():
@@ -94,11 +103,9 @@ def test_converged_means_that_the_certificate_holds(name):
         assert solution.objective == pytest.approx(cold.objective, abs=1e-2)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", DETERMINISTIC)
 def test_an_impossible_tolerance_is_never_converged(name):
     run, certificate = RUNS[name]
-    if name == "solve_query_sgd":
-        pytest.skip("3,000 passes would be long")
     solution = run(None, 1e-300, ())
     assert solution.stop_reason == "converged" or solution.unfinished
     if solution.stop_reason == "converged":
@@ -118,3 +125,74 @@ def test_a_callback_may_end_the_run(name):
     assert solution.stop_reason == "callback"
     assert len(seen) == 1
     assert np.isfinite(solution.coef).all()
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_an_interrupted_run_goes_on_from_any_iteration_to_the_same_bits(name, monkeypatch):
+    run, _ = RUNS[name]
+
+    def marked(marks):
+        for problem in PROBLEMS:
+            monkeypatch.setattr(problem, "bookmark", marks)
+        for holder in (cell.cell_contents for cell in run.__closure__):
+            if isinstance(holder, tuple):  # the equations count products over all runs
+                for one in holder:
+                    if isinstance(one, NormalEquations):
+                        one.products = 0
+        return run(np.full(3, 0.3), 1e-5)
+
+    first = Marks()
+    whole = marked(first)
+    assert len(first.kept) > 2
+    for place in {0, 1, 2, len(first.kept) // 2, len(first.kept) - 1}:
+        again = first.at(place)
+        same_end(marked(again), whole)
+        assert not again.given  # every state has been taken up
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_a_budget_ends_the_same_run_earlier(name):
+    run, _ = RUNS[name]
+    whole = run(None, 1e-4)
+    # The last record of these is of the end: a bound more, a width that was not finished.
+    more = name in ("solve_quasi_newton", "solve_rounded")
+    for budget in {0, 1, 2, whole.n_iter} if more else {0, 1, whole.n_iter - 1, whole.n_iter}:
+        cut = run(None, 1e-4, max_iter=budget)
+        assert cut.n_iter == budget
+        assert cut.stop_reason == ("converged" if budget == whole.n_iter else "max_iter")
+        told = max(0, len(cut.trace) - more)
+        assert list(cut.trace[:told]) == list(whole.trace[:told])
+
+
+@pytest.mark.parametrize("name", ["solve_egdm", "solve_gdm", "solve_newton", "solve_query_sgd"])
+def test_a_run_ends_at_the_first_record_that_is_within_the_tolerance(name):
+    run, measure = RUNS[name]
+    key = "gap" if measure == "relative_gap" else measure
+    values = [record[key] for record in run(None, 1e-2 if "sgd" in name else 1e-6).trace]
+    lowest = [k for k in range(1, len(values)) if values[k] < min(values[:k])]
+    for k in (lowest[0], lowest[len(lowest) // 2]):
+        again = run(None, values[k])
+        assert again.stop_reason == "converged"
+        assert [record[key] for record in again.trace] == values[: k + 1]
+        assert again.n_iter == again.trace[-1]["iteration"] == k + ("sgd" in name)
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "solve_rounded"])
+def test_callbacks_are_told_what_the_trace_tells(name):
+    run, measure = RUNS[name]
+    told = []
+    solution = run(None, 1e-2, [told.append])
+    usual = 10_000 if measure == "residual" else 1000
+    total = {"solve_nonsmooth": CUTS, "solve_query_sgd": 3000}.get(name, usual)
+    records = {record["iteration"]: record for record in solution.trace}
+    assert [progress.step for progress in told]
+    for progress in told:
+        assert progress.total == total
+        record = records[progress.step]
+        assert {**record, **progress.values} == record
+        assert progress.values
+    assert [record["iteration"] for record in solution.trace] == sorted(records)
+    last = records[solution.n_iter]
+    assert all(last[key] == solution.certificate[key] for key in set(last) & {"gap", "residual"})
+    if "lower_bound" in last:
+        assert last["gap"] == last["objective"] - last["lower_bound"]

@@ -12,7 +12,7 @@ import pytest
 
 from rankine import AdditiveRanker, Dataset, LinearModel, Scorer
 from rankine.core.errors import ExportError, ParameterError
-from rankine.core.specs import Bins
+from rankine.core.specs import Bins, LogColumns, OneHot
 from rankine.export import ExportOptions, export, targets
 
 NAMES = ['price"', "rating", "brand", "noise"]
@@ -240,6 +240,145 @@ def test_a_category_that_is_no_float32_is_refused():
     )
     with pytest.raises(ExportError, match="16777217"):
         export(model, "xgboost")
+
+
+def small(weights, cuts=((1.0,),), unordered=(), names=("a",), grids=None):
+    specs = (Bins(cuts, unordered, names=names), *([] if grids is None else [grids]))
+    return LinearModel.from_weights(weights, transforms=specs)
+
+
+def test_categories_that_are_neighbours_in_float32_stay_apart():
+    values = (8388608.0, 8388609.0, 8388611.0)
+    model = small([1.0, 2.0, 3.0, 4.0, 5.0], (values,), (0,))
+    rows = [*values, 8388610.0, 0.0, None]
+    expected = [1.0, 2.0, 3.0, 4.0, 4.0, 5.0]
+    for target in ("elasticsearch", "xgboost", "solr"):
+        reader = READERS[target]
+        if target == "solr":
+            body = json.loads(export(model, target).content)
+            body["features"] = [{"name": name} for name in NAMES[:3]]
+            content = json.dumps(body)
+        else:
+            content = export(model, target).content
+        assert reader(content)([{"a": x} for x in rows]).tolist() == expected
+
+
+def test_several_columns_may_stay_linear():
+    bins = Bins(((1.0,), (), ()), (), (1, 2), ("a", "b", "c"))
+    model = LinearModel.from_weights([1.0, 2.0, 3.0, 10.0, -5.0], transforms=(bins,))
+    room = {}
+    exec(export(model, "python").content, room)  # noqa: S102 - the file under test
+    assert room["scores"]([{"a": 0.0, "b": 1.0, "c": 2.0}, {"b": 2.0}]) == [1.0, 23.0]
+    base = sqlite3.connect(":memory:")
+    base.execute("CREATE TABLE t (a REAL, b REAL, c REAL)")
+    base.execute("INSERT INTO t VALUES (0.0, 1.0, 2.0)")
+    text = export(model, "sql").content.decode()
+    assert base.execute(f"SELECT {text} FROM t").fetchall() == [(1.0,)]  # noqa: S608
+
+
+def test_leaves_in_onnx_lead_nowhere(tables):
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.load_from_string(export(tables[0], "onnx").content).graph
+    held = {one.name: onnx.helper.get_attribute_value(one) for one in graph.node[0].attribute}
+    leaves = [k for k, mode in enumerate(held["nodes_modes"]) if mode == b"LEAF"]
+    assert 0 < len(leaves) == len(held["target_weights"]) < len(held["nodes_modes"])
+    for name in ("featureids", "truenodeids", "falsenodeids", "missing_value_tracks_true"):
+        assert {held[f"nodes_{name}"][k] for k in leaves} == {0}
+    assert held["n_targets"] == 1
+    assert set(held["target_ids"]) == {0}
+
+
+def test_tables_of_zeros_have_no_tree():
+    model = small([0.0, 0.0, 0.0, 1.0, 2.0, 3.0], ((1.0,), (5.0,)), names=("a", "b"))
+    learner = json.loads(export(model, "xgboost").content)["learner"]
+    assert len(learner["gradient_booster"]["model"]["trees"]) == 1
+    assert [one["name"] for one in json.loads(export(model, "solr").content)["features"]] == ["b"]
+
+
+def test_what_trees_cannot_hold_is_refused():
+    with pytest.raises(ExportError, match="overflows float32 in XGBoost"):
+        export(small([1e60, 0.0, 1.0]), "xgboost")
+    for target in ("elasticsearch", "opensearch", "solr", "vespa", "sql"):
+        with pytest.raises(ExportError, match="by name"):
+            export(small([1.0, 2.0, 3.0], names=None), target)
+    with pytest.raises(ParameterError, match="tables are an expression"):
+        export(small([1.0, 2.0, 3.0]), "vespa", ExportOptions(form="tensor"))
+    assert export(small([1.0, 2.0, 3.0]), "vespa", ExportOptions(form="expression")).content
+    with pytest.raises(ExportError, match="rank feature"):
+        export(small([1.0, 2.0, 3.0], names=("a b",)), "vespa")
+    spec = LogColumns((), (OneHot("brand", ("x", "y")),), tables=True)
+    bins = Bins(((0.0, 1.0),), (0,), names=("brand",))
+    texts = LinearModel.from_weights([1.0, 2.0, 3.0, 4.0], transforms=(spec, bins))
+    with pytest.raises(ExportError, match="'brand' of this model holds texts"):
+        export(texts, "xgboost")
+    room = {}
+    exec(export(texts, "python").content, room)  # noqa: S102 - the file under test
+    rows = [{"brand": value} for value in ("x", "y", "z", "", None)]
+    assert room["scores"](rows) == [1.0, 2.0, 3.0, 4.0, 4.0]
+    base = sqlite3.connect(":memory:")
+    base.execute("CREATE TABLE t (brand TEXT)")
+    base.executemany("INSERT INTO t VALUES (?)", [(row["brand"],) for row in rows])
+    text = export(texts, "sql").content.decode()
+    found = [score for (score,) in base.execute(f"SELECT {text} FROM t")]  # noqa: S608
+    assert found == [1.0, 2.0, 3.0, 4.0, 4.0]
+
+
+def test_trees_of_xgboost_are_whole(tables):
+    model, _, _ = tables
+    learner = json.loads(export(model, "xgboost").content)["learner"]
+    held = learner["gradient_booster"]["model"]
+    trees = held["trees"]
+    assert held["iteration_indptr"] == list(range(len(trees) + 1))
+    assert held["tree_info"] == [0] * len(trees)
+    assert held["gbtree_model_param"]["num_trees"] == str(len(trees))
+    for k, tree in enumerate(trees):
+        n = int(tree["tree_param"]["num_nodes"])
+        assert tree["id"] == k
+        assert tree["tree_param"]["num_feature"] == "4"
+        columns = [value for value in tree.values() if isinstance(value, list) and value]
+        assert {len(column) for column in columns} == {n}
+        assert tree["parents"][0] == 2**31 - 1
+        for node in range(n):
+            left, right = tree["left_children"][node], tree["right_children"][node]
+            assert (left < 0) == (right < 0)
+            assert tree["default_left"][node] == (left >= 0)
+            assert tree["split_type"][node] == 0
+            if left >= 0:
+                assert right == left + 1
+                assert tree["parents"][left] == tree["parents"][right] == node
+            else:
+                assert left == right == -1
+                assert tree["split_indices"][node] == 0
+                assert tree["base_weights"][node] == tree["split_conditions"][node]
+        leaves = sum(left < 0 for left in tree["left_children"])
+        assert n == 2 * leaves - 1
+
+
+def test_trees_are_balanced_and_ask_no_idle_question():
+    """A curve of n steps needs about log n questions; equal neighbours need none."""
+    cuts = tuple(map(float, range(64)))
+
+    def depth(node):
+        return 0 if "leaf" in node else 1 + max(map(depth, node["children"]))
+
+    def tree(weights):
+        content = json.loads(export(small(weights, (cuts,)), "elasticsearch").content)
+        (found,) = json.loads(content["model"]["model"]["definition"])
+        return found
+
+    assert depth(tree(list(map(float, range(66))))) <= 1 + 7
+    flat = tree([*[2.0] * 65, 1.0])
+    assert depth(flat) == 1
+    numbers = []
+
+    def walk(node):
+        numbers.append(node["nodeid"])
+        assert node.get("depth", 0) == 0
+        for child in node.get("children", ()):
+            walk(child)
+
+    walk(tree(list(map(float, range(66)))))
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_every_target_writes_tables(tables):

@@ -73,10 +73,12 @@ def soft(v, a):
 
 
 class Eager:
-    """Textbook updates; every weight is touched at every step."""
+    """Textbook updates; every weight is touched at every step. Step sizes fell ``before``."""
 
-    def __init__(self, kind, n, *, eta0=1.0, power=0.5, l1=0.0, l2=0.0, theta=0.0, every=1):
-        self.kind, self.w, self.t = kind, np.zeros(n), 0
+    def __init__(
+        self, kind, n, *, eta0=1.0, power=0.5, l1=0.0, l2=0.0, theta=0.0, every=1, before=0
+    ):
+        self.kind, self.w, self.t, self.before = kind, np.zeros(n), 0, before
         self.eta0, self.power, self.l1, self.l2 = eta0, power, l1, l2
         self.theta, self.every = theta, every
         self.total, self.squares, self.start = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -88,13 +90,13 @@ class Eager:
     def step(self, gradient, squares=None):
         self.t += 1
         t = self.t
-        eta = self.eta0 / t**self.power
+        eta = self.eta0 / (self.before + t) ** self.power
         if self.kind == "fobos":
             self.w = soft(self.w - eta * gradient, eta * self.l1) / (1 + eta * self.l2)
         elif self.kind in ("rda", "adaptive"):
             self.total += gradient
             self.squares += gradient**2 if squares is None else squares
-            beta = t**self.power / self.eta0
+            beta = (self.before + t) ** self.power / self.eta0
             if self.kind == "adaptive":
                 beta = (1 + np.sqrt(self.squares)) / self.eta0
             pulled = soft(beta * self.start - self.total, t * self.l1)

@@ -48,6 +48,11 @@ def recall(order, k, threshold=1):
     return sum(l >= threshold for l in order[:k]) / total if total else None
 
 
+def of_whole(value, order, k):
+    """The value; 0 where a list with one is shorter than k."""
+    return 0.0 if value is not None and len(order) < k else value
+
+
 def average_precision(order, k=None, threshold=1):
     relevant = [r for r, l in enumerate(order, 1) if l >= threshold]
     if not relevant:
@@ -101,6 +106,19 @@ def pairwise_error(labels, scores, tie=0.5):
 def roc_area(labels, scores, threshold=1):
     error = pairwise_error([int(l >= threshold) for l in labels], scores)
     return None if error is None else 1 - error
+
+
+def kendall(labels, scores, ties="corrected"):
+    found = pairs(labels)
+    gap = sum(
+        (scores[i] > scores[j])
+        - (scores[i] < scores[j])
+        - (ties == "errors" and scores[i] == scores[j])
+        for i, j in found
+    )
+    both = itertools.combinations(scores, 2)
+    apart = sum(ties == "errors" or one != other for one, other in both)
+    return None if not found else gap / math.sqrt(apart * len(found)) if apart else 0.0
 
 
 def domination_error(labels, scores, ties="errors"):

@@ -17,7 +17,7 @@ class Fault(NamedTuple):
     tests: tuple[str, ...]
 
 
-_CORPUS = "tests/reliability/test_fault_corpus.py::test_corpus_is_refused_with_its_place"
+_CORPUS = "tests/unit/data/test_letor_errors.py::test_corpus_is_refused_with_its_place"
 _DATA = "tests/unit/data"
 _SERVE = "tests/integration/serve"
 

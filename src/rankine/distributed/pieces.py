@@ -187,8 +187,6 @@ class _Cutter:
 
     def _next_query(self, row: int) -> int:
         """The first row at or after ``row`` that starts a query."""
-        if self.file.plan.query is None:
-            return int(self.first_row[-1])
         group = int(np.searchsorted(self.first_row, row, side="right")) - 1
         at_start = row == self.first_row[group]
         if at_start and self._disjoint(group - 1, group):

@@ -130,7 +130,7 @@ class Assignment:
     @property
     def key(self) -> tuple[Any, ...]:
         """Under which a worker remembers it."""
-        return (*self.piece.key, self.recipe.token)
+        return (self.piece.number, *self.piece.key, self.recipe.token)
 
 
 class PartitionCache:
@@ -157,7 +157,7 @@ class PartitionCache:
                 self._held.move_to_end(key)
                 return self._held[key][1]
             # Rows that were read to be measured become what answers; they are not kept twice.
-            _, raw = self._held.pop((*assignment.piece.key, RAW), (0, None))
+            _, raw = self._held.pop((*key[:-1], RAW), (0, None))
             # Room first: the old and the new partition must not stand side by side.
             self._make_room(assignment.piece.nbytes)
             if self._pressed(assignment.piece.nbytes):

@@ -116,7 +116,7 @@ class Comparison:
         return [self._means(), self._pairs(), self._tests(), *changes]
 
     def _means(self) -> Table:
-        sign = 1 if self.metric.larger_is_better else -1
+        sign = 1.0 if self.metric.larger_is_better else -1.0
         best = max(range(len(self.systems)), key=lambda i: sign * self.systems[i].mean)
         left_out = ", weighted" if self.weighted else ""
         left_out += f", {self.skipped} skipped" if self.skipped else ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import DataError, ParameterError, SchemaError
+from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.compression import open_stream
 from rankine.data.dataset import Dataset, check_finite, concat
 from rankine.data.options import ReadOptions
@@ -173,7 +173,10 @@ def _load(system: Any) -> Any:
 
 def _contestant(name: str, system: Any, judged: Dataset | Qrels, with_runs: bool) -> Contestant:
     if isinstance(system, Run):
-        lists = judged_lists(system, _qrels_of(judged))
+        qrels: Any = judged
+        if isinstance(judged, Dataset):
+            qrels = Qrels(judged.qid.astype(str), np.asarray(judged.docid).astype(str), judged.y)
+        lists = judged_lists(system, qrels)
         return Contestant(name, lists.y, lists.score, lists.queries, lists.columns, by_docid=True)
     if not isinstance(judged, Dataset):
         raise ParameterError(
@@ -199,11 +202,3 @@ def _scores(system: Any, data: Dataset) -> Any:
     if hasattr(system, "predict"):
         return system.predict(data)
     return system
-
-
-def _qrels_of(judged: Dataset | Qrels) -> Qrels:
-    if isinstance(judged, Qrels):
-        return judged
-    if judged.docid is None:
-        raise DataError("the data has no document ids", fix="Give data with docids")
-    return Qrels(judged.qid.astype(str), judged.docid.astype(str), judged.y)

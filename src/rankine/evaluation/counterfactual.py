@@ -449,7 +449,7 @@ def _predict(
     half = log.lists % 2
     key = 2 * log.pair + half
     size = 2 * (int(log.pair.max()) + 1)
-    worth = log.value.sum() / max(float(mean.sum()), 1e-300)
+    worth = log.value.sum() / mean.sum()
     clicks = sum_by(key, log.value, size) / worth
     expected = sum_by(key, mean, size)
     other = key ^ 1

@@ -251,11 +251,11 @@ def read_judgments(path: Any) -> dict[tuple[str, str], float]:
         try:
             reader = csv.reader(io.StringIO(text.decode("utf-8-sig")), strict=True)
             header = [name.strip().lower() for name in next(reader, [])]
+            _read_csv(reader, header, part.name, grades)
         except (UnicodeDecodeError, csv.Error) as error:
             raise ParseError(
                 f"this is no CSV: {error}", file=part.name, fix="Save it as UTF-8 CSV"
             ) from error
-        _read_csv(reader, header, part.name, grades)
     if not grades:
         raise EmptyDataError("no judgements", file=str(path), fix="Write: query,document,grade")
     return grades

@@ -40,7 +40,6 @@ from rankine.kernels.sorting import order_descending
 from rankine.logs.clicks import encode
 from rankine.metrics import Metric, parse_metric
 from rankine.metrics.engine import value_function
-from rankine.metrics.metric import definition
 from rankine.model import LinearModel
 from rankine.rankers.ranksvm import RankSVM
 from rankine.transforms.scaling import scale_lists
@@ -202,7 +201,7 @@ def fuse(
         "reciprocal_rank" in grids
     ) else None  # fmt: skip
     model = _model(data, weights, spec, rule, chosen[1], rrf)
-    names_of = tuple(map(str, data.feature_names or ()))
+    names_of = map(str, data.feature_names or range(1, data.n_features + 1))
     return Fusion(
         model, data, rule, dict(zip(names_of, weights.tolist(), strict=True)), chosen[0],
         chosen[1],
@@ -385,8 +384,8 @@ class _Judge:
         rule = metric if data.docid is None else run_metric(metric)
         if rule.ties == "docid" and "retrieved" in data.columns:
             rule = rule.with_options(ties="file")
-        columns = dict(data.columns)
-        if rule.ties == "docid" and data.docid is not None:
+        columns: dict[str, Any] = dict(data.columns)
+        if rule.ties == "docid":
             columns["docid"] = data.docid
         self._gather = index.gather
         self.y = index.gather(data.y)
@@ -396,7 +395,7 @@ class _Judge:
         self._known: dict[tuple[str, str], NDArray[np.float64]] = {}
         depth = NEAR * metric.cutoff if isinstance(metric.cutoff, int) else np.inf
         ranks = self._scores("reciprocal_rank", "opensearch").max(axis=1)
-        self.near = (ranks > 0) & (ranks > (1.0 - 1e-9) / (constant + depth))
+        self.near = ranks > (1.0 - 1e-9) / (constant + depth)
         blank = self._measure(np.zeros(data.n_rows), None).value
         self.kept = np.flatnonzero(~np.isnan(blank))
         if len(self.kept) < 2:
@@ -437,7 +436,7 @@ class _Judge:
     def _reachable(self, Z: NDArray[np.float64]) -> tuple[Any, Any]:
         """Rows that can change a value under some weights, and the metric of those rows."""
         rule, index, columns = self._rule, self.data.queries, self._columns
-        if not isinstance(rule.cutoff, int) or definition(rule.name).family != "ranks":
+        if rule.ties != "file" or not isinstance(rule.cutoff, int):  # of ranks, in row order
             return slice(None), self._measure
         marks = np.array(self._gather(columns.get("retrieved", np.ones(len(Z)))))
         starts, depth = index.starts, rule.cutoff
@@ -450,7 +449,6 @@ class _Judge:
         rows = np.flatnonzero(needed)
         part = QueryIndex(index.ids, np.searchsorted(rows, starts))
         columns = {key: self._gather(np.asarray(v))[rows] for key, v in columns.items()}
-        columns["retrieved"] = marks[rows]
         return rows, value_function(rule, self.y[rows], part, columns)
 
     def search(self, grid: _Grid, queries: NDArray[np.int64]) -> NDArray[np.float64]:

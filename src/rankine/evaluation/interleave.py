@@ -129,7 +129,8 @@ def _draft(orders: Any, n_items: int, seed: Any, picked: Any, team: Any) -> int:
     taken = np.zeros(n_items, dtype=np.bool_)
     next_of = np.zeros(teams, dtype=np.int64)
     turn = np.arange(teams)
-    count, draw = 0, 0
+    count = 0
+    draw = 0
     while True:
         before = count
         for i in range(teams - 1, 0, -1):
@@ -309,7 +310,7 @@ def analyse_interleaving(
         n * (int(clicks.lists.max()) + 1),
     ).reshape(-1, n)
     totals = points.sum(axis=0)
-    if search is not None and clicks.search is not None:
+    if clicks.search is not None:
         first = np.zeros(len(points), dtype=np.int64)
         first[clicks.lists] = clicks.search
         points = np.stack([sum_by(first, column) for column in points.T], axis=1)
@@ -422,8 +423,7 @@ def power(
         )
     n = np.floor(np.asarray(n_sessions, dtype=np.float64) * decided)
     reject = binom.isf(level / 2, n, 0.5) + 1  # the least count with P(X >= count) <= level / 2
-    found = binom.sf(reject - 1, n, preference) + binom.cdf(n - reject, n, preference)
-    return np.where(n > 0, found, 0.0)
+    return np.asarray(binom.sf(reject - 1, n, preference) + binom.cdf(n - reject, n, preference))
 
 
 def sessions_needed(

@@ -117,7 +117,7 @@ def _ids(values: Any, what: str) -> NDArray[Any]:
     """Ids as text; TREC separates fields by white space, so ids hold none."""
     texts: NDArray[Any] = np.asarray(values).astype(str)
     for text in texts:
-        if not text or len(text.split()) != 1:
+        if text.split() != [text]:
             raise SchemaError(
                 f"{what} {text!r} cannot stand in a TREC file", fix="Use ids without white space"
             )

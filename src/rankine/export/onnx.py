@@ -78,7 +78,7 @@ def _build_trees(model: LinearModel, tables: Tables, options: ExportOptions) -> 
         for k, tree in enumerate(trees_of(tables, "ONNX", linear=True))
         for n, found in enumerate(flat(tree))
     ]
-    leaves = [(k, n, node.value) for k, n, node, left, _, _ in nodes if left < 0]
+    leaves = [(k, n, node.value) for k, n, node, *_ in nodes if node.left is None]
     linear = tables.bins.linear
     trees = onnx.helper.make_node(
         "TreeEnsembleRegressor",
@@ -88,12 +88,12 @@ def _build_trees(model: LinearModel, tables: Tables, options: ExportOptions) -> 
         n_targets=1,
         nodes_treeids=[k for k, *_ in nodes],
         nodes_nodeids=[n for _, n, *_ in nodes],
-        nodes_featureids=[max(node.column, 0) for _, _, node, *_ in nodes],
+        nodes_featureids=[node.column for _, _, node, *_ in nodes],
         nodes_values=[node.cut for _, _, node, *_ in nodes],
-        nodes_modes=["LEAF" if left < 0 else "BRANCH_LT" for _, _, _, left, _, _ in nodes],
+        nodes_modes=["LEAF" if node.left is None else "BRANCH_LT" for _, _, node, *_ in nodes],
         nodes_truenodeids=[max(left, 0) for _, _, _, left, _, _ in nodes],
         nodes_falsenodeids=[max(right, 0) for _, _, _, _, right, _ in nodes],
-        nodes_missing_value_tracks_true=[int(left >= 0) for _, _, _, left, _, _ in nodes],
+        nodes_missing_value_tracks_true=[int(node.left is not None) for _, _, node, *_ in nodes],
         target_treeids=[k for k, _, _ in leaves],
         target_nodeids=[n for _, n, _ in leaves],
         target_ids=[0] * len(leaves),

@@ -261,13 +261,15 @@ def _shortest(weight: np.float32) -> str:
 # missing value: the first question about a column is ``x < -inf``, which nothing else answers yes.
 #: Written for -inf, which JSON does not have.
 LOWEST = -3.4028234663852886e38
+#: The parent of a root, as XGBoost writes it.
+NO_PARENT = 2**31 - 1
 
 
 class Node(NamedTuple):
     """A question (``x < cut``, x of a column: left) or, where ``left`` is None, a value."""
 
     value: float
-    column: int = -1
+    column: int = 0
     cut: float = 0.0
     left: Node | None = None
     right: Node | None = None
@@ -335,7 +337,7 @@ def _column(
 
 
 def _balanced(j: int, bounds: list[tuple[float, Node]]) -> Node:
-    if len(bounds) == 1 or all(node == bounds[0][1] for _, node in bounds[1:]):
+    if all(node == bounds[0][1] for _, node in bounds[1:]):
         return bounds[0][1]
     middle = len(bounds) // 2
     return Node(
@@ -344,11 +346,11 @@ def _balanced(j: int, bounds: list[tuple[float, Node]]) -> Node:
 
 
 def flat(tree: Node) -> list[tuple[Node, int, int, int]]:
-    """Nodes of a tree with the numbers of both children and of the parent (or -1).
+    """Nodes of a tree with the numbers of both children (or -1) and of the parent.
 
     Level by level: a right child follows its left one, as XGBoost takes for granted.
     """
-    out = [(tree, -1, -1, -1)]
+    out = [(tree, -1, -1, NO_PARENT)]
     for number, (node, _, _, parent) in enumerate(out):
         if node.left is not None and node.right is not None:
             first = len(out)

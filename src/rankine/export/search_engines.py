@@ -166,8 +166,8 @@ def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
         if left is None:
             return {"value": str(np.float32(node.value))}
         asked.add(node.column)
-        lowest, cut = np.float32(LOWEST), np.float32(node.cut)
-        threshold = str(np.nextafter(cut, lowest) if cut > lowest else lowest)
+        lowest = np.float32(LOWEST)
+        threshold = str(np.nextafter(max(np.float32(node.cut), lowest), lowest))
         return {
             "feature": names[node.column], "threshold": threshold, "missing": "left",
             "left": left, "right": right,

@@ -72,7 +72,7 @@ def xgboost(model: LinearModel, options: ExportOptions) -> Export:
 def _tree(tree: Node, number: int, width: int) -> dict[str, Any]:
     nodes = flat(tree)
     count = len(nodes)
-    leaf = [left < 0 for _, left, _, _ in nodes]
+    leaf = [node.left is None for node, *_ in nodes]
     return {
         "base_weights": [node.value for node, *_ in nodes],
         "categories": [], "categories_nodes": [], "categories_segments": [], "categories_sizes": [],
@@ -80,13 +80,13 @@ def _tree(tree: Node, number: int, width: int) -> dict[str, Any]:
         "id": number,
         "left_children": [left for _, left, _, _ in nodes],
         "loss_changes": [0.0] * count,
-        "parents": [2**31 - 1 if parent < 0 else parent for *_, parent in nodes],
+        "parents": [parent for *_, parent in nodes],
         "right_children": [right for _, _, right, _ in nodes],
         "split_conditions": [
             node.value if end else max(node.cut, LOWEST)
             for (node, *_), end in zip(nodes, leaf, strict=True)
         ],
-        "split_indices": [0 if end else n.column for (n, *_), end in zip(nodes, leaf, strict=True)],
+        "split_indices": [node.column for node, *_ in nodes],
         "split_type": [0] * count,
         "sum_hessian": [1.0] * count,
         "tree_param": {

@@ -3,8 +3,9 @@ r"""Decimal text to the nearest double, without Python objects.
 Grammar: ``[+-]?(\d+(\.\d+)?|\.\d+)([eE][+-]?\d+)?``. A number m 10^q with at most 19
 significant digits is m * 10^q or m / 10^-q in one correctly rounded operation when m <= 2^53 and
 |q| <= 22 (Clinger 1990); otherwise the algorithm of Eisel and Lemire (Lemire, "Number parsing at a
-gigabyte per second", 2021, algorithm 1) decides it from 128 bits of 5^q. What neither can decide
-(more digits, subnormal results, overflow) is called *hard* and left to Python's ``float``.
+gigabyte per second", 2021, algorithm 1) decides it from 128 bits of 5^q, which always suffice
+(Mushtak and Lemire, "Fast number parsing without fallback", 2023). What neither can decide (more
+digits, subnormal results, overflow) is called *hard* and left to Python's ``float``.
 """
 
 from __future__ import annotations
@@ -18,21 +19,20 @@ from rankine.kernels.compile import jit
 
 GOOD, HARD, MALFORMED = 0, 1, 2
 
-_Q_MIN, _Q_MAX = -342, 308
+#: Beyond these every number of 19 digits is subnormal, or near overflow.
+_Q_MIN, _Q_MAX = -326, 307
 
 
 def _powers_of_five() -> NDArray[np.uint64]:
-    """First 128 bits of 5^q for q in [-342, 308], two words each; reciprocals are rounded up."""
+    """First 128 bits of 5^q for q in [-326, 307], two words each; from 5^-27 on rounded up."""
     table = np.empty((_Q_MAX - _Q_MIN + 1, 2), dtype=np.uint64)
     for q in range(_Q_MIN, _Q_MAX + 1):
         if q < 0:
             five = 5**-q
-            bits = five.bit_length()
-            shift = bits + 127 if q >= -27 else 2 * bits + 128
-            word = 2**shift // five + 1
+            word = (1 << (five.bit_length() + 127)) // five + (q >= -27)
         else:
             word = 5**q << 128
-        word >>= word.bit_length() - 128
+            word >>= word.bit_length() - 128
         table[q - _Q_MIN] = word >> 64, word & (2**64 - 1)
     return table
 
@@ -43,7 +43,6 @@ _TENS = np.array([10.0**k for k in range(23)])
 _0, _1, _9, _10, _19 = (np.uint64(k) for k in (0, 1, 9, 10, 19))
 _32, _48 = np.uint64(32), np.uint64(48)
 _LOW = np.uint64(0xFFFFFFFF)
-_FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _TOP = np.uint64(1) << np.uint64(63)
 _EXACT = np.uint64(1) << np.uint64(53)
 _HIDDEN = np.uint64(1) << np.uint64(52)
@@ -77,8 +76,6 @@ def _eisel_lemire(m: Any, q: Any) -> Any:
         low += more
         if more > low:
             high += _1
-    if low == _FULL and (q < -27 or q > 55):
-        return False, 0.0
     upper = high >> np.uint64(63)
     mantissa = high >> (upper + _9)
     power = ((217706 * q) >> 16) + 63 + np.int64(upper) - np.int64(shift) + 1023
@@ -120,8 +117,7 @@ def _exponent(buf: Any, pos: Any) -> Any:
     start = pos
     value: Any = 0
     while np.uint64(buf[pos]) - _48 < _10:
-        if value < 100_000_000:
-            value = value * 10 + (np.int64(buf[pos]) - 48)
+        value = min(value * 10 + (np.int64(buf[pos]) - 48), 100_000_000)
         pos += _1
     return pos - start, sign * value, pos
 

@@ -51,9 +51,9 @@ def _errors(label: Any, score: Any, rule: int) -> Any:
             lowest = end
         for r in range(start, end):
             s = score[order[r]]
-            if start > 0 and s < best:
+            if s < best:
                 errors += 1.0
-            elif start > 0 and s == best:
+            elif s == best:
                 errors += _tie_cost(rule, at_best)
         for r in range(start, end):
             s = score[order[r]]

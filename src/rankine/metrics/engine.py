@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from rankine.core.errors import EmptyDataError, NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import (
     Dataset,
-    NamedColumns,
     check_finite,
     check_labels,
     check_weight,
@@ -61,7 +60,7 @@ def value_function(
     shape candidates x queries.
     """
     grouped = columns
-    if queries.rows is not None or not isinstance(columns, NamedColumns):
+    if queries.rows is not None:
         known = {name: values for name, values in columns.items() if values is not None}
         grouped = {name: queries.gather(np.asarray(values)) for name, values in known.items()}
     family = _rank_family if definition(metric.name).family == "ranks" else _pair_family

@@ -81,7 +81,7 @@ def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
 def _spec(metric: Metric, longest: int) -> ExpectedReciprocalRank:
     if metric.gain != "exp":
         return ExpectedReciprocalRank(1.0)
-    return ExpectedReciprocalRank(2.0 ** float(metric.max_label or 0))
+    return ExpectedReciprocalRank(2.0 ** float(metric.max_label or 0.0))
 
 
 register(

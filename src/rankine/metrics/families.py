@@ -80,7 +80,7 @@ def ranked_values(
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
         everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
-        order = top_order(lists.score[a:b], key[a:b] if key.shape[0] > 0 else key, cutoffs[q])
+        order = top_order(lists.score[a:b], key[a:b], cutoffs[q])
         out[q] = _ordered_value(spec, lists.gain[a:b], order, everything, cutoffs[q])
 
 
@@ -108,13 +108,14 @@ def weighted_values(
     width = weights.shape[1]
     for q in range(first, last):
         a, b = lists.starts[q], lists.starts[q + 1]
-        scores, columns = np.empty(b - a), np.empty((width, b - a))
+        scores = np.empty(b - a)
+        columns = np.empty((width, scores.shape[0]))
         for j in range(width):
             for i in range(b - a):
                 columns[j, i] = lists.score[a + i, j]
         everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
         everything = top_values(everything, everything.shape[0])  # the ideal order is found once
-        ties = key[a:b] if key.shape[0] > 0 else key
+        ties = key[a:b]
         order = np.empty(0, dtype=np.int64)
         for c in range(weights.shape[0]):
             scores[:] = 0.0

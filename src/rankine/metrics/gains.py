@@ -76,9 +76,9 @@ def cutoffs(
 
 def marks(name: str | None, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.bool_] | None:
     """True where a column of marks is not 0; None when nothing is marked."""
-    if name is None or name == "none" or (name in _USUAL and columns.get(name) is None):
+    if name in (None, "none") or (name in _USUAL and columns.get(name) is None):
         return None
-    return number_column(name, columns, n_rows, "marks") != 0
+    return number_column(str(name), columns, n_rows, "marks") != 0
 
 
 def docid_key(columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:

@@ -59,7 +59,7 @@ def _error(spec: Any, label: Any, score: Any) -> Any:
 
 @pair_value.answer(RocArea)
 def _area(spec: Any, label: Any, score: Any) -> Any:
-    counts = count_pairs((label >= spec.threshold) * 1.0, score)
+    counts = count_pairs((label >= spec.threshold).astype(np.float64), score)
     error = counts.wrong + spec.tie_cost * counts.tied
     return 1.0 - error / max(counts.usable, 1.0), counts.usable
 

@@ -110,7 +110,7 @@ def _expected_first(ranked: Any, ends: Any, gain: Any, k: int) -> float:
         return np.nan
     total, none_yet = 0.0, 1.0
     start = 0
-    while start < min(k, ranked.shape[0]) and none_yet > 0.0:
+    while start < min(k, ranked.shape[0]):
         end = ends[start]
         inside = ranked[start:end].sum()
         for r in range(start, min(k, end)):

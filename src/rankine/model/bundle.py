@@ -109,7 +109,7 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
         return cls(
             PackedNames.pack(weights, "topic"),
             sizes.pop(),
-            np.cumsum([0, *(len(row[1]) for row in rows)]),
+            np.cumsum([0, *(len(own) for _, own, _ in rows)]),
             np.concatenate([row[1] for row in rows]),
             np.concatenate([row[2] for row in rows]),
             *settled(transforms, metric, parameters, provenance),

@@ -46,7 +46,7 @@ def unknown_feature(model: LinearModel, name: object) -> FeatureMismatchError:
     if isinstance(name, str) and model.feature_names is not None and len(name) <= 200:
         import difflib
 
-        close = difflib.get_close_matches(name, model.feature_names[:10_000], n=1)
+        close = difflib.get_close_matches(name, model.feature_names[:10_000])
         if close:
             hint = f"Did you mean {printable(close[0])!r}? Or ask for unknown features to be zero"
     return FeatureMismatchError(f"the model knows no feature {shown!r}", fix=hint)

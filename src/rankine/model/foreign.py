@@ -44,7 +44,7 @@ def is_foreign(path: str | os.PathLike[str]) -> bool:
         start = file.read(_START_BYTES)
     if start.startswith(b"SVM-"):
         return True
-    first = start.split(b" ", 1)[0].strip()
+    first = start.partition(b" ")[0].strip()
     return bool(_NUMBER.match(first.decode("latin-1"))) and b":" not in start
 
 
@@ -65,7 +65,8 @@ def read_sofia(path: str | os.PathLike[str]) -> LinearModel:
     lines = [line for line in _lines(name) if line[1].strip()]
     if len(lines) != 1:
         raise _bad(name, f"{len(lines)} lines of weights instead of one", 1)
-    weights = [_number(name, 1, token) for token in lines[0][1].split()]
+    number, text = lines[0]
+    weights = [_number(name, number, token) for token in text.split()]
     return LinearModel.from_weights(
         weights[1:],
         parameters={"ranker": "sofia-ml"},
@@ -84,7 +85,7 @@ def read_svmrank(path: str | os.PathLike[str]) -> LinearModel:
     weights: dict[int, float] = {}
     n_vectors = 0
     for number, line in lines:
-        text = line.split("#", 1)[0].split()
+        text = line.partition("#")[0].split()
         if not text:
             continue
         n_vectors += 1
@@ -93,7 +94,7 @@ def read_svmrank(path: str | os.PathLike[str]) -> LinearModel:
             index, _, value = token.partition(":")
             if index in {"qid", "cid", "sid"}:
                 continue
-            if not index.isascii() or not index.isdigit() or not 1 <= int(index) <= n_features:
+            if not index.isdigit() or not 1 <= int(index) <= n_features:
                 raise _bad(name, f"bad feature {printable(token, 40)!r}", number)
             j = int(index) - 1
             weights[j] = weights.get(j, 0.0) + factor * _number(name, number, value)
@@ -135,11 +136,8 @@ def _lines(name: str) -> Iterator[tuple[int, str]]:
     with Path(name).open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                yield (
-                    number,
-                    line.split(b"#", 1)[0].decode("ascii")
-                    + ("#" + line.split(b"#", 1)[1].decode("latin-1") if b"#" in line else ""),
-                )
+                text, sign, comment = line.partition(b"#")
+                yield number, text.decode("ascii") + (sign + comment).decode("latin-1")
             except UnicodeDecodeError as error:
                 raise _bad(name, "not a text model", number) from error
 

@@ -112,7 +112,7 @@ class LinearModel(Stored):
         """
         n_features, indices, values = sparse_weights(w)
         check_names(feature_names, n_features)
-        if probes is None and np.isfinite(values).all():
+        if probes is None:
             probes = make_probes(indices.tolist(), values.tolist(), transforms)
         chosen = feature_names if feature_names is not None else weight_names
         return cls(

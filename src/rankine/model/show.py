@@ -117,13 +117,13 @@ def weights_html(names: Any, values: NDArray[np.float64], top: int = TOP) -> Htm
     order = np.argsort(-np.abs(values), kind="stable")[:top].tolist()
     if not order:
         return join(["none"])
-    largest = abs(float(values[order[0]]))
+    largest = abs(float(values[order[0]])) or 1.0
     lines = [
         [
             tag("br") if k else None,
             name_of(names[j], 40),
             f" {values[j]:+.4g} ",
-            small_bar(abs(float(values[j])) / largest, _PLUS if values[j] > 0 else _MINUS),
+            small_bar(abs(float(values[j])) / largest, _MINUS if values[j] < 0 else _PLUS),
         ]
         for k, j in enumerate(order)
     ]

@@ -161,8 +161,6 @@ def _linear(document: Document, tensors: dict[str, NDArray[Any]]) -> LinearModel
 
 
 def _bundle(document: Document, tensors: dict[str, NDArray[Any]]) -> ModelBundle:
-    if document.probes is not None:
-        raise ModelFormatError("a bundle holds no probes")
     _expect(
         tensors,
         {
@@ -186,7 +184,7 @@ def _bundle(document: Document, tensors: dict[str, NDArray[Any]]) -> ModelBundle
 
 def _expect(tensors: dict[str, NDArray[Any]], wanted: dict[str, Any]) -> None:
     """Exactly these tensors, and names or none, each of its type."""
-    if "names" in tensors or "name_ends" in tensors:
+    if "names" in tensors:
         wanted = {**wanted, "names": np.uint8, "name_ends": np.int64}
     if set(tensors) != set(wanted):
         raise ModelFormatError(f"tensors are {sorted(tensors)}, expected {sorted(wanted)}")

@@ -90,7 +90,7 @@ def frozen(given: Any, dtype: Any) -> NDArray[Any]:
     array = np.ascontiguousarray(given, dtype=dtype)
     if not array.flags.writeable:
         return array
-    if isinstance(given, np.ndarray) and np.may_share_memory(array, given):
+    if np.may_share_memory(array, given):
         array = array.copy()
     array.flags.writeable = False
     return array

@@ -40,11 +40,10 @@ from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
 from rankine.rankers.path import Step, TablePath, check_steps
 from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import Choice, Number
-from rankine.rankers.sources import Capabilities
+from rankine.rankers.sources import Capabilities, first_lists
 from rankine.solvers.base import report
 from rankine.solvers.tables import Strengths, TablePenalty, bin_means, purify
 from rankine.transforms.bins import (
-    SAMPLE_LISTS,
     BinCoder,
     CodeStore,
     RowSample,
@@ -391,15 +390,9 @@ class AdditiveRanker(BaseRanker):
         """Cuts of the first lists, whatever the blocks, threads or partitions."""
         if source.kind == "stream":
             source.require_again("cuts are measured on its first lists")
-        sample, left = RowSample(), SAMPLE_LISTS
-        for block in source.blocks():
-            first = block
-            if block.n_queries > left:
-                first = block.take_queries(np.arange(left))
-            left -= first.n_queries
-            sample.append(first.X if chosen is None else first.X[:, chosen])
-            if left == 0:
-                break
+        sample = RowSample()
+        for block in first_lists(source.blocks()):
+            sample.append(block.X if chosen is None else block.X[:, chosen])
         texts = () if source.encoding is None else source.encoding.encoding.spec.one_hot
         named = [*self.categorical, *(text.column for text in texts)]
         unordered = [self._cell_column(name) for name in named]
@@ -556,9 +549,11 @@ class AdditiveRanker(BaseRanker):
         """Falling strengths for curves alone, then for more and more pairs."""
         plan = self._first_plan(bins, data)
         pairs = self._named_pairs()
-        if isinstance(pairs, int):
+        if pairs == 0:
+            pairs = []
+        elif isinstance(pairs, int):
             # Sought where curves of the ranker's own strength leave most to gain.
-            theta = solve_plan(plan, data, None, self.tol).coef if pairs else np.zeros(0)
+            theta = solve_plan(plan, data, None, self.tol).coef
             pairs = best_pairs(plan, data, theta, pairs)
         plans = []
         for count in sorted({0, len(pairs) // 8, len(pairs) // 3, len(pairs)}):

@@ -76,7 +76,7 @@ def _slope(gap: NDArray[np.float64], steps: int = 60) -> float:
     The derivative sum_k gap_k / (1 + e^(a gap_k)) falls with a.
     """
     unit = float(np.abs(gap).mean())
-    if unit == 0 or gap.sum() <= 0:
+    if gap.sum() <= 0:
         return 0.0
     z = gap / unit
 

@@ -65,7 +65,7 @@ class DataSummary:
     lengths: Histogram
     length_quantiles: Sequence[float]
     without_pairs: int
-    without_value: int | None
+    without_value: int
     no_relevant: str | None
     pairs: int
     zero: int
@@ -91,10 +91,7 @@ def data_summary(judged: Judged) -> DataSummary:
     if judged.view is judged.model:
         flat = ~one_value & (judged.spread == 0)
     metric = judged.metric
-    missing = None
-    if metric is not None:
-        columns = data_columns(data)
-        missing = count_without_value(metric, data.y, data.queries, columns=columns)
+    missing = count_without_value(metric, data.y, data.queries, columns=data_columns(data))
     kind = "sparse" if sparse.issparse(data.X) else "dense"
     tables = tables_of(judged.model)
     name_of_column = judged.feature_name if tables is None else tables.column_name
@@ -114,7 +111,7 @@ def data_summary(judged: Judged) -> DataSummary:
         np.quantile(data.queries.sizes, [0, 0.25, 0.5, 0.75, 1]).tolist(),
         data.n_queries - len(data.labels.usable),
         missing,
-        None if metric is None else metric.no_relevant,
+        metric.no_relevant,
         data.labels.n_pairs,
         int(zero.sum()),
         int(constant.sum()),
@@ -143,7 +140,7 @@ def lengths(data: Dataset) -> Histogram:
     """Lists by their number of items."""
     sizes = data.queries.sizes
     low, high = int(sizes.min()), int(sizes.max())
-    width = max(1, -(-(high - low + 1) // BINS))
+    width = -(-(high - low + 1) // BINS)
     edges = np.arange(low, high + width + 1, width) - 0.5
     counts, _ = np.histogram(sizes, bins=edges)
     return Histogram([], edges.tolist(), counts.tolist())
@@ -256,8 +253,8 @@ def _facts(found: DataSummary) -> list[tuple[str, Any]]:
     return rows
 
 
-def _rule(without: int | None, rule: str | None) -> str:
-    if not without or rule is None:
+def _rule(without: int, rule: str | None) -> str:
+    if without == 0 or rule is None:
         return ""
     counted = "are left out of the means" if rule == "skip" else f"count {rule} in the means"
     return f"; {plural(without, 'query', 'queries')} without a relevant item {counted}"

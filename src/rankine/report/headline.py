@@ -61,7 +61,7 @@ class Headline:
 
 def resamples_for(n_queries: int) -> int:
     """Bootstrap samples: 10,000, fewer for very many queries."""
-    return int(np.clip(BUDGET // max(n_queries, 1), 500, 10_000))
+    return int(np.clip(BUDGET // n_queries, 500, 10_000))
 
 
 def headline(judged: Judged, metric: Metric, seed: int = 0) -> Headline:
@@ -79,8 +79,7 @@ def headline(judged: Judged, metric: Metric, seed: int = 0) -> Headline:
     else:
         nothing = float("nan")
         systems = [
-            System(name, float(kept[:, c].mean()) if n else nothing, nothing, nothing)
-            for c, name in enumerate(names)
+            System(name, float(kept[:, c].mean()), nothing, nothing) for c, name in enumerate(names)
         ]
         pairs = []
     return Headline(
@@ -108,8 +107,6 @@ VERDICTS = {
 
 def summary_words(heads: Sequence[Headline]) -> list[Any]:
     """The page's first sentence."""
-    if not heads:
-        return ["Nothing can be measured on this data: no list holds two different labels."]
     head = heads[0]
     value = tag("strong", number(head.model.mean))
     where = plural(head.queries, "query", "queries")
@@ -167,18 +164,16 @@ def headline_section(judged: Judged, heads: Sequence[Headline], origin: Origin) 
         )  # fmt: skip
     for metric, reason in judged.refused.items():
         remarks.append(note(tag("code", metric), f" cannot be measured here: {reason}."))
-    if heads and heads[0].queries < 2:
+    if heads[0].queries < 2:
         remarks.append(note("One query gives a value but no interval: nothing to resample."))
-    tables = [card(_table(heads[0]))] if heads else []
+    tables = [card(_table(heads[0]))]
     if len(heads) > 1:
         tables.append(card(_others(heads[1:])))
     lead = (
         "Each mark is a mean over queries, each bar the 95 % interval that resampling the queries "
         "gives. Differences are the model minus the other, query by query."
     )
-    return Section(
-        "quality", "Quality", "How good is it?", lead if heads else "", join([*remarks, *tables])
-    )
+    return Section("quality", "Quality", "How good is it?", lead, join([*remarks, *tables]))
 
 
 def _others(heads: Sequence[Headline]) -> Html:
@@ -247,15 +242,13 @@ def strip_table(
     return tag("table", *parts, class_="systems")
 
 
-def system_strip(system: System, scale: Scale, kind: str) -> Html | None:
-    """A mean with its interval, where it has one; None without a mean."""
-    if not math.isfinite(system.mean):
-        return None
+def system_strip(system: System, scale: Scale, kind: str) -> Html:
+    """A mean with its interval, where it has one."""
     tip = f"{system.name}: {number(system.mean)}"
     if not math.isfinite(system.low):
-        return interval(system.mean, None, None, scale, kind, tip)
+        return interval(system.mean, None, scale, kind, tip)
     tip += f", interval {number(system.low)} to {number(system.high)}"
-    return interval(system.mean, system.low, system.high, scale, kind, tip)
+    return interval(system.mean, (system.low, system.high), scale, kind, tip)
 
 
 def verdict_of(pair: Pair) -> Html:

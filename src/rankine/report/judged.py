@@ -71,9 +71,16 @@ class Judged:
         return scores
 
     @property
-    def metric(self) -> Metric | None:
-        """The headline's metric; None where nothing can be measured."""
-        return self.metrics[0] if self.metrics else None
+    def metric(self) -> Metric:
+        """The headline's metric: MAP takes any labels, so that there always is one."""
+        return self.metrics[0]
+
+    @property
+    def rival(self) -> Opponent:
+        """The most telling opponent; chance takes part always."""
+        kinds = [one.kind for one in self.opponents]
+        best = next(kind for kind in ("against", "shown", "feature", "random") if kind in kinds)
+        return self.opponents[kinds.index(best)]
 
     def opponent(self, *kinds: str) -> Opponent | None:
         """The first opponent of the first of these kinds that takes part."""
@@ -83,13 +90,13 @@ class Judged:
     def values(self, opponent: Opponent, metric: Metric) -> NDArray[np.float64]:
         """The metric of each query (NaN where it is skipped)."""
         key, data = (opponent.kind, str(metric)), self.data
-        if key not in self._known and opponent.scores is None:
-            self._known[key] = random_expectation(
-                metric, data.y, data.queries, per_query=True, columns=data_columns(data)
-            )
-        elif key not in self._known:
-            self._known[key] = evaluate_on(
-                data, scores=opponent.scores, metric=metric, per_query=True
+        if key not in self._known:
+            self._known[key] = (
+                random_expectation(
+                    metric, data.y, data.queries, per_query=True, columns=data_columns(data)
+                )
+                if opponent.scores is None
+                else evaluate_on(data, scores=opponent.scores, metric=metric, per_query=True)
             )
         return self._known[key]
 
@@ -108,7 +115,7 @@ class Judged:
             np.ones(data.n_rows),
             self.features.shape[1],
         )
-        return np.sqrt(total / max(data.n_rows, 1))
+        return np.sqrt(total / data.n_rows)
 
     @cached_property
     def effect(self) -> NDArray[np.float64]:
@@ -158,16 +165,15 @@ def judge(
     scores = row_scores(features, view.to_dense())
     wanted = [*(metrics or [model.metric or "ndcg@10"]), *FURTHER]
     chosen, refused = _measurable(wanted, data, scores)
-    if not chosen or wanted[0] in refused:
+    if wanted[0] in refused:
         chosen = [*_measurable([FALLBACK], data, scores)[0], *chosen]
     opponents = [Opponent("model", name, scores)]
     if against is not None:
         opponents.append(Opponent("against", against_name, score_dataset(against, data)))
     judged = Judged(model, view, data, features, chosen, refused, opponents)
     opponents += [shown for shown in [shown_order(data)] if shown is not None]
-    if chosen:
-        opponents += [one for one in [best_feature(judged)] if one is not None]
-        opponents.append(Opponent("random", "random order", None, "exact expectation"))
+    opponents += [one for one in [best_feature(judged)] if one is not None]
+    opponents.append(Opponent("random", "random order", None, "exact expectation"))
     return judged
 
 
@@ -212,14 +218,11 @@ def shown_order(data: Dataset) -> Opponent | None:
 def best_feature(judged: Judged) -> Opponent | None:
     """The single feature, upwards or downwards, that orders this very data best."""
     data, metric = judged.data, judged.metric
-    assert metric is not None  # noqa: S101 - called where something can be measured
     tried = _candidates(judged)
     every = -(-data.n_queries // MAX_QUERIES)
     some = data.take_queries(np.arange(0, data.n_queries, every))
-    matrix = judged.features
-    if every > 1:
-        rows = np.concatenate([data.queries.rows_of(q) for q in range(0, data.n_queries, every)])
-        matrix = matrix[rows]
+    rows = np.concatenate([data.queries.rows_of(q) for q in range(0, data.n_queries, every)])
+    matrix = judged.features[rows]
     sign = 1.0 if metric.larger_is_better else -1.0
     best: tuple[float, int, float] | None = None
     for j in tried.tolist():

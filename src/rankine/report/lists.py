@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.safe_text import Html, join, name_of, tag
-from rankine.kernels.sorting import rank_order
 from rankine.report.judged import Judged, Opponent
 from rankine.report.page import MINUS, count, number, signed
 
@@ -62,10 +61,10 @@ def ranked_query(
     """The first ``depth`` items of both orders; without opponent the right one is the ideal."""
     data = judged.data
     rows = data.queries.rows_of(query)
-    order = rank_order(judged.scores[rows], np.empty(0))
-    ideal = opponent is None or opponent.scores is None
-    by = data.y[rows] if ideal or opponent is None else np.asarray(opponent.scores)[rows]
-    other = rank_order(np.ascontiguousarray(by, dtype=np.float64), np.empty(0))
+    order = np.argsort(-judged.scores[rows], kind="stable")
+    scores = data.y if opponent is None or opponent.scores is None else opponent.scores
+    by = scores[rows]
+    other = np.argsort(-by, kind="stable")
     terms = _terms(judged, rows)
     left = [
         ListItem(
@@ -82,11 +81,11 @@ def ranked_query(
             rank,
             _doc(judged, int(rows[i])),
             float(data.y[rows[i]]),
-            None if ideal or opponent is None or opponent.kind == "shown" else float(by[i]),
+            None if opponent is None or opponent.kind == "shown" else float(by[i]),
         )
         for rank, i in enumerate(other[:depth].tolist(), 1)
     ]
-    name = "ideal order" if ideal or opponent is None else opponent.name
+    name = "ideal order" if opponent is None else opponent.name
     return Ranked(
         str(data.queries.ids[query]),
         _query_text(judged, int(rows[0])),

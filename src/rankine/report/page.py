@@ -29,7 +29,7 @@ def number(value: float | None, digits: int = 4) -> str:
     if value is None or not math.isfinite(value):
         return NONE
     if value == 0 or 0.001 <= abs(value) < 1000:
-        return f"{value:.{digits}f}" if abs(value) < 10 else f"{value:.{max(digits - 2, 0)}f}"
+        return f"{value:.{digits}f}" if abs(value) < 10 else f"{value:.{digits - 2}f}"
     return f"{value:.3g}"
 
 

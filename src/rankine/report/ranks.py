@@ -12,7 +12,6 @@ from rankine.core.errors import DataError
 from rankine.core.safe_text import Html, name_of
 from rankine.evaluation.significance import bootstrap_means, percentile_interval
 from rankine.metrics import Metric, parse_metric
-from rankine.metrics.metric import definition
 from rankine.report.headline import CONFIDENCE, resamples_for
 from rankine.report.judged import Judged, Opponent
 from rankine.report.page import Section, count, figures, number, percent, plural
@@ -45,12 +44,8 @@ class Curves:
 def curve_metrics(judged: Judged) -> list[Metric]:
     """The headline's metric where it has a cutoff (else NDCG), and precision."""
     own = judged.metric
-    if own is None:
-        return []
-    cut = own.cutoff is None or isinstance(own.cutoff, int)
-    base = own if definition(own.name).cutoff != "none" and own.cutoff and cut else None
-    found = [base or parse_metric("ndcg@10")]
-    if found[0].name != "precision":
+    found = [own if isinstance(own.cutoff, int) else parse_metric("ndcg@10")]
+    if found[0].name != "p":
         found.append(parse_metric("p@10"))
     return found
 
@@ -58,14 +53,12 @@ def curve_metrics(judged: Judged) -> list[Metric]:
 def curves(judged: Judged, metric: Metric, seed: int = 0) -> Curves | None:
     """Values at growing depths, as deep as lists go; None where labels do not suit the metric."""
     longest = int(judged.data.queries.sizes.max())
-    depths = [k for k in DEPTHS if k <= max(longest, 1)]
+    depths = [k for k in DEPTHS if k <= longest]
     found = []
     try:
         for one in judged.opponents:
             values = np.column_stack([judged.values(one, metric.at(k)) for k in depths])
             kept = values[~np.isnan(values).any(axis=1)]
-            if len(kept) == 0:
-                return None
             low: list[float] = []
             high: list[float] = []
             if one.kind == "model" and len(kept) >= 2:
@@ -108,15 +101,12 @@ class Differences:
     worse: int
 
 
-def spread(judged: Judged, metric: Metric) -> Spread | None:
+def spread(judged: Judged, metric: Metric) -> Spread:
     """Distribution of the model's values."""
     values = judged.values(judged.opponents[0], metric)
     kept = values[~np.isnan(values)]
-    if len(kept) == 0:
-        return None
-    high = 1.0 if kept.max() <= 1 else float(kept.max())
-    low = 0.0 if kept.min() >= 0 else float(kept.min())
-    counts, edges = np.histogram(kept, bins=BINS, range=(low, high if high > low else low + 1))
+    ends = min(float(kept.min()), 0.0), max(float(kept.max()), 1.0)
+    counts, edges = np.histogram(kept, bins=BINS, range=ends)
     return Spread(
         str(metric),
         edges.tolist(),
@@ -128,12 +118,10 @@ def spread(judged: Judged, metric: Metric) -> Spread | None:
     )
 
 
-def differences(judged: Judged, metric: Metric, opponent: Opponent) -> Differences | None:
+def differences(judged: Judged, metric: Metric, opponent: Opponent) -> Differences:
     """Distribution of the differences to an opponent, in bins centred on zero."""
     gap = judged.values(judged.opponents[0], metric) - judged.values(opponent, metric)
     gap = gap[~np.isnan(gap)]
-    if len(gap) == 0:
-        return None
     gap = np.where(np.abs(gap) > 1e-12, gap, 0.0)
     reach = max(float(np.abs(gap).max()), 1e-6)
     counts, edges = np.histogram(gap, bins=BINS + 1, range=(-reach, reach))
@@ -220,15 +208,9 @@ def _curves(found: Curves) -> Html:
     return line_chart(title, lines, names, words, about=about, key=key, x_ticks=ticks)
 
 
-def queries_section(
-    spread: Spread | None, gaps: Differences | None, title: str, lists: Html
-) -> Section | None:
+def queries_section(spread: Spread, gaps: Differences, title: str, lists: Html) -> Section:
     """Histograms, then lists."""
-    if spread is None:
-        return None
-    parts = [_spread(spread, title)]
-    if gaps is not None:
-        parts.append(_differences(gaps, title))
+    parts = [_spread(spread, title), _differences(gaps, title)]
     low, high = spread.quantiles[0], spread.quantiles[-1]
     lead = (
         f"A mean hides much: on the worst tenth of the queries {title} is {number(low, 3)} or "

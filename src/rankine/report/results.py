@@ -5,7 +5,6 @@ All are one kind of page: a sentence, tiles, then sections of tables and lines.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -82,7 +81,7 @@ def _compare_report(found: Sequence[Comparison], title: str | None, command: str
     heading = title or " against ".join(names[:3]) + (" and more" if len(names) > 3 else "")
     sections = [part for one in found for part in _compared(one, several=len(found) > 1)]
     sections += command_section(command)
-    sign = 1 if first.metric.larger_is_better else -1
+    sign = 1.0 if first.metric.larger_is_better else -1.0
     best = max(first.systems, key=lambda system: sign * system.mean)
     proven = sum(pair.significant for pair in first.pairs)
     summary = [
@@ -123,7 +122,7 @@ def _means(found: Comparison) -> Html:
     scale = linear([v for s in found.systems for v in (s.mean, s.low, s.high)])
     rows = []
     for k, s in enumerate(found.systems):
-        span = f"{number(s.low)} to {number(s.high)}" if math.isfinite(s.low) else ""
+        span = f"{number(s.low)} to {number(s.high)}"
         strip = system_strip(s, scale, KINDS[k % len(KINDS)])
         rows.append((name_of(s.name, 60), strip, number(s.mean), tag("small", span), None))
     caption = f"{found.metric.title} of each system"
@@ -139,7 +138,7 @@ def _differences(found: Comparison) -> Html:
         tip = f"{pair.difference:+.4f}, interval {pair.low:+.4f} to {pair.high:+.4f}"
         kind = "model" if pair.significant else "random"
         ends = (pair.low, pair.high)
-        strip = interval(pair.difference, *ends, scale, kind, tip, zero=scale(0.0))
+        strip = interval(pair.difference, ends, scale, kind, tip, zero=0.0)
         span = tag("small", f"{signed(pair.low)} to {signed(pair.high)}")
         rows.append((name, strip, signed(pair.difference), span, verdict_of(pair)))
     header = ("", "difference", "interval", "")
@@ -524,7 +523,7 @@ def _choices(key: str, known: Any, name: str, *, larger: bool) -> Html:
 def _best_trials(
     found: TuningResult, done: Sequence[TrialRecord], name: str, *, larger: bool
 ) -> Html:
-    top = sorted(done, key=lambda r: float(r.value or 0) * (-1 if larger else 1))[:TOP]
+    top = sorted(done, key=lambda r: float(r.value or 0), reverse=larger)[:TOP]
     names = list(dict.fromkeys(key for record in top for key in record.parameters))
     header = ["trial", *(name_of(key, 40) for key in names), name, "weights", "seconds"]
     rows = [

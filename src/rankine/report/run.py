@@ -34,9 +34,6 @@ from rankine.report.training import training, training_section
 from rankine.report.weights import size_curve, size_section, weights, weights_section
 from rankine.transforms.drift import Drift, summary_of
 
-#: Opponents that a query's list stands beside, the most telling first.
-_BESIDE = ("against", "shown", "feature", "random")
-
 _EFFECT = (
     "A bar is the weight times how much its feature usually varies within a list: how far it "
     "moves items, in units of the score."
@@ -67,7 +64,7 @@ def model_report(
     else:
         knows = tables_section(tables, judged.data, learned)
         numbers["tables"] = pictures(tables, judged.data)
-    sections.insert(-2 if judged.metric is not None else 1, knows)
+    sections.insert(-2, knows)
     sections += [training_section(story), data_section(summary)]
     if judged.data.encoding is not None and summary_of(judged.model) is not None:
         changed = Drift.of(watch_log(judged.model, [judged.data]))
@@ -83,13 +80,10 @@ def _measured(
 ) -> list[Section | None]:
     """Sections that need a metric, and their figures."""
     metric = judged.metric
-    if metric is None:
-        return []
     found = [curves(judged, one, seed) for one in curve_metrics(judged)]
     depth = [one for one in found if one is not None]
     values = spread(judged, metric)
-    rival = judged.opponent(*_BESIDE)
-    gaps = None if rival is None else differences(judged, metric, rival)
+    gaps = differences(judged, metric, judged.rival)
     groups = _lists(judged, n_queries)
     size = size_curve(judged, metric)
     gap = calibration(judged, seed)
@@ -112,8 +106,6 @@ def _measured(
 def _lists(judged: Judged, n: int) -> list[tuple[str, Sequence[Ranked]]]:
     """The worst and best queries, and those that moved most against another model."""
     metric = judged.metric
-    if metric is None:
-        return []
     values = judged.values(judged.opponents[0], metric)
     rival = judged.opponent("against", "shown")
     others = None if rival is None else judged.values(rival, metric)
@@ -138,7 +130,7 @@ def _lists(judged: Judged, n: int) -> list[tuple[str, Sequence[Ranked]]]:
     if rival is not None and rival.kind == "against" and others is not None:
         moved = values - others
         lost, won = extremes(judged, moved, n, larger_is_better=metric.larger_is_better)
-        sign = 1 if metric.larger_is_better else -1
+        sign = 1.0 if metric.larger_is_better else -1.0
         groups += [
             ("Lost most against the other model", listed([q for q in lost if sign * moved[q] < 0])),
             ("Won most against the other model", listed([q for q in won if sign * moved[q] > 0])),

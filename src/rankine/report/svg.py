@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from rankine.core.safe_text import Html, join, name_of, tag, text
@@ -34,11 +35,10 @@ class Scale:
 
     def label(self, tick: float) -> str:
         """Text of a tick."""
-        if self.log and (tick < 0.01 or tick >= 1e5):
-            return f"1e{round(math.log10(tick))}"
         size = abs(tick)
-        if size >= 1e5:
-            return f"{tick:.3g}".replace("e+0", "e")
+        if size >= 1e5 or (self.log and tick < 0.01):
+            digits, _, power = f"{tick:.2e}".partition("e")
+            return f"{float(digits):g}e{int(power)}"
         if size >= 1000:
             return f"{tick:,.0f}"
         return f"{tick:.6g}".replace("-", "\N{MINUS SIGN}")
@@ -54,7 +54,7 @@ def linear(values: Sequence[float], *, wanted: int = 5, pad: float = 0.06) -> Sc
     unit = min(known) >= 0 and max(known) <= 1
     start = max(low - margin, 0.0) if min(known) >= 0 else low - margin
     stop = min(high + margin, 1.0) if unit else high + margin
-    step = _round_step((stop - start) / max(wanted, 1))
+    step = _round_step((stop - start) / wanted)
     first = math.ceil(start / step - 1e-9)
     last = math.floor(stop / step + 1e-9)
     return Scale(start, stop, tuple(round(k * step, 12) for k in range(first, last + 1)))
@@ -66,7 +66,7 @@ def logarithmic(values: Sequence[float]) -> Scale:
     low, high = min(known), max(known)
     if low == high:
         low, high = low / 2, high * 2
-    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     few = math.log10(high / low) <= 2.2
     steps = (1, 2, 5) if few else (1,)
     ticks = [s * 10.0**d for d in decades for s in steps]
@@ -100,6 +100,16 @@ class Line:
     tips: Sequence[str] = field(default_factory=tuple)
 
 
+def _tenth(value: float) -> float:
+    """As exact as a picture is."""
+    return round(value, 1)
+
+
+def _hundredth(value: float) -> float:
+    """As exact as a strip, which is stretched."""
+    return round(value, 2)
+
+
 class _Frame:
     """Axes: where data lies on the picture."""
 
@@ -107,10 +117,10 @@ class _Frame:
         self.x_scale, self.y_scale = x, y
 
     def x(self, value: float) -> float:
-        return round(_LEFT + self.x_scale(value) * (WIDTH - _LEFT - _RIGHT), 1)
+        return _tenth(_LEFT + self.x_scale(value) * (WIDTH - _LEFT - _RIGHT))
 
     def y(self, value: float) -> float:
-        return round(HEIGHT - _BOTTOM - self.y_scale(value) * (HEIGHT - _TOP - _BOTTOM), 1)
+        return _tenth(HEIGHT - _BOTTOM - self.y_scale(value) * (HEIGHT - _TOP - _BOTTOM))
 
     def axes(self, x_name: str, y_name: str, x_labels: Sequence[str] | None = None) -> Html:
         right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
@@ -119,7 +129,7 @@ class _Frame:
             y = self.y(tick)
             parts.append(tag("line", class_="grid", x1=_LEFT, x2=right, y1=y, y2=y))
             label = self.y_scale.label(tick)
-            parts.append(tag("text", label, class_="tick end", x=_LEFT - 6, y=round(y + 4, 1)))
+            parts.append(tag("text", label, class_="tick end", x=_LEFT - 6, y=_tenth(y + 4)))
         for k, tick in enumerate(self.x_scale.ticks):
             label = self.x_scale.label(tick) if x_labels is None else x_labels[k]
             x = self.x(tick)
@@ -241,7 +251,7 @@ def histogram(
     rules: Sequence[tuple[str, float]] = (),
     labels: Sequence[str] | None = None,
 ) -> Html:
-    """A figure of columns between edges; below ``split`` they take the other colour.
+    """A figure of columns between edges; those below ``split`` take the other colour.
 
     ``labels`` name the columns instead of the axis' numbers (then edges count columns).
     """
@@ -255,19 +265,17 @@ def histogram(
     for k, height in enumerate(counts):
         left, right = frame.x(edges[k]), frame.x(edges[k + 1])
         where = labels[k] if labels is not None else f"{edges[k]:.4g} to {edges[k + 1]:.4g}"
-        chosen = "against" if split is not None and middles[k] < split else "model"
-        top = frame.y(height) if height else bottom
-        if height:
-            top = min(top, bottom - 1.5)
+        chosen = "against" if split is not None and edges[k + 1] <= split else "model"
+        top = min(frame.y(height), bottom - 1.5) if height else bottom
         parts.append(
             tag(
                 "rect",
                 tag("title", text(f"{where}: {height:,.0f}")),
                 class_=f"column {chosen}",
-                x=round(left + 0.7, 1),
-                width=round(max(right - left - 1.4, 0.8), 1),
+                x=_tenth(left + 0.7),
+                width=_tenth(max(right - left - 1.4, 0.8)),
                 y=top,
-                height=round(bottom - top, 1),
+                height=_tenth(bottom - top),
             )
         )
     for rule, value in rules:
@@ -279,7 +287,7 @@ def histogram(
 def _bar(value: float, largest: float, kind: str, tip: str) -> Html:
     """A horizontal bar from the left, for a cell of a table."""
     share = 0.0 if largest <= 0 else abs(value) / largest
-    width = round(max(100 * share, 0.6 if value else 0.0), 2)
+    width = _hundredth(max(100 * share, 0.6 if value else 0.0))
     fill = tag("rect", class_=f"column {kind}", x=0, y=1, width=width, height=8, rx=1)
     return _strip([fill], tip)
 
@@ -313,16 +321,15 @@ def bars(
         )
         for row in rows
     ]
-    kinds = [None, "wide", *["n"] * (len(header) - 2)]
-    cells = [tag("th", h, class_=kinds[c], scope="col") for c, h in enumerate(header)]
+    kinds = chain((None, "wide"), repeat("n"))
+    cells = [tag("th", h, class_=c, scope="col") for h, c in zip(header, kinds, strict=False)]
     head = tag("thead", tag("tr", cells)) if cells else None
     return _figure(title, tag("table", head, tag("tbody", body)), words)
 
 
 def interval(
     mean: float,
-    low: float | None,
-    high: float | None,
+    ends: tuple[float, float] | None,
     scale: Scale,
     kind: str,
     tip: str,
@@ -332,22 +339,24 @@ def interval(
     """A mark with its interval on a common scale, for a cell of a table; ``zero``: a rule there."""
 
     def place(value: float) -> float:
-        return round(3 + 94 * scale(value), 2)
+        return _hundredth(3 + 94 * scale(value))
 
     parts: list[Any] = [tag("line", class_="grid", x1=0, x2=100, y1=5, y2=5)]
     if zero is not None:
-        at = round(3 + 94 * zero, 2)
+        at = place(zero)
         parts.append(tag("line", class_="zero", x1=at, x2=at, y1=0, y2=10))
-    if low is not None and high is not None:
-        a, b = place(low), place(high)
+    if ends is not None:
+        a, b = map(place, ends)
         parts.append(
-            tag("rect", class_=f"span {kind}", x=a, width=round(max(b - a, 0.5), 2), y=3, height=4)
+            tag(
+                "rect", class_=f"span {kind}", x=a, width=_hundredth(max(b - a, 0.5)), y=3, height=4
+            )
         )
     parts.append(
         tag(
             "rect",
             class_=f"column {kind}",
-            x=round(place(mean) - 0.7, 2),
+            x=_hundredth(place(mean) - 0.7),
             y=0,
             width=1.4,
             height=10,
@@ -391,10 +400,10 @@ def heat_map(
                     "rect",
                     tag("title", f"{tips[a][b]}: {value:+.4g}"),
                     class_=f"column {'plus' if value > 0 else 'minus'}",
-                    x=round(_LEFT + b * width, 2),
-                    y=round(HEIGHT - _BOTTOM - (a + 1) * height, 2),
-                    width=round(width, 2),
-                    height=round(height, 2),
+                    x=_hundredth(_LEFT + b * width),
+                    y=_hundredth(HEIGHT - _BOTTOM - (a + 1) * height),
+                    width=_hundredth(width),
+                    height=_hundredth(height),
                     fill_opacity=round(abs(value) / largest, 3),
                 )
             )

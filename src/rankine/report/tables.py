@@ -50,7 +50,7 @@ def _picture(tables: Tables, term: TableTerm, data: Dataset | None) -> Picture:
     share = np.zeros(0)
     if data is not None and len(term.columns) == 1:
         cells = tables.cells(j, column_of(data.X, j))
-        share = np.bincount(cells, minlength=len(term.values)) / max(len(cells), 1)
+        share = np.bincount(cells, minlength=len(term.values)) / len(cells)
     places: list[float] = []
     if len(term.columns) == 1 and j not in tables.bins.unordered and tables.bins.cuts[j]:
         cuts = np.array(tables.bins.cuts[j])

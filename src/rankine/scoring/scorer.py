@@ -366,11 +366,12 @@ class Scorer:
                     fix="Count features as the fusion's runs",
                 )
             if not np.isfinite(rows.data).all():
-                refuse_scores(self.model, rows, np.add.reduceat(np.append(rows.data, 0.0),
-                                                                rows.indptr[:-1]))  # fmt: skip
+                owner = np.repeat(np.arange(len(indptr) - 1), np.diff(rows.indptr))
+                totals = np.bincount(owner, weights=rows.data, minlength=len(indptr) - 1)
+                refuse_scores(self.model, rows, totals)
         elif np.isinf(rows).any():
-            refuse_scores(self.model, np.nan_to_num(rows, posinf=np.inf, neginf=-np.inf),
-                          rows.max(axis=1, initial=-np.inf))  # fmt: skip
+            infinite = np.where(np.isinf(rows), rows, 0.0)  # NaN is absent
+            refuse_scores(self.model, infinite, np.abs(infinite).sum(axis=1))
         return normalised_runs(self.run_scores, rows, self._n, starts)
 
     def _dense_rows(self, rows: Any) -> NDArray[Any]:

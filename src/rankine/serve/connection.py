@@ -258,7 +258,6 @@ class RequestReader:
     def on_message_complete(self) -> None:
         """The last byte of a request."""
         self.stage = "idle"
-        self.wants_continue = False
         self._completed += 1
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         parser = self._parser
@@ -553,9 +552,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         now = self.loop.time()
         if self._write_paused:
-            if self.state is not State.SENDING:
-                self.state = State.SENDING
-                self.deadline = now + self.limits.send_seconds
+            self.state = State.SENDING
+            self.deadline = now + self.limits.send_seconds
             return
         if self._close_after or (self._eof and not self.reader.pending):
             self._close()

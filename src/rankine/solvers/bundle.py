@@ -63,15 +63,14 @@ def maximise_dual(gram: Vector, b: Vector, l2: float, alpha: Vector, tol: float)
             if alpha[k] > 0.0:
                 lowest = min(lowest, gradient[k])
                 rise = gradient[i] - gradient[k]
-                if rise > 0.0:
-                    bend = max(1e-300, (gram[i, i] + gram[k, k] - 2.0 * gram[i, k]) / l2)
-                    step = min(alpha[k], rise / bend)
-                    gain = step * rise - 0.5 * step * step * bend
-                    if gain > best:
-                        best, giver = gain, k
+                bend = max(1e-300, (gram[i, i] + gram[k, k] - 2.0 * gram[i, k]) / l2)
+                step = min(alpha[k], rise / bend)
+                gain = step * rise - 0.5 * step * step * bend
+                if gain > best:
+                    best, giver = gain, k
         gap = gradient[i] - lowest
         if gap <= tol or giver < 0:
-            break
+            return gap
         bend = max(1e-300, (gram[i, i] + gram[giver, giver] - 2.0 * gram[i, giver]) / l2)
         step = min(alpha[giver], (gradient[i] - gradient[giver]) / bend)
         alpha[i] += step
@@ -225,15 +224,14 @@ def maximise_dual_positive(
         w = np.maximum(0.0, -pull) / l2
         gradient = b + rows_dot(cuts, w)
         if gradient.max() - gradient[alpha > 0].min() <= tol:
-            break
+            return alpha
         target = alpha.copy()
         solve_dual(_masked_gram(cuts, (pull < 0).astype(np.float64)), b, l2, target, 0.1 * tol)
         move, shift = target - alpha, add_rows(cuts, target) - pull
         step = _dual_step(b, l2, pull, move, shift)
         if step == 0.0:
-            break
+            return alpha
         alpha = np.maximum(0.0, alpha + step * move)
-        alpha /= alpha.sum()
         pull = add_rows(cuts, alpha)
     return alpha
 
@@ -302,16 +300,16 @@ def minimise_along(
             best = trial
         slope = linear + bend * step + risk_slope
         if abs(slope) <= rtol * steepest:
-            break
+            return best
         low, high = (low, trial) if slope > 0.0 else (trial, high)
         if high is None:
             if step >= max_step:
-                break
+                return best
             step = min(2.0 * step, max_step)
         else:
             step = _between(low, high, linear, bend)
             if not low.step < step < high.step:
-                break
+                return best
     return best
 
 
@@ -392,7 +390,7 @@ class Bundle:
             self._merge(self.n_cuts // 2)
         t = self.n_cuts
         if t == len(self._cuts):
-            self._grow(max(t + 4, t + t // 2))
+            self._grow(t + t)
         self._cuts[t] = slope
         self.n_cuts = t + 1
         row = rows_dot(self.cuts, slope)
@@ -559,7 +557,7 @@ def solve_bundle(
         offset = cut_risk - dot(slope, cut_w)
         bundle.add(slope, offset, cut_risk + norm(slope) * norm(cut_w))
         before = (best.objective, low)
-        w, bound = bundle.solve(l2, max(1e-13, 0.01 * min(gap_wanted, best.objective - low)))
+        w, bound = bundle.solve(l2, max(1e-13, 0.01 * gap_wanted))
         require_finite(w, iteration, "the bundle method")
         low = max(low, bound)
         if best.objective - low > gap_wanted:

@@ -65,11 +65,13 @@ def solve_cg(
             if report(callbacks, "cg", iteration, max_iter, {"residual": trace[-1]["residual"]}, w):
                 reason = "callback"
                 break
-        if reason == "callback" or iteration >= max_iter:
+        if reason == "callback":
             break
         residual = b - system.times(w, gamma)
         if norm(residual) <= tol * size:
             reason = "converged"
+            break
+        if iteration >= max_iter:
             break
         search, squared, refreshed = residual.copy(), dot(residual, residual), refreshed + 1
     else:

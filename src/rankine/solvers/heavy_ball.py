@@ -106,7 +106,7 @@ def lanczos(times: Product, n: int, seed: int, steps: int = 30) -> Spectrum:
         basis[k + 1] = z / off[k]
     last = trace[-1]
     largest = (last["kappa_1"] + last["bound"]) * (1.0 + 1e-12)
-    return Spectrum(largest, last["kappa_n"] if steps else 0.0, len(trace), trace)
+    return Spectrum(largest, last["kappa_n"], len(trace), trace)
 
 
 def power(times: Product, n: int, seed: int, steps: int = 20) -> Spectrum:
@@ -143,8 +143,7 @@ def online_power(blocks: list[Product], n: int, seed: int, passes: int = 2) -> S
         # A block alone may be blind to v; half of the old direction keeps what others saw.
         mixed = moved / growth[block] + v if growth[block] > 0.0 else v
         v, _ = _normalised(mixed)
-        seen = growth[: step + 1] if step < len(blocks) else growth
-        trace.append({"step": step + 1, "kappa_1": float(seen.mean())})
+        trace.append({"step": step + 1, "kappa_1": float(growth[: step + 1].mean())})
     return Spectrum(ONLINE_SAFETY * float(growth.mean()), 0.0, passes, trace)
 
 
@@ -190,12 +189,9 @@ class _Momentum:
     ) -> None:
         self.system, self.gamma, self.name = system, gamma, name
         self.size = norm(system.b) or 1.0
-        self.w = np.zeros(len(system.b)) if start is None else np.array(start, dtype=np.float64)
-        self.before = self.w
-        self.best = self.w
+        w = np.zeros(len(system.b)) if start is None else np.array(start, dtype=np.float64)
+        self.w = self.before = self.best = w
         self.best_residual = np.inf
-        self.residual = np.inf
-        self.gradient = np.zeros(0)
         self.trace: list[dict[str, float]] = []
         self.reason = "max_iter"
 
@@ -435,12 +431,11 @@ def solve_query_sgd(
     n_queries = problem.risk.queries.n_queries
     bound = query_curvature(problem, seed) + gamma
     # A step costs O(n_features): take enough queries for its gradient to cost as much.
-    batch = max(1, min(n_queries, _queries_per_step(problem)))
+    batch = min(n_queries, _queries_per_step(problem))
     w = np.zeros(len(system.b)) if start is None else np.array(start, dtype=np.float64)
     before, mean, size = w.copy(), w.copy(), norm(system.b) or 1.0
     total, count, reason = np.zeros(len(w)), 0, "max_iter"
     trace: list[dict[str, float]] = []
-    done = 0
     for done in range(1, n_passes + 1):
         if done == n_passes // 2 + 1:
             total[:], count = 0.0, 0
@@ -472,5 +467,5 @@ def solve_query_sgd(
 
 
 def _queries_per_step(problem: RowsProblem) -> int:
-    stored = problem.products.rows.values.size / max(1, problem.risk.queries.n_queries)
+    stored = problem.products.rows.values.size / problem.risk.queries.n_queries
     return int(np.ceil(problem.n_features / max(1.0, stored)))

@@ -171,7 +171,7 @@ def solve_newton(
         if gap <= tol * problem.at_zero:
             reason = "converged"
             break
-        if gap <= PRECISION * point.objective or size == 0.0:
+        if gap <= PRECISION * point.objective:
             reason = "precision"
             break
         if iteration == max_iter:

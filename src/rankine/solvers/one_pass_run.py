@@ -144,7 +144,7 @@ class OnePassRun:
         every = self.report_every
         if every is None:
             # The largest power of ten up to the lists seen, twenty times finer.
-            every = max(10 ** (len(str(max(here, 1))) - 1) // 2, 1)
+            every = max(10 ** (len(str(here)) - 1) // 2, 1)
         return (here // every + 1) * every
 
     def _next_due(self, here: int) -> int:

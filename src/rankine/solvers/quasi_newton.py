@@ -74,7 +74,7 @@ def _minimise_model(
         if sweep == 0:
             first = worst
         if worst <= MODEL_SHARE * first:
-            break
+            return
 
 
 class _Curvature:
@@ -149,7 +149,7 @@ def solve_quasi_newton(
     """
     run = _QuasiNewton(problem, penalty, start, first)
     goal = tol * at_zero
-    low, reason, iteration, begun, last_bound = -np.inf, "max_iter", 0, 0, 0
+    low, reason, last_bound, iteration, begun = -np.inf, "max_iter", 0, 0, 0
     trace: list[dict[str, float]] = []
     mark = problem.bookmark("quasi-Newton")
     if mark.state is not None:

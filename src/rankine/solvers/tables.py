@@ -154,8 +154,6 @@ class TableSpace:
 @jit
 def _expand(starts: Any, sizes: Any, signs: Any, means: Any, slopes: Any, out: Any) -> None:
     for j in range(starts.shape[0]):
-        if sizes[j] == 0:
-            continue
         start, missing = starts[j], starts[j] + sizes[j] - 1
         slope = slopes[j]
         if signs[j] != 0:
@@ -171,8 +169,6 @@ def _expand(starts: Any, sizes: Any, signs: Any, means: Any, slopes: Any, out: A
 @jit
 def _reduce(starts: Any, sizes: Any, signs: Any, means: Any, slopes: Any, out: Any) -> None:
     for j in range(starts.shape[0]):
-        if sizes[j] == 0:
-            continue
         start, missing = starts[j], starts[j] + sizes[j] - 1
         total = 0.0
         for c in range(start, missing + 1):
@@ -202,7 +198,7 @@ def bin_means(bins: Bins, counts: Vector) -> Vector:
         widths = np.diff(cuts) if len(cuts) > 1 else np.ones(1)
         first, last = cuts[0] - widths[0] / 2, cuts[-1] + widths[-1] / 2
         own = np.concatenate([[first], (cuts[1:] + cuts[:-1]) / 2, [last]])
-        own = own / max(np.abs(own).max(), 1e-300)
+        own = own / np.abs(own).max()
         own = own - dot(weight, own) / weight.sum()
         spread = np.sqrt(dot(weight, own * own) / weight.sum())
         if spread > 0.0 and np.isfinite(spread):
@@ -271,7 +267,7 @@ def _pure(grid: Any, weight: Any, across: Any, down: Any) -> None:
                 down[b] += total / mass
                 moved = max(moved, abs(total / mass))
         if moved <= 1e-12 * largest:
-            break
+            return
 
 
 class TablePenalty:
@@ -400,7 +396,7 @@ def _factor_links(links: Any, diagonal: Any) -> Any:
     before = 0.0
     carried = 0.0
     for c in range(n):
-        link = links[c] if c + 1 < n else 0.0
+        link = links[c]
         pivots[c] = diagonal[c] + before + link - carried
         ratios[c] = -link / pivots[c]
         carried = ratios[c] * -link
@@ -469,8 +465,7 @@ def _factor_grids(
                 total = band[c, k]
                 other = c - k
                 for l in range(k + 1, min(columns, c - start) + 1):
-                    if l - k <= columns:
-                        total -= band[c, l] * band[other, l - k]
+                    total -= band[c, l] * band[other, l - k]
                 band[c, k] = np.sqrt(total) if k == 0 else total / band[other, 0]
 
 

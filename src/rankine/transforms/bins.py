@@ -44,8 +44,8 @@ def quantile_cuts(
         edges = np.concatenate([[-1], heavy, [len(values)]])
         spans = [(a + 1, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a + 1]
         weight = np.array([mass[b] - mass[a] for a, b in spans], dtype=np.float64)
-        spare = max(0, bins - len(heavy) - len(spans))
-        shares = 1 + np.floor(spare * weight / max(weight.sum(), 1.0)).astype(np.int64)
+        spare = bins - len(heavy) - len(spans)  # heavy values fill two bins each
+        shares = 1 + np.floor(spare * weight / weight.sum()).astype(np.int64)
         ends = np.concatenate(
             [
                 heavy,
@@ -100,14 +100,11 @@ class RowSample:
         self._add(X[first :: self._step])
 
     def _add(self, part: Any) -> None:
-        if part.shape[0]:
-            self._parts.append(part.copy())
-            self._kept += part.shape[0]
+        self._parts.append(part.copy())
+        self._kept += part.shape[0]
 
     def rows(self) -> Any:
         """The sample."""
-        if len(self._parts) == 1:
-            return self._parts[0]
         if not hasattr(self._parts[0], "indptr"):
             return np.concatenate(self._parts)
         # A matrix of its own kind: naming scipy would import it into a server.
@@ -373,10 +370,7 @@ class BinCoder:
     @cached_property
     def _absent(self) -> NDArray[np.uint8]:
         """Codes of a row of zeros."""
-        zeros = np.zeros((1, len(self.bins.cuts)))
-        codes = np.zeros((1, len(self.bins.cuts), 1), dtype=np.uint8)
-        _code_dense(zeros, self.search, codes, 0, 0, 1)
-        return codes[0, :, 0]
+        return self.code(np.zeros((1, len(self.bins.cuts)))).codes[0, :, 0]
 
     def code_into(self, X: Any, codes: NDArray[np.uint8], offset: int = 0) -> None:
         """Write the codes of rows from row ``offset`` of the blocks on."""
@@ -417,7 +411,8 @@ class CodeStore:
     def __init__(self, coder: BinCoder, expected: int = 0) -> None:
         self._coder = coder
         self._n_rows = 0
-        self._codes = self._room(max(1, -(-expected // BLOCK)), min(max(expected, 1), BLOCK))
+        expected = max(expected, 1)
+        self._codes = self._room(-(-expected // BLOCK), min(expected, BLOCK))
 
     def _room(self, n_blocks: int, length: int) -> NDArray[np.uint8]:
         return np.zeros((n_blocks, len(self._coder.bins.cuts), length), dtype=np.uint8)
@@ -468,8 +463,8 @@ def grid_axis(bins: Bins, column: int, counts: NDArray[np.float64], side: int) -
         return GridAxis(column, tuple(range(inner + 1)))
     if column in bins.unordered:
         known = np.argsort(-counts[: inner - 1], kind="stable")[: side - 1]
-        places = np.full(inner, min(side - 1, len(known)))
-        places[np.sort(known)] = np.arange(len(known))
+        places = np.full(inner, side - 1)
+        places[np.sort(known)] = np.arange(side - 1)
     else:
         mass = np.concatenate([[0.0], np.cumsum(counts[:inner])]) + np.arange(inner + 1) * 1e-9
         targets = mass[-1] * np.arange(1, side) / side
@@ -512,7 +507,7 @@ def layout_of(bins: Bins, grids: Grids | None = None) -> TableLayout:
         places[2 * g, : len(first.cells)] = np.array(first.cells) * second.size
         places[2 * g + 1, : len(second.cells)] = second.cells
     columns = np.array([axis.column for axis in grids.axes], dtype=np.int64)
-    pairs = np.array(grids.pairs, dtype=np.int64).reshape(-1, 2)
+    pairs = np.array(grids.pairs, dtype=np.int64).reshape(len(grids.pairs), 2)
     size = int(grid_ends[-1]) if len(grid_ends) else n_cells
     return TableLayout(
         starts, columns[pairs[:, 0]], columns[pairs[:, 1]], grid_ends - grid_sizes, places, size

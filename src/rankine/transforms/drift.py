@@ -130,7 +130,7 @@ def _of_numbers(values: NDArray[np.float64]) -> ColumnSummary:
         return ColumnSummary(missing, (1.0,), ())
     cuts = np.unique(np.quantile(known, _TENTHS, method="inverted_cdf"))
     places = np.searchsorted(cuts, known, side="right")
-    shares = np.bincount(places, minlength=len(cuts) + 1) / len(known)
+    shares = np.bincount(places) / len(known)
     return ColumnSummary(missing, _rounded(shares), tuple(cuts.tolist()))
 
 
@@ -166,7 +166,6 @@ class Watcher:
 
     def __init__(self, summary: LogSummary, spec: LogColumns) -> None:
         self.summary = summary
-        self._spec = spec
         self._lock = threading.Lock()
         self._groups = {name: _Groups(name) for name in summary.columns}
         self._places = {name: HashedPlaces((name,), spec.hash_bits, 0) for name in spec.hashed}

@@ -55,7 +55,7 @@ def places_of_missing(X: Any) -> Places | None:
     """Where a matrix (dense, or compressed rows of any library) holds NaN; None for nowhere."""
     values = X.data if hasattr(X, "indptr") else X
     with np.errstate(all="ignore"):
-        if values.size == 0 or np.isfinite(values.sum()):
+        if np.isfinite(values.sum()):
             return None
     at = np.flatnonzero(np.isnan(values))
     if len(at) == 0:
@@ -115,7 +115,7 @@ def fill_missing(
 
 def _with_values(X: Any, at: NDArray[np.int64], known: NDArray[np.float64]) -> Any:
     values = np.array(X.data if hasattr(X, "indptr") else X)
-    values.reshape(-1)[at] = known
+    values.flat[at] = known
     if not hasattr(X, "indptr"):
         return values
     if hasattr(X, "_replace"):
@@ -168,7 +168,7 @@ def marked(spec: MissingValues, before: Any, data: Dataset) -> Dataset:
 
     found = places_of_missing(before)
     rows = places = np.zeros(0, dtype=np.int64)
-    if found is not None and spec.columns:
+    if found is not None:
         columns = np.asarray(spec.columns)
         at = np.minimum(np.searchsorted(columns, found.columns), len(columns) - 1)
         known = columns[at] == found.columns

@@ -117,7 +117,7 @@ class Scaling:
     def _n_scaled(self) -> int:
         """Columns up to the last that is scaled; hashed ones after them are not looked up."""
         factors: Any = self.factors
-        return int(np.flatnonzero(factors != 1.0).max(initial=-1)) + 1
+        return len(np.trim_zeros(factors - 1.0, "b"))
 
     def prepare(self, data: Dataset) -> Dataset:
         """Training rows: scaled, then with their columns of positions."""

@@ -97,22 +97,20 @@ def fit_process(
     n_groups = int(groups.max()) + 1
     squares = _group_squares(X, groups, n_groups)
     bounds = [BOUNDS[0]] * n_groups + [BOUNDS[1], BOUNDS[2]]
-    best, lowest = np.zeros(n_groups + 2), np.inf
-    for _ in range(RESTARTS):
-        start = np.concatenate([np.log(rng.uniform(0.2, 1.0, n_groups)), [0.0, np.log(1e-2)]])
-        found = minimize(
+    found = [
+        minimize(
             negative_log_posterior,
-            start,
+            np.concatenate([np.log(rng.uniform(0.2, 1.0, n_groups)), [0.0, np.log(1e-2)]]),
             (squares, values),
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
             options={"maxiter": 60},
         )
-        if found.fun < lowest:
-            best, lowest = found.x, found.fun
-    unknown = np.zeros((0, 0))
-    process = GaussianProcess(X, values, groups, *_unpack(best), mean, spread, unknown)
+        for _ in range(RESTARTS)
+    ]
+    best = min(found, key=lambda one: one.fun).x
+    process = GaussianProcess(X, values, groups, *_unpack(best), mean, spread, np.empty(0))
     return process.on(X, values)
 
 

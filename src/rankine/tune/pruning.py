@@ -64,7 +64,7 @@ class GainPruner(_Pruner):
             (sign * float(t.value) for t in _finished(study) if is_feasible(t)), default=-np.inf
         )
         hope = float(gains.max() + self.slack * gains.std())
-        return _last(trial) * sign + hope < best
+        return sign * _last(trial) + hope < best
 
     def gains(self, study: Study, trial: FrozenTrial) -> NDArray[np.float64]:
         """What finished trials gained after the report that this trial made last."""

@@ -96,7 +96,7 @@ def _choices(dist: Any) -> tuple[Any, ...] | None:
 
 def _axis(dist: Any) -> tuple[float, float]:
     """Ends of the axis; a whole number owns the half unit on either side."""
-    pad = 0.5 * (dist.step or 1) if isinstance(dist.low, int) else 0.0
+    pad = 0.5 * dist.step if isinstance(dist.low, int) else 0.0
     low, high = dist.low - pad, dist.high + pad
     return (float(np.log(low)), float(np.log(high))) if dist.log else (low, high)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from integration.serve.serve_tools import Server
+from integration.serve.serve_tools import LocalServer, Server
 from reliability.harness.servers import save_models
 
 
@@ -14,11 +14,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def server(folder):
-    running = Server(str(folder))
-    running.folder = folder
+    running = LocalServer(folder)
     yield running
-    running.stop()
-    assert running.process.returncode == 0
+    assert running.stop()
 
 
 @pytest.fixture

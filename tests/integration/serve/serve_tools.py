@@ -1,16 +1,21 @@
-"""A real server in a process of its own, and a client that is nothing but a socket."""
+"""Real servers in processes and threads, and a client that is nothing but a socket."""
 
+import gc
 import json
+import queue
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
+import pytest
 
 from rankine import LinearModel
 from rankine.core.specs import ListRange, LogColumns, OneHot
+from rankine.serve import server as serving
 
 RUN = "from rankine.cli.main import run; run()"
 NAMES = [f"feature_{i}" for i in range(20)]
@@ -97,6 +102,42 @@ class Server(Client):
             self.process.kill()
             raise
         return errors.decode()
+
+
+class LocalServer(Client):
+    """``serve`` in a thread of this process; ``serving`` is its uvicorn server."""
+
+    def __init__(self, path, **settings):
+        self.folder = path
+        before = sys.getswitchinterval(), gc.get_threshold()
+        told, client, patch = queue.Queue(), self, pytest.MonkeyPatch()
+
+        class Kept(serving.GracefulServer):
+            def run(self, sockets=None):
+                patch.undo()
+                client.serving = self
+                super().run(sockets)
+
+        def run():
+            try:
+                serving.serve(serving.Settings(path, port=0, **settings), told.put)
+            finally:
+                patch.undo()
+                told.put(None)
+                sys.setswitchinterval(before[0])
+                gc.set_threshold(*before[1])
+                gc.unfreeze()
+
+        patch.setattr(serving, "GracefulServer", Kept)
+        self.thread = threading.Thread(target=run, daemon=True)
+        self.thread.start()
+        self.facts = told.get(timeout=60)
+        self.port = int(self.facts["url"].rsplit(":", 1)[1])
+
+    def stop(self):
+        self.serving.handle_exit(signal.SIGTERM, None)
+        self.thread.join(20)
+        return not self.thread.is_alive()
 
 
 def encode_request(method, path, body=None, headers=()):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from integration.serve.serve_tools import NAMES, log_model, make_model
+from integration.serve.serve_tools import NAMES, LocalServer, log_model, make_model
 from rankine import Scorer
 from rankine.core.specs import ListRange
 
@@ -132,8 +132,9 @@ def test_unknown_and_missing_columns_are_counted_and_named(server):
     assert (reply["unknown_columns"], reply["missing_columns"]) == ({}, {})
 
 
-def test_a_strict_server_refuses_unknown_and_missing_columns(server, start):
-    strict = start(str(server.folder), "--strict")
+def test_a_strict_server_refuses_unknown_and_missing_columns(folder, request):
+    strict = LocalServer(folder, strict=True)
+    request.addfinalizer(strict.stop)
     whole = {"price": 1.0, "shop": "north", "brand": "a"}
     for raw, status, word in (
         (whole, 200, ""),

@@ -225,3 +225,141 @@ def test_a_file_that_cannot_be_opened_hides_no_other(watched):
     assert served(registry)["zoo"] == make_model(3).digest
     errors = {entry.name: entry.error for entry in registry.entries()}
     assert "symbolic link" in errors["a"]
+
+
+def test_only_files_of_models_are_looked_at(watched):
+    folder, registry, reloader, _ = watched
+    (folder / "zoo.rankine").mkdir()
+    for name in ("a.rankine.tmp", "b.rankine~", ".c.rankine", "d e.rankine"):
+        (folder / name).write_bytes(b"nonsense")
+    reloader.refresh()
+    assert set(served(registry)) == {"shop"}
+    assert registry.current.errors == {}
+    with pytest.raises(ModelError, match="gives no model name"):
+        Reloader(folder / "d e.rankine", Registry(), Metrics()).refresh()
+    link = folder.with_name("link.rankine")
+    link.symlink_to(folder / "shop.rankine")
+    single = Reloader(link, Registry(), Metrics())
+    single.refresh()
+    assert set(served(single.registry)) == {"link"}
+    link.unlink()
+    for _ in range(3):
+        single.refresh()
+    assert set(served(single.registry)) == {"link"}
+    assert "not opened: No such file" in single.registry.current.errors["link"]
+
+
+def test_a_file_may_be_away_for_one_look_again_and_again(watched):
+    folder, registry, reloader, metrics = watched
+    path, data = folder / "shop.rankine", make_model(0).to_bytes()
+    for _ in range(3):
+        path.unlink()
+        reloader.refresh()
+        assert set(served(registry)) == {"shop"}
+        path.write_bytes(data)
+        reloader.refresh()
+    path.unlink()
+    (folder / "bad.rankine").write_bytes(b"nonsense")
+    reloader.refresh()
+    assert "bad" in registry.current.errors
+    (folder / "bad.rankine").unlink()
+    reloader.refresh()
+    assert (served(registry), set(registry.current.errors)) == ({}, {"bad"})
+    reloader.refresh()
+    assert registry.current.errors == {}
+    assert reloads(metrics)["dropped"] == 2
+    path.write_bytes(data)
+    reloader.refresh()
+    assert set(served(registry)) == {"shop"}
+
+
+def test_a_refused_file_is_tried_again_when_asked(watched, monkeypatch):
+    folder, registry, reloader, metrics = watched
+    make_model(1).save(folder / "shop.rankine")
+    for error, reason in (
+        (MemoryError(), "fit into memory"),
+        (OSError(5, "broken"), "read: broken"),
+    ):
+
+        def fail(*_, error=error):
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr("rankine.serve.reload.decode_any", fail)
+            reloader.refresh(again=True)
+        assert reason in registry.current.errors["shop"]
+    monkeypatch.setattr("rankine.serve.reload._MAX_FILE_BYTES", 10)
+    reloader.refresh(again=True)
+    assert "larger than 10 bytes [" in registry.current.errors["shop"]
+    size = (folder / "shop.rankine").stat().st_size
+    monkeypatch.setattr("rankine.serve.reload._MAX_FILE_BYTES", size)
+    reloader.refresh()
+    assert served(registry)["shop"] == make_model(0).digest
+    reloader.refresh(again=True)
+    assert served(registry)["shop"] == make_model(1).digest
+    assert reloads(metrics) == {"loaded": 2, "refused": 3}
+
+
+def test_a_folder_that_cannot_be_listed_is_told_once(watched, monkeypatch, caplog):
+    _, registry, reloader, metrics = watched
+    with monkeypatch.context() as patch:
+
+        def fail(_):
+            raise OSError(13, "forbidden")
+
+        patch.setattr(os, "listdir", fail)
+        reloader.refresh()
+        reloader.refresh()
+    assert registry.current.errors == {"": "the models cannot be listed: forbidden"}
+    assert reloads(metrics)["refused"] == 1
+    assert "model folder: the models cannot be listed" in caplog.text
+    assert set(served(registry)) == {"shop"}
+    reloader.refresh()
+    assert registry.current.errors == {}
+
+
+def test_every_topic_that_is_tested_must_hold(tmp_path, monkeypatch):
+    proven = []
+    monkeypatch.setattr("rankine.serve.registry.Target.prove", lambda one: proven.append(one.name))
+    topics = {f"t{k}": [1.0] for k in range(12)}
+    ModelBundle.from_weights(topics).save(tmp_path / "b.rankine")
+    make_model(0).save(tmp_path / "m.rankine")
+    Reloader(tmp_path, Registry(), Metrics()).refresh()
+    assert proven == [*(f"b/t{k}" for k in range(8)), "m"]
+
+
+def test_the_watch_goes_on_after_a_fault(watched, monkeypatch, caplog):
+    _, _, reloader, _ = watched
+    looks = []
+
+    def refresh(*, again):
+        looks.append(again)
+        if len(looks) == 1:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(reloader, "refresh", refresh)
+    reloader.start(600.0)
+    for count in (1, 2):
+        reloader.wake()
+        wait_for(lambda count=count: len(looks) == count)
+    reloader.stop()
+    assert not reloader._thread.is_alive()
+    assert looks == [True, True]
+    assert "looking for new models failed" in caplog.text
+    often = Reloader(".", Registry(), Metrics())
+    monkeypatch.setattr(often, "refresh", refresh)
+    often.start(0.01)
+    wait_for(lambda: len(looks) > 4)
+    often.stop()
+    assert looks[2:5] == [False] * 3
+    Reloader(".", Registry(), Metrics()).stop()
+
+
+def test_changes_are_logged(watched, caplog):
+    folder, _, reloader, _ = watched
+    caplog.set_level("INFO", "rankine.serve")
+    make_model(1).save(folder / "shop.rankine")
+    make_model(2).save(folder / "new.rankine")
+    reloader.refresh()
+    assert f"model shop replaced, digest {make_model(1).digest[:12]}" in caplog.text
+    assert "model new loaded, digest" in caplog.text

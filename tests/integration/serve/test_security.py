@@ -32,6 +32,41 @@ def test_token_files_must_be_private_and_long(tmp_path):
             read_token(write_token(tmp_path / "bad", text))
 
 
+def test_a_token_is_one_word_of_many_letters(tmp_path):
+    letters = "abcdefgh"
+    for text, good in (
+        (letters * 3, True),
+        (letters[:7] * 4, False),
+        ((letters * 3)[:22], True),
+        ((letters * 3)[:21], False),
+        (letters * 64, True),
+        (letters * 64 + "a", False),
+        (letters * 2 + "._~+/=-", True),
+        (letters * 3 + "!", False),
+    ):
+        file = write_token(tmp_path / "token", f" {text} ")
+        if good:
+            assert read_token(file) == text.encode()
+        else:
+            with pytest.raises(ParameterError, match="22 to 512"):
+                read_token(file)
+    with pytest.raises(ParameterError, match="not a regular file"):
+        read_token(os.devnull)
+
+
+def test_a_path_is_open_to_all_or_to_the_token():
+    access = Access("127.0.0.1", TOKEN.encode())
+    for path in ("/", "/healthz", "/readyz"):
+        assert access.authorised(path, None)
+    for header, good in (
+        (None, False), (b"", False), (b"Bearer", False), (f"Bearer {TOKEN}".encode(), True),
+        (f"BEARER {TOKEN} ".encode(), True), (f"Basic {TOKEN}".encode(), False),
+        (f"Bearer {TOKEN}x".encode(), False), (TOKEN.encode(), False),
+    ):  # fmt: skip
+        assert access.authorised("/v1/models", header) == good
+        assert Access("127.0.0.1").authorised("/v1/models", header)
+
+
 def test_public_addresses_need_a_token():
     for host in ("127.0.0.1", "::1", "localhost", "127.8.8.8"):
         check_bind(host, None, allow_unauthenticated=False)
@@ -62,6 +97,12 @@ def test_host_headers():
     assert public.host_allowed("10.0.0.1:8080")
     assert not public.host_allowed("evil.example")
     assert Access("0.0.0.0", TOKEN.encode()).host_allowed("any.example")  # noqa: S104
+    assert not Access("0.0.0.0", TOKEN.encode(), ("shop",)).host_allowed("any.example")  # noqa: S104
+    assert not Access("127.0.0.1", TOKEN.encode()).host_allowed("10.0.0.1")
+    assert not Access("localhost").host_allowed("[2001:db8::1]")
+    assert Access("127.0.0.1", TOKEN.encode(), ("shop",)).host_allowed("localhost")
+    for host in ("localhost:", "localhost:123456", "[::1", "a:b"):
+        assert not public.host_allowed(host)
 
 
 def test_a_strange_host_is_misdirected(server):

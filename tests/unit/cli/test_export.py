@@ -38,6 +38,20 @@ def test_export_to_stdout(folder):
     assert "CAST(1.5 AS DOUBLE PRECISION)" in run(folder / "m", "--to", "sql", "-o", "-").stdout
 
 
+def test_the_file_is_all_that_stdout_holds(folder):
+    plain = run(folder / "m", "--to", "sql", "-o", "-")
+    assert run(folder / "m", "--to", "sql", "-o", "-", "--json").stdout == plain.stdout
+    assert "wrote" not in plain.stderr
+    told = run(folder / "m", "--to", "sql", "-o", folder / "x.sql")
+    assert f"wrote {folder / 'x.sql'}: 2 weights for sql" in told.stderr
+    assert told.stdout == ""
+    said = run(folder / "m", "--to", "sql", "-o", folder / "x.sql", "--json")
+    assert json.loads(said.stdout)["files"] == {
+        str(folder / "x.sql"): (folder / "x.sql").stat().st_size
+    }
+    assert "wrote" not in said.stderr
+
+
 def test_the_tensor_form_writes_two_files(folder):
     run(folder / "m", "--to", "vespa", "--form", "tensor", "-o", folder / "w.json")
     assert json.loads((folder / "w.json").read_text()) == {"cells": {"a": 1.5, "c": -2.0}}

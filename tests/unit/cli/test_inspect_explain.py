@@ -1,11 +1,16 @@
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from rankine import DominationRanker
 from rankine.cli.main import app, find_commands
-from rankine.core.errors import ParameterError, ParseError
+from rankine.core.errors import DataError, ParameterError, ParseError
+from rankine.core.specs import LogColumns
+from rankine.logs.schema import read_schema
 from rankine.model import LinearModel, ModelBundle
 
 pytestmark = pytest.mark.cli
@@ -113,3 +118,91 @@ def test_explain_a_pair_by_docid_or_place(files):
         run("explain", files / "m.rankine", files / "d.txt", "--qid", 7, "--docs", "A", "Z")
     with pytest.raises(ParameterError, match="no query '9'"):
         run("explain", files / "m.rankine", files / "d.txt", "--qid", 9)
+
+
+def test_the_schema_of_a_model_or_a_proposal_for_a_log(files):
+    with pytest.raises(ParameterError, match="reads features, not the columns of a log"):
+        run("inspect", files / "m.rankine", "--schema")
+    columns = {"session": ["a", "a", "b"], "clicked": [1, 0, 1], "price": [1.5, 2.5, 3.5]}
+    pq.write_table(pa.table(columns), files / "log.parquet")
+    proposed = run("inspect", files / "log.parquet", "--schema")
+    (files / "s.toml").write_text(proposed)
+    schema = read_schema(files / "s.toml")
+    assert "price" in schema.numeric
+    assert "# price: " in proposed
+    plain = json.loads(run("inspect", files / "log.parquet", "--schema", "--json"))
+    assert plain["numeric"] == list(schema.numeric)
+    raw = LinearModel.from_weights(
+        [1.0], transforms=(LogColumns(numeric=("price",)),), parameters={"log": plain}
+    )
+    raw.save(files / "raw.rankine")
+    known = run("inspect", files / "raw.rankine", "--schema")
+    (files / "s.toml").write_text(known)
+    assert read_schema(files / "s.toml").numeric == ("price",)
+    assert "#" not in known
+    with pytest.raises(DataError):
+        run("inspect", files / "absent.parquet", "--schema")
+
+
+def test_a_document_is_found_by_its_name_before_its_place(files):
+    lines = ["2 qid:7 1:1 # 2", "0 qid:7 1:2 # x", "1 qid:7 1:3 # y"]
+    (files / "numbers.txt").write_text("".join(f"{line}\n" for line in lines))
+
+    def pair(*docs):
+        words = ["explain", files / "m.rankine", files / "numbers.txt", "--qid", 7, "--docs", *docs]
+        return run(*words).splitlines()[2]
+
+    assert pair("2", "3") == "a = 2 (label 2), b = y (label 1)"
+    assert pair("1", "x") == "a = 2 (label 2), b = x (label 0)"
+    for place in ("0", "4", "-1", "\u00b2", "1.0"):
+        with pytest.raises(ParameterError, match="from 1 to 3"):
+            pair(place, "x")
+    (files / "bare.txt").write_text("2 qid:7 1:1\n0 qid:7 1:2\n")
+    words = ["explain", files / "m.rankine", files / "bare.txt", "--qid", 7, "--json"]
+    found = json.loads(run(*words))["explanations"]
+    assert [one["title"] for one in found] == ["1. row 2 (label 0)", "2. row 1 (label 2)"]
+    with pytest.raises(ParameterError, match=r"queries start with 7, 8$"):
+        run("explain", files / "m.rankine", files / "d.txt", "--qid", "70")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--valid", "d.txt", "--split", "time:0.5,0.5"], "both --valid and --split"),
+        (["--solvers", "rda"], "DominationRanker has no solvers"),
+        (["--max-latency", "1ms"], "DominationRanker has no max_latency"),
+        (["--max-nonzero", "0"], "the path is empty"),
+    ],
+)
+def test_a_path_refuses_what_it_cannot_follow(files, monkeypatch, words, reason):
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(DominationRanker, "path", lambda *_, **__: [])
+    with pytest.raises(ParameterError, match=reason):
+        run("path", "d.txt", "--n-steps", 2, *words)
+
+
+def test_a_test_of_shared_lists_needs_two_models_and_a_file(files, monkeypatch):
+    monkeypatch.chdir(files)
+    LinearModel.from_weights([0.0, 1.0, 0.0]).save("n.rankine")
+    models = ["m.rankine", "n.rankine"]
+    for words, reason in (
+        (["m.rankine", "d.txt", "--out", "s.parquet"], "two models, their lists and --out"),
+        ([*models, "d.txt"], "two models, their lists and --out"),
+        (["--out", "s.parquet"], "two models, their lists and --out"),
+        (["m.rankine", "m.rankine", "d.txt", "--out", "s.parquet"], "named twice"),
+    ):
+        with pytest.raises(ParameterError, match=reason):
+            run("interleave", "plan", *words)
+    words = ["interleave", "plan", *models, "d.txt", "--out", "s.parquet", "--length", 2]
+    said = json.loads(run(*words, "--json"))
+    assert (said["lists"], said["rows"], said["teams"]) == (2, 3, models)
+    table = pq.read_table("s.parquet")
+    assert table["session"].to_pylist() == [7, 7, 8]
+    assert table["position"].to_pylist() == [1, 2, 1]
+    assert set(table["item"].to_pylist()[:2]) <= {"A", "B", "C"}
+    assert table["item"].to_pylist()[2] == "D"
+    assert f"2 lists of {', '.join(models)}: s.parquet" in run(*words)
+    told = run("interleave", "plan", "--detect", 0.6, "--decided", 0.5)
+    needed = json.loads(run("interleave", "plan", "--detect", 0.6, "--decided", 0.5, "--json"))
+    assert told.startswith(f"{needed['sessions_needed']:,} sessions notice a preference of 0.6")
+    assert "lists" not in needed

@@ -5,13 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 from typer.testing import CliRunner
 
+import rankine
 from rankine.cli import _console
-from rankine.cli._options import ModelReading, Reading, split_list, spread
+from rankine.cli._options import (
+    ClickColumns,
+    Cluster,
+    ModelReading,
+    Reading,
+    make_ranker,
+    parse_settings,
+    split_list,
+    spread,
+)
+from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app, find_commands
+from rankine.core.errors import ParameterError
+from rankine.core.specs import LogColumns
+from rankine.data import Dataset
+from rankine.logs.schema import LogSchema
+from rankine.model import LinearModel
 
 pytestmark = pytest.mark.cli
 
@@ -84,10 +103,197 @@ def test_lists_are_split_at_commas():
 
 @pytest.mark.parametrize("words", [["-q", "inspect"], ["inspect", "-q"], ["inspect", "--quiet"]])
 def test_quiet_stands_before_and_after_the_command(words, tmp_path):
-    from rankine import LinearModel
-
     LinearModel.from_weights([1.0, 2.0]).save(tmp_path / "m.rankine")
     find_commands()
     result = CliRunner().invoke(app, [*words, str(tmp_path / "m.rankine")])
     assert result.exit_code == 0, result.output
     assert _console.verbosity() == -1
+
+
+@pytest.fixture(scope="module")
+def raw_log(tmp_path_factory):
+    """A raw log, a model of it and a model of features."""
+    folder = tmp_path_factory.mktemp("raw")
+    rng = np.random.default_rng(0)
+    columns = {"session": np.repeat(np.arange(40), 5), "day": np.repeat(np.arange(10), 20)}
+    columns |= {"price": rng.normal(size=200), "brand": rng.choice(["a", "b"], 200)}
+    columns["clicked"] = (columns["price"] > 0.5).astype(int)
+    pq.write_table(pa.table(columns), folder / "log.parquet")
+    spec = LogColumns(numeric=("price",))
+    schema = {"query": "session", "label": "clicked", "numeric": ["price"], "time": "day"}
+    raw = LinearModel.from_weights([1.0], transforms=(spec,), parameters={"log": schema})
+    raw.save(folder / "raw.rankine")
+    LinearModel.from_weights([1.0, 2.0]).save(folder / "flat.rankine")
+    (folder / "rows.txt").write_text("1 qid:1 1:1 2:1\n0 qid:1 1:2 2:0\n1 qid:2 1:1 2:2\n")
+    return folder
+
+
+def test_options_that_would_be_ignored_are_refused(raw_log):
+    flat, raw = (LinearModel.load(raw_log / f"{name}.rankine") for name in ("flat", "raw"))
+    named = {"query": "session", "label": "clicked", "numeric": "price"}
+    for reading, how, reason in (
+        (Reading(cuts="{}"), {}, "--cuts are those of binned columns"),
+        (Reading(cuts="{}", binned="price"), {"model": raw}, "--cuts are those"),
+        (ModelReading(numeric="price"), {"model": flat}, "the model reads features"),
+        (Reading(base=0, **named), {}, "--base says how files of features"),
+        (Reading(qid_type="str", **named), {}, "--qid-type says how files of features"),
+        (ModelReading(base=1), {"model": raw}, "--base says how files of features"),
+        (Reading(pairs="a"), {}, "--pairs names two columns"),
+        (Reading(pairs="a,b,c"), {}, "--pairs names two columns"),
+        (Reading(pairs="a,b"), {"stream": True}, "--pairs names two columns"),
+        (Reading(pairs="a,b", numeric="price"), {}, "--pairs names two columns"),
+    ):
+        with pytest.raises(ParameterError, match=reason):
+            reading.open([str(raw_log / "log.parquet")], **how)
+    with pytest.raises(ParameterError, match="--hash-bits shapes columns"):
+        Reading(hash_bits=5).log_schema()
+    assert Reading(hash_bits=5).log_schema(raw).hash_bits == 5
+    assert Reading(bins=3, categorical="brand", query="session").log_schema().bins == 3
+    assert Reading().log_schema() is None
+    assert Reading().log_schema(flat) is None
+    for pairs in ("l2", "=3", " =3"):
+        with pytest.raises(ParameterError, match="is not name=value"):
+            parse_settings([pairs])
+    assert parse_settings([" l2 = 1e-3 ", "solver=romma", "x=a=b"]) == {
+        "l2": 1e-3, "solver": "romma", "x": "a=b",
+    }  # fmt: skip
+    with pytest.raises(ParameterError, match=r"'lamda'.*Choose among .*l2"):
+        make_ranker("ranksvm", {"l2": 1.0, "lamda": 1})
+    ranker = make_ranker("spd", {"scale": None, "random_state": None})
+    assert (ranker.scale, ranker.random_state) == ("none", None)
+
+
+def test_options_of_clusters_that_would_be_ignored_are_refused():
+    for options, stream, reason in (
+        ({"repartition": True}, False, "--repartition belongs"),
+        ({"repartition_to": "x"}, False, "--repartition belongs"),
+        ({"partition_mb": 1}, False, "--partition-mb belongs"),
+        ({"timeout": 1.0}, False, "--timeout belongs"),
+        ({"dask": "here"}, True, "two ways"),
+    ):
+        with pytest.raises(ParameterError, match=reason):
+            Cluster(**options).check(stream=stream)
+    Cluster().check(stream=True)
+    Cluster(dask="here", repartition=True, partition_mb=1, timeout=1.0).check(stream=False)
+
+
+def test_a_log_is_read_as_rows_as_a_stream_and_for_a_model(raw_log):
+    paths = [str(raw_log / "log.parquet")]
+    named = {"query": "session", "label": "clicked", "numeric": "price"}
+    rows = Reading(**named).open(paths, columns=("brand",))
+    assert (rows.n_rows, rows.n_features, "brand" in rows.columns) == (200, 1, True)
+    kept = Reading(columns="day", **named).open(paths, columns=("brand",))
+    assert set(kept.columns) == {*rows.columns, "day"}
+    stream = Reading(**named).open(paths, stream=True)
+    assert sum(block.n_rows for block in stream) == 200
+    raw = LinearModel.load(raw_log / "raw.rankine")
+    assert ModelReading().open(paths, model=raw).n_rows == 200
+    newest = ModelReading(split="time:0.8,0.2").open(paths, model=raw)
+    assert (newest.n_rows, newest.n_queries) == (40, 8)
+    parts = Reading(split="time:0.5,0.25,0.25", time="day", **named)
+    found = parts.parts(parts.open(paths))
+    assert [(name, part.n_queries) for name, part in found.items()] == [
+        ("train", 20), ("valid", 10), ("test", 10),
+    ]  # fmt: skip
+    assert list(Reading().parts("data")) == ["train"]
+    like = Reading(**named).open_like(paths, stream)
+    assert like.n_features == 1
+
+
+def test_files_of_features_are_read_as_rows_and_as_a_stream(raw_log):
+    path = str(raw_log / "rows.txt")
+    rows = Reading(n_features=5).open(path)
+    assert (rows.n_rows, rows.n_features) == (3, 5)
+    assert sum(block.n_rows for block in Reading(n_features=2).open(path, stream=True)) == 3
+    assert Reading().open_like(path, rows).n_features == 5
+    flat = LinearModel.load(raw_log / "flat.rankine")
+    assert ModelReading().open(path, model=flat).n_features == 2
+    table = Dataset.from_arrays(
+        np.ones((3, 1)), [1, 0, 1], [1, 1, 2], columns={"day": [1, 2, 3]}, feature_names=["f"]
+    )
+    table.save(raw_log / "rows.parquet")
+    one = LinearModel.from_weights([1.0], ["f"])
+    for reading, columns in (
+        (Reading(time="day"), ()),
+        (Reading(columns="day"), ("day",)),
+        (Reading(columns="day", time="day"), ()),
+    ):
+        found = reading.open(str(raw_log / "rows.parquet"), columns=columns, features=("f",))
+        assert list(found.columns) == ["day"]
+        model = reading.open(str(raw_log / "rows.parquet"), model=one, columns=columns)
+        assert list(model.columns) == ["day"]
+
+
+def test_comparisons_are_read_by_the_names_of_their_sides(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text("better,worse,better_x,worse_x\na,b,1,2\nb,c,3,1\n")
+    data = Reading(pairs="better,worse").open(str(file))
+    assert (data.n_rows, data.n_queries) == (4, 2)
+    assert data.feature_names == ("a", "b", "c", "x")
+    held = Reading(pairs="better,worse").open_like(str(file), data)
+    assert held.feature_names == data.feature_names
+    model = LinearModel.from_weights([1.0, 2.0, 3.0, 0.5], data.feature_names)
+    found = ModelReading(pairs="better,worse").open(str(file), model=model)
+    np.testing.assert_array_equal(
+        rankine.Scorer(model).score(found.X.tocsr()), [1.5, 3.0, 3.5, 3.5]
+    )
+
+
+def test_columns_of_clicks_are_those_of_the_schema_unless_named(tmp_path):
+    schema = tmp_path / "s.toml"
+    schema.write_text(
+        'query = "list"\nlabel = "bought"\nposition = "place"\nitem = "sku"\nnumeric = ["x"]\n'
+    )
+    assert ClickColumns().columns(item="i") == {
+        "query": "session", "label": "clicked", "position": "position", "search": None, "item": "i",
+    }  # fmt: skip
+    found = ClickColumns(label="paid", search="words", schema=str(schema)).columns(item=None)
+    assert found == {
+        "query": "list", "label": "paid", "position": "place", "search": "words", "item": "sku",
+    }  # fmt: skip
+    assert ClickColumns(schema=str(schema)).columns(item="i")["item"] == "i"
+
+
+def test_options_of_clicks_go_with_each_other(tmp_path):
+    looks = tmp_path / "looks.json"
+    looks.write_text('{"propensity": [1.0, 0.5]}')
+    known = LogSchema("q", numeric=("x",), item="sku")
+    for options, label, settings, schema, formula in (
+        ({}, "y", {}, None, None),
+        ({"position": "p"}, "y", {"propensity": [1.0]}, None, None),
+        ({"position": "p"}, "y", {"position_offset": 3}, None, None),
+        ({"position": "p", "position_offset": 3}, "y", {}, None, None),
+        ({"position": "p", "item": "i"}, "coec(y)", {}, None, "y"),
+        ({"propensity": "auto"}, "y", {}, known, None),
+        ({"propensity": "auto", "item": "i", "search": "s", "context": "c"}, "y", {}, None, None),
+        ({"max_weight": 3.0}, "y", {"propensity": [1.0]}, None, None),
+        ({"max_weight": 3.0, "propensity": str(looks)}, "y", {}, None, None),
+    ):
+        assert ClickOptions(**options).check(label, settings, schema) == formula
+    for options, label, schema, reason in (
+        ({"position": "p"}, "y", None, "--position alone"),
+        ({"max_weight": 3.0}, "y", None, "--max-weight bounds"),
+        ({"max_weight": 3.0, "propensity": "x", "item": "i"}, "coec(y)", None, "--max-weight"),
+        ({"propensity": "auto"}, "y", LogSchema("q", numeric=("x",)), "items must be told apart"),
+        ({}, "coec(y)", None, "items must be told apart"),
+        ({"item": "i"}, "y", known, "--item and --search belong"),
+        ({"search": "s"}, "y", None, "--item and --search belong"),
+        ({"context": "c"}, "y", None, "--context belongs"),
+        ({"context": "c", "propensity": "x"}, "y", None, "--context belongs"),
+    ):
+        with pytest.raises(ParameterError, match=reason):
+            ClickOptions(**options).check(label, {}, schema)
+    assert ClickOptions(propensity="auto").given() is None
+    assert ClickOptions().given() is None
+    assert ClickOptions(propensity=str(looks)).given().values.tolist() == [1.0, 0.5]
+
+
+def test_checkpoints_need_a_folder():
+    assert Checkpoints().options() == {}
+    assert not Checkpoints().asked
+    assert Checkpoints("f", 7).options() == {"checkpoint": "f", "every": 7, "resume": False}
+    assert Checkpoints("f").asked
+    assert Checkpoints("f", resume=True).options()["every"] == 100_000
+    for options, named in (({"resume": True}, "--resume"), ({"every": 1}, "--every")):
+        with pytest.raises(ParameterError, match=f"{named} needs --checkpoint"):
+            Checkpoints(**options).options()

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from distributed_data import table
 from typer.testing import CliRunner
 
 import rankine
 from rankine import Dataset, shop_log
+from rankine.cli import _console
+from rankine.cli._options import Reading
+from rankine.cli._train_options import ClickOptions
 from rankine.cli.main import app, find_commands
-from rankine.cli.train import _measured
+from rankine.cli.train import _Correction, _measured, _next_commands, _Run, _summary_table
+from rankine.core.errors import LabelError, ParameterError
+from rankine.core.specs import LogColumns
 from rankine.logs.clicks import coec, read_clicks
+from rankine.logs.schema import LogSchema
 from rankine.logs.simulate import simulate
 from rankine.model import LinearModel
 
@@ -287,3 +295,209 @@ def test_labels_without_meaning_for_the_metric_hide_no_other_figure():
         for name, y in (("train", [-1, 0, 2, 0.5, 1, 0]), ("valid", [0, 1, 2, 0, 1, 0]))
     }
     assert set(_measured("err@10", model, parts)) == {"valid"}
+
+
+@pytest.mark.cli
+def test_split_queries_are_grouped_beside_the_files_or_where_told(tmp_path):
+    for k in range(2):
+        pq.write_table(table(9, k, first_query=8 * k), tmp_path / f"{k}.parquet")
+    words = [tmp_path / "*.parquet", "--ranker", "least-squares", "--dask", "here"]
+    words += ["--out", tmp_path / "m.rankine", "--partition-mb", "1"]
+    assert "query 8 has rows in" in str(run(*words).exception)
+    done = run(*words, "--repartition")
+    assert done.exit_code == 0, done.output
+    target = tmp_path / "rankine-partitions" / "rows.parquet"
+    total = rankine.load(str(tmp_path / "*.parquet")).n_rows
+    assert f"{total:,} rows of 17 queries grouped in {target}" in done.stderr
+    assert "1 partitions of 1 files" in done.stderr
+    kept = ["--repartition-to", tmp_path / "kept", "--checkpoint", tmp_path / "state"]
+    first = run(*words, *kept)
+    assert "grouped in" in first.stderr
+    again = run(*words, *kept, "--resume")
+    assert again.exit_code == 0, again.output
+    assert "grouped in" not in again.stderr
+    afresh = run(*words, "--repartition-to", tmp_path / "kept")
+    assert "grouped in" in afresh.stderr
+    split = run(tmp_path / "kept" / "rows.parquet", *words[1:], "--split", "time:0.8,0.2")
+    assert isinstance(split.exception, ParameterError)
+    assert "--split cuts the files of one machine" in str(split.exception)
+
+
+def test_the_summary_says_what_there_is(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "150")
+    result = {
+        "rows": 1234, "queries": 30, "queries_used": 28, "n_iter": 7, "seconds": 1.5,
+        "stop_reason": "converged", "compile_seconds": 0.0, "scaling": {"kind": "none"},
+        "ranker": "ranksvm", "certificate": {"gap": 1e-7}, "nnz": 3, "n_features": 5,
+        "metric": "map", "model": "m.rankine", "digest": "0123456789abcdef", "valid": 0.25,
+    }  # fmt: skip
+
+    def shown(**more):
+        _console.show(_summary_table({**result, **more}))
+        return {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+
+    plain = shown()
+    assert "1,234 rows, 30 queries (2 without pairs)" in plain["data"]
+    assert plain["data"].rstrip().endswith("pairs)")
+    assert "3 of 5 are not zero" in plain["weights"]
+    assert "m.rankine  (0123456789ab)" in plain["model"]
+    assert "0.2500" in plain["map"]
+    assert plain.keys().isdisjoint({"partitions", "missing", "compiling"})
+    full = shown(pairs=99, partitions=4, nulls=2, compile_seconds=2.0)
+    assert full["data"].rstrip().endswith(", 99 pairs")
+    assert full["partitions"].split()[1] == "4"
+    assert full["missing"].split()[1:] == ["2", "values"]
+    assert "2.00 s, once" in full["compiling"]
+    assert "missing" not in shown(nulls=0)
+    assert "rankine report m data.txt" in _next_commands("m", "data.txt")
+    assert "rankine report m DATA" in _next_commands("m", "-")
+
+
+@pytest.mark.cli
+def test_words_after_a_training_are_for_people(files, tmp_path):
+    lists, valid = files
+    words = [lists, "--ranker", "least-squares", "--out", tmp_path / "m.rankine"]
+    assert f"rankine report {tmp_path / 'm.rankine'} {lists}" in run(*words).stderr
+    assert f"m.rankine {valid}" in run(*words, "--valid", valid).stderr
+    assert LinearModel.load(tmp_path / "m.rankine").base == 1
+    (tmp_path / "zero.txt").write_text("1 qid:1 0:1 1:2\n0 qid:1 0:2 1:1\n")
+    train(tmp_path / "zero.txt", *words[1:], "--base", "0")
+    assert LinearModel.load(tmp_path / "m.rankine").base == 0
+
+
+def test_a_part_without_judged_lists_has_no_mean():
+    model = LinearModel.from_weights([1.0])
+    X = np.array([[1.0], [2.0], [3.0], [4.0]])
+    parts = {
+        "valid": Dataset.from_arrays(X, [0, 0, 0, 1], [1, 1, 2, 2]),
+        "test": Dataset.from_arrays(X, [0, 0, 0, 0], [1, 1, 2, 2]),
+    }
+    found = _measured("map:no_relevant=skip", model, parts)
+    assert found["valid"] == 1.0
+    assert np.isnan(found["test"])
+    strange = {"valid": Dataset.from_arrays(X, [-1, 0.5, 0, 1], [1, 1, 2, 2])}
+    with pytest.raises(LabelError):
+        _measured("err@10", model, strange)
+
+
+class AskedError(Exception):
+    """What was asked for is known."""
+
+
+def asking(found):
+    def ask(*given, **options):
+        found.update(options, given=given)
+        raise AskedError
+
+    return ask
+
+
+def test_columns_of_clicks_are_those_named_then_those_of_the_log(monkeypatch):
+    asked, told = {}, []
+
+    def estimate(part, **names):
+        asked.update(names, part=part)
+        return "looks"
+
+    def labels(part, label, looks, **names):
+        return part, label, looks, names["item"]
+
+    monkeypatch.setattr("rankine.logs.propensity.estimate_propensity", estimate)
+    monkeypatch.setattr("rankine.logs.clicks.CoecLabel", labels)
+    monkeypatch.setattr("rankine.logs.clicks.relabelled", lambda part, label: label)
+    estimator = SimpleNamespace(set_params=lambda **given: told.append(given))
+    schema = LogSchema("list", "bought", ("x",), position="place", item="sku", search="words")
+    bare, log = SimpleNamespace(), SimpleNamespace(schema=schema)
+
+    def names(correction, source, reading):
+        asked.clear()
+        correction.apply("part", source, reading, estimator)
+        return [asked[name] for name in ("query", "position", "item", "search", "label")]
+
+    auto = _Correction(ClickOptions(propensity="auto", context="device"), None, None)
+    assert names(auto, bare, Reading()) == ["qid", "position", None, None, "label"]
+    assert (asked["n_resamples"], asked["context"]) == (0, "device")
+    assert told == [{"propensity": "looks"}]
+    named = Reading(query="q", label="y")
+    assert names(auto, bare, named) == ["q", "position", None, None, "y"]
+    assert names(auto, log, named) == ["list", "place", "sku", "words", "bought"]
+    own = ClickOptions(position="p", item="i", search="s", propensity="auto")
+    assert names(_Correction(own, None, None), log, named) == ["list", "p", "i", "s", "bought"]
+    told.clear()
+    counted = _Correction(own, "clicks", None)
+    assert counted.apply("part", log, named, estimator) == ("part", "clicks", "looks", "i")
+    assert (told, asked["label"]) == ([], "clicks")
+    given = _Correction(ClickOptions(item="i"), "clicks", "known")
+    assert given.apply("part", bare, named, estimator) == ("part", "clicks", "known", "i")
+    none = _Correction(ClickOptions(item="i"), "clicks", None)
+    assert none.apply("part", bare, named, estimator) == ("part", "clicks", (), "i")
+    assert _Correction(ClickOptions(), None, None).apply("part", bare, named, estimator) == "part"
+
+
+def test_columns_that_a_correction_reads():
+    looks = SimpleNamespace(context="device")
+    for options, given, columns in (
+        ({}, None, ()),
+        ({"item": "i", "search": "s"}, None, ("i", "s")),
+        ({"item": "docid", "search": "s"}, looks, ("s", "device")),
+        ({"context": "c"}, looks, ("c",)),
+    ):
+        assert _Correction(ClickOptions(**options), None, given).columns == columns
+
+
+def test_a_source_is_opened_as_the_first_model_was(tmp_path):
+    asked = {}
+    spec = LogColumns(numeric=("price",))
+    log = {"query": "session", "numeric": ["price"]}
+    raw = LinearModel.from_weights([1.0], transforms=(spec,), parameters={"log": log})
+    flat = LinearModel.from_weights([1.0, 2.0])
+    for start, is_raw, stream, streams, like, width in (
+        (None, False, False, False, None, None),
+        (None, False, True, True, None, None),
+        (None, True, False, True, None, None),
+        (flat, False, False, False, None, 2),
+        (flat, False, True, True, None, 2),
+        (raw, False, False, True, raw, None),
+    ):
+        reading = SimpleNamespace(raw=is_raw, open=asking(asked))
+        correction = _Correction(ClickOptions(item="i"), None, None)
+        one = _Run(None, [], reading, {"position": "p"}, "", None, start, {}, correction)
+        asked.clear()
+        with pytest.raises(AskedError):
+            one._source(["a"], stream=stream)
+        assert (asked["stream"], asked["like"]) == (streams, like)
+        assert (asked["columns"], asked["position"], asked["given"]) == (("i",), "p", (["a"],))
+        assert asked.get("n_features") == width
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize(("words", "usual"), [([], True), (["--set", "l2=1"], False)])
+def test_the_usual_training_is_the_toys(files, tmp_path, monkeypatch, words, usual):
+    asked = {}
+    monkeypatch.setattr("rankine.cli.train.compiling_beside", asking(asked))
+    assert isinstance(run(files[0], *words, "--out", tmp_path / "m").exception, AskedError)
+    assert asked == {"given": ("spd",), "usual": usual}
+
+
+@pytest.mark.cli
+def test_what_is_asked_of_a_run(files, tmp_path, monkeypatch):
+    asked = {}
+    monkeypatch.setattr("rankine.cli.train._Run.run", asking(asked))
+    looks = tmp_path / "looks.json"
+    looks.write_text('{"propensity": [1.0, 0.5]}')
+    out = ["--out", tmp_path / "m"]
+    for words, stream, parameters in (
+        ([], False, {"early_stopping": None, "propensity": None}),
+        (["--stream"], True, {}),
+        (["--ranker", "elastic", "--checkpoint", tmp_path / "kept"], True, {}),
+        (["--early-stopping", "3", "--split", "time:0.8,0.2"], False, {"early_stopping": 3}),
+        (["--position", "p", "--propensity", looks, "--max-weight", "3"], False, {"max_weight": 3}),
+        (["--n-passes", "4", "--ranker", "elastic"], False, {"n_passes": 4}),
+        (["--set", "l2=0.5", "--seed", "7"], False, {"l2": 0.5, "random_state": 7}),
+    ):
+        assert isinstance(run(files[0], *words, *out).exception, AskedError), words
+        assert (asked["stream"], asked["raw"]) == (stream, False)
+        found = asked["given"][0].estimator.get_params()
+        assert {name: found[name] for name in parameters} == parameters
+    done = run(files[0], "--set", "early_stopping=2", *out)
+    assert "there is none" in str(done.exception)

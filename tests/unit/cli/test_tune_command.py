@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from typer.testing import CliRunner
 import rankine.cli.main
 import rankine.cli.tune  # noqa: F401 - attaches the command
 from rankine.cli.main import app
-from rankine.cli.tune import read_space
+from rankine.cli.tune import read_space, show_result
 from rankine.core.errors import CheckpointError, ParameterError
 from rankine.model import LinearModel
 
+LINEAR = ("spd", "ranksvm", "least-squares", "domination", "elastic")
 pytestmark = [pytest.mark.cli, pytest.mark.timeout(600)]
 
 
@@ -143,3 +145,71 @@ def test_two_commands_at_once_complete_one_study(files):
     assert set(states) <= {"COMPLETE", "PRUNED"}
     assert best == first["best_value"]
     assert params == first["best_params"]
+
+
+@pytest.mark.parametrize(
+    ("ranker", "words", "parameters"),
+    [
+        ("ranksvm", [], {}),
+        ("ranksvm", ["--missing", "mean"], {"missing": "mean"}),
+        ("ranksvm", ["--missing", "mean", "--set", "l2=1"], {"l2": 1, "missing": "mean"}),
+        ("auto", ["--missing", "zero"], {f"{n}.missing": "zero" for n in LINEAR}),
+    ],
+)
+def test_missing_values_are_a_parameter_of_linear_rankers(
+    files, monkeypatch, ranker, words, parameters
+):
+    class AskedError(Exception):
+        pass
+
+    asked = {}
+
+    def tune(rows, **options):
+        asked.update(options)
+        raise AskedError
+
+    monkeypatch.setattr("rankine.tune", tune)
+    with pytest.raises(AskedError):
+        call("train.txt", "--ranker", ranker, *words, "--folds", "3", "--max-latency", "2ms",
+             "--space", " l2 = 1..2 ")  # fmt: skip
+    assert asked["parameters"] == parameters
+    assert (asked["folds"], asked["max_latency"], asked["trials"]) == (3, 2.0, 30)
+    assert (asked["space"], asked["valid"], asked["time_column"]) == ({"l2": "1..2"}, None, None)
+
+
+def test_a_result_is_a_table_and_the_winner(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "150")
+    record = SimpleNamespace(
+        number=0, value=0.5, best=0.5, parameters={"l2": 0.25}, weights=3, seconds=1.25,
+        state="complete", reason=None, feasible=True,
+    )  # fmt: skip
+    pruned = SimpleNamespace(**{**vars(record), "number": 1, "state": "pruned", "value": None})
+    failed = SimpleNamespace(**{**vars(pruned), "number": 2, "reason": "no pairs"})
+    large = SimpleNamespace(**{**vars(record), "number": 3, "feasible": False})
+    model = LinearModel.from_weights([1.0, 0.0], parameters={"ranker": "ranksvm"})
+    found = SimpleNamespace(
+        trace=[record, pruned, failed, large], metric="map", best_params={"l2": 0.25, "k": 3},
+        best_value=0.5, model=model, test=None, importances={},
+    )  # fmt: skip
+    show_result(found, None)
+    shown = capsys.readouterr().out
+    rows = [line.split() for line in shown.splitlines()]
+    assert rows[0] == ["trial", "map", "best", "l2", "weights", "seconds"]
+    assert rows[1] == ["0", "0.5", "0.5", "0.25", "3", "1.25"]
+    assert rows[2] == ["1", "-", "0.5", "0.25", "3", "1.25", "pruned"]
+    assert rows[3][-2:] == ["no", "pairs"]
+    assert rows[4][-3:] == ["above", "a", "limit"]
+    assert "ranksvm: l2=0.25, k=3" in shown
+    assert "1 of 2 are not zero" in shown
+    assert not {"importance", "(test)", model.digest[:12]} & set(shown.split())
+    found.test, found.importances = 0.75, {"l2": 0.5}
+    show_result(found, "m.rankine")
+    shown = capsys.readouterr().out
+    for words in ("map (test)", "0.7500", "l2 50%", f"m.rankine  ({model.digest[:12]})"):
+        assert words in shown
+
+
+@pytest.mark.parametrize("pair", ["l2", "=1", "l2=", " = "])
+def test_a_range_needs_a_name_and_values(pair):
+    with pytest.raises(ParameterError, match="is not name=range"):
+        read_space([pair])

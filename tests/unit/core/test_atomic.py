@@ -1,4 +1,5 @@
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,33 @@ def test_an_error_keeps_the_old_file_and_leaves_no_litter(tmp_path):
         raise KeyboardInterrupt
     assert target.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.bin"]
+
+
+def test_a_new_file_appears_only_when_it_is_complete(tmp_path):
+    target = tmp_path / "out.bin"
+    with pytest.raises(KeyboardInterrupt), atomic_file(target) as file:
+        file.write(b"half")
+        assert not target.exists()
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_is_flushed_then_renamed_then_the_folder_is_flushed(tmp_path, monkeypatch):
+    calls, flush, rename = [], os.fsync, os.replace
+
+    def fsync(descriptor):
+        calls.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        flush(descriptor)
+
+    def replace(*names):
+        calls.append("rename")
+        rename(*names)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    with atomic_file(tmp_path / ("x" * 250)) as file:
+        file.write(b"new")
+    assert calls == ["file", "rename", "folder"]
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])

@@ -33,6 +33,21 @@ def test_every_call_site_is_warned():
     assert len(caught) == 2
 
 
+def test_only_names_of_the_package_are_announced(monkeypatch):
+    monkeypatch.setattr("rankine.core.deprecation.ANNOUNCED", found := [])
+    mark = deprecated(since="0.1", gone_in="9.0", instead="Call new_name.")
+
+    def own():
+        pass
+
+    own.__module__ = "rankine.somewhere"
+    assert mark(own).__module__ == "rankine.somewhere"
+    mark(lambda: None)
+    assert [(told.name.rpartition(".")[2], told.since, told.gone_in) for told in found] == [
+        ("own", "0.1", "9.0")
+    ]
+
+
 def version(text):
     return tuple(int(part) for part in text.split(".")[:2])
 

@@ -1,9 +1,13 @@
 """Every way a table can be wrong gives a typed error that names file, row and column."""
 
+from types import SimpleNamespace
+from unittest import mock
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy import sparse
 
 import rankine
 from rankine.core.errors import (
@@ -15,20 +19,23 @@ from rankine.core.errors import (
     QueryOrderError,
     SchemaError,
 )
+from rankine.data.options import ReadOptions
+from rankine.data.readers import columns
+from rankine.data.readers.values import Place, RowFaults
 
 F32 = np.float32
 
 
 def table(**changes):
     """Six rows of two queries, with columns replaced, added or (None) removed."""
-    columns = {
+    held = {
         "label": pa.array([2.0, 0, 1, 0, 1, 0]),
         "qid": pa.array([1, 1, 1, 2, 2, 2]),
         "a": pa.array(np.arange(6, dtype=F32)),
         "b": pa.array(np.arange(6, dtype=F32)),
     }
-    columns.update(changes)
-    return pa.table({name: array for name, array in columns.items() if array is not None})
+    held.update(changes)
+    return pa.table({name: array for name, array in held.items() if array is not None})
 
 
 def sparse_table(indices=None, values=None, **changes):
@@ -89,6 +96,14 @@ def test_a_null_is_named_with_row_and_column(put, column):
     assert "row 1 of it" in error.reason
 
 
+def test_the_part_of_a_file_is_named(put):
+    path = put(table(a=np.array([1, 1, 1, 1, 1, np.inf], dtype=F32)))
+    part = "row group 1" if path.endswith(".parquet") else "record batch 1"
+    error = assert_refused(path, SchemaError, line=6, column="a")
+    assert f"({part}, row 2 of it)" in error.reason
+    assert rankine.load(put(table())).notes == {}
+
+
 def test_nulls_of_features_are_missing_values(put):
     data = rankine.load(put(table(a=NULLS["a"])))
     np.testing.assert_array_equal(data.X[:, 0], [0, 1, 2, 3, np.nan, 5])
@@ -123,12 +138,29 @@ def test_bad_rows_are_skipped_and_counted_when_asked(put):
     data = rankine.load(path, on_bad_row="skip")
     assert data.X[:, 0].tolist() == [0, 3, 4]
     assert data.notes["skipped_rows"] == 3
+    for rows in (1, 3, 100):
+        blocks = list(rankine.scan(path, on_bad_row="skip", block_rows=rows).raw_blocks())
+        assert [line for block in blocks for line in block.lines] == [1, 4, 5]
+        good = rankine.scan(path, features=["b"], label="b", query=None)
+        lines = [line for block in good.raw_blocks(rows) for line in block.lines]
+        assert lines == [1, 2, 3, 4, 5, 6]
 
 
 def test_missing_columns_are_listed(put):
     error = assert_refused(put(table()), SchemaError, column="clicks", label="clicks")
-    assert "'label', 'qid', 'a', 'b'" in error.reason
-    assert "label=" in error.fix
+    assert error.reason.endswith("the file holds 'label', 'qid', 'a', 'b'")
+    assert error.fix == "Name the right column with label="
+    assert "A formula" in assert_refused(put(table()), SchemaError, label="a+b").fix
+    assert "A formula" not in assert_refused(put(table()), SchemaError, query="a+b").fix
+    error = assert_refused(put(table()), SchemaError, label="lable", columns=["a"])
+    assert error.fix.startswith("Did you mean 'label'? Name the right")
+    error = assert_refused(put(table()), SchemaError, columns=["qidd"])
+    assert error.fix == "Did you mean 'qid'? Add it to the file, or name another column"
+    wide = {f"f{k:02}": np.zeros(6) for k in range(10)}
+    error = assert_refused(put(table(**wide, a=None, b=None)), SchemaError, label="zz")
+    assert error.reason.endswith("'f09'")
+    error = assert_refused(put(table(**wide, b=None)), SchemaError, label="zz")
+    assert error.reason.endswith(" and 1 more")
     assert_refused(put(table()), SchemaError, column="session", query="session")
     assert_refused(put(table()), SchemaError, column="id", docid="id")
     assert_refused(put(table()), SchemaError, column="brand", columns=["brand"])
@@ -150,8 +182,11 @@ def test_no_labels_and_no_queries(put):
 
 
 def test_group_sizes_stand_in_for_query_ids(put):
-    data = rankine.load(put(table(qid=None)), group=[2, 4])
+    data = rankine.load(put(table(qid=None, weight=np.arange(6.0))), group=[2, 4])
     assert data.queries.sizes.tolist() == [2, 4]
+    assert data.y.tolist() == [2, 0, 1, 0, 1, 0]
+    assert data.weight.tolist() == list(range(6))
+    assert rankine.load(put(table()), group=[6]).n_features == 2
     with pytest.raises(SchemaError, match="add up to 5"):
         rankine.load(put(table(qid=None)), group=[2, 3])
 
@@ -172,6 +207,7 @@ WRONG_FEATURES = {
 def test_features_of_a_wrong_type(put, kind):
     error = assert_refused(put(table(c=WRONG_FEATURES[kind])), SchemaError, column="c")
     assert "features=" in error.fix
+    assert ("carry this one" in error.fix) == (kind in ("text", "dictionary"))
     assert rankine.load(put(table(c=WRONG_FEATURES[kind])), features=["a", "b"]).n_features == 2
 
 
@@ -230,6 +266,39 @@ def test_query_ids_at_the_edges(put):
     assert_refused(put(table(qid=beyond)), SchemaError, line=6, column="qid", match="2\\^63")
 
 
+def test_unsigned_ids_fit_up_to_the_edge(put):
+    edge = [2**63 - 1] * 6
+    assert rankine.load(put(table(qid=pa.array(edge, pa.uint64())))).qid.tolist() == edge
+
+
+@pytest.mark.parametrize("texts", [["x"], ["x", "y"]])
+def test_rows_without_an_id_are_skipped_when_asked(put, texts):
+    codes = [0, None, 0, len(texts) - 1, 0, 0]
+    docid = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(texts))
+    numbers = pa.array([1, 2, 3, 4, 5, None], pa.uint64())
+    path = put(table(docid=docid, qid=numbers))
+    data = rankine.load(path, on_bad_row="skip")
+    assert data.docid.tolist() == [texts[codes[k]] for k in (0, 2, 3, 4)]
+    assert data.qid.tolist() == [1, 3, 4, 5]
+    assert data.notes == {"skipped_rows": 2}
+
+
+def test_a_dictionary_of_nothing_is_all_null(put):
+    nothing = pa.DictionaryArray.from_arrays(pa.array([None] * 6, pa.int32()), pa.array([], "str"))
+    assert_refused(put(table(docid=nothing)), SchemaError, line=1, column="docid", match="null")
+    with pytest.raises(EmptyDataError):
+        rankine.load(put(table(docid=nothing)), on_bad_row="skip")
+
+
+def test_a_null_in_a_dictionary_is_a_null(tmp_path):
+    path = str(tmp_path / "data.arrow")
+    docid = pa.array(["x", None, "y", "x", "y", "x"]).dictionary_encode("encode")
+    content = table(docid=docid)
+    with pa.ipc.new_file(path, content.schema) as writer:
+        writer.write_table(content)
+    assert_refused(path, SchemaError, line=2, column="docid", match="null")
+
+
 def test_dictionary_encoded_integers(put):
     qid = pa.array([7, 7, 7, -1, -1, -1]).dictionary_encode()
     assert rankine.load(put(table(qid=qid))).qid.tolist() == [7, 7, 7, -1, -1, -1]
@@ -268,20 +337,25 @@ def test_floats_too_large_for_float32(put):
     ],
 )
 def test_stored_types_decide_the_matrix(put, kinds, expected):
-    columns = {
-        name: pa.array([1, 0] * 3).cast(kind) for name, kind in zip("ab", kinds, strict=True)
-    }
-    data = rankine.load(put(table(**columns)))
+    stored = {name: pa.array([1, 0] * 3).cast(kind) for name, kind in zip("ab", kinds, strict=True)}
+    data = rankine.load(put(table(**stored)))
     assert data.X.dtype == expected
     assert data.X[:, 0].tolist() == [1, 0] * 3
-    assert rankine.load(put(table(**columns)), dtype="float64").X.dtype == np.float64
-    assert rankine.load(put(table(**columns)), dtype="float32").X.dtype == np.float32
+    assert rankine.load(put(table(**stored)), dtype="float64").X.dtype == np.float64
+    assert rankine.load(put(table(**stored)), dtype="float32").X.dtype == np.float32
 
 
 def test_negative_weights_and_low_positions(put):
     assert_refused(put(table(weight=[1.0, 1, 1, 1, 1, -1])), SchemaError, line=6, column="weight")
     assert_refused(put(table(position=[1, 2, 3, 0, 1, 2])), SchemaError, line=4, column="position")
     assert_refused(put(table(position=pa.array([1.0] * 6))), SchemaError, column="position")
+    assert rankine.load(put(table(weight=[0.0] * 6))).weight.tolist() == [0] * 6
+    bad = table(position=[1, 0, 3, 1, 1, 2], label=pa.array([1.0, None, 1, 1, None, 1]))
+    data = rankine.load(put(bad), on_bad_row="skip")
+    assert data.position.tolist() == [1, 3, 1, 2]
+    assert data.notes == {"skipped_rows": 2}
+    worse = table(position=[1, 0, 3, 1, 1, 2], label=pa.array([None, 1.0, 1, 1, 1, 1]))
+    assert rankine.load(put(worse), on_bad_row="skip").notes == {"skipped_rows": 2}
 
 
 def test_further_columns_of_every_kind(put):
@@ -302,6 +376,56 @@ def test_further_columns_of_every_kind(put):
     assert data.columns["day"].dtype.kind == "M"
 
 
+FURTHER = {
+    "price": [1.5, 2.5, 1.5, 2.5, 1.5, 2.5],
+    "count": [1, 2, 1, 2, 1, 2],
+    "new": [True, False] * 3,
+    "at": np.array(["2026-01-01", "2026-01-02"] * 3, dtype="datetime64[s]"),
+}
+
+
+@pytest.mark.parametrize("name", list(FURTHER))
+@pytest.mark.parametrize("nulls", [False, True])
+def test_dictionaries_of_what_is_no_text(tmp_path, name, nulls):
+    values = pa.array(FURTHER[name])
+    texts, codes = values[:2], pa.array([0, 1, 0, 1, 0, None if nulls else 1], pa.int32())
+    content = table(c=pa.DictionaryArray.from_arrays(codes, texts))
+    path = str(tmp_path / "data.arrow")
+    with pa.ipc.new_file(path, content.schema) as writer:
+        writer.write_table(content)
+    options = {"features": ["a"], "columns": ["c"]}
+    if name == "at" and nulls:
+        assert_refused(path, SchemaError, line=6, column="c", match="null", **options)
+        return
+    data = rankine.load(path, **options)
+    assert data.columns["c"][:5].tolist() == values.to_numpy(zero_copy_only=False)[:5].tolist()
+    assert data.notes == ({"missing_values": 1} if nulls else {})
+    last = data.columns["c"][5]
+    if nulls:
+        assert last is None if name == "new" else np.isnan(last)
+
+
+def test_further_numbers_may_be_missing_but_not_infinite(put):
+    options = {"features": ["a"], "columns": ["c"]}
+    for values, kind in (([1, None, 3, 4, 5, 6], pa.int64()), ([1, np.nan] * 3, pa.float32()),
+                         ([1, None, np.nan] * 2, pa.float64())):  # fmt: skip
+        data = rankine.load(put(table(c=pa.array(values, kind))), **options)
+        expected = [np.nan if value is None else value for value in values]
+        np.testing.assert_array_equal(data.columns["c"], expected)
+        assert data.notes == {"missing_values": int(np.isnan(expected).sum())}
+    for values in (
+        [1, 2, 3, 4, np.inf, 6],
+        [1, 2, None, 4, np.inf, 6],
+        [1, 2, np.nan, 4, np.inf, 6],
+    ):
+        wrong = put(table(c=pa.array(values, pa.float64())))
+        assert_refused(wrong, SchemaError, line=5, column="c", match="inf", **options)
+    large = put(table(c=pa.array([1, None, 2**53 + 1, 1, 1, 1])))
+    assert_refused(large, SchemaError, line=3, column="c", match="digits", **options)
+    times = put(table(c=pa.array([1, 2, 3, None, 5, 6], pa.timestamp("s"))))
+    assert_refused(times, SchemaError, line=4, column="c", match="null", **options)
+
+
 @pytest.mark.parametrize("kind", ["decimal", "list", "struct", "binary"])
 def test_further_columns_of_a_wrong_type(put, kind):
     path = put(table(c=WRONG_FEATURES[kind]))
@@ -318,8 +442,8 @@ def test_nulls_in_further_columns(put):
             empty=pa.nulls(6),
         )
     )
-    columns = ["brand", "kind", "price", "new", "empty"]
-    data = rankine.load(path, columns=columns, features=["a"])
+    names = ["brand", "kind", "price", "new", "empty"]
+    data = rankine.load(path, columns=names, features=["a"])
     assert data.columns["brand"].tolist() == ["x", ""] * 3
     assert data.columns["kind"].tolist() == ["x", ""] * 3
     np.testing.assert_array_equal(data.columns["price"], [1.5, np.nan] * 3)
@@ -334,6 +458,65 @@ def test_sparse_rows(put):
     assert data.X.shape == (6, 4)
     assert data.X.dtype == np.float32
     assert data.X.toarray()[5].tolist() == [0, 6, 0, 7]
+
+
+def test_the_width_of_sparse_rows_is_the_largest_index(put):
+    lists = [[4], [2], [], [1], [3], [2]]
+    values = [[1.0], [2.0], [], [3.0], [4.0], [5.0]]
+    path = put(sparse_table(lists, values), size=2)
+    assert rankine.scan(path).n_features == 4
+    assert rankine.scan(path, base=0).n_features == 5
+    assert {block.n_features for block in rankine.scan(path, block_rows=1)} == {4}
+    nothing = put(sparse_table([[]] * 6, [[]] * 6))
+    assert rankine.scan(nothing).n_features == 0
+    assert rankine.load(nothing).X.shape == (6, 0)
+    assert rankine.load(nothing, n_features=3).X.shape == (6, 3)
+
+
+def test_the_largest_usable_index():
+    for lists, base, limit, width in (
+        ([[1, 3], [None, 2]], 1, 9, 3), ([[1, 3], [None, 2]], 0, 9, 4), ([[-5]], 1, 9, 0),
+        ([[], []], 1, 9, 0), ([[1, 3, 4]], 1, 3, 3), ([[1, 3, 2]], 0, 3, 3), ([[9]], 1, 8, 0),
+    ):  # fmt: skip
+        array = pa.array(lists, pa.list_(pa.int64()))
+        assert columns.highest_index(array, ReadOptions(base=base, max_features=limit)) == width
+
+
+def test_the_first_item_out_of_order_is_found():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        sizes = rng.integers(0, 4, rng.integers(1, 7))
+        rows = [rng.integers(0, 5, size) for size in sizes]
+        rows = [np.unique(row) if rng.random() < 0.8 else row for row in rows]
+        pointer = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+        flat = np.concatenate(rows).astype(np.int32)
+        wrong = [
+            start + k
+            for start, row in zip(pointer, rows, strict=False)
+            for k in range(len(row) - 1)
+            if row[k + 1] <= row[k]
+        ]
+        assert columns._first_disorder(flat, pointer) == (wrong[0] if wrong else -1)
+
+
+def test_equal_indices_of_neighbouring_rows_are_no_twins(put):
+    lists = [[], [3, 1], [3], [3, 4], [], []]
+    values = [[], [1.0, 2.0], [3.0], [4.0, 5.0], [], []]
+    data = rankine.load(put(sparse_table(lists, values), size=6))
+    assert data.X.toarray()[1:4].tolist() == [[2, 0, 1, 0], [0, 0, 3, 0], [0, 0, 4, 5]]
+
+
+def test_bad_sparse_rows_are_skipped_when_asked(put):
+    lists = [[1, 3], None, [0], [9], [4, None], [2, 2]]
+    values = [[1.0, None], None, [3.0], [4.0], [5.0, 5.5], [6.0, 7.0]]
+    data = rankine.load(put(sparse_table(lists, values)), on_bad_row="skip", n_features=8)
+    np.testing.assert_array_equal(data.X.toarray(), [[1, 0, np.nan, 0, 0, 0, 0, 0]])
+    assert data.notes == {"skipped_rows": 5, "missing_values": 1}
+    negative = put(
+        sparse_table([[-1], [2], [], [1], [4], [2]], [[1.0], [2.0], [], [3.0], [4], [5]])
+    )
+    assert "must not be negative" in assert_refused(negative, SchemaError, base=0, line=1).fix
+    assert "Pass base=0" in assert_refused(negative, SchemaError, line=1).fix
 
 
 def test_sparse_columns_by_other_names(put):
@@ -381,6 +564,10 @@ def test_indices_beyond_the_width(put):
     path = put(sparse_table())
     assert_refused(path, LimitError, line=5, column="indices", n_features=3)
     assert rankine.load(path, n_features=9).X.shape == (6, 9)
+    assert rankine.load(path, n_features=4).X.shape == (6, 4)
+    assert rankine.load(path, n_features=5, base=0).X.shape == (6, 5)
+    assert_refused(path, LimitError, line=5, column="indices", n_features=4, base=0)
+    assert rankine.load(path, max_features=4).X.shape == (6, 4)
     assert_refused(path, LimitError, line=5, max_features=3)
     for kind, value in ((pa.int64(), 2**31), (pa.int64(), 2**62), (pa.uint32(), 2**32 - 1)):
         lists = pa.array([[1], [2], [], [1], [4], [value]], pa.list_(kind))
@@ -404,7 +591,9 @@ def test_null_lists_and_null_items(put):
     assert_refused(put(sparse_table(indices=[[1, 3], [2], [], [1], [4], [2, None]])),
         SchemaError, line=6, column="indices", match="null index")  # fmt: skip
     nulls = put(sparse_table(values=[[1.0, 2.0], [3.0], [], [4.0], [5.0], [6.0, None]]))
-    np.testing.assert_array_equal(rankine.load(nulls).X.toarray()[5], [0, 6, 0, np.nan])
+    data = rankine.load(nulls)
+    np.testing.assert_array_equal(data.X.toarray()[5], [0, 6, 0, np.nan])
+    assert data.notes == {"missing_values": 1}
 
 
 @pytest.mark.parametrize("value", [-np.inf, np.inf])
@@ -434,6 +623,98 @@ def test_no_rows_and_no_features(put):
         list(rankine.scan(put(table().slice(0, 0))))
     data = rankine.load(put(table(a=None, b=None)))
     assert data.X.shape == (6, 0)
+    assert data.X.dtype == np.float64
+
+
+def test_numbers_called_indices_and_values_are_features(put):
+    assert rankine.load(put(table(indices=np.ones(6), values=np.ones(6)))).n_features == 4
+    pair = {"label": None, "query": None, "columns": ["values"]}
+    assert_refused(put(sparse_table(label=None, qid=None)), SchemaError, column="indices", **pair)
+
+
+def test_text_may_expand_so_far(monkeypatch):
+    monkeypatch.setattr(columns, "MAX_TEXT_BYTES", 60)
+    long, short = pa.array(["x" * 20, "y", None]), pa.array([1, 2])
+    view = pa.array(["zz", "x" * 20, "y" * 20, "w" * 20, ""]).cast(pa.string_view())[1:]
+    place = Place("f", part="row group 3")
+    for texts, codes, total in (
+        (long, np.zeros(3, int), 60), (long, np.array([0, 0, 0, 1]), 61), (long, None, 0),
+        (short, np.zeros(99, int), 0), (view, None, 60), (view[:2], None, 40),
+        (view, np.array([0, 1, 2, 3, 0]), 80), (pa.array([], pa.string()), np.zeros(0, int), 0),
+        (pa.array(["", "x" * 20]), np.array([1] * 4), 80),
+    ):  # fmt: skip
+        if total > 60:
+            with pytest.raises(LimitError, match=f"expands to {total} bytes in row group 3"):
+                columns._refuse_expansion(texts, codes, "c", place)
+        else:
+            columns._refuse_expansion(texts, codes, "c", place)
+
+
+def test_ids_that_expand_too_far_are_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(columns, "MAX_TEXT_BYTES", 60)
+    for kind in ("view", "dictionary"):
+        docid = pa.array(["x" * 11] * 6)
+        docid = docid.cast(pa.string_view()) if kind == "view" else docid.dictionary_encode()
+        content = table(docid=docid)
+        path = str(tmp_path / "data.arrow")
+        with pa.ipc.new_file(path, content.schema) as writer:
+            writer.write_table(content)
+        assert_refused(path, LimitError, column="docid", match="expands to 66 bytes")
+        assert sum(block.n_rows for block in rankine.scan(path, block_rows=3)) == 6
+
+
+def test_a_dictionary_stays_whole_unless_it_is_longer_than_the_block():
+    plan = SimpleNamespace(dictionaries={})
+    faults = RowFaults(Place("f"), 4, skip=False)
+    texts = pa.array(list("abcd"))
+    for codes, kept in (([1, 1, 3, None], "abcd"), ([0, 0, 0], "a"), ([2, 0, 2], "ac")):
+        array = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), texts)
+        coded = columns._coded(array, "c", faults, plan)
+        assert coded.texts == [*kept, ""]
+        found = [coded.texts[code] for code in coded.codes]
+        assert found == ["" if code is None else "abcd"[code] for code in codes]
+
+
+def test_invalid_arrow_data_are_refused(tmp_path):
+    broken = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff")]
+    )
+    content = pa.table({"label": [1.0], "qid": [1], "a": [1.0], "docid": broken})
+    path = str(tmp_path / "data.arrow")
+    with pa.ipc.new_file(path, content.schema) as writer:
+        writer.write_table(content)
+    assert_refused(path, SchemaError, match="record batch 0 holds invalid data")
+
+
+def test_whatever_arrow_says_becomes_an_error_about_the_file(monkeypatch):
+    plan = SimpleNamespace(sparse=True)
+    batch = SimpleNamespace(num_rows=1)
+    for raised, kind, part, what in (
+        (
+            pa.ArrowInvalid("bad\nworse"),
+            DataError,
+            "row group 3",
+            "row group 3 cannot be read: bad",
+        ),
+        (KeyError("x"), DataError, "", "the table cannot be read: 'x'"),
+        (ValueError(" "), DataError, "", "the table cannot be read: ValueError"),
+        (OSError("y" * 300), DataError, "", "the table cannot be read: " + "y" * 200),
+        (MemoryError(), LimitError, "p", "p needs more memory than there is: MemoryError"),
+        (pa.ArrowMemoryError("m"), LimitError, "p", "p needs more memory than there is: m"),
+        (SchemaError("own"), SchemaError, "p", "own"),
+    ):
+        monkeypatch.setattr(columns, "sparse_rows", mock.Mock(side_effect=raised))
+        with pytest.raises(kind) as caught:
+            columns.batch_to_dataset(batch, plan, ReadOptions(), Place("f", part=part))
+        assert caught.value.reason == what
+
+
+def test_dense_storage_may_take_all_memory_but_no_more():
+    X = sparse.csr_matrix(np.ones((3, 4)))
+    assert columns._stored_as(X, ReadOptions(dense=True, max_memory=96), Place("f")).shape == (3, 4)
+    with pytest.raises(LimitError, match="3 dense rows of 4 features need 96 bytes"):
+        columns._stored_as(X, ReadOptions(dense=True, max_memory=95), Place("f"))
+    assert columns._stored_as(X, ReadOptions(dense=False), Place("f")) is X
 
 
 def test_forced_storage(put):
@@ -450,8 +731,28 @@ def test_widths_and_names(put):
     assert data.feature_names == ("x", "y")
     with pytest.raises(ParameterError, match="twice"):
         rankine.load(put(table()), features=["a", "a"])
-    two = pa.table([pa.array([1.0]), pa.array([2.0])], names=["a", "a"])
-    assert_refused(put(two), SchemaError, match="two columns")
+    two = pa.table([pa.array([1.0])] * 4, names=["a", "b", "c", "b"])
+    assert_refused(put(two), SchemaError, column="b", match="two columns are called 'b'")
+    assert rankine.load(put(table()), n_features=2, max_features=2).n_features == 2
+
+
+def test_notes_of_a_file_decide_names_and_widths(tmp_path):
+    X, path = np.arange(6.0).reshape(3, 2), str(tmp_path / "data.parquet")
+    unnamed = rankine.Dataset.from_arrays(X, [1, 2, 3])
+    unnamed.save(path)
+    assert rankine.load(path).feature_names is None
+    chosen = [name for name in pq.read_schema(path).names if name not in ("label", "qid")][1:]
+    assert rankine.load(path, features=chosen).feature_names == tuple(chosen)
+    named = rankine.Dataset.from_arrays(X, [1, 2, 3], feature_names=["u", "v"])
+    named.save(path, layout="sparse")
+    assert rankine.load(path).feature_names == ("u", "v")
+    assert rankine.load(path, feature_names=["x", "y"]).feature_names == ("x", "y")
+    assert_refused(path, SchemaError, match="2 feature names for 3 features", n_features=3)
+    unnamed.save(path, layout="sparse")
+    assert rankine.load(path, n_features=3).X.shape == (3, 3)
+    for raw in (b'{"base": 1}', b'{"n_features": 0}', b"{}"):
+        pq.write_table(table(a=None, b=None).replace_schema_metadata({b"rankine": raw}), path)
+        assert rankine.load(path).X.shape == (6, 0)
 
 
 # -------------------------------------------------------------------- streams

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rankine
 from corpus.bad_text import CORPUS, GOOD
-from rankine.core.errors import DataError, LimitError
+from rankine.core.errors import DataError, LimitError, ParseError
 from rankine.data.readers import letor
 from rankine.kernels.compile import plain
 from reference import slow_reader
@@ -21,6 +21,14 @@ TEXT = (
     b"2 qid:10 1:0.5 2:0 45:0.123456789012345678901 #docid = 1234 x\n"
     b"# whole line\n\n0 qid:10 3:1e-3 1:-7 # d2\n1 qid:11 2:.25\n  1 qid:12\n"
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_head():
+    """Only the first bytes are read before the first chunk, so that small files have windows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rankine.data.compression.HEAD_BYTES", 4)
+        yield
 
 
 def bits(data):
@@ -146,6 +154,47 @@ def test_blocks_do_not_depend_on_chunks(tmp_path):
     for chunk in (1, 13, 100, 5000):
         stream = rankine.scan(path, block_rows=20, chunk_bytes=chunk)
         assert [(b.qid.tolist(), b.y.tolist()) for b in stream] == expected
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 16, 40, 1000])
+def test_a_line_of_exactly_the_limit_is_read(chunk):
+    for length in (12, 13, 60, 61):
+        for ending in (b"", b"\n", b"\n\n# a\n"):
+            row = b"1 qid:1 1:5".ljust(length, b" ")
+            text = b"#\n# 2\n" + row + ending
+            options = {"chunk_bytes": chunk}
+            assert rankine.load(io.BytesIO(text), max_line_bytes=length, **options).X[0, 0] == 5
+            for bad in (row, row[:-1] + b"x"):
+                text = b"#\n# 2\n" + bad + ending
+                with pytest.raises(LimitError, match=f"longer than {length - 1} bytes") as caught:
+                    rankine.load(io.BytesIO(text), max_line_bytes=length - 1, **options)
+                assert caught.value.line == 3
+            with pytest.raises(ParseError) as caught:  # bad, but not too long
+                rankine.load(io.BytesIO(text), max_line_bytes=length, **options)
+            assert caught.value.line == 3
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 16])
+def test_a_last_line_without_line_feed_may_have_any_length(chunk):
+    for length in range(0, 90, 1 if chunk > 1 else 7):
+        text = GOOD + b"1 qid:3 1:" + b"1" * length + b".5"
+        data = rankine.load(io.BytesIO(text), chunk_bytes=chunk)
+        assert data.y[-1] == 1
+        assert data.X[-1, 0] == float("1" * length + ".5")
+        with pytest.raises(ParseError, match="does not end in a line feed") as caught:
+            rankine.load(io.BytesIO(text), chunk_bytes=chunk, require_final_newline=True)
+        assert caught.value.line == 4
+        with pytest.raises(ParseError, match="carriage return"):
+            rankine.load(io.BytesIO(text + b"\r"), chunk_bytes=chunk)
+
+
+def test_long_bad_lines_are_skipped_whole():
+    bad = b"1 qid:1 1:x # " + b"y" * 9000 + b"\n"
+    text = GOOD + bad + GOOD + bad + bad + b"5 qid:9 1:1\n"
+    for chunk in (100, 5000, 10**6):
+        data = rankine.load(io.BytesIO(text), chunk_bytes=chunk, on_bad_row="skip")
+        assert data.notes["skipped_rows"] == 3
+        assert data.y.tolist() == [2, 0, 1, 2, 0, 1, 5]
 
 
 class Endless:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import threading
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -21,6 +21,9 @@ from rankine.core.errors import (
     SchemaError,
 )
 from rankine.data.options import ReadKeywords, ReadOptions
+from rankine.data.readers import letor
+from rankine.data.readers.letor_tokens import State, _sort_row
+from rankine.data.sources import find_sources
 
 LETOR4 = (
     b"# a comment line\n"
@@ -30,6 +33,14 @@ LETOR4 = (
     b"\t1.5 \t qid:-7\t2:1e3#tight\n"
     b"1 qid:10032\n"
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_head():
+    """Only the first bytes are read before the first chunk, so that small files have windows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rankine.data.compression.HEAD_BYTES", 4)
+        yield
 
 
 def load(data, **options):
@@ -78,6 +89,213 @@ def test_null_and_nan_are_missing_values():
         load(b"1 qid:1 1:NA\n")
     with pytest.raises(ParseError, match="infinite"):
         load(b"1 qid:1 1:inf\n")
+
+
+@pytest.mark.kernels
+def test_every_part_of_a_row_is_kept_over_windows():
+    rng = np.random.default_rng(4)
+    lines, rows = [], []
+    for k in range(60):
+        order = rng.permutation(9)[: rng.integers(0, 9)]
+        values = np.round(rng.normal(size=len(order)), 3)
+        rows.append(
+            (dict(zip(order, values, strict=True)), k % 5, 7 * (k // 4) - 50, "d" * (k % 3))
+        )
+        label, qid, docid = rows[-1][1:]
+        pairs = "".join(f" {j + 1}:{v}" for j, v in zip(order, values, strict=True))
+        lines.append(f"{label} qid:{qid}{pairs} # {docid}\n# none\n".encode())
+    for chunk in (11, 97, 10_000):
+        data = load(b"".join(lines), dense=False, chunk_bytes=chunk, n_features=9)
+        for i, (features, label, qid, docid) in enumerate(rows):
+            assert dict(zip(data.X[i].indices, data.X[i].data, strict=True)) == features
+            assert (data.y[i], data.qid[i], data.docid[i]) == (label, qid, docid)
+        data.X.check_format(full_check=True)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("count", [*range(2, 12), 100])
+def test_rows_in_any_order_are_sorted_and_twins_found(count):
+    rng = np.random.default_rng(count)
+    for twin in (False, True):
+        for _ in range(4):
+            columns = rng.permutation(3 * count)[:count].astype(np.int32)
+            columns[0] = columns[-1] if twin else columns[0]
+            values = columns * 2.0
+            expected = np.sort(columns)
+            assert _sort_row(columns, values) == (not twin)
+            np.testing.assert_array_equal(columns, expected)
+            np.testing.assert_array_equal(values, 2.0 * expected)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_many_hard_numbers(dtype):
+    for count in (0, 1, 2, 31, 32, 33, 63, 70):
+        texts = [f"0.{k + 1:02d}98765432109876543210" for k in range(count)]
+        row = "".join(f" {k + 1}:{text}" for k, text in enumerate(texts))
+        label = "0.12345678901234567890123"
+        rows = f" \t {label} qid:1{row} 99:1\n1 qid:1 1:{label}\n2 qid:1 1:0.55555555555555555555\n"
+        data = load(rows.encode(), dtype=dtype, dense=True)
+        assert data.y.tolist() == [float(label), 1, 2]
+        np.testing.assert_array_equal(data.X[0, :count], np.array(texts, dtype=float).astype(dtype))
+        assert data.X[1:, 0].tolist() == [np.dtype(dtype).type(x) for x in (label, 5 / 9)]
+
+
+def test_a_refused_hard_number_does_not_stand_in_for_the_next():
+    long = "1.2345678901234567890123"
+    for bad in (f"1 qid:1 1:{long} 2:1e999", f"1e999 qid:1 1:{long}", f"1 qid:1 2:{long} 1:-1e999"):
+        text = f"{bad}\n1 qid:1 1:{long[::-1]}\n0 qid:1 1:{long}\n".encode()
+        data = load(text, on_bad_row="skip")
+        assert data.notes["skipped_rows"] == 1
+        assert data.X[:, 0].tolist() == [float(long[::-1]), float(long)]
+
+
+@pytest.mark.kernels
+def test_query_ids_are_64_bits_and_documents_any_word():
+    ids = [2**63 - 1, -(2**63), 2**63 - 8, 0, 10, -9, 922337203685477580]
+    comments = [b"docid = a b", b"docid=b", b" docid\t=\tc", b"docid d", b"doc e", b"docid =", b""]
+    rows = [b"1 qid:%d #%s\n" % row for row in zip(ids, comments, strict=True)]
+    for ending in (b"\n", b"\r\n"):
+        data = load(b"".join(rows).replace(b"\n", ending))
+        assert data.qid.tolist() == ids
+        assert data.docid.tolist() == ["a", "b", "c", "docid", "doc", "", ""]
+    assert load(b"1 qid:+5 # x\n").qid.tolist() == [5]
+    assert load(b"1 qid:5 # x\n").docid.tolist() == ["x"]
+    assert load(b"1 qid:5 #\n").docid is None
+    assert load(b"# d\n1 qid:5\n# d").docid is None
+
+
+def test_texts_are_the_pieces_of_their_heap():
+    rng = np.random.default_rng(0)
+    pieces = [b"a", b"", b" ", b"~", b"\x7f", b"\x1f", "é".encode(), b"\xff", b"xyz" * 9]
+    for chosen in [pieces, *([piece] for piece in pieces), [], [b"z", b"yy"], [b"yy", b"z"]]:
+        for _ in range(3):
+            drawn = [chosen[k] for k in rng.permutation(len(chosen))]
+            heap = np.frombuffer(b"".join(drawn), dtype=np.uint8)
+            ends = np.cumsum([len(piece) for piece in drawn], dtype=np.int64)
+            shown = [piece.decode("utf-8", "backslashreplace") for piece in drawn]
+            shown = [piece.replace("\x7f", "\\x7f").replace("\x1f", "\\x1f") for piece in shown]
+            found = letor.texts(heap, ends)
+            assert found.tolist() == shown
+            assert found.dtype.itemsize == 4 * max([1, *map(len, shown)])
+
+
+@pytest.mark.parametrize("letter", ["x", "é"])
+def test_long_texts_do_not_make_every_row_as_wide(letter):
+    for length, kind in ((256, "U"), (257, "T")):
+        text = f"1 qid:1 # {letter * length}\n0 qid:1 # b\n".encode()
+        data = load(text)
+        assert data.docid.dtype.kind == kind
+        assert data.docid.tolist() == [letter * length, "b"]
+
+
+@pytest.mark.parametrize("qid_type", ["int", "str"])
+def test_one_query_has_the_id_0(qid_type):
+    data = load(b"1\n2\n" * 50, single_query=True, qid_type=qid_type)
+    assert data.qid.tolist() == [0] * 100
+    assert data.y.tolist() == [1, 2] * 50
+    assert data.X.shape == (100, 0)
+
+
+@pytest.mark.parametrize("name", ["label", "query", "docid", "weight", "position"])
+def test_text_has_no_columns_to_name(name):
+    with pytest.raises(ParameterError, match=f"{name}='x' names a column"):
+        load(b"1 qid:1 1:1\n", **{name: "x"})
+    with pytest.raises(ParameterError, match="names a column"):
+        load(b"1 qid:1 1:1\n", columns=["x"])
+    assert load(b"1 qid:1 1:1\n", **{name: None}).n_rows == 1
+
+
+def source_of(tmp_path, text):
+    path = tmp_path / "rows.txt"
+    path.write_bytes(text)
+    (source,) = find_sources(path)
+    return source
+
+
+def test_blocks_end_after_so_many_rows_or_values(tmp_path, monkeypatch):
+    source = source_of(tmp_path, b"1 qid:1 1:1 2:2\n" * 8)
+
+    def sizes(**options):
+        options = ReadOptions(chunk_bytes=1, n_features=2, **options)
+        return [block.n_rows for block in letor.read_blocks(source, options)]
+
+    assert sizes(block_rows=3) == [3, 3, 2]
+    assert sizes(block_rows=4) == [4, 4]
+    monkeypatch.setattr(letor, "_BLOCK_VALUES", 4)
+    assert sizes(block_rows=3) == [2, 2, 2, 2]
+    assert sizes(block_rows=1) == [1] * 8
+
+
+def test_notes_of_blocks_are_their_own(tmp_path):
+    bad, good = b"x\n", b"1 qid:1 1:NaN 2:nan\n1 qid:1 1:1 2:1\n"
+    source = source_of(tmp_path, good + bad + good + bad + bad + good + bad + b"1 qid:1 2:1")
+    options = ReadOptions(n_features=3, on_bad_row="skip", block_rows=2, chunk_bytes=1)
+    blocks = list(letor.read_blocks(source, options))
+    assert sum(block.n_rows for block in blocks) == 7
+    for name, count in (("skipped_rows", 4), ("missing_values", 6), ("no_final_newline", 1)):
+        assert sum(block.notes.get(name, 0) for block in blocks) == count
+    assert not any("narrower_files" in block.notes for block in blocks)
+    assert [k for block in blocks for k in block.lines] == [1, 2, 4, 5, 8, 9, 11]
+    whole = letor.read(source, options)
+    assert (whole.notes["skipped_rows"], whole.notes["missing_values"]) == (4, 6)
+    assert whole.notes["narrower_files"] == 1
+    assert "narrower_files" not in letor.read(source, replace(options, n_features=2)).notes
+    only_bad = source_of(tmp_path, good + bad)
+    last = list(letor.read_blocks(only_bad, options))[-1]
+    assert (last.n_rows, last.notes) == (0, {"skipped_rows": 1})
+    assert letor.measure(only_bad, replace(options, n_features=None)) == 2
+
+
+def test_room_is_reserved_for_what_a_file_still_holds(tmp_path, monkeypatch):
+    text = b"1 qid:1 1:1 2:2\n" * 100
+    source, asked, make_room = source_of(tmp_path, text), [], letor.Columns.make_room
+
+    def noted(self, n_bytes, ahead):
+        asked.append(ahead)
+        return make_room(self, n_bytes, ahead)
+
+    monkeypatch.setattr(letor.Columns, "make_room", noted)
+    source.head()
+    reader = letor.Reader(source, ReadOptions(chunk_bytes=160))
+    for _ in reader.windows():
+        pass
+    assert asked[0] == 0
+    assert asked[1:] == sorted(asked[1:], reverse=True)
+    assert 1 <= asked[-1] < 1.2
+    assert len(text) / 200 < asked[1] < len(text) / 100
+    arrays = make_room(reader._columns, 0)
+    assert 200 <= len(arrays.values) < 400
+    assert len(arrays.indices) < 60  # full rows need none
+    assert reader.take().X.tolist() == [[1, 2]] * 100
+    again = make_room(reader._columns, 160)
+    assert len(again.y) >= 100  # as much as before
+
+
+def test_growing_is_refused_above_the_limit_when_half_of_it_is_used():
+    columns = letor.Columns(ReadOptions(max_memory=8000), np.zeros(len(State), dtype=np.int64))
+    for used, length, good in ((500, 1001, True), (501, 1000, True), (501, 1001, False)):
+        columns._arrays["y"] = np.arange(600.0)
+        if good:
+            columns._grow("y", used, length)
+            assert len(columns._arrays["y"]) == length
+            assert columns._arrays["y"][:used].tolist() == list(range(used))
+        else:
+            with pytest.raises(LimitError, match="the data need more than"):
+                columns._grow("y", used, length)
+    with pytest.raises(LimitError, match="not enough memory"):
+        columns._grow("y", 0, 2**57)
+    assert load(b"1 qid:1 1:1\n" * 200, max_memory=5000).n_rows == 200
+
+
+def test_half_full_is_dense_and_fits_exactly():
+    half = b"1 qid:1 1:3\n0 qid:1 2:4\n"
+    assert load(half).X.tolist() == [[3, 0], [0, 4]]
+    assert sparse.issparse(load(half + b"0 qid:1\n").X)
+    text = b"".join(b"0 qid:1 %d:%d\n" % (k % 4 + 1, k + 1) for k in range(300))
+    assert load(text, dense=True, max_memory=9600).X.sum(axis=1).tolist() == list(range(1, 301))
+    with pytest.raises(LimitError, match="300 x 4 numbers do not fit"):
+        load(text, dense=True, max_memory=9599)
 
 
 def test_storage_follows_density():

@@ -6,7 +6,13 @@ import pytest
 from scipy import sparse
 
 import rankine
-from rankine.core.errors import CompressionError, FileKindError, LimitError, SchemaError
+from rankine.core.errors import (
+    CompressionError,
+    EmptyDataError,
+    FileKindError,
+    LimitError,
+    SchemaError,
+)
 from rankine.data import Dataset
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -72,6 +78,10 @@ def test_roles_by_other_names(put):
     assert rankine.load(path, label=None, query=None).n_queries == 1
     refused(path, SchemaError, column="label")
     refused(path, SchemaError, column="who", label="clicks", query="session", docid="who")
+    both = put(X=X, clicks=REST["y"], y=REST["y"] * 0, qid=REST["qid"])
+    assert rankine.load(both, label="clicks").y.tolist() == [2, 0, 1, 0]
+    called = put(X=X, label=REST["y"], qid=REST["qid"])
+    assert rankine.load(called).y.tolist() == [2, 0, 1, 0]
 
 
 def test_archives_are_not_streamed(put):
@@ -99,6 +109,8 @@ def test_values_that_are_not_finite(put, value):
     bad[2, 1] = value
     error = refused(put(X=bad, **REST), SchemaError, column="X[:, 1]")
     assert error.line == 3
+    named = put(X=bad, **REST, feature_names=np.array(["u", "v", "w"]))
+    assert refused(named, SchemaError, column="v").line == 3
     rows = sparse.csr_matrix(bad)
     parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
     error = refused(put(**parts, shape=PARTS["shape"], **REST), SchemaError, column="data")
@@ -129,6 +141,9 @@ SHAPES = {
     "negative weight": ({"weight": np.array([1, 1, 1, -1])}, "weight"),
     "too few names": ({"feature_names": np.array(["a"])}, "feature_names"),
     "huge integers": ({"X": np.full((4, 3), 2**60)}, "X"),
+    "names of numbers": ({"feature_names": np.arange(3)}, "feature_names"),
+    "complex y": ({"y": np.zeros(4, complex)}, "y"),
+    "nothing in X": ({"X": np.zeros((4, 3), "V0")}, "X"),
 }
 
 
@@ -136,6 +151,60 @@ SHAPES = {
 def test_members_of_a_wrong_shape_or_type(put, name):
     change, column = SHAPES[name]
     refused(put(**({"X": X, **REST} | change)), SchemaError, column=column)
+
+
+@pytest.mark.parametrize("kind", [bool, np.int8, np.uint16, np.float16, np.float64])
+def test_matrices_of_every_kind_of_number(put, kind):
+    found = rankine.load(put(X=(X > 5).astype(kind), **REST))
+    assert found.X.dtype == (np.float32 if kind is np.float16 else np.float64)
+    assert found.X.tolist() == (X > 5).tolist()
+    assert rankine.load(put(X=X[:, :0], **REST)).X.shape == (4, 0)
+
+
+def test_widths_that_were_declared(put):
+    dense, rows = put(X=X, **REST), {**PARTS, **REST}
+    assert rankine.load(dense, n_features=3).X.shape == (4, 3)
+    for width in (2, 4):
+        refused(
+            dense,
+            SchemaError,
+            column="X",
+            match=f"3 features where n_f.*={width}",
+            n_features=width,
+        )
+    path = put(**rows, feature_names=np.array(["u", "v", "w"]))
+    wide = rankine.load(path, n_features=5)
+    assert wide.X.shape == (4, 5)
+    assert wide.feature_names is None
+    assert rankine.load(path, n_features=3).feature_names == ("u", "v", "w")
+    refused(path, SchemaError, column="X", n_features=2)
+
+
+def test_empty_rows_and_missing_values_of_csr(put):
+    some = X.copy()
+    some[[0, 2]] = 0
+    some[3, 1] = np.nan
+    rows = sparse.csr_matrix(some)
+    parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
+    data = rankine.load(put(**parts, shape=PARTS["shape"], **REST))
+    np.testing.assert_array_equal(data.X.toarray(), some)
+    assert data.notes == {"missing_values": 1}
+
+
+def test_members_that_expand_too_far(tmp_path, monkeypatch):
+    path = tmp_path / "data.npz"
+    np.savez_compressed(path, X=np.zeros((100, 10)), y=np.zeros(100), qid=np.zeros(100, int))
+    with zipfile.ZipFile(path) as archive:
+        sizes = {info.filename: (info.file_size, info.compress_size) for info in archive.infolist()}
+    full, packed = sizes["X.npy"]
+    monkeypatch.setattr("rankine.data.readers.npz._RATIO_FREE", 1000)
+    fits = -(-full // packed)
+    assert rankine.load(path, max_ratio=fits).n_rows == 100
+    refused(str(path), LimitError, column="X", match="expands", max_ratio=fits - 1)
+    monkeypatch.setattr("rankine.data.readers.npz._RATIO_FREE", full)
+    assert rankine.load(path, max_ratio=1).n_rows == 100
+    monkeypatch.setattr("rankine.data.readers.npz._RATIO_FREE", full - 1)
+    refused(str(path), LimitError, column="X", match="expands", max_ratio=1)
 
 
 CSR_FAULTS = {
@@ -153,13 +222,45 @@ CSR_FAULTS = {
     "negative rows": ({"shape": np.array([-4, 3])}, SchemaError),
     "too many features": ({"shape": np.array([4, 2**40])}, LimitError),
     "no shape": ({"shape": None}, SchemaError),
+    "no rows at all": (
+        {"shape": np.array([-1, 3]), "indptr": np.zeros(0, int)}
+        | dict.fromkeys(("data", "indices"), np.zeros(0, int)),
+        SchemaError,
+    ),
+    "no rows": (
+        {
+            "shape": np.array([0, 3]),
+            "indptr": np.zeros(1, int),
+            "y": np.zeros(0),
+            "qid": np.arange(0),
+        }
+        | dict.fromkeys(("data", "indices"), np.zeros(0, int)),
+        EmptyDataError,
+    ),
+    "values in a square": ({"data": CSR.data[None]}, SchemaError),
+}
+REASONS = {
+    "pointer too short": "indptr is int64 of shape (3,) for 4 rows",
+    "pointer falls": "indptr does not rise from 0 to 11",
+    "pointer stops early": "indptr does not rise from 0 to 11",
+    "fewer values": "there are not as many values as indices",
+    "float indices": "indices is float64 of shape (11,)",
+    "three sides": "shape is int64 of shape (3,)",
+    "negative rows": "indptr is int64 of shape (5,) for -4 rows",
+    "no rows at all": "indptr is int64 of shape (0,) for -1 rows",
+    "values in a square": "data is float32 of shape (1, 11)",
 }
 
 
 @pytest.mark.parametrize("name", list(CSR_FAULTS))
 def test_csr_parts_that_do_not_fit(put, name):
     change, kind = CSR_FAULTS[name]
-    refused(put(**(PARTS | REST | change)), kind)
+    path = put(**(PARTS | REST | change))
+    if kind is EmptyDataError:
+        with pytest.raises(EmptyDataError):
+            rankine.load(path)
+        return
+    assert REASONS.get(name, "") in refused(path, kind).reason
 
 
 def test_unsorted_rows_are_sorted(put):
@@ -202,6 +303,11 @@ def test_a_damaged_member(put):
     raw[raw.index(X.tobytes()) + 5] ^= 1
     path.write_bytes(raw)
     refused(str(path), SchemaError, column="X", match="CRC")
+    long = np.arange(4000.0).reshape(4, 1000)
+    whole = bytearray(Path(put(X=long, **REST)).read_bytes())
+    whole[whole.index(long.tobytes()) + 31_000] ^= 1
+    path.write_bytes(whole)
+    refused(str(path), SchemaError, column="X", match="is damaged: Bad CRC")
     raw[6] |= 1  # says that it is encrypted
     raw[raw.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(raw)

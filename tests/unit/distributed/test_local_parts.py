@@ -15,9 +15,19 @@ from rankine.core.errors import (
     NoPairsError,
     ParameterError,
 )
-from rankine.distributed.recipes import RawRecipe, counted_part
+from rankine.distributed.recipes import (
+    ListPassRecipe,
+    PairPassRecipe,
+    RawRecipe,
+    _largest,
+    counted_part,
+    pair_examples,
+)
 from rankine.distributed.team import Assignment, PartitionCache, ask, sum_in_order
+from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
 from rankine.kernels.shards import tree_sum
+from rankine.solvers.one_pass_run import OnePassRun, Progressive
+from rankine.transforms.scaling import Scaling
 
 BATCH = [
     RankSVM(l2=2e-2, tol=1e-5),
@@ -311,3 +321,120 @@ def test_a_callback_ends_the_passes(parts):
         ranker.fit(parts, callbacks=[lambda told, seen=seen: seen.append(told.step) or True])
         assert seen == [1]
         assert ranker.solution_.stop_reason == "callback"
+
+
+def test_passes_without_a_step_leave_the_weights(parts):
+    start = np.arange(1.0, 7.0)
+    ranker = SPDRanker(n_steps=1, n_passes=3, scale="none", random_state=0)
+    ranker.fit(parts, coef_init=start)
+    np.testing.assert_allclose(ranker.coef_, start, rtol=1e-12)
+    assert (ranker.solution_.certificate["passes"], ranker.n_iter_) == (3.0, 1)
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "hybrid"])
+@pytest.mark.parametrize("warm", [False, True])
+def test_the_passes_of_one_partition_are_one_run(whole, solver, warm):
+    plan = SPDRanker(solver=solver, l2=1e-2).plan()
+
+    def learned(n_passes):
+        recipe = PairPassRecipe(plan, 400, n_passes, "query", False, 100, 3, Scaling("none"))
+        total = pair_examples(whole, "query", False)
+        part = recipe._replace(total=total).build(whole, 1, 0)
+        w, mean, counted = np.full(6, 0.1 * warm), np.zeros(6), 0.0
+        for number in range(n_passes):
+            w, average = part.learn(w, number, warm)
+            share = counted_part(number, n_passes)
+            mean, counted = mean + share * average, counted + share
+        return w, mean / counted
+
+    (last, mean), (once, average) = learned(4), learned(1)
+    np.testing.assert_allclose(last, once, rtol=1e-9)
+    np.testing.assert_allclose(mean, average, rtol=1e-9)
+
+
+def test_a_share_is_that_of_the_examples(whole):
+    recipe = PairPassRecipe(
+        SPDRanker().plan(), 1000, 2, "query", False, 100, 3, Scaling("none"), total=300.0
+    )
+    part = recipe.build(whole, 1, 0)
+    usable = len(whole.labels.usable)
+    assert pair_examples(whole, "query", False) == usable
+    assert (part.share, part.steps) == (usable / 300.0, int(1000 * usable / 300.0))
+    w, average = part.learn(np.zeros(6), 0, False)
+    alone = recipe._replace(total=float(usable), n_steps=part.steps).build(whole, 1, 0)
+    expected = alone.learn(np.zeros(6), 0, False)
+    np.testing.assert_allclose(w, part.share * expected[0])
+    np.testing.assert_allclose(average, part.share * expected[1])
+    tokens = {
+        changed.token
+        for changed in (
+            recipe,
+            recipe._replace(total=1.0),
+            recipe._replace(seed=4),
+            recipe._replace(scaling=Scaling("none", np.ones(6))),
+            recipe._replace(scaling=Scaling("none", positions=2)),
+            recipe._replace(n_steps=5),
+        )
+    }
+    assert len(tokens) == 6
+
+
+def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole):
+    ranker = ElasticRanker(solver="fobos", eta0=0.1, adaptive=False, batch_lists=4)
+    recipe = ListPassRecipe(
+        "fobos", ranker._update_options(0.1), ranker._objective(), 4, "ndcg@10", 3, 300,
+        Scaling("none"),
+    )  # fmt: skip
+    part = recipe.build(whole, 1, 0)
+    share = whole.n_queries / 300
+    first, sums, tally, unfit = part.learn(np.zeros(6), 0, False)
+    second = part.learn(first / share, 1, False)[0] / share
+    seed = int(stream_seed(3, PARTITION))
+    learner = recipe.learner(6, seed, None)
+    run = OnePassRun(learner, Progressive("ndcg@10"))
+    for number, found in ((0, first / share), (1, second)):
+        order = permutation(stream_seed(seed, LIST_ORDER, number), whole.n_queries)
+        run.learn_block(whole, order)
+        np.testing.assert_allclose(found, learner.coef(), rtol=1e-9)
+        if number == 0:
+            np.testing.assert_allclose(sums, run.progressive.sums)
+            np.testing.assert_allclose(tally, learner.tally)
+            assert unfit == 0.0
+    warm = part.learn(np.ones(6), 0, True)[0]
+    cold = part.learn(np.ones(6), 0, False)[0]
+    assert not np.allclose(warm, cold)
+    np.testing.assert_allclose(cold, first)
+
+
+def test_the_largest_weights_are_kept():
+    w = np.array([1.0, -3.0, 2.0, -2.0, 0.5])
+    assert _largest(w, 2).tolist() == [0.0, -3.0, 2.0, 0.0, 0.0]
+    assert _largest(w, 0).tolist() == [0.0] * 5
+    assert _largest(w, 9).tolist() == w.tolist()
+
+
+def test_a_partition_may_have_another_number_in_another_scan(files):
+    """What was kept for the third partition of three was given to the first of one."""
+    parts = rd.scan(files)
+    parts.measure()
+    last = rd.scan(parts.sources[-1])
+    found, alone = (RankSVM(l2=2e-2).fit(one) for one in (last, rankine.load(parts.sources[-1])))
+    np.testing.assert_allclose(found.coef_, alone.coef_, atol=1e-3)
+
+
+def test_labels_of_a_partition(tmp_path):
+    for name, y in (("a", [0.0, 2.0, 1.0]), ("b", [-1.0, 0.5, 1.0])):
+        data = rankine.Dataset.from_arrays(np.eye(3), y, [ord(name)] * 3)
+        data.save(tmp_path / f"{name}.parquet")
+    parts = rd.scan(str(tmp_path / "*.parquet"))
+    assert parts.team(RawRecipe()).each("label_range") == [(0.0, 2.0, True), (-1.0, 1.0, False)]
+    assert parts.each(lambda data, k: data.n_rows + k, 4) == [7, 7]
+    table = np.tril(np.full((3, 3), 0.5), -1)
+    for name, size, good in (("a", 3, True), ("a", 2, False), ("b", 3, False)):
+        one = rd.scan(tmp_path / f"{name}.parquet")
+        ranker = DominationRanker(l1=0.1, margin_table=table[:size, :size], scale="none")
+        if good:
+            ranker.fit(one)
+        else:
+            with pytest.raises(ParameterError, match=f"needs the labels 0 to {size - 1}"):
+                ranker.fit(one)

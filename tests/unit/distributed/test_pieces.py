@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,13 @@ from scipy import sparse
 
 import rankine
 import rankine.distributed as rd
-from rankine.core.errors import EmptyDataError, ParameterError, QueryOrderError, SchemaError
+from rankine.core.errors import (
+    DataError,
+    EmptyDataError,
+    ParameterError,
+    QueryOrderError,
+    SchemaError,
+)
 from rankine.data.options import ReadOptions
 from rankine.data.sources import Source
 from rankine.distributed.pieces import cut_file
@@ -190,3 +198,137 @@ def test_the_fingerprint_does_not_depend_on_how_python_orders_a_set():
         for seed in "123"
     }
     assert len(found) == 1
+
+
+def expected_cuts(qid, groups, row_bytes, partition_bytes):
+    """Where parts start: row groups while they fit, large ones in equal pieces, then the query."""
+    wanted, held, start = [], 0, 0
+    for n_rows in groups:
+        size = n_rows * row_bytes
+        if held > 0 and held + size > partition_bytes:
+            wanted.append(start)
+            held = 0
+        pieces = size // partition_bytes if size >= 2 * partition_bytes else 1
+        wanted += [start + n_rows * k // pieces for k in range(1, pieces)]
+        held = held + size if pieces == 1 else size // pieces
+        start += n_rows
+    cuts = [0]
+    firsts = [row for row in range(1, start) if qid[row] != qid[row - 1]]
+    for row in wanted:
+        clean = next((first for first in firsts if first >= row), start)
+        if cuts[-1] < clean < start:
+            cuts.append(clean)
+    return list(zip(cuts, [*cuts[1:], start], strict=True))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_cuts_are_at_the_first_query_after_a_full_part(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(1, 12, rng.integers(1, 9))
+    if seed % 3 == 0:
+        groups[rng.integers(len(groups))] = 40
+    n_rows = int(groups.sum())
+    ids = rng.permutation(n_rows) - n_rows // 2 if seed % 2 else np.arange(n_rows)
+    qid = np.repeat(ids, rng.integers(1, 6, n_rows))[:n_rows]
+    names = [f"q{q + 500:04d}" for q in qid] if seed % 4 == 1 else qid
+    rows = pa.table({"label": np.ones(n_rows), "qid": names, "f": np.ones(n_rows),
+                     "g": np.ones(n_rows)})  # fmt: skip
+    file = tmp_path / "a.parquet"
+    with pq.ParquetWriter(file, rows.schema, write_statistics=seed % 5 != 0) as writer:
+        for start, size in zip(np.cumsum(groups) - groups, groups, strict=True):
+            writer.write_table(rows.slice(int(start), int(size)))
+    row_bytes = 100 + 2 * 8
+    for partition_bytes in (row_bytes * 5, row_bytes * 9, row_bytes * 20 - 1, row_bytes * 20):
+        found = cut(file, partition_bytes)
+        assert found.ranges == expected_cuts(qid, groups.tolist(), row_bytes, partition_bytes)
+        assert found.nbytes == [row_bytes * (b - a) for a, b in found.ranges]
+        assert found.peeked <= len(groups)
+        assert (found.n_features, found.feature_names) == (2, ("f", "g"))
+
+
+def test_further_columns_count_towards_the_size(tmp_path):
+    rows = pa.table({"label": [1.0] * 4, "qid": [1, 1, 2, 2], "f": [0.5] * 4, "day": [1] * 4})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    source = Source("a", tmp_path / "a.parquet")
+    found = cut_file(source, ReadOptions(columns=("day",)), 10**6)
+    assert found.nbytes == [4 * (100 + 8 + 32)]
+
+
+def test_sparse_rows_count_by_their_items(tmp_path):
+    X = sparse.csr_array(np.array([[1.0, 0, 2, 0], [0, 3, 4, 5]]))
+    rankine.Dataset.from_arrays(X, [1, 0], [1, 1]).save(tmp_path / "a.parquet")
+    assert cut(tmp_path / "a.parquet", 10**6).nbytes == [2 * 100 + 2 * 5 * 6]
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path, files):
+    pq.write_table(table(3, 0), tmp_path / "a.parquet")
+    parts = rd.scan(tmp_path / "a.parquet")
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(DataError, match="cannot be opened") as caught:
+        parts.pieces[0].load()
+    assert caught.value.file == str(tmp_path / "a.parquet")
+    (tmp_path / "b.txt").write_text("# nothing\n")
+    with pytest.raises(DataError, match="no rows"):
+        rd.scan(tmp_path / "b.txt", n_features=2).pieces[0].load()
+    with pytest.raises(ParameterError, match="a pipe has no partitions"):
+        rd.scan("-")
+    for options in ({"partition_bytes": 0}, {"timeout": 0}, {"sample_weight": [1.0]}):
+        with pytest.raises(ParameterError):
+            rd.scan(files, **options)
+    assert len(rd.scan(files, partition_bytes=1, timeout=1e-9)) > 50
+
+
+def test_a_piece_says_which_rows_it_is(files):
+    parts = rd.scan(files, partition_bytes=20_000)
+    assert [piece.number for piece in parts.pieces] == list(range(len(parts)))
+    first, second = parts.pieces[:2]
+    assert first.name == f"partition 0 ({first.file}, rows 1 to {first.rows[1]})"
+    assert second.rows[0] == first.rows[1]
+    assert replace(second, rows=None).name == f"partition 1 ({first.file})"
+    keys = {piece.key for piece in parts.pieces}
+    assert len(keys) == len(parts)
+    others = [
+        replace(first, rows=None),
+        replace(first, state=(1, 2)),
+        replace(first, options=first.options.with_features(9)),
+        replace(first, encoding=SimpleNamespace(key="e")),
+        replace(first, label=SimpleNamespace(text="t")),
+    ]
+    assert len({first.key, *(other.key for other in others)}) == 6
+    prints = {rd.scan(files, partition_bytes=b).fingerprint for b in (20_000, 40_000)}
+    assert len({*prints, parts.fingerprint}) == 2
+    groups = [group.n_partitions for group in rd.scan(files, partition_bytes=3_000).groups()]
+    assert groups[:-1] == [16] * (len(groups) - 1)
+    assert 0 < groups[-1] <= 16
+    assert sum(groups) == rd.scan(files, partition_bytes=3_000).n_partitions
+
+
+def test_counts_and_the_first_lists_of_every_partition(files, monkeypatch):
+    monkeypatch.setattr("rankine.distributed.recipes.SAMPLE_LISTS", 70)
+    parts = rd.scan(files)
+    whole, found = rankine.load(files), parts.measure()
+    assert (found.rows, found.queries) == (whole.n_rows, 150)
+    assert (found.queries_used, found.pairs) == (len(whole.labels.usable), whole.labels.n_pairs)
+    assert found.sample == (50, 20, 0)
+
+
+@pytest.mark.parametrize("text_ids", [False, True])
+def test_queries_in_two_partitions_are_counted(tmp_path, text_ids):
+    for k, first in enumerate((0, 9, 7)):
+        rows = table(5, k, first_query=first, text_ids=text_ids)
+        pq.write_table(rows, tmp_path / f"{k}.parquet")
+    with pytest.raises(QueryOrderError) as caught:
+        rd.scan(f"{tmp_path}/*.parquet").measure()
+    named = "'q00009'" if text_ids else "9"
+    assert caught.value.reason == (
+        f"query {named} has rows in {tmp_path}/1.parquet and in {tmp_path}/2.parquet "
+        "(2 more are split like it)"
+    )
+    (tmp_path / "1.parquet").unlink()
+    assert rd.scan(f"{tmp_path}/*.parquet").measure().queries == 10
+    pq.write_table(table(1, 8, first_query=4, text_ids=text_ids), tmp_path / "3.parquet")
+    with pytest.raises(
+        QueryOrderError, match=r"query .*4'? has rows .*and in .*3.parquet "
+    ) as caught:
+        rd.scan(f"{tmp_path}/*.parquet").measure()
+    assert "more are split" not in str(caught.value)

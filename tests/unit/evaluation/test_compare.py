@@ -7,7 +7,9 @@ from scipy import stats
 
 import rankine
 from rankine.core.errors import DataError, ParameterError, SchemaError
-from rankine.evaluation.compare import Changed, _side_by_side, compare_values
+from rankine.evaluation.compare import Changed, _p_value, _side_by_side, compare_values
+from rankine.evaluation.contestants import gather_contestants, is_qrels, is_run, named
+from rankine.evaluation.tables import Table
 from rankine.evaluation.trec import Qrels, Run, write_qrels, write_run
 from rankine.metrics import evaluate, parse_metric
 
@@ -77,6 +79,97 @@ def test_errors_win_when_they_fall(data):
     assert found.pairs[0].wins > found.pairs[0].losses
 
 
+def test_the_best_mean_and_what_is_proven_stand_out(data, result):
+    means, pairs, tests, *changes = result.tables()
+    assert means.bold == {(0, 1)}
+    assert "60 queries" in means.title
+    assert "skipped" not in means.title
+    assert pairs.bold == {(0, 4), (2, 4)}  # poor is worse than good and than its copy
+    assert "3 pairs" in tests.title
+    assert len(changes) == 2 + 0 + 2  # equal queries are not shown
+    errors = {"poor": data.X[:, 1], "good": data.X[:, 0]}
+    found = rankine.compare(errors, data, "pairwise-error", n_resamples=100, margin=0.0)
+    assert found.tables()[0].bold == {(1, 1)}
+    assert "1 pair)" in found.tables()[2].title
+    assert (_p_value(0.00005), _p_value(0.00004)) == ("0.0001", "<0.0001")
+
+
+def test_a_pair_by_hand():
+    metric = parse_metric("map")
+
+    def only(gaps, **options):
+        values = np.column_stack([np.zeros(len(gaps)), gaps])
+        given = {"confidence": 0.95, "margin": 0.01, **options}
+        return compare_values(
+            ["a", "b"], values, metric, [(0, 1)], *given.values(), 100, 0
+        )[1][0]  # fmt: skip
+
+    tied = only([1e-12, -1e-12, 0.5, -0.25, 0.5])  # what rounding makes is no difference
+    assert (tied.wins, tied.ties, tied.losses) == (2, 2, 1)
+    assert tied.difference == pytest.approx(0.15)
+    # an interval that ends at the margin does not lie within it
+    for gap in (0.25, -0.25):
+        assert not only([gap] * 4, margin=0.25).equivalent
+        assert only([gap] * 4, margin=0.26).equivalent
+    # both signs of two queries: p = 1/2, which is not below 1 - confidence
+    assert not only([0.5, 0.5], confidence=0.5).significant
+    assert only([0.5, 0.5], confidence=0.49).verdict == "better"
+
+
+def test_weighted_means_of_equal_values_have_no_spread():
+    values = np.tile([0.25, 0.75], (30, 1))
+    weight = np.random.default_rng(0).random(30) + 0.1
+    given = (parse_metric("map"), [(0, 1)], 0.95, 0.01, 200, 0, weight)
+    systems, (pair,) = compare_values(["a", "b"], values, *given)
+    for system, value in zip(systems, (0.25, 0.75), strict=True):
+        assert (system.mean, system.low, system.high) == pytest.approx((value,) * 3)
+    assert (pair.low, pair.high) == pytest.approx((0.5, 0.5))
+
+
+def test_tables_in_both_languages():
+    table = Table("a|b & c", ("name", "kind", "x"), [["r_1", "p|q", "1"], ["2", "", "3%"]], 2,
+                  frozenset({(1, 2)}))  # fmt: skip
+    assert table.markdown() == (
+        "**a\\|b & c**\n\n| name | kind | x |\n| :-- | :-- | --: |\n"
+        "| r_1 | p\\|q | 1 |\n| 2 |  | **3%** |\n"
+    )
+    assert Table("", ("x", "y"), []).markdown() == "| x | y |\n| :-- | --: |\n"
+    assert table.latex().splitlines() == [
+        r"\begin{table}", r"\centering", r"\caption{a|b \& c}", r"\begin{tabular}{llr}",
+        r"\toprule", r"name & kind & x \\", r"\midrule", r"r\_1 & p|q & 1 \\",
+        r"2 &  & \textbf{3\%} \\", r"\bottomrule", r"\end{tabular}", r"\end{table}",
+    ]  # fmt: skip
+    shown = table.__rich__().renderables[1]
+    assert [(c.justify, c.no_wrap) for c in shown.columns] == [
+        ("left", False), ("left", False), ("right", True)
+    ]  # fmt: skip
+    assert [str(text.style) for text in shown.columns[2].cells] == ["", "bold"]
+
+
+def test_systems_have_names_of_their_own(tmp_path, data):
+    run = Run(data.qid.astype(str), data.docid, data.X[:, 0], "r")
+    given = [tmp_path / "a" / "m", tmp_path / "b" / "m", str(tmp_path / "c" / "m"), run,
+             rankine.RankSVM(), [1.0], run]  # fmt: skip
+    assert list(named(given)) == ["m", "m (2)", "m (3)", "r", "RankSVM", "system 6", "r (2)"]
+    for path in (7, None, tmp_path, tmp_path / "absent"):
+        assert not is_run(path)
+        assert not is_qrels(path)
+
+
+def test_equal_scores_keep_their_rows_or_fall_by_document(data):
+    few = data.take_queries(np.arange(3))
+    run = Run(few.qid.astype(str), few.docid, np.zeros(few.n_rows), "r")
+    (alone,) = gather_contestants({"flat": np.zeros(few.n_rows)}, few)
+    assert [item["doc"] for item in alone.ranking(1, 20)] == [f"d{k}" for k in range(8, 16)]
+    assert len(alone.ranking(1, 3)) == 3
+    for beside in gather_contestants({"flat": np.zeros(few.n_rows), "run": run}, few):
+        docs = [item["doc"] for item in beside.ranking(1, 20)]
+        assert docs == sorted(docs, reverse=True)
+    nameless = rankine.Dataset.from_arrays(few.X, few.y, few.qid)
+    (rows,) = gather_contestants({"flat": np.zeros(few.n_rows)}, nameless)
+    assert [item["doc"] for item in rows.ranking(2, 2)] == ["row 16", "row 17"]
+
+
 def test_the_most_changed_queries_come_with_both_rankings(data, result):
     change = result.changed[0]
     sizes = np.abs(result.values[:, 1] - result.values[:, 0])
@@ -143,12 +236,16 @@ def test_refusals(data):
     score = data.X[:, 0]
     with pytest.raises(ParameterError, match="only one"):
         rankine.compare([score], data)
-    with pytest.raises(ParameterError, match="confidence"):
-        rankine.compare([score, score], data, confidence=95)
+    for confidence in (0, 1, 95):
+        with pytest.raises(ParameterError, match="confidence"):
+            rankine.compare([score, score], data, confidence=confidence)
     with pytest.raises(ParameterError, match="margin"):
         rankine.compare([score, score], data, margin=-1)
     with pytest.raises(ParameterError, match="n_resamples"):
-        rankine.compare([score, score], data, n_resamples=10)
+        rankine.compare([score, score], data, n_resamples=99)
+    two = data.take_queries(np.arange(2))
+    found = rankine.compare([score[:16], score[:16]], two, n_resamples=100, margin=0.0)
+    assert found.to_dict()["queries"] == 2
     with pytest.raises(SchemaError, match="scores of shape"):
         rankine.compare([score, score[:-1]], data)
     with pytest.raises(DataError, match="1 queries"):
@@ -166,7 +263,9 @@ def test_skipped_queries_are_counted(data):
     y[:8] = 0
     flat = rankine.Dataset.from_arrays(data.X, y, data.qid)
     found = rankine.compare([data.X[:, 0], data.X[:, 1]], flat, "auc", n_resamples=500)
-    assert found.skipped >= 1
+    values = evaluate("auc", y, data.X[:, 0], data.qid, per_query=True)
+    assert found.skipped == np.isnan(values).sum() >= 1
+    assert f", {found.skipped} skipped" in found.tables()[0].title
     assert len(found.ids) + found.skipped == 60
 
 
@@ -221,5 +320,6 @@ def test_rankings_of_different_length_stand_side_by_side(lengths):
                 for name, n in zip("ab", lengths, strict=True))  # fmt: skip
     shown = _side_by_side(Changed("A", "B", 7, 0.5, 0.25, one, two)).rows
     assert [row[0] for row in shown] == [str(k + 1) for k in range(max(lengths))]
+    assert {len(row) for row in shown} == {5}
     assert [row[1] for row in shown if row[1]] == [item["doc"] for item in one]
     assert [row[3] for row in shown if row[3]] == [item["doc"] for item in two]

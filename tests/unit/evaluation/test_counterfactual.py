@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from scipy import stats
 from typer.testing import CliRunner
 
 from rankine import Dataset, LinearModel
@@ -130,6 +131,176 @@ def test_logged_probabilities(world):
     for estimate in found.estimates:
         assert abs(estimate.value - truth) < 4 * estimate.error
     assert 0.9 < found.overlap < 1.1
+    certain = {**log, "chance": np.ones(9000)}  # the old order itself
+    given = {"model": "independent", "logged": "chance"}
+    found = counterfactual(certain, -certain["position"], **given)
+    assert found["ips"].value == found.old.value
+    for chance in (0.0, -0.5, 1.5):
+        with pytest.raises(SchemaError, match=r"lie in \(0, 1\]"):
+            counterfactual({**log, "chance": np.full(9000, chance)}, -log["position"], **given)
+    with pytest.raises(ParameterError, match="belong to the independent model"):
+        counterfactual(log, -log["position"], logged="chance", propensity=[1.0])
+
+
+def test_logged_probabilities_written_out():
+    log = small_log((1, 2, 3, 4))
+    log["chance"] = np.random.default_rng(0).choice([0.2, 0.5, 1.0], 240)
+    given = {"model": "independent", "logged": "chance", "min_effective": 1.0, "min_overlap": 0.0}
+    order = np.lexsort((log["position"], -log["score"], log["session"]))
+    new = np.empty(240, dtype=int)
+    new[order] = np.tile([1, 2, 3, 4], 60)
+    same = (new == log["position"]) & (new <= 3)
+    weight = np.where(same, 1 / log["chance"], 0.0)
+    found = counterfactual(log, "score", k=3, **given)
+    assert found["ips"].value == pytest.approx((weight * log["clicked"]).sum() / 60)
+    assert found.overlap == pytest.approx(weight.sum() / 180)
+    cut = counterfactual(log, "score", k=3, max_weight=2.0, **given)
+    assert cut.clipped == pytest.approx((weight > 2).mean())
+    assert cut["ips"].value == pytest.approx((np.minimum(weight, 2) * log["clicked"]).sum() / 60)
+
+
+def small_log(places):
+    """Sixty lists of four items, shown at some of the places."""
+    rng = np.random.default_rng(2)
+    order = np.argsort(rng.random((60, 4)), axis=1)
+    position = np.array(places)[order].ravel()
+    position[0] = max(places) + 1  # the only row there
+    return {
+        "session": np.repeat(np.arange(60), 4),
+        "search": np.repeat(rng.integers(0, 3, 60), 4),
+        "item": np.argsort(rng.random((60, 6)), axis=1)[:, :4].ravel(),
+        "position": position,
+        "clicked": rng.choice([0, 0, 1, 3], 240),
+        "score": rng.choice([0.1, 0.2, 0.3], 240),
+    }
+
+
+class ByHand:
+    """The estimates from their definitions, row by row and list by list."""
+
+    def __init__(self, log, theta=None, k=None, max_weight=np.inf):
+        rows = range(len(log["session"]))
+        lists = sorted(set(log["session"].tolist()))
+        value, old = log["clicked"].astype(float), log["position"] - 1
+        new = {}
+        for one in lists:
+            mine = [i for i in rows if log["session"][i] == one]
+            mine.sort(key=lambda i: (-log["score"][i], old[i]))
+            new |= {i: rank for rank, i in enumerate(mine)}
+        pair = [(log["search"][i], log["item"][i]) for i in rows]
+        look = (lambda p: 1.0) if theta is None else (lambda p: theta[min(p, len(theta) - 1)])
+        was = [pair[i] if theta is not None else (*pair[i], old[i]) for i in rows]
+        would = [pair[i] if theta is not None else (*pair[i], new[i]) for i in rows]
+        shown = [float(k is None or new[i] < k) * look(new[i]) for i in rows]
+
+        def total(keys, numbers):
+            found = dict.fromkeys([*was, *would], 0.0)
+            for key, number in zip(keys, numbers, strict=True):
+                found[key] += number
+            return found
+
+        before, after = total(was, [look(old[i]) for i in rows]), total(would, shown)
+        won, times = total(was, value), total(was, np.ones(len(rows)))
+        whole = {c: after[c] / before[c] if before[c] else 0.0 for c in before}
+        cut = {c: min(w, max_weight) for c, w in whole.items()}
+        mean = {c: won[c] / before[c] if before[c] else 0.0 for c in before}
+        seen = [shown[i] * cut[would[i]] / (whole[would[i]] or 1.0) for i in rows]
+        self.weight = np.array([cut[was[i]] for i in rows])
+        share = [
+            seen[i] * mean[would[i]]
+            + (value[i] - look(old[i]) * mean[was[i]])
+            * cut[was[i]]
+            * np.sqrt(times[was[i]] / max(times[was[i]] - 1, 1))
+            for i in rows
+        ]
+
+        def by_list(numbers):
+            return np.array(
+                [sum(numbers[i] for i in rows if log["session"][i] == one) for one in lists]
+            )
+
+        won, held, hope = by_list(share), by_list(seen), by_list(shown)
+        ratio = won.sum() / held.sum()
+        spread = ratio * hope.mean() + (won - ratio * held) * hope.mean() / held.mean()
+        self.values = {"ips": won, "snips": spread}
+        self.overlap = held.sum() / hope.sum()
+        self.clipped = np.mean([whole[was[i]] > max_weight for i in rows])
+        self.old = by_list(value * (old < (np.inf if k is None else k)))
+        # the model of clicks: an average item at the place, times the pair in the other half
+        if theta is None:
+            at = {p: np.mean(value[old == p] > 0) for p in set(old.tolist())}
+        else:
+            looks = sum(look(p) for p in old)
+            at = {p: look(p) * np.sum(value > 0) / looks for p in set(old.tolist())}
+        worth = value.sum() / sum(at[p] for p in old)
+        half = [lists.index(log["session"][i]) % 2 for i in rows]
+        relevance = []
+        for i in rows:
+            like = [j for j in rows if pair[j] == pair[i] and half[j] != half[i]]
+            clicks, expected = sum(value[j] for j in like), sum(at[old[j]] for j in like)
+            relevance.append((clicks + worth) / (expected + 1))
+        fault = self.weight * (value - [at[old[i]] * relevance[i] for i in rows])
+        counted = [float(k is None or new[i] < k) for i in rows]
+        last = max(at)
+        direct = [counted[i] * at.get(min(new[i], last), 0.0) * relevance[i] for i in rows]
+        self.values["dr"] = by_list(direct) + by_list(fault)
+
+
+@pytest.mark.parametrize("places", [(1, 2, 3, 4), (1, 2, 4, 7), (1, 1, 2, 2)])
+@pytest.mark.parametrize("theta", [None, (1.0, 0.5, 0.4)])
+@pytest.mark.parametrize("more", [{}, {"k": 2}, {"max_weight": 1.25}])
+def test_estimates_written_out(places, theta, more):
+    log = small_log(places)
+    model = {"model": "independent"} if theta is None else {"propensity": theta}
+    found = counterfactual(
+        log, "score", **model, **PAIRS, **more, min_effective=1.0, min_overlap=0.0, confidence=0.9
+    )
+    hand = ByHand(log, theta, **more)
+    assert (found.lists, found.rows, found.confidence) == (60, 240, 0.9)
+    assert found.overlap == pytest.approx(hand.overlap)
+    assert found.clipped == pytest.approx(hand.clipped)
+    w = hand.weight
+    assert found.effective_rows == pytest.approx(w.sum() ** 2 / (w**2).sum())
+    for name, values in {"old": hand.old, **hand.values}.items():
+        one = found.old if name == "old" else found[name]
+        assert one.name == name
+        assert one.value == pytest.approx(values.mean(), rel=1e-9)
+        assert one.error == pytest.approx(values.std(ddof=1) / np.sqrt(60), rel=1e-9)
+        reach = stats.norm.ppf(0.95) * one.error
+        assert (one.low, one.high) == pytest.approx((one.value - reach, one.value + reach))
+
+
+def test_items_are_pooled_where_their_search_is_known():
+    log, theta = small_log((1, 2, 3, 4)), (1.0, 0.5, 0.4)
+    free = {"min_effective": 1.0, "min_overlap": 0.0}
+    bare = counterfactual(log, "score", propensity=theta, **free)
+    with_item = counterfactual(log, "score", propensity=theta, item="item", **free)
+    assert with_item["ips"] == bare["ips"]
+    assert [one.name for one in bare.estimates] == ["ips", "snips"]
+    pooled = counterfactual(log, "score", propensity=theta, **PAIRS, **free)
+    assert pooled["ips"] != bare["ips"]
+    with pytest.raises(ParameterError, match="old ranker's probabilities"):
+        counterfactual(log, "score", model="independent", item="item", **free)
+
+
+def test_weights_that_are_known_by_list():
+    """Two lists of two rows and one of one, with a control and a model of clicks."""
+    r, w, lists = np.array([1.0, 0, 2, 1, 0]), np.array([2.0, 0.5, 1, 3, 0]), [0, 0, 1, 1, 2]
+    e, q, direct = np.array([1.0, 0.5, 1, 0.5, 1]), r / 2, np.array([1.0, 2.0, 4.0])
+    free = {"min_effective": 0.0, "min_overlap": 0.0}
+    found = value_estimates(r, w, lists, control=e, predicted=q, direct=direct, **free)
+    won, held, hope = np.array([2.0, 5, 0]), np.array([2.25, 2.5, 0]), np.array([1.5, 1.5, 1])
+    assert found["ips"].value == pytest.approx(won.mean())
+    assert found["snips"].value == pytest.approx(won.sum() / held.sum() * hope.mean())
+    assert found["dr"].value == pytest.approx((direct.sum() + 1.0 + 2.5) / 3)
+    assert found.overlap == pytest.approx(held.sum() / hope.sum())
+    assert (found.lists, found.rows) == (3, 5)
+    spread = held.sum() / 3
+    other = value_estimates(r, w, lists, control=e, expected=np.full(3, spread), **free)
+    assert other.overlap == pytest.approx(1.0)
+    assert [one.name for one in other.estimates] == ["ips", "snips"]
+    single = value_estimates([1.0], [1.0], min_effective=1.0, min_overlap=1.0)
+    assert single["ips"].error == np.inf  # both limits are met, if barely
 
 
 def open_bandit(policy, campaign):
@@ -190,6 +361,10 @@ def test_clipping_and_effective_rows():
     weight = np.array([1.0, 1.0, 4.0, 0.0])
     found = value_estimates([0, 1, 1, 0], weight, max_weight=2.0, min_effective=1.0)
     assert found.clipped == 0.25
+    same = value_estimates([0, 1, 1, 0], weight, max_weight=4.0, min_effective=1.0)
+    assert same.clipped == 0.0
+    free = value_estimates([0, 1, 1, 0], weight, max_weight=0.5, min_effective=1.0, min_overlap=0.1)
+    assert free["ips"].value == 0.25
     assert found["ips"].value == 0.75
     assert found.effective_rows == pytest.approx(16 / 6)
 
@@ -218,8 +393,22 @@ def test_a_log_that_says_nothing_is_refused(world):
         counterfactual(log, world.new[log.row], model="psychic")
     with pytest.raises(SchemaError, match="one score per row"):
         counterfactual(log, world.new, propensity=[1.0])
-    with pytest.raises(SchemaError, match="not negative"):
-        value_estimates([1.0], [-1.0])
+    for reward, weight in (([1.0], [-1.0]), ([1.0, 1.0], [1.0]), ([[1.0]], [[1.0]]),
+                           ([np.nan], [1.0]), ([1.0], [np.inf])):  # fmt: skip
+        with pytest.raises(SchemaError, match="not negative"):
+            value_estimates(reward, weight)
+    for confidence in (0, 1):
+        with pytest.raises(ParameterError, match="confidence"):
+            value_estimates([1.0] * 200, [1.0] * 200, confidence=confidence)
+    for limit in (0.0, -1.0):
+        with pytest.raises(ParameterError, match="max_weight"):
+            value_estimates([1.0] * 200, [1.0] * 200, max_weight=limit)
+    for more in ({"weight": [0.0] * 200}, {"weight": [1.0] * 200, "control": 0.0}):
+        with pytest.raises(OverlapError, match="min_overlap"):
+            value_estimates([1.0] * 200, **more)
+    for theta in ([], [[1.0]], [1.0, 0.0], [-1.0]):
+        with pytest.raises(ParameterError, match="propensity of each position"):
+            counterfactual(log, world.new[log.row], propensity=theta)
     with pytest.raises(ParameterError, match="both or neither"):
         value_estimates([1.0], [1.0], predicted=[0.0])
 

@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 
@@ -72,14 +74,27 @@ def test_other_splitters(data):
     assert calls == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
+def test_one_split_leaves_the_other_queries_open(data):
+    held, rest = (np.flatnonzero(mine) for mine in (data.queries.codes < 4, data.queries.codes > 7))
+    ranker = rankine.SPDRanker(n_steps=500, random_state=0, metric="map")
+    started = time.perf_counter()
+    found = rankine.cross_validate(ranker, data, [(rest, held)])
+    assert 0 < found.fit_seconds[0] < time.perf_counter() - started
+    assert found.fold.tolist() == [0] * 4 + [-1] * 20
+    assert np.isnan(found.values).tolist() == [False] * 4 + [True] * 20
+    assert np.isnan(found.scores).tolist() == (data.queries.codes >= 4).tolist()
+    assert found.std == 0.0
+    assert found.mean == found.fold_means[0] == pytest.approx(found.values[:4].mean())
+
+
 def test_refusals(data):
     ranker = rankine.SPDRanker(n_steps=100, random_state=0)
     rows = np.arange(240)
-    with pytest.raises(SchemaError, match="both sides"):
+    with pytest.raises(SchemaError, match="fold 1 has documents of one query on both sides"):
         rankine.cross_validate(ranker, data, [(rows[:200], rows[100:])])
     held = np.flatnonzero(data.queries.codes == 0)
     rest = np.flatnonzero(data.queries.codes != 0)
-    with pytest.raises(SchemaError, match="another fold"):
+    with pytest.raises(SchemaError, match="fold 2 holds out a query that another fold"):
         rankine.cross_validate(ranker, data, [(rest, held), (rest, held)])
     with pytest.raises(ParameterError, match="no split"):
         rankine.cross_validate(ranker, data, [])

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 import rankine
 from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
+from rankine.evaluation import engine_logs
 from rankine.evaluation.engine_logs import join_logged, read_judgments, read_logged
 
 
@@ -77,6 +78,46 @@ def test_solr_and_qrels(tmp_path):
     assert found.unjudged == [("1", "c")]
 
 
+def test_forms_that_solr_writes(tmp_path):
+    log = jsonl(tmp_path / "log.jsonl", {"1": solr(a="bm25:2.5;a:b=3.0,", b="")})
+    (tmp_path / "qrels").write_text("1 0 a 2\n1 0 b 0\n")
+    found = join_logged(log, tmp_path / "qrels")
+    assert found.data.feature_names == ("bm25", "a=b")  # the first colon is a sign of equality
+    assert found.data.X.tolist() == [[2.5, 3.0], [0.0, 0.0]]
+
+
+def test_what_one_hit_does_not_name_is_missing_there(tmp_path, judged):
+    answers = {"rambo": elastic(hit("7555", title=9.5), hit("1370", body=8.0))}
+    found = join_logged(jsonl(tmp_path / "log.jsonl", answers), judged)
+    np.testing.assert_array_equal(found.data.X, [[9.5, np.nan], [np.nan, 8.0]])
+
+
+@pytest.mark.parametrize("block", [1, 7, 300, 10**6])
+def test_lines_are_numbered_whatever_the_block(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(engine_logs, "_BLOCK", block)
+    log = jsonl(tmp_path / "log.jsonl", {**ANSWERS, "last": elastic(hit("1"), hit("2"))})
+    places = [hit.place[1] for hit in read_logged(log)]
+    assert places == [1, 1, 2, 3, 3]
+    log.write_text(f"\n{log.read_text()}")
+    assert [hit.place[1] for hit in read_logged(log)] == [2, 2, 3, 4, 4]
+    log.write_text(log.read_text() + "{")
+    with pytest.raises(ParseError, match=":5:"):
+        list(read_logged(log))
+
+
+def test_whole_files_are_told_without_a_line(tmp_path):
+    (tmp_path / "rambo.json").write_text("[1]")
+    with pytest.raises(ParseError, match="no JSON object") as caught:
+        list(read_logged(tmp_path / "rambo.json"))
+    assert caught.value.line is None
+    (tmp_path / "7.json").write_text(json.dumps(solr(a="x=1")))
+    (found,) = read_logged(tmp_path / "7.json")
+    assert (found.qid, found.docid, found.features) == ("7", "a", {"x": 1.0})
+    inner = {"qid": "rocky", "response": ANSWERS["rambo"]}
+    (tmp_path / "rambo.json").write_text(json.dumps(inner))
+    assert {hit.qid for hit in read_logged(tmp_path / "rambo.json")} == {"rocky"}
+
+
 def test_a_feature_without_value(tmp_path, judged):
     answers = {"rambo": elastic(hit("7555", title=9.5, body=None))}
     log = jsonl(tmp_path / "log.jsonl", answers)
@@ -96,7 +137,23 @@ DAMAGED = {
     "text": (GOOD.replace("10.75", '"high"'), "'body' is 'high'"),
     "no name": (GOOD.replace('"name": "body", ', ""), "has no name"),
     "twice": (GOOD.replace('"name": "body"', '"name": "title"'), "'title' was logged twice"),
+    "second": (GOOD.replace('"_id": "1370", ', ""), "hit 1 of query 'rambo': it has no _id"),
+    "error": ('{"qid": "x", "response": {"error": {"code": 4}, "hits": {"hits": []}}}', "time-out"),
+    "hits no list": ('{"qid": "x", "response": {"hits": {"hits": 3}}}', "no hits.hits"),
+    "hits no object": ('{"qid": "x", "response": {"hits": []}}', "no hits.hits"),
+    "docs no list": ('{"qid": "x", "response": {"response": {"docs": 1}}}', "no response.docs"),
+    "query of truth": (GOOD.replace('"rambo"', "true"), "True is neither text"),
+    "query of parts": (GOOD.replace('"rambo"', "1.5"), "1.5 is neither text"),
+    "truth": (GOOD.replace("10.75", "true"), "'body' is True, not a number"),
+    "endless": (GOOD.replace("10.75", '"inf"'), "'body' is 'inf', not a finite"),
+    "log of one": (GOOD.replace('[{"log_entry1"', '[3, {"log_entry1"'), "has no name"),
+    "name of one": (GOOD.replace('"name": "body"', '"name": 3'), "has no name"),
+    "id of one": (GOOD.replace('"_id": "1370"', '"_id": 1370'), "hit 1.*no _id"),
     "solr": (json.dumps({"qid": 1, "response": solr(a="bm25")}), "not name=value"),
+    "solr nameless": (json.dumps({"qid": 1, "response": solr(a="=3")}), "not name=value"),
+    "solr colons": (json.dumps({"qid": 1, "response": solr(a="t:x:1")}), "'t' is 'x:1', not a"),
+    "solr twice": (json.dumps({"qid": 1, "response": solr(a="x=1,x=2")}), "'x' was logged twice"),
+    "solr no id": ('{"qid": 1, "response": {"response": {"docs": [{"[features]": ""}]}}}', "no id"),
     "solr nan": (json.dumps({"qid": 1, "response": solr(a="bm25=NaN")}), "not a finite number"),
     "solr none": (
         '{"qid": 1, "response": {"response": {"docs": [{"id": 1}]}}}',
@@ -115,7 +172,17 @@ def test_damaged_logs_are_refused_with_their_place(tmp_path, name):
     assert "3" in str(caught.value)
 
 
+def test_judgments_in_any_column_and_a_blank_line(tmp_path):
+    (tmp_path / "j.csv").write_text('Grade ,x, query,DOCUMENT\n2,0,a,b\n\n 1.5 ,0,"a,c", d\n')
+    assert read_judgments(tmp_path / "j.csv") == {("a", "b"): 2.0, ("a,c", "d"): 1.5}
+
+
 BAD_CSV = {
+    "grade,document\n": (ParseError, ":1:.*no column 'query'|no column 'query'"),
+    'query,document,grade\n"a,b,1\n': (ParseError, "this is no CSV"),
+    "query,grade\n": (ParseError, "no column 'document'"),
+    "query,document,grade\n\na,b,1,2\n": (ParseError, ":3:.*4 fields instead of 3"),
+    "query,document,grade\na,b,1\na,b,2\na,b,3\n": (SchemaError, ":3:.*judged twice"),
     "query,document\n": (ParseError, "no column 'grade'"),
     "query,document,grade\na,b\n": (ParseError, "2 fields instead of 3"),
     "query,document,grade\na,b,high\n": (ParseError, "'high' is not a finite number"),

@@ -11,12 +11,24 @@ import rankine
 from rankine import LinearModel, Scorer
 from rankine.core.errors import DataError, ExportError, ParameterError, SchemaError
 from rankine.core.specs import FUSION_RULES, RunScores
-from rankine.evaluation.fusion import fuse, join_runs
+from rankine.evaluation.compare import Pair
+from rankine.evaluation.fusion import (
+    MAX_CANDIDATES,
+    _candidates,
+    _drop_unreachable,
+    _Judge,
+    _verdict,
+    blend,
+    fuse,
+    join_frame,
+    join_runs,
+)
 from rankine.evaluation.trec import Qrels, Run, evaluate_run, write_qrels, write_run
 from rankine.export import ExportOptions, export
+from rankine.kernels.random import SPLIT, permutation, resolve_seed, stream_seed
 from rankine.kernels.run_scores import run_score_values
 from rankine.logs.source import read_for
-from rankine.metrics import evaluate_on
+from rankine.metrics import evaluate, evaluate_on, parse_metric
 from rankine.transforms.apply import score_dataset
 
 
@@ -177,6 +189,37 @@ def test_other_forms():
     assert document["transforms"][0]["normalization"] == "l2"
 
 
+def test_what_an_engine_cannot_fuse_is_refused():
+    def fusion(names=("a", "b"), constant=60.0, normalization="reciprocal_rank", **more):
+        spec = RunScores(normalization, rank_constant=constant)
+        return LinearModel.from_weights([0.5, 0.25], names, transforms=(spec,), **more)
+
+    for constant in (0.0, 0.5, 1.5):
+        for target in ("elasticsearch", "opensearch"):
+            with pytest.raises(ExportError, match=f"from 1, not {constant:g}"):
+                export(fusion(constant=constant), target)
+    body = json.loads(export(fusion(constant=1.0), "elasticsearch").content)
+    assert body["retriever"]["rrf"]["rank_constant"] == 1
+    assert body["retriever"]["rrf"]["rank_window_size"] == 100
+    assert "reciprocal_rank(a, 0.5)" in export(fusion(constant=0.5), "vespa").content.decode()
+    with pytest.raises(ExportError, match="have no names"):
+        export(fusion(names=None), "opensearch")
+    with pytest.raises(ExportError, match="has no form 'rrf'"):
+        export(fusion(normalization="min_max"), "opensearch", ExportOptions(form="rrf"))
+    with pytest.raises(ExportError, match="Vespa rank feature"):
+        export(fusion(names=("a b", "c")), "vespa")
+    for name in ("a b", "q", "fl", "fq", "rows", "1a"):
+        with pytest.raises(ExportError, match="request parameter of Solr"):
+            export(fusion(names=(name, "c"), normalization="min_max"), "solr")
+    params = json.loads(export(fusion(normalization="min_max"), "solr").content)["params"]
+    assert params["a"] == params["b"] == "*:*"
+    assert "scale(query($a,0),0,1)" in params["q"]
+    made = export(fusion(), "opensearch")
+    query = json.loads(made.beside[".query.json"])
+    assert [one["match_all"]["_name"] for one in query["query"]["hybrid"]["queries"]] == ["a", "b"]
+    assert query["size"] == 100
+
+
 # -- learning -----------------------------------------------------------------------------------
 
 
@@ -220,6 +263,197 @@ def test_held_out_values_are_those_of_the_runs(fused):
     assert len(fused.tables()) == 3
 
 
+@pytest.mark.parametrize("metric", ["ndcg@3", "pairwise-error", "ndcg@2:ties=expected"])
+def test_every_figure_is_held_out(metric):
+    """What is chosen for a fold is the best of the other folds, candidate by candidate."""
+    found = fuse(*made(24), metric=metric, n_folds=4, random_state=3, n_resamples=100)
+    data, rule = found.data, parse_metric(metric)
+    sign = 1.0 if rule.larger_is_better else -1.0
+    fold = np.empty(24, dtype=int)
+    fold[permutation(stream_seed(resolve_seed(3), SPLIT), 24)] = np.arange(24) % 4
+    W = np.array([[a, b, 10 - a - b] for a in range(11) for b in range(11 - a)]) / 10
+    stored = np.where(data.X.toarray() == 0, np.nan, data.X.toarray())
+    tables, scores = {}, {}
+
+    def values(name, w):
+        return evaluate_on(data, metric=metric, scores=scores[name] @ w, per_query=True)
+
+    for name in ("min_max", "l2", "z_score", "reciprocal_rank"):
+        scores[name] = run_score_values(RunScores(name), stored, data.queries.starts)
+        tables[name] = np.array([values(name, w) for w in W])
+
+    def held(table):
+        out = np.empty(24)
+        for k in range(4):
+            best = np.argmax(sign * table[:, fold != k].mean(axis=1))
+            out[fold == k] = table[best, fold == k]
+        return out.mean()
+
+    single = [np.flatnonzero(W[:, j] == 1)[0] for j in range(3)]
+    equal = np.full(3, 1 / 3)
+    wanted = {
+        "equal weights": values("min_max", equal).mean(),
+        "best single run": held(tables["min_max"][single]),
+        "grid of 0.1": held(np.vstack([tables["min_max"], tables["l2"]])),
+        "RRF(60)": values("reciprocal_rank", equal).mean(),
+        "weighted RRF": held(tables["reciprocal_rank"]),
+    }
+    means = {system.name: system.mean for system in found.systems}
+    fused = means.pop("fusion")
+    assert means == pytest.approx(wanted)
+    searched = {}
+    for name, table in tables.items():
+        out = np.empty(24)
+        for k in range(4):
+            w = blend(sign * table[:, fold != k], W)
+            out[fold == k] = values(name, w)[fold == k]
+        searched[name] = out.mean()
+        assert found.choices[name, "search"] == pytest.approx(searched[name])
+    (svm,) = [name for name, way in found.choices if way == "ranksvm"]
+    assert svm == max(searched, key=lambda name: sign * searched[name])
+    assert (found.normalization, found.learner) == max(
+        found.choices, key=lambda key: sign * found.choices[key]
+    )
+    assert abs(fused - means["equal weights"]) == pytest.approx(
+        abs(next(p.difference for p in found.pairs if p.a == "equal weights"))
+    )
+    assert found.model.parameters["rrf_weights"] == pytest.approx(
+        blend(sign * tables["reciprocal_rank"], W).tolist()
+    )
+    if found.learner == "search":
+        final = blend(sign * tables[found.normalization], W)
+        assert list(found.weights.values()) == pytest.approx(final.tolist())
+
+
+def test_a_blend_by_hand():
+    values = np.array([[0.5, 0.7, 0.9], [0.4, 0.8, 0.6], [0.5, 0.7, 0.9]])
+    W = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    short = values[0] - values[1]
+    ratio = short.mean() / (short.std() / np.sqrt(3))
+    share = np.array([1.0, np.exp(-(ratio**2) / 2), 1.0])
+    assert blend(values, W) == pytest.approx(share @ W / share.sum())
+
+
+def test_candidates_are_tenths_or_drawn():
+    two = _candidates(2)
+    np.testing.assert_allclose(two[:, 0], np.arange(11) / 10)
+    np.testing.assert_allclose(two.sum(axis=1), 1.0)
+    assert [len(_candidates(n)) for n in (3, 4)] == [66, 286]
+    many = _candidates(5)
+    assert len(many) == MAX_CANDIDATES
+    assert many[:5].tolist() == np.eye(5).tolist()
+    np.testing.assert_allclose(many.sum(axis=1), 1.0)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_no_document_is_dropped_that_some_weights_bring_up(k):
+    rng = np.random.default_rng(k)
+    for _ in range(30):
+        Z = rng.integers(0, 4, (9, 2)) / 4
+        marks = np.ones(9)
+        marks[rng.integers(0, 9)] = 0.0
+        before = marks.copy()
+        _drop_unreachable(Z, np.array([0, 4, 9]), k, marks, 0, 2)
+        for a, b in ((0, 4), (4, 9)):
+            shown = [i for i in range(a, b) if before[i]]
+            for i in shown:
+                above = [
+                    j for j in shown
+                    if j != i and all(x > y or (x == y and j < i) for x, y in zip(Z[j], Z[i]))  # noqa: B905
+                ]  # fmt: skip
+                assert marks[i] == (len(above) < k)
+
+
+def test_weights_of_a_solver_add_up_and_none_are_equal_ones():
+    data = fuse(*made(20), n_resamples=100, normalization="min_max").data
+    judge = _Judge(data, parse_metric("ndcg@10"), "opensearch", 60.0)
+    grid, every = judge.grid("min_max"), np.arange(20)
+    weights = judge.ranksvm(grid, every)
+    assert weights.sum() == pytest.approx(1)
+    assert np.ptp(weights) > 0.05
+    low = _Judge(data, parse_metric("ndcg@10"), "opensearch", 60.0)
+    low.y = 3.0 - low.y  # every run is wrong
+    assert low.ranksvm(grid, every).tolist() == [1 / 3] * 3
+    few = judge.ranksvm(grid, every[:10])
+    assert np.abs(few - weights).max() > 1e-6
+
+
+def test_documents_near_the_top_of_some_run_teach():
+    data = join_runs(*made(8, depth=30))
+    ranks = run_score_values(
+        RunScores("reciprocal_rank"), np.where(data.X.toarray() == 0, np.nan, data.X.toarray()),
+        data.queries.starts,
+    )  # fmt: skip
+    best = np.round(1 / np.maximum(ranks.max(axis=1), 1e-9)) - 60
+    for metric, depth in (("ndcg@4", 12), ("map", 1e9)):
+        judge = _Judge(data, parse_metric(metric), "opensearch", 60.0)
+        there = ranks.max(axis=1) > 0
+        assert judge.near.tolist() == ((best <= depth) & there).tolist()
+
+
+def pair_of(low, high):
+    return Pair("equal weights", "fusion", 0.0, low, high, *[1.0] * 6, 0, 0, 0, False, False, "")
+
+
+def test_verdicts():
+    larger, smaller = parse_metric("map"), parse_metric("pairwise-error")
+    for pair, metric in ((pair_of(-0.1, 0.01), larger), (pair_of(-0.01, 0.1), smaller)):
+        assert _verdict([pair], metric, 0.02).startswith("equal weights will do: learnt")
+        assert "as far as these queries can tell" in _verdict([pair], metric, 0.01)
+    for pair, metric in ((pair_of(0.01, 0.1), larger), (pair_of(-0.1, -0.01), smaller)):
+        assert "better than equal" in _verdict([pair], metric, 0.01)
+    for pair, metric in ((pair_of(0.0, 0.1), larger), (pair_of(-0.1, 0.0), smaller)):
+        assert "as far as these queries can tell" in _verdict([pair], metric, 0.01)
+
+
+def test_what_does_not_match_is_counted():
+    runs = {
+        "a": Run(np.array(["1", "1", "9"]), np.array(["x", "y", "x"]), np.array([2.0, 1, 1]), "a"),
+        "b": Run(np.array(["1", "8"]), np.array(["z", "x"]), np.array([3.0, 1.0]), "b"),
+    }
+    judged = Qrels(np.array(["1", "1", "2", "1"]), np.array(["x", "w", "x", "y"]),
+                   np.array([1.0, -2.0, 0.0, -1.0]))  # fmt: skip
+    data = join_runs(runs, judged)
+    assert data.notes == {
+        "queries_missing_from_runs": 1,
+        "queries_without_judgements": 2,
+        "negative_judgements": 2,
+    }
+    assert data.docid.tolist() == ["z", "y", "x", "w", "x"]  # descending, query by query
+    assert data.qid.tolist() == ["1"] * 4 + ["2"]
+    assert data.y.tolist() == [0, 0, 1, 0, 0]
+    assert data.columns["retrieved"].tolist() == [1, 1, 1, 0, 0]
+    assert data.X.toarray().tolist() == [[0, 3], [1, 0], [2, 0], [0, 0], [0, 0]]
+
+
+def test_a_judged_query_that_no_run_holds_counts_nothing():
+    runs, judged = made(12)
+    more = Qrels(*(np.append(column, last) for column, last in zip(judged, ("z", "1", 0.0))))  # noqa: B905
+    options = {"normalization": "min_max", "n_resamples": 100}
+    means = [fuse(runs, q, **options).systems[1].mean for q in (judged, more)]
+    assert means[1] == pytest.approx(means[0] * 12 / 13)
+
+
+def test_rows_without_marks_fall_by_document_id():
+    """A frame of one's own: equal scores by descending id, not by row."""
+    rng = np.random.default_rng(5)
+    scores = rng.integers(1, 3, (40, 2)).astype(float)
+    y, qid, docid = rng.integers(0, 3, 40), np.repeat(np.arange(8), 5), rng.permutation(40)
+    data = rankine.Dataset.from_arrays(scores, y, qid, docid=docid.astype(str))
+    found = fuse(data, metric="ndcg@2", n_resamples=100, normalization="min_max")
+    assert list(found.weights) == ["1", "2"]  # columns without names are numbered
+    means = {system.name: system.mean for system in found.systems}
+    each = run_score_values(RunScores("min_max"), scores, data.queries.starts).sum(axis=1)
+    columns = {"docid": docid.astype(str)}
+    assert means["equal weights"] == pytest.approx(
+        evaluate("ndcg@2:ties=docid", y, each, qid, columns=columns)
+    )
+    assert means["equal weights"] != pytest.approx(evaluate("ndcg@2", y, each, qid))
+    free = fuse(data, metric="ndcg@2:ties=expected", n_resamples=100, normalization="min_max")
+    assert free.systems[1].mean == pytest.approx(evaluate("ndcg@2:ties=expected", y, each, qid))
+
+
 def test_a_good_run_among_bad_ones_gets_the_weight():
     runs, qrels = made(80, 2)
     rng = np.random.default_rng(0)
@@ -247,7 +481,13 @@ def test_pruning_changes_no_value(monkeypatch):
 
 @pytest.mark.parametrize("metric", ["map", "mrr", "recall@5", "ndcg@5:ties=expected"])
 def test_other_metrics(metric):
-    assert fuse(*made(20), metric=metric, n_resamples=200, normalization="min_max").model.metric
+    found = fuse(*made(20), metric=metric, n_resamples=200, normalization="min_max")
+    assert found.model.metric == metric
+    data = found.data
+    stored = np.where(data.X.toarray() == 0, np.nan, data.X.toarray())
+    scores = run_score_values(RunScores("min_max"), stored, data.queries.starts).sum(axis=1)
+    equal = next(system.mean for system in found.systems if system.name == "equal weights")
+    assert equal == pytest.approx(evaluate_on(data, metric=metric, scores=scores))
 
 
 def test_frames_are_runs_by_column(fused, tmp_path):
@@ -262,8 +502,16 @@ def test_frames_are_runs_by_column(fused, tmp_path):
     pyarrow.parquet.write_table(table, tmp_path / "s.parquet")
     again = rankine.fuse(tmp_path / "s.parquet", random_state=1, n_resamples=500)
     assert again.weights == fused.weights
+    listed = rankine.fuse([tmp_path / "s.parquet"], random_state=1, n_resamples=500)
+    assert listed.weights == fused.weights
     with pytest.raises(SchemaError, match="'label'"):
         rankine.fuse(table.drop_columns(["label"]))
+    words = table.append_column("title", pa.array(["x"] * len(table)))
+    with pytest.raises(SchemaError, match="'title' is not numeric"):
+        join_frame(words)
+    _, judged = made()
+    apart = join_frame(table.drop_columns(["label"]), judged)
+    assert apart.y.tolist() == data.y.tolist()
 
 
 def test_what_cannot_be_fused_is_refused(tmp_path):
@@ -274,8 +522,21 @@ def test_what_cannot_be_fused_is_refused(tmp_path):
         fuse(runs, qrels, engine="sphinx")
     with pytest.raises(ParameterError, match="no normalization 'z_score'"):
         fuse(runs, qrels, engine="solr", normalization="z_score")
-    with pytest.raises(ParameterError, match="n_folds"):
-        fuse(runs, qrels, n_folds=11)
+    for n_folds in (1, 11):
+        with pytest.raises(ParameterError, match="n_folds"):
+            fuse(runs, qrels, n_folds=n_folds)
+    quick = {"n_resamples": 100, "normalization": "min_max"}
+    for n_folds in (2, 10):
+        assert len(fuse(runs, qrels, n_folds=n_folds, **quick).choices) == 2
+    with pytest.raises(ParameterError, match="two runs are called 'r0'"):
+        fuse([runs["r0"], runs["r0"]], qrels)
+    assert set(fuse([runs["r0"], runs["r1"]], qrels, **quick).weights) == {"r0", "r1"}
+    with pytest.raises(DataError, match="1 queries have a value"):
+        one = Qrels(*(
+            np.append(column[qrels.qid == "3"], last)
+            for column, last in zip(qrels, ("4", "1", 0.0), strict=True)
+        ))  # fmt: skip
+        fuse(runs, one, metric="ndcg@3:no_relevant=skip", n_folds=2)
     with pytest.raises(ParameterError, match="without judgements"):
         fuse(runs)
     with pytest.raises(DataError, match="no query in common"):

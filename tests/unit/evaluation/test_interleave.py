@@ -17,12 +17,48 @@ from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.query_index import QueryIndex
 from rankine.evaluation.interleave import (
+    _draft,
     analyse_interleaving,
+    bootstrap_p,
     interleave,
     power,
     sessions_needed,
+    sign_test,
     team_draft,
 )
+
+
+@pytest.mark.kernels
+def test_a_draft_goes_on_with_those_that_have_items_left():
+    """Team 0 ranks items 0 to 5, team 1 only item 0: every other pick is team 0's."""
+    orders = np.array([[0, 1, 2, 3, 4, 5], [0, -1, -1, -1, -1, -1]])
+    first = set()
+    for seed in range(20):
+        picked, team = np.full(8, -1), np.full(8, -1)
+        assert _draft(orders, 6, np.uint64(seed), picked, team) == 6
+        assert sorted(picked[:6]) == list(range(6))
+        assert picked[6:].tolist() == team[6:].tolist() == [-1, -1]
+        own = picked[:6][team[:6] == 0]
+        assert own.tolist() == sorted(own.tolist())
+        first.add((int(team[0]), int(picked[0]), len(own)))
+        few = np.full(3, -1), np.full(3, -1)
+        assert _draft(orders, 6, np.uint64(seed), *few) == 3
+        assert few[0].tolist() == picked[:3].tolist()
+    assert first == {(0, 0, 6), (1, 0, 5)}
+
+
+@pytest.mark.kernels
+def test_three_teams_draw_every_order_of_turns():
+    orders = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+    seen = Counter()
+    for seed in range(600):
+        picked, team = np.empty(9, dtype=np.int64), np.empty(9, dtype=np.int64)
+        _draft(orders, 9, np.uint64(seed), picked, team)
+        for first in (0, 3, 6):
+            assert (picked[first : first + 3] == 3 * team[first : first + 3] + first // 3).all()
+            seen[tuple(team[first : first + 3])] += 1
+    assert len(seen) == 6
+    assert min(seen.values()) > 230
 
 
 def test_a_draft_takes_turns():
@@ -62,8 +98,20 @@ def test_rankings_may_run_out_and_must_not_repeat():
     assert sorted(team_draft([["a"], ["a", "b"]], 9, key=1)[0]) == ["a", "b"]
     with pytest.raises(ParameterError, match="twice"):
         team_draft([["a", "a"], ["b"]], 2, key=1)
-    with pytest.raises(ParameterError, match="two rankings"):
-        team_draft([["a"]], 2, key=1)
+    for rankings, length in (([["a"]], 2), ([["a"], ["b"]], 0)):
+        with pytest.raises(ParameterError, match="two rankings"):
+            team_draft(rankings, length, key=1)
+    assert len(team_draft([["a"], ["b"]], 1, key=1)[0]) == 1
+    assert team_draft([[], ["b", "c", "d"]], 5, key=1) == (["b", "c", "d"], [1, 1, 1])
+    queries = QueryIndex.from_group([3], 3)
+    with pytest.raises(ParameterError, match="length=0"):
+        interleave(np.zeros((2, 3)), queries, 0)
+    for scores in (np.zeros(3), np.zeros((2, 4)), [[1.0, 2.0, np.nan], [1.0, 2.0, 3.0]]):
+        with pytest.raises(SchemaError, match="scores of shape"):
+            interleave(scores, queries, 2)
+    rows, *_ = interleave(np.zeros((2, 3)), queries, 3)
+    assert rows.tolist() == [0, 1, 2]  # equal scores keep the order of the data
+    assert len(interleave(np.zeros((2, 3)), queries, 1)[0]) == 1
 
 
 def shared_log(seed, sessions, preference=0.0, length=4, **more):
@@ -111,6 +159,12 @@ def test_a_better_ranker_is_found_and_the_numbers_agree():
     }  # fmt: skip
     gap = np.array(by_team[only.b]) - by_team[only.a]
     assert only.difference == pytest.approx(gap.mean())
+    assert (only.wins, only.losses) == ((gap > 0).sum(), (gap < 0).sum())
+    assert only.preference == pytest.approx((gap > 0).sum() / (gap != 0).sum())
+    assert found.shown == (1600, 1600)
+    points, pairs = found.tables()
+    assert [row[3] for row in points.rows] == [f"{p / sum(found.points):.1%}" for p in found.points]
+    assert pairs.bold == {(0, 7)}
     assert only.exact == pytest.approx(stats.binomtest((gap > 0).sum(), (gap != 0).sum()).pvalue)
     assert only.low < only.difference < only.high
     assert sum(found.points) == log["clicked"].sum()
@@ -131,10 +185,68 @@ def test_credit_rules(credit, expected):
     assert analyse_interleaving(log, credit=credit, n_resamples=100).points == expected
 
 
+@pytest.mark.parametrize("credit", ["clicks", "any", "first", "last"])
+@pytest.mark.parametrize("search", [None, "search"])
+def test_points_written_out(credit, search):
+    rng = np.random.default_rng(4)
+    log = {
+        "session": rng.permutation(np.repeat(np.arange(30), 5)),
+        "team": rng.choice(["a", "b", "c"], 150),
+        "clicked": rng.choice([0, 0, 1, 2], 150),
+    }
+    log["position"] = np.array([sum(log["session"][:i] == s) for i, s in enumerate(log["session"])])
+    log["position"] = 9 - log["position"]
+    log["search"] = log["session"] % 7
+    units = {}
+    for session in range(30):
+        rows = [i for i in range(150) if log["session"][i] == session and log["clicked"][i]]
+        rows.sort(key=lambda i: log["position"][i])
+        won = Counter()
+        if credit == "clicks":
+            for i in rows:
+                won[log["team"][i]] += log["clicked"][i]
+        elif credit == "any":
+            won.update({log["team"][i] for i in rows})
+        else:
+            won.update(log["team"][i] for i in (rows[:1] if credit == "first" else rows[-1:]))
+        units.setdefault(session if search is None else session % 7, Counter()).update(won)
+    found = analyse_interleaving(log, credit=credit, search=search, n_resamples=100)
+    assert (found.n_units, found.lists) == (len(units), 30)
+    for name, points in zip(found.teams, found.points, strict=True):
+        assert points == sum(won[name] for won in units.values())
+    for one in found.pairs:
+        gaps = np.array([won[one.b] - won[one.a] for won in units.values()])
+        assert (one.wins, one.ties, one.losses) == tuple((gaps > 0, gaps == 0, gaps < 0)[k].sum()
+                                                         for k in range(3))  # fmt: skip
+        assert one.difference == pytest.approx(gaps.mean())
+
+
+def test_p_values_by_hand():
+    assert sign_test(1, 3) == pytest.approx(2 * 5 / 16)
+    assert sign_test(3, 1) == sign_test(1, 3)
+    assert sign_test(2, 2) == 1.0
+    assert bootstrap_p(np.array([-1.0, 0.0, 1.0, 2.0])) == pytest.approx(2 * (1.5 + 0.5) / 5)
+    assert bootstrap_p(np.array([-1.0, -3.0, 1.0, -2.0])) == pytest.approx(2 * (1.0 + 0.5) / 5)
+    assert bootstrap_p(np.array([-1.0, 1.0])) == 1.0
+
+
+def test_teams_without_a_click_are_undecided():
+    log = {"session": [0, 0, 1, 1], "team": ["a", "b", "a", "b"], "clicked": [0, 0, 0, 0]}
+    found = analyse_interleaving(log, position=None, n_resamples=100, confidence=0.01)
+    assert (pair(found).preference, pair(found).verdict) == (0.5, "undecided")
+    assert found.tables()[0].rows[0][3] == "0.0%"
+    assert not found.tables()[1].bold
+    # p = 0.5 is not below 1 - confidence
+    log["clicked"] = [0, 1, 0, 1]
+    even = analyse_interleaving(log, position=None, n_resamples=100, confidence=0.5)
+    assert (pair(even).exact, pair(even).verdict) == (0.5, "undecided")
+
+
 def test_lists_of_one_search_are_one_unit():
     log = shared_log(0, 100, search=np.repeat(np.arange(20), 20))
     found = analyse_interleaving(log, search="search", n_resamples=100)
     assert (found.unit, found.n_units, found.lists) == ("search", 20, 100)
+    assert analyse_interleaving(log, n_resamples=100).unit == "query"
 
 
 def test_three_teams_are_adjusted():
@@ -156,19 +268,46 @@ def test_power_is_that_of_the_test():
     rejected = [stats.binomtest(int(w), 200).pvalue < 0.05 for w in wins]
     assert power(200, 0.6) == pytest.approx(np.mean(rejected), abs=0.03)
     needed = sessions_needed(0.6, chance=0.9)
-    assert power(needed, 0.6) >= 0.9 > power(needed - 12, 0.6)
     assert sessions_needed(0.6, chance=0.9, decided=0.5) == 2 * needed
     assert sessions_needed(0.4, chance=0.9) == needed
     with pytest.raises(ParameterError, match="same"):
         sessions_needed(0.5)
-    with pytest.raises(ParameterError, match="shares"):
-        power(100, 1.5)
+    for chance in (0.0, 1.0):
+        with pytest.raises(ParameterError, match="same"):
+            sessions_needed(0.6, chance=chance)
+    for bad in ({"preference": 1.5}, {"preference": -0.1}, {"decided": 0.0}, {"decided": 1.5},
+                {"level": 0.0}, {"level": 1.0}):  # fmt: skip
+        with pytest.raises(ParameterError, match="shares"):
+            power(100, **{"preference": 0.6, **bad})
+    assert power(100, 1.0) == power(100, 0.0) == 1.0
+    assert power([0, 1], 0.6).tolist() == [0.0, 0.0]
+    assert power(200, 0.6, decided=0.5) == power(100, 0.6)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 20])
+@pytest.mark.parametrize("level", [0.05, 0.3])
+def test_power_is_the_chance_of_all_counts_that_are_rejected(n, level):
+    rejected = [w for w in range(n + 1) if stats.binomtest(w, n).pvalue <= level]
+    exact = sum(stats.binom.pmf(w, n, 0.7) for w in rejected)
+    assert power(n, 0.7, level=level) == pytest.approx(exact, abs=1e-12)
+
+
+@pytest.mark.parametrize("preference", [0.55, 0.4, 0.7, 0.95])
+@pytest.mark.parametrize(("chance", "level"), [(0.8, 0.05), (0.3, 0.2), (0.95, 0.01)])
+def test_as_many_sessions_as_needed_and_no_fewer(preference, chance, level):
+    needed = sessions_needed(preference, chance=chance, level=level)
+    later = power(np.arange(needed, 2 * needed + 300), preference, level=level)
+    assert (later >= chance).all()
+    assert power(needed - 1, preference, level=level) < chance
 
 
 def test_bad_logs():
     log = shared_log(0, 10)
     with pytest.raises(ParameterError, match="credit"):
         analyse_interleaving(log, credit="luck")
+    for bad in ({"confidence": 1.0}, {"confidence": 0.0}, {"n_resamples": 99}):
+        with pytest.raises(ParameterError, match="n_resamples="):
+            analyse_interleaving(log, **bad)
     with pytest.raises(SchemaError, match="one team"):
         analyse_interleaving({**log, "team": ["a"] * 40})
     with pytest.raises(SchemaError, match="scores"):

@@ -3,7 +3,10 @@ import json
 import lzma
 import os
 import sys
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,18 +14,24 @@ from scipy import stats
 
 import rankine
 from rankine.core.errors import (
+    ClusterError,
     EmptyDataError,
     FileKindError,
     ParameterError,
     ParseError,
     SchemaError,
 )
+from rankine.evaluation import letor
+from rankine.evaluation.compare import compare_values
 from rankine.evaluation.letor import (
     TABLE,
+    FoldResult,
     LetorFolder,
+    LetorResult,
     MethodResult,
     TaskResult,
     _chains,
+    _Protocol,
     run_letor,
     script_metric,
     settings,
@@ -37,10 +46,11 @@ from rankine.evaluation.letor_tables import (
     letor_tables,
     letor_tasks,
     per_query_csv,
+    rank_tables,
     read_baselines,
     task_pairs,
 )
-from rankine.metrics import evaluate
+from rankine.metrics import evaluate, parse_metric
 
 N_QUERIES = 6
 
@@ -135,6 +145,87 @@ def test_the_best_on_validation_is_tested(result, folders):
         assert found.means[name] == pytest.approx(np.mean([f.values[name] for f in found.folds]))
 
 
+def test_seconds_are_those_of_all_fits_of_a_fold(folders, monkeypatch):
+    """A clock that a fit moves by its l2, and the look at the clock by nothing."""
+    now = [100.0]
+    monkeypatch.setattr(letor.time, "perf_counter", lambda: now[0])
+
+    class Slow(Spy):
+        def fit(self, X, *args, **kwargs):
+            now[0] += self.l2
+            return super().fit(X, *args, **kwargs)
+
+    found = run_letor([folders / "ohsumed"], {"spy": Slow()})
+    for fold in found.tasks[0].methods[0].folds:
+        assert fold.seconds == 1.0 + 2.0 + 3.0 + fold.chosen["l2"]
+
+
+class Watched(Spy):
+    """Tells of the parameters that it was fitted with."""
+
+    fits: list = []  # noqa: RUF012
+
+    def __init__(self, l2=1.0, tol=1e-4, n_threads=None, warm_start=False, random_state=None):
+        self.l2, self.tol, self.n_threads = l2, tol, n_threads
+        self.warm_start, self.random_state = warm_start, random_state
+
+    def fit(self, X, *args, **kwargs):
+        Watched.fits.append(self.get_params())
+        return super().fit(X, *args, **kwargs)
+
+
+def test_chains_are_loose_and_warm_and_the_chosen_fit_is_neither(folders):
+    Watched.fits.clear()
+    found = run_letor([folders / "ohsumed"], {"one": Watched(tol=1e-3)}, random_state=5)
+    chain, chosen = Watched.fits[:3], Watched.fits[15]
+    assert [fit["l2"] for fit in chain] == [3.0, 2.0, 1.0]
+    assert all(fit["warm_start"] and fit["tol"] == letor.LOOSER * 1e-3 for fit in chain)
+    assert (chosen["warm_start"], chosen["tol"], chosen["random_state"]) == (False, 1e-3, 5)
+    assert chosen["n_threads"] == 1
+    assert len(found.notes) == 0
+    Watched.fits.clear()
+    calls = []
+    given = {"one": Watched(random_state=2, n_threads=3)}
+    run_letor([folders / "ohsumed"], given, grids={"one": {"l2": [2.0]}},
+              report=lambda *args: calls.append(args))  # fmt: skip
+    assert len(Watched.fits) == 5  # there is nothing to choose
+    assert [fit["random_state"] for fit in Watched.fits] == [2] * 5
+    assert [fit["n_threads"] for fit in Watched.fits] == [3] * 5
+    assert calls[-1][:2] == (5, 5)
+
+
+@pytest.mark.parametrize(("workers", "cores", "n_threads"), [(1, 8, None), (2, 8, 4), (9, 8, 1),
+                                                             (2, None, 1)])  # fmt: skip
+def test_threads_are_shared_among_workers_where_rows_are_many(
+    folders, monkeypatch, workers, cores, n_threads
+):
+    folder = LetorFolder(folders / "ohsumed")
+    fold = folder.fold(0)
+    protocol = _Protocol([folder], {"one": Watched()}, "map", None, workers)
+    monkeypatch.setattr(letor.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(letor, "SMALL", fold.train.nnz)
+    assert protocol._ranker("one", fold).n_threads == n_threads
+    monkeypatch.setattr(letor, "SMALL", fold.train.nnz + 1)
+    assert protocol._ranker("one", fold).n_threads == 1
+
+
+def test_a_killed_worker_is_told(folders):
+    folder = LetorFolder(folders / "ohsumed")
+    dead = Future()
+    dead.set_exception(BrokenProcessPool())
+    with letor._Work(_Protocol([folder], {}, "map", None, 1), 1, 1, None) as work:
+        work.pool = SimpleNamespace(submit=lambda *_: dead, shutdown=lambda **_: None)
+        with pytest.raises(ClusterError, match="a worker process was killed"):
+            work.run([letor._Trial(0, 0, "one", [{}])], _Protocol.test)
+
+
+@pytest.mark.parametrize("metric", ["map", "pairwise-error"])
+def test_of_equal_settings_the_first_is_chosen_and_errors_are_small(folders, metric):
+    grid = {"one": {"l2": [2.0, 1.0, 3.0, 1.5]}}  # 1.0 and 1.5 rank by the same feature
+    found = run_letor([folders / "ohsumed"], {"one": Spy()}, metric=metric, grids=grid)
+    assert {fold.chosen["l2"] for fold in found.tasks[0].methods[0].folds} == {1.0}
+
+
 def test_progress_counts_every_fit(result):
     calls = result[2]
     assert [done for done, _, _ in calls] == list(range(21))  # 5 folds, 3 settings and the chosen
@@ -220,6 +311,8 @@ def test_values_of_queries_and_what_they_prove(learned):
     )
     assert (pair.a, pair.b) == ("spd", "svm")
     assert pair.difference == pytest.approx((other - one).mean())
+    given = (["spd", "svm"], np.column_stack([one, other]), parse_metric("map"), [(0, 1)])
+    assert pair == compare_values(*given, 0.95, 0.01, 10_000, 0)[1][0]
     assert pair.t_test == pytest.approx(stats.ttest_rel(other, one).pvalue)
     assert letor_dict(learned[0])["tasks"][0]["pairs"][0]["verdict"] == pair.verdict
     assert pair.verdict in letor_tables(learned[0])[3].markdown()
@@ -241,6 +334,16 @@ def test_scripts_by_label(folders, tmp_path):
         (folder / "Fold1" / f"{role}.txt").write_text(text)
     found = run_letor([folder], {"spy": Spy()}, metric="ndcg@10")
     assert found.tasks[0].script == "mslr"
+    for role in ("train", "vali", "test"):  # one part holds a label above 2, or none
+        for name in ("train", "vali", "test"):
+            label = "3" if name == role else "2"
+            text = part_text(1, 5).replace("\n0 qid", f"\n{label} qid")
+            (folder / "Fold1" / f"{name}.txt").write_text(text)
+        assert run_letor([folder], {"spy": Spy()}).tasks[0].script == "mslr"
+    text = part_text(1, 5).replace("\n0 qid", "\n2 qid")
+    (folder / "Fold1" / "test.txt").write_text(text)
+    assert run_letor([folder], {"spy": Spy()}).tasks[0].script == "letor4"
+    assert run_letor([folder], {"spy": Spy()}, script="letor3").tasks[0].script == "letor3"
     with pytest.raises(ParameterError, match="letor9"):
         run_letor([folder], {"spy": Spy()}, script="letor9")
     with pytest.raises(ParameterError, match="grid"):
@@ -269,6 +372,52 @@ class TestFolders:
         with pytest.raises(EmptyDataError, match="no folds"):
             LetorFolder(tmp_path)
 
+    def test_parts_without_folds(self, tmp_path):
+        (tmp_path / "train.txt").write_text(part_text(1, 0))
+        with pytest.raises(EmptyDataError, match="FOLDS"):
+            LetorFolder(tmp_path)
+        (tmp_path / "test.txt").write_text(part_text(2, 0))
+        folder = LetorFolder(tmp_path)
+        (fold,) = folder.folds()
+        assert (fold.name, fold.train.n_queries, fold.vali.n_queries) == ("split", 5, 1)
+        assert fold.vali.qid.tolist() == [105] * 12  # the last of the training queries
+        assert set(fold.test.qid.tolist()) == set(range(200, 206))
+        (tmp_path / "VALI.txt").write_text(part_text(3, 0))
+        (fold,) = LetorFolder(tmp_path).folds()
+        assert [part.n_queries for part in fold[1:]] == [6, 6, 6]
+        assert fold.vali.qid[0] == 300
+        (tmp_path / "train.txt").unlink()
+        with pytest.raises(EmptyDataError, match="FOLDS"):
+            LetorFolder(tmp_path)
+
+    def test_twelve_queries_hold_two_out(self, tmp_path):
+        text = part_text(1, 0) + part_text(2, 0)
+        (tmp_path / "train.txt").write_text(text)
+        (tmp_path / "test.txt").write_text(part_text(3, 0))
+        (fold,) = LetorFolder(tmp_path).folds()
+        assert (fold.train.n_queries, fold.vali.n_queries) == (10, 2)
+
+    def test_numbered_sets(self, tmp_path):
+        for k in (1, 2):
+            for number, role in enumerate(("train", "valid", "test")):
+                (tmp_path / f"set{k}.{role}.txt").write_text(part_text(10 * k + number, 0))
+        found = list(LetorFolder(tmp_path).folds())
+        assert [fold.name for fold in found] == ["set1", "set2"]
+        assert [fold.test.qid[0] for fold in found] == [1200, 2200]
+
+    def test_a_plan_with_blank_lines_and_remarks(self, tmp_path, monkeypatch):
+        for k in range(1, 4):
+            (tmp_path / f"S{k}.txt").write_text(part_text(k, 0))
+        (tmp_path / "FOLDS.txt").write_text("\n# a remark\nOne S1 S2 S3 # so\n\nTwo S2 S3 S1\n")
+        folder = LetorFolder(tmp_path)
+        assert [folder.fold_name(k) for k in range(folder.n_folds)] == ["One", "Two"]
+        assert folder.fold(1).test.qid[0] == 100
+        monkeypatch.setattr(letor, "load", None)  # parts that folds share are read once
+        assert [fold.vali.qid[0] for fold in folder.folds()] == [200, 300]
+        (tmp_path / "FOLDS.txt").write_text("One S1 S2 S3\n\nTwo S2\n")
+        with pytest.raises(ParseError, match=r"FOLDS.txt:3:.*2 fields"):
+            LetorFolder(tmp_path)
+
     def test_parts_of_different_width(self, tmp_path):
         (tmp_path / "Fold1").mkdir()
         for role, line in (("train", "1:1 5:2"), ("vali", "1:1"), ("test", "2:1")):
@@ -287,6 +436,16 @@ class TestBaselines:
         assert svm.means["map"] == 0.4464
         folds = [fold.values["map"] for fold in svm.folds]
         assert np.mean(folds) == pytest.approx(0.4464, abs=1e-4)
+        assert [fold.fold for fold in svm.folds] == [f"Fold{k}" for k in range(1, 6)]
+        plain = letor_dict(with_figures)["tasks"][0]["methods"][-1]["folds"]
+        assert [fold["validation"] for fold in plain] == [None] * 5
+        assert "map-folds" not in svm.means
+
+    def test_figures_belong_to_the_task_with_the_longest_name(self, result):
+        figures = {"oh": {"Short": {"map": 0.1}}, "ohsumed": {"Long": {"map": 0.2}}}
+        joined = add_baselines(result[0], figures)
+        assert [m.name for m in joined.tasks[0].methods] == ["spy", "Long"]
+        assert not joined.notes
 
     def test_every_shipped_mean_is_the_mean_of_its_folds(self):
         for task, methods in read_baselines("published").items():
@@ -334,6 +493,9 @@ class TestBaselines:
             ("a.toml", "[x\n", ParseError),
             ("a.toml", "[x]\nm = 3\n", SchemaError),
             ("a.toml", "[x]\nm = { map = 'high' }\n", SchemaError),
+            ("a.toml", "[x]\nm = { map = true }\n", SchemaError),
+            ("a.toml", "[x]\nm = { map-folds = [0.5, 'high'] }\n", SchemaError),
+            ("a.csv", "", SchemaError),
             ("a.toml", "[x]\nm = { nosuch = 0.5 }\n", ParameterError),
         ],
     )
@@ -341,6 +503,11 @@ class TestBaselines:
         (tmp_path / name).write_text(text)
         with pytest.raises(error):
             read_baselines(tmp_path / name)
+
+    def test_the_line_of_a_bad_figure_is_told(self, tmp_path):
+        (tmp_path / "a.csv").write_text("task,method,metric,value\nx,m,map,1\nx,m,p@1,high\n")
+        with pytest.raises(ParseError, match=r"a.csv:3:"):
+            read_baselines(tmp_path / "a.csv")
 
 
 def task(name, **means):
@@ -358,6 +525,67 @@ def test_average_ranks_by_hand_and_friedman_by_scipy():
     assert (ranks.statistic, ranks.p_value) == pytest.approx((test.statistic, test.pvalue))
 
 
+def test_friedman_needs_three_methods_two_tasks_and_a_difference():
+    three = [task("t1", a=0.3, b=0.2, c=0.1), task("t2", a=0.5, b=0.5, c=0.4)]
+    assert average_ranks(three, "map").p_value is not None
+    flat = [task(name, a=0.3, b=0.3, c=0.3) for name in ("t1", "t2")]
+    two = [task("t1", a=0.3, b=0.2), task("t2", a=0.5, b=0.1), task("t3", a=0.5, b=0.1)]
+    for tasks in (three[:1], flat, two):
+        assert average_ranks(tasks, "map").p_value is None
+        assert average_ranks(tasks, "map").statistic is None
+    assert average_ranks(flat, "map").ranks == {"a": 2.0, "b": 2.0, "c": 2.0}
+    assert average_ranks([task("t1", a=0.3)], "map") is None
+
+
+def test_tables_show_the_best_the_folds_and_the_ranks():
+    folds = [FoldResult(f"Fold{k}", {"l2": 0.1 * k, "loss": "hinge"}, 0.5, {"map": 0.1 * k}, 0.0)
+             for k in (1, 2)]  # fmt: skip
+    bare = [replace(fold, chosen={}) for fold in folds]
+    own = MethodResult("own", {"map": 0.15, "ndcg@1": 0.4}, folds)
+    plain = MethodResult("plain", {"map": 0.15, "ndcg@1": 0.25}, bare)
+    paper = MethodResult("paper", {"map": 0.1}, folds, published=True)
+    means = MethodResult("means", {"map": 0.12}, published=True)
+    named = [TaskResult(f"t{k}", "letor4", [own, plain, paper, means]) for k in (1, 2)]
+    found = LetorResult("map", named, ["a note"])
+    gains, others, by_fold, *rest = letor_tables(found)
+    at = gains.header.index("NDCG@1"), others.header.index("MAP")
+    assert gains.bold == {(0, at[0])}
+    assert others.bold == {(0, at[1]), (1, at[1])}
+    assert gains.rows[2][at[0]] == ""
+    assert by_fold.header == ["", "Fold1", "Fold2", "mean", "chosen on validation"]
+    assert [row[0] for row in by_fold.rows] == ["own", "plain", "paper"]
+    assert [row[4] for row in by_fold.rows] == ["l2=0.1 loss=hinge; l2=0.2 loss=hinge", "", ""]
+    assert by_fold.rows[0][1:4] == ["0.1000", "0.2000", "0.1500"]
+    ranks = rest[-1]
+    assert len(rest) == 4
+    by = {row[0]: row[1:] for row in ranks.rows}
+    assert by["MAP"][:5] == ["1.50", "1.50", "4.00", "3.00", "2"]
+    assert by["NDCG@1"] == ["1.00", "2.00", "", "", "2", ""]
+    assert len(rank_tables(replace(found, tasks=named[:1]))) == 0
+    plain = letor_dict(found)["tasks"][0]["methods"][0]["folds"][0]
+    assert plain == {"fold": "Fold1", "chosen": {"l2": 0.1, "loss": "hinge"}, "validation": 0.5,
+                     "values": {"map": 0.1}, "seconds": 0.0}  # fmt: skip
+    assert letor_notes(found)[0] == "a note"
+
+
+def test_queries_without_a_value_are_left_out_of_pairs_and_empty_in_files():
+    folds = [
+        FoldResult("Fold1", {}, 0.5, {}, 0.0, [7, 8, 9, 10],
+                   {name: np.array([np.nan, *values]) for name in TABLE})
+        for values in ((0.5, 0.25, 0.5), (0.5, 0.75, 1.0))
+    ]  # fmt: skip
+    methods = [MethodResult(name, {}, [fold]) for name, fold in zip("ab", folds, strict=True)]
+    found = TaskResult("t", "letor4", methods)
+    (pair,) = task_pairs(found, "err")  # not in the tables: MAP decides
+    assert pair.difference == pytest.approx(1 / 3)
+    assert (pair.wins, pair.ties, pair.losses) == (2, 1, 0)
+    assert pair == task_pairs(found, "map")[0]
+    text = "".join(per_query_csv(LetorResult("map", [found], [])))
+    lines = list(csv.DictReader(text.splitlines()))
+    assert [line["map"] for line in lines[:4]] == ["", "0.5", "0.25", "0.5"]
+    assert [line["query"] for line in lines] == ["7", "8", "9", "10"] * 2
+
+
 def test_absent_tasks_are_named_and_left_out_of_the_ranks():
     tasks = [task("t1", a=0.3, b=0.2), task("t2", a=0.5)]
     assert absent_tasks(tasks) == {"b": ["t2"]}
@@ -371,6 +599,7 @@ def test_report(result):
     full = add_baselines(result[0], read_baselines("published"))
     tables = letor_tables(full)
     assert [len(table.header) for table in tables] == [12, 12, 8]
+    assert [len(table.header) for table in letor_tables(result[0])] == [12, 12, 8]
     assert "| spy |" in tables[0].markdown()
     plain = json.loads(json.dumps(letor_dict(full)))
     assert len(plain["tasks"][0]["methods"][0]["folds"]) == 5

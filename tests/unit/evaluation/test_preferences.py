@@ -18,7 +18,8 @@ from rankine import (
 )
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data.comparisons import read_pairs
-from rankine.evaluation.preferences import item_strengths
+from rankine.evaluation import preferences
+from rankine.evaluation.preferences import _Likelihood, item_strengths
 from rankine.kernels.random import BOOTSTRAP, resolve_seed, stream_seed
 
 
@@ -75,6 +76,58 @@ def test_a_table_of_items():
     assert found.strength.sum() == pytest.approx(0, abs=1e-9)
     assert 0.3 < found.coef["a"] < 0.7
     assert "interval" in found.table().markdown()
+    for low, high, drawn in zip(found.low, found.high, items_of(found), strict=True):
+        assert (low, high) == pytest.approx(np.quantile(drawn, [0.025, 0.975]))
+    bare = item_strengths(data, n_rounds=0)
+    assert bare.low.tolist() == bare.strength.tolist() == bare.high.tolist()
+    assert bare.rounds.shape == (0, 7)
+    wide = item_strengths(data, n_rounds=20, confidence=0.5)
+    assert (wide.low >= found.low).all()
+    assert (wide.low > found.low).any()
+
+
+def items_of(found):
+    """Strengths of every round, an item after the other as in the table."""
+    names = list(found.coef)
+    place = [names.index(item) for item in sorted(found.items)]
+    rounds = found.rounds[:, place]
+    rounds = rounds - rounds.mean(axis=1, keepdims=True)
+    return [rounds[:, sorted(found.items).index(item)] for item in found.items]
+
+
+def test_many_comparisons_need_no_other_solver(monkeypatch):
+    """Steps with the known curvature suffice: only the first fit is a solver's."""
+    winner, loser, first, second = votes(1500)
+    weight = np.random.default_rng(2).random(1500) + 0.5
+    data = Dataset.from_pairs(winner, loser, features=(first, second), weight=weight)
+    fits, fit = [], RankSVM.fit
+    monkeypatch.setattr(RankSVM, "fit", lambda *a, **k: fits.append(1) or fit(*a, **k))
+    steps, solve = [], preferences.cho_solve
+    monkeypatch.setattr(preferences, "cho_solve", lambda *a: steps.append(1) or solve(*a))
+    item_strengths(data, n_rounds=10, l2=1e-3)
+    assert len(fits) == 1
+    assert len(steps) <= 10 * 7
+    monkeypatch.setattr(preferences, "MAX_DENSE", 6)
+    item_strengths(data, n_rounds=2, l2=1e-3)
+    assert len(fits) == 2 + 2  # without the curvature every round is a solver's
+    monkeypatch.setattr(preferences, "MAX_DENSE", 7)
+    item_strengths(data, n_rounds=2, l2=1e-3)
+    assert len(fits) == 4 + 1
+
+
+def test_an_optimum_is_certified_by_its_gradient():
+    winner, loser, first, second = votes(300)
+    v = np.random.default_rng(2).random(300) + 0.5
+    data = Dataset.from_pairs(winner, loser, features=(first, second), weight=v)
+    start = RankSVM(1e-2, loss="logistic", normalization="pair", scale="none").fit(data).coef_
+    counts = np.random.default_rng(3).integers(0, 3, 300).astype(float)
+    eye = np.eye(5)
+    D = np.hstack([eye[winner] - eye[loser], first - second])
+    share = counts * v / (counts * v).sum()
+    for tol in np.geomspace(1e-8, 1e-2, 300):
+        w = _Likelihood(data, 1e-2, tol, start).optimum(counts)
+        gradient = 1e-2 * w - D.T @ (share / (1 + np.exp(D @ w)))
+        assert gradient @ gradient <= 2 * 1e-2 * tol * np.log(2)
 
 
 @pytest.mark.parametrize("n", [60, 1500])  # with few comparisons RankSVM takes over
@@ -165,3 +218,6 @@ def test_what_is_no_comparison_is_refused():
         Dataset.from_pairs([], [])
     with pytest.raises(SchemaError, match="no comparisons"):
         item_strengths(Dataset.from_arrays(np.eye(2), [0, 1]))
+    for missing in ({"docid": ["a", "b"]}, {"columns": {"comparison": [0, 0]}}):
+        with pytest.raises(SchemaError, match="no comparisons"):
+            item_strengths(Dataset.from_arrays(np.eye(2), [0, 1], **missing))

@@ -11,6 +11,7 @@ from rankine.evaluation.significance import (
     flipped_sums,
     holm,
     paired_tests,
+    percentile_interval,
     randomisation_test,
 )
 
@@ -20,7 +21,9 @@ pytestmark = pytest.mark.kernels
 @pytest.fixture
 def difference():
     rng = np.random.default_rng(8)
-    return np.where(rng.random(40) < 0.2, 0.0, rng.normal(0.1, 0.4, 40))
+    found = np.where(rng.random(40) < 0.2, 0.0, rng.normal(0.1, 0.4, 40))
+    found[:2] = 1.0
+    return found
 
 
 def test_t_and_wilcoxon_are_scipys(difference):
@@ -40,6 +43,8 @@ def test_few_queries_are_enumerated_exactly():
     for enough in (2**7, 10_000):
         assert randomisation_test(d, enough, 0) == pytest.approx(brute)
         assert randomisation_test(d, enough, 0) == pytest.approx(scipys)
+    # queries without a difference say nothing, and cost no pattern
+    assert randomisation_test(np.r_[d, np.zeros(20)], 2**7, 0) == pytest.approx(brute)
 
 
 def test_many_queries_are_sampled(difference):
@@ -60,6 +65,9 @@ def test_sign_flips_are_fair_and_counted():
 
 def test_no_difference_gives_p_one_and_a_constant_one_is_certain():
     assert paired_tests(np.zeros(5), 1000, 0) == (1.0, 1.0, 1.0)
+    assert randomisation_test(np.zeros(5), 1000, 0) == 1.0
+    single = np.array([0.0, 0.0, 0.5, 0.0])
+    assert paired_tests(single, 1000, 0) == (stats.ttest_1samp(single, 0.0).pvalue, 1.0, 1.0)
     found = paired_tests(np.full(30, 0.1), 1000, 0)
     assert found.t_test == 0.0
     assert found.randomisation == pytest.approx(1 / 1001)
@@ -87,6 +95,47 @@ def test_bootstrap_is_paired_and_independent_of_threads(monkeypatch):
         found.append(bootstrap_means(values, 200, 1))
     assert (found[0] == found[1]).all()
     np.testing.assert_allclose(found[0][:, 1] - found[0][:, 0], 1.0)
+
+
+def test_a_percentile_interval_cuts_half_of_the_rest_on_each_side():
+    assert percentile_interval(np.arange(1001.0), 0.9) == pytest.approx((50.0, 950.0))
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("n", [3, 12])
+def test_differences_of_one_size_are_as_extreme_as_their_sum(size, n):
+    """0.1 + 0.1 + ... rounds otherwise in another order; all have one sign in 2 of 2^n cases."""
+    difference = np.full(n, 0.1 * size)
+    assert randomisation_test(difference, 2**n, 0) == 2 / 2**n
+    mixed = np.array([0.3, 0.1, -0.2, 0.2, -0.1, 0.3] * 2) * size
+    sums = np.array([np.dot(s, mixed / size) for s in itertools.product([-1, 1], repeat=12)])
+    exact = np.mean(np.abs(sums) > 1.2 - 1e-6)
+    assert randomisation_test(mixed, 2**12, 0) == pytest.approx(exact)
+
+
+def test_words_of_random_bits_belong_to_their_differences():
+    """The first 64 differences and the others are flipped apart, a bit for each."""
+    n = 130
+    for place in (0, 63, 64, 127, 128, 129):
+        one = np.zeros(n)
+        one[place] = 1.0
+        signs = flipped_sums(one, 400, 3)
+        assert set(signs) == {-1.0, 1.0}
+        assert abs(signs.mean()) < 0.2
+        both = flipped_sums(one + 2 * (np.arange(n) == (place + 1) % n), 400, 3)
+        assert set(both) == {-3.0, -1.0, 1.0, 3.0}
+        np.testing.assert_array_equal(np.abs(both - signs), 2.0)
+
+
+def test_bootstrap_draws_every_query_alike():
+    """Means of indicator columns are counts over n: of n draws, all of them counted."""
+    drawn = bootstrap_means(np.eye(5), 4000, 1) * 5
+    np.testing.assert_allclose(drawn.sum(axis=1), 5.0)
+    np.testing.assert_array_equal(drawn, np.round(drawn))
+    np.testing.assert_allclose(drawn.mean(axis=0), 1.0, atol=0.08)
+    np.testing.assert_allclose(drawn.var(axis=0), 0.8, atol=0.1)
+    assert len(np.unique(drawn, axis=0)) > 100
+    assert (bootstrap_means(np.eye(5), 4000, 2) != drawn / 5).any()
 
 
 def test_holm_by_hand():

@@ -98,7 +98,8 @@ def test_what_is_written_is_read_back(tmp_path):
     [
         ("q1 Q0 a 1 0.5\n", ParseError, "5 fields instead of 6"),
         ("\nq1 Q0 a 1 nan me\n", ParseError, ":2:.*nan"),
-        ("q1 Q0 a 1 1_0 me\n", ParseError, "1_0"),
+        ("q1 Q0 a 1 1_0 me\n", ParseError, "field 5.*1_0|1_0.*field 5"),
+        ("q1 Q0 a 1 1 me\n\nq1 Q0 b 1 x me\n", ParseError, ":3:"),
         ("q1 Q0 a 1 1e999 me\n", ParseError, "finite"),
         ("q1 Q0 a 1 1 me\nq1 Q0 a 2 0 me\n", SchemaError, "occurs twice"),
         ("\n \n", EmptyDataError, "no lines"),
@@ -115,13 +116,14 @@ def test_bad_runs_are_refused(files, text, error, match):
 def test_bytes_that_are_no_text_are_refused(files):
     run, qrels = files
     run.write_bytes(b"q1 Q0 a 1 1 me\n\xff\xfe\n")
-    with pytest.raises(ParseError, match="UTF-8"):
+    with pytest.raises(ParseError, match=r":2:.*UTF-8"):
         evaluate_run(run, qrels, ["map"])
 
 
 def test_ids_with_spaces_cannot_be_written(tmp_path):
-    with pytest.raises(SchemaError, match="TREC"):
-        write_run(tmp_path / "run", ["a b"], ["x"], [1.0])
+    for qid, docid in (("a b", "x"), ("a", "x\ty"), ("", "x"), ("a", " x")):
+        with pytest.raises(SchemaError, match="TREC"):
+            write_run(tmp_path / "run", [qid], [docid], [1.0])
     assert not (tmp_path / "run").exists()
 
 
@@ -134,6 +136,9 @@ def test_ids_with_spaces_cannot_be_written(tmp_path):
         ("q Q0 d 1 0.5", False, False),
         ("q Q0 d 1", False, True),
         ("q 0 d 1", False, True),
+        ("2 qid:1 d 1", False, False),
+        ("2 0 d 1:0.5", False, False),
+        ("  q 0 d 1\nq 0 e 1 2", False, True),
         ("2 qid:1 1:0.5 2:1", False, False),
         ("", False, False),
     ],

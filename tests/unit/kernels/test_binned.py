@@ -2,7 +2,17 @@ import numpy as np
 import pytest
 
 from rankine.core.specs import Bins, Grids
-from rankine.kernels.binned import BLOCK, BinnedProducts, take_rows
+from rankine.kernels.binned import (
+    BLOCK,
+    BinnedProducts,
+    BinnedRows,
+    TableLayout,
+    copy_rows,
+    pair_histograms,
+    shard_cuts,
+    take_rows,
+)
+from rankine.kernels.shards import N_SHARDS
 from rankine.transforms.bins import BinCoder, fit_bins, grid_axis, layout_of
 
 pytestmark = pytest.mark.kernels
@@ -61,3 +71,80 @@ def test_rows_can_be_taken(tables):
     t = np.random.default_rng(3).normal(size=layout.size)
     taken = BinnedProducts(take_rows(rows, chosen), layout).scores(t)
     np.testing.assert_array_equal(taken, BinnedProducts(rows, layout).scores(t)[chosen])
+
+
+CELLS, SHORT_BLOCK = 5, 7
+
+
+def short_blocks(n_columns, n_rows=3 * SHORT_BLOCK - 2, seed=0):
+    """Codes in blocks of a few rows, and the same codes row by row."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, CELLS, (-(-n_rows // SHORT_BLOCK), n_columns, SHORT_BLOCK), np.uint8)
+    return BinnedRows(codes, n_rows), np.concatenate(list(codes.transpose(0, 2, 1)))[:n_rows]
+
+
+# Which columns have a table: one is left over where their number is odd.
+@pytest.mark.parametrize("tabled", [(0,), (3,), (0, 1), (0, 2, 3), (1, 2), (0, 1, 2, 3), ()])
+@pytest.mark.parametrize("pairs", [(), ((0, 2),), ((3, 1), (1, 2))])
+def test_every_layout_adds_the_cells_of_a_row(tabled, pairs):
+    rows, codes = short_blocks(4)
+    starts = np.full(4, -1, dtype=np.int64)
+    starts[list(tabled)] = CELLS * np.arange(len(tabled))
+    grid_starts = CELLS * len(tabled) + CELLS * CELLS * np.arange(len(pairs))
+    places = np.tile(np.arange(CELLS, dtype=np.uint16), (2 * len(pairs), 1))
+    places[::2] *= CELLS
+    size = CELLS * len(tabled) + CELLS * CELLS * len(pairs)
+    firsts, seconds = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    products = BinnedProducts(rows, TableLayout(starts, firsts, seconds, grid_starts, places, size))
+    indicator = np.zeros((rows.n_rows, size))
+    for i, row in enumerate(codes):
+        for j in tabled:
+            indicator[i, starts[j] + row[j]] += 1
+        for g, (a, b) in enumerate(pairs):
+            indicator[i, grid_starts[g] + CELLS * row[a] + row[b]] += 1
+    table, v = np.random.default_rng(1).normal(size=size), np.arange(1.0, rows.n_rows + 1)
+    np.testing.assert_allclose(products.scores(table), indicator @ table, atol=1e-14)
+    np.testing.assert_array_equal(products.transpose_times(v), v @ indicator)
+
+
+def test_histograms_of_pairs_count_cells_of_both_columns():
+    rows, codes = short_blocks(3)
+    side = 4
+    places = np.random.default_rng(2).integers(0, side, (3, CELLS)).astype(np.uint16)
+    values = np.random.default_rng(3).integers(1, 9, (rows.n_rows, 2)).astype(float)
+    pairs = np.array([[0, 1], [2, 0]])
+    out = np.zeros((2, side, side, 2))
+    pair_histograms(rows.codes, rows.n_rows, pairs, places, side, values, out)
+    expected = np.zeros_like(out)
+    for p, (a, b) in enumerate(pairs):
+        np.add.at(expected[p], (places[a, codes[:, a]], places[b, codes[:, b]]), values)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("offset", [0, 3, 8])
+def test_rows_are_copied_into_blocks_of_another_length(offset):
+    rows, codes = short_blocks(2)
+    out = np.full((7, 2, 4), 99, dtype=np.uint8)
+    copy_rows(rows.codes, rows.n_rows, out, offset)
+    flat = np.concatenate(list(out.transpose(0, 2, 1)))
+    np.testing.assert_array_equal(flat[offset : offset + rows.n_rows], codes)
+    assert (np.delete(flat, np.s_[offset : offset + rows.n_rows], axis=0) == 99).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, BLOCK, BLOCK + 1])
+def test_taken_rows_fill_blocks_of_their_own(count):
+    rows, codes = short_blocks(2)
+    chosen = np.random.default_rng(count).integers(0, rows.n_rows, count)
+    taken = take_rows(rows, chosen)
+    assert taken.n_rows == count
+    assert taken.codes.shape == (max(1, -(-count // BLOCK)), 2, min(max(count, 1), BLOCK))
+    flat = np.concatenate(list(taken.codes.transpose(0, 2, 1)))
+    np.testing.assert_array_equal(flat[:count], codes[chosen])
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 3, N_SHARDS, N_SHARDS + 1, 100])
+def test_blocks_are_shared_alike(blocks):
+    sizes = np.diff(shard_cuts(blocks))
+    assert sizes.sum() == blocks
+    assert len(sizes) == min(max(blocks, 1), N_SHARDS)
+    assert np.ptp(sizes) <= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -310,3 +311,204 @@ def test_a_machine_without_a_baseline_shares_no_kernels(monkeypatch, tmp_path):
     with pytest.raises(ParameterError, match="machines of the kind x86-64-v3"):
         compile_.write_baseline(tmp_path / "shared")
     assert not (tmp_path / "shared").exists()
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of a few files, in the place of rankine's own."""
+    root = tmp_path / "rankine"
+    files = {
+        "a.py": "from rankine.kernels.compile import jit\nfrom rankine.b import (\n    WIDTH,\n)\n"
+        "from rankine.d import Plain\nfrom rankine.e import Spec\nfrom rankine.gone import x\n"
+        "from rankine.part import f\n",
+        "b.py": "WIDTH = 3\nfrom rankine.c import depth\n",
+        "c.py": "depth = 1\n",
+        "d.py": "class Plain: ...\n",
+        "e.py": "from rankine.kernels.dispatch import question\nfrom rankine.c import depth\n",
+        "part/__init__.py": "from rankine.part.one import f\nfrom rankine.far import g\n",
+        "part/one.py": "def f(): ...\nfrom rankine.b import WIDTH\n",
+        "far.py": "def g(): ...\n",
+        "own.py": "@ask.answer(Spec)\ndef f(): ...\n",
+        "kernels/compile.py": "import numba\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(compile_, "_ROOT", root)
+    monkeypatch.setattr(compile_, "_package_files", lambda: tuple(sorted(root.rglob("*.py"))))
+    return root
+
+
+def test_kernels_depend_on_what_they_may_be_made_of_and_on_nothing_else(package):
+    """What a file takes from others: values and functions, compiled files, whole folders.
+
+    Classes alone are no part of compiled code, and what a plain file imports is not followed.
+    """
+
+    def made_of(name):
+        found = compile_.compiled_from(package / name)
+        return {file.relative_to(package).as_posix() for file in found}
+
+    folder = {"part/__init__.py", "part/one.py", "far.py"}
+    assert made_of("a.py") == {
+        "a.py", "b.py", "e.py", "c.py", "own.py", "kernels/compile.py", *folder
+    }  # fmt: skip
+    assert made_of("b.py") == {"b.py", "own.py"}
+    assert made_of("d.py") == {"d.py", "own.py"}
+
+
+def test_digests_change_with_texts_and_names(package, tmp_path):
+    outside = tmp_path / "outside.py"
+    outside.write_text("x = 1\n", encoding="utf-8")
+    files = [package / "b.py", package / "c.py"]
+    known = compile_.source_digest(files)
+    assert known == compile_.source_digest(reversed(files))
+    others = [files[:1], files[1:], [*files, package / "d.py"], None, [outside], [*files, outside]]
+    assert len({known, *map(compile_.source_digest, others)}) == len(others) + 1
+
+
+def test_the_baseline_names_what_kernels_are_made_for(monkeypatch):
+    cpu, needed = compile_._BASELINES["x86_64"]
+    features = dict.fromkeys(needed, True)
+    monkeypatch.setattr(compile_.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(compile_.llvmlite.binding, "get_host_cpu_features", lambda: features)
+    assert compile_._baseline() == {
+        "cpu": cpu,
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "numba": numba.__version__,
+        "llvmlite": compile_.llvmlite.__version__,
+        "system": sys.platform,
+    }
+    for lost in needed:
+        features[lost] = False
+        assert compile_._baseline() is None
+        features[lost] = True
+    monkeypatch.setattr(compile_.platform, "machine", lambda: "riscv64")
+    assert compile_._baseline() is None
+
+
+@pytest.mark.parametrize("place", ["brought", "kept"])
+def test_either_folder_may_ask_for_the_baseline(place, monkeypatch, tmp_path):
+    made_for = {"cpu": "some-cpu"}
+    monkeypatch.setattr(compile_, "_baseline", lambda: made_for)
+    monkeypatch.setattr(compile_, "_BROUGHT", tmp_path / "brought")
+    monkeypatch.setenv("RANKINE_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(numba.config, "CPU_NAME", None)
+    monkeypatch.setattr(numba.config, "CPU_FEATURES", None)
+    compile_._compile_for_baseline()
+    assert (numba.config.CPU_NAME, numba.config.CPU_FEATURES) == (None, None)
+    assert not compile_.keeps_kernels()
+    compile_.write_baseline(tmp_path / place)
+    monkeypatch.setattr(compile_, "_baseline", dict)
+    compile_._compile_for_baseline()
+    assert numba.config.CPU_NAME is None
+    monkeypatch.setattr(compile_, "_baseline", lambda: made_for)
+    compile_._compile_for_baseline()
+    assert (numba.config.CPU_NAME, numba.config.CPU_FEATURES) == ("some-cpu", "")
+    monkeypatch.setattr(numba.config, "CPU_NAME", "chosen")
+    compile_._compile_for_baseline()
+    assert numba.config.CPU_NAME == "chosen"
+    kernel = tmp_path / place / "kernels" / "some" / "kernel.nbc"
+    kernel.parent.mkdir(parents=True)
+    assert not compile_.keeps_kernels()
+    kernel.touch()
+    assert compile_.keeps_kernels()
+
+
+def test_the_clock_counts_the_outermost_compiling_alone(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(compile_.time, "perf_counter", lambda: now[0])
+    clock, told = compile_.CompileClock(), []
+    clock.begin, clock.end = lambda: told.append("begin"), lambda: told.append("end")
+    mark = clock.mark()
+    for collecting in (True, False):
+        (gc.enable if collecting else gc.disable)()
+        try:
+            with clock.compiling():
+                now[0] += 2.0
+                with clock.compiling():
+                    now[0] += 3.0
+                assert not gc.isenabled()
+                assert told[-1] == "begin"
+            assert gc.isenabled() == collecting
+        finally:
+            gc.enable()
+        now[0] += 1.0
+    assert told == ["begin", "end"] * 2
+    assert clock.seconds == 10.0
+    assert clock.since(mark) == {"seconds": 2.0, "compile_seconds": 10.0}
+    assert clock.since((100.5, 9.0)) == {"seconds": 10.5, "compile_seconds": 1.0}
+
+
+class _Shelf:
+    """As much of Numba's cache as saving needs; it writes down what it is asked."""
+
+    _enabled = True
+    _save_overload = compile_._KernelCache._save_overload
+
+    def __init__(self, error=None):
+        self.saved, self.error = [], error
+        self.cachable = True
+        self._impl = self
+        self.locator = self
+
+    def check_cachable(self, _data):
+        return self.cachable
+
+    def ensure_cache_path(self):
+        if self.error:
+            raise self.error
+
+    def reduce(self, data):
+        return data
+
+    def _files(self, sig, _codegen):
+        return sig, (None, self)
+
+    def save(self, key, data):
+        self.saved.append((key, data))
+
+    def disable(self):
+        self._enabled = False
+
+
+class _Compiled(NamedTuple):
+    library: object
+    codegen: object = None
+
+
+def test_only_what_can_be_kept_is_kept():
+    shelf, whole = _Shelf(), _Compiled("library")
+    shelf._save_overload("sig", whole)
+    assert shelf.saved == [("sig", whole)]
+    shelf._save_overload("sig", _Compiled(object.__new__(compile_._Linked)))
+    shelf.cachable = False
+    shelf._save_overload("sig", whole)
+    shelf.cachable, shelf._enabled = True, False
+    shelf._save_overload("sig", whole)
+    assert len(shelf.saved) == 1
+    full = _Shelf(OSError("disk full"))
+    full._save_overload("sig", whole)
+    assert not full._enabled
+    assert not full.saved
+
+
+@needs_jit
+def test_what_stands_in_no_file_is_compiled_and_not_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv("RANKINE_CACHE_DIR", str(tmp_path))
+    space = {}
+    exec("def own(x):\n    return x + 1\n", space)  # noqa: S102
+    own = compile_.jit(space["own"])
+    assert [own(1), own(2.5), own(3)] == [2, 3.5, 4]
+    assert len(own.overloads) == 2
+    assert not kept(tmp_path)
+
+
+def test_what_is_compiled_already_or_never_is_no_light_kernel():
+    def never(x):
+        return x + 1
+
+    own = compile_.jit(never)
+    assert compile_.light(never, 1) is never
+    assert own(1) == 2
+    assert compile_.light(own, 1) is own

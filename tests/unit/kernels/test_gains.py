@@ -16,6 +16,7 @@ from rankine.kernels.lists import (
     list_work,
     open_list,
     rank_into,
+    uses_ranking,
 )
 from rankine.kernels.sorting import order_descending
 from reference.elastic_rank import DISCOUNT, exchange_weight
@@ -53,12 +54,12 @@ CASES = [
 def test_exchange_equals_recomputing_the_metric(name, discount, cutoff):
     rng = np.random.default_rng(5)
     nonzero = 0
+    work = list_work(10)  # used for one list after the other
     for _ in range(25):
         n = int(rng.integers(2, 11))
         graded = 2.0 ** rng.integers(0, 4, n) - 1
         levels = graded if "dcg" in name else (rng.random(n) < 0.4).astype(float)
         ranks = rng.permutation(n) + 1
-        work = list_work(n)
         work.levels[:n], work.ranks[:n] = levels, ranks
         k = 10**9 if cutoff is None else cutoff
         found = all_exchanges(specs(name, discount), work, n, k)
@@ -97,6 +98,31 @@ def test_ties_are_broken_by_the_seed_and_uniformly():
     assert min(counts) > 60  # 100 expected, standard deviation 9
     rank_into(keys, 3, 17, order, ranks)
     assert tuple(ranks.tolist()) == seen[17]
+
+
+def test_every_block_of_equal_keys_is_shuffled_for_itself():
+    keys, order, ranks = np.repeat([5.0, 7.0], 3), np.zeros(6, np.int64), np.zeros(6, np.int64)
+    seen = []
+    for seed in range(1800):
+        rank_into(keys, 6, seed, order, ranks)
+        seen.append((tuple(ranks[:3].tolist()), tuple(ranks[3:].tolist())))
+    counts = [seen.count(kind) for kind in set(seen)]
+    assert len(counts) == 36
+    assert min(counts) > 22  # 50 expected, standard deviation 7
+    assert {rank for low, _ in seen for rank in low} == {4, 5, 6}
+
+
+@pytest.mark.parametrize("gain", [RecallGain(), AveragePrecisionGain(), DcgGain(np.ones(3), True)])
+def test_a_list_without_a_relevant_item_gains_nothing(gain):
+    work = list_work(3)
+    work.ranks[:3] = [1, 2, 3]
+    assert open_list(gain, work, 3, 2) == 0.0
+
+
+def test_only_the_unit_gain_asks_for_no_ranking():
+    assert not uses_ranking(UnitGain())
+    assert uses_ranking(RecallGain())
+    assert uses_ranking(DcgGain(np.ones(3), False))
 
 
 def test_only_equal_keys_are_exchanged():

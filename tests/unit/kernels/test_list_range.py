@@ -12,6 +12,8 @@ from rankine.data.dataset import as_rows
 from rankine.kernels.list_range import list_range_values
 from rankine.transforms.scaling import scale_lists
 
+pytestmark = pytest.mark.kernels
+
 
 def _by_hand(X: NDArray[np.float64], qid: NDArray[np.int64]) -> NDArray[np.float64]:
     out = np.zeros_like(X)
@@ -29,11 +31,11 @@ def _matrix(seed: int, n_features: int) -> tuple[NDArray[np.float64], NDArray[np
     return X, rng.integers(0, 7, 50)
 
 
-# 5 columns: a slot for each; 70,000: by hashing
-@pytest.mark.parametrize("n_features", [5, 70_000])
+# 5 columns: a slot for each; 700: by hashing, with lists of a few values or of many
+@pytest.mark.parametrize(("n_features", "used"), [(5, 5), (700, 40), (700, 400)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_dense_and_sparse_agree_with_the_formula(n_features: int, dtype: type) -> None:
-    X, qid = _matrix(n_features, min(n_features, 40))
+def test_dense_and_sparse_agree_with_the_formula(n_features: int, used: int, dtype: type) -> None:
+    X, qid = _matrix(n_features, used)
     wide = np.zeros((50, n_features))
     wide[:, np.linspace(0, n_features - 1, X.shape[1]).astype(int)] = X
     expected = _by_hand(wide, qid)
@@ -43,6 +45,21 @@ def test_dense_and_sparse_agree_with_the_formula(n_features: int, dtype: type) -
     scaled = scale_lists(stored)
     assert scaled.dtype == np.float64  # whatever the rows' type: predict and Scorer agree
     np.testing.assert_array_equal(scaled.toarray(), scale_lists(dense))
+
+
+def test_many_lists_share_a_small_table() -> None:
+    """Lists of eight values each: a table of sixteen slots, used by every list in turn."""
+    rng = np.random.default_rng(3)
+    X = np.zeros((40, 900))
+    for row in X:
+        row[rng.choice(900, 4, replace=False)] = rng.integers(1, 9, 4)
+    starts, order = np.arange(0, 41, 2), rng.permutation(40)
+    qid = np.empty(40, dtype=np.int64)
+    qid[order] = np.arange(40) // 2
+    stored = sparse.csr_array(X)
+    scaled = list_range_values(as_rows(stored), 900, starts, order)
+    back = sparse.csr_array((scaled, stored.indices, stored.indptr), stored.shape)
+    np.testing.assert_array_equal(back.toarray(), _by_hand(X, qid))
 
 
 def test_explicit_zeros_and_empty_lists_change_nothing() -> None:

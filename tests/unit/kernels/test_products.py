@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from rankine.data.dataset import as_rows
-from rankine.kernels.columns import column_variances
+from rankine.kernels.columns import _member_cuts, column_variances
 from rankine.kernels.products import Products
 from rankine.kernels.shards import (
     add_rows,
@@ -59,8 +59,39 @@ def test_wide_data_keeps_one_sum():
     assert products.transpose_times(np.ones(4))[:5].tolist() == [1, 1, 1, 1, 0]
 
 
+@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize(("m", "sums"), [(1, 1), (7, 1), (8, 2), (63, 15), (64, 16), (500, 16)])
+def test_every_sum_has_four_values_behind_each_of_its_entries(m, n, sums):
+    """Dense or compressed, the same rows are cut at the same places."""
+    X = np.ones((m, n))
+    cuts = [Products(as_rows(kind(X)), n).sum_cuts for kind in (np.asarray, sparse.csr_array)]
+    np.testing.assert_array_equal(*cuts)
+    assert len(cuts[0]) == sums + 1
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(("m", "n"), [(0, 3), (5, 0), (0, 0)])
+def test_products_of_nothing_are_zeros(kind, m, n):
+    products = Products(as_rows(kind(np.ones((m, n)))), n)
+    assert products.scores(np.ones(n)).tolist() == [0.0] * m
+    assert products.transpose_times(np.ones(m)).tolist() == [0.0] * n
+
+
+@pytest.mark.parametrize("n_shards", [1, 3, 16])
+@pytest.mark.parametrize("sizes", [[5], [100], [1] * 40, [3, 90, 2, 2], [50, 1, 50], [7, 0, 30, 1]])
+def test_members_are_cut_between_queries_and_within_long_ones(sizes, n_shards):
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    cuts = _member_cuts(starts, n_shards)
+    size = max(1, starts[-1] // n_shards)
+    assert (cuts[0], cuts[-1]) == (0, starts[-1])
+    gaps = np.diff(cuts)
+    assert ((gaps > 0) & (gaps < 2 * size)).all()
+    inside = ~np.isin(cuts, starts)
+    assert (gaps[inside[:-1] | inside[1:]] >= size).all()
+
+
 @pytest.mark.parametrize("kind", [0, 1])
-@pytest.mark.parametrize("n_queries", [1, 2, 6])
+@pytest.mark.parametrize("n_queries", [0, 1, 2, 6])
 @pytest.mark.parametrize("idle", [False, True], ids=["all weigh", "one weighs nothing"])
 def test_column_variances_equal_numpy(kind, n_queries, idle):
     dense = matrices()[0]
@@ -68,10 +99,12 @@ def test_column_variances_equal_numpy(kind, n_queries, idle):
     members = rng.permutation(90)[:80].astype(np.uint32)
     starts = np.linspace(0, 80, n_queries + 1).astype(np.int64)
     c = rng.random(90)
-    if idle:
+    if n_queries == 0:
+        starts = np.zeros(1, dtype=np.int64)
+    elif idle:
         c[members[starts[0] : starts[1]]] = 0.0
     expected = np.zeros(7)
-    for a, b in zip(starts[idle:-1], starts[idle + 1 :], strict=True):
+    for a, b in list(zip(starts[:-1], starts[1:], strict=True))[idle:]:
         x, weight = dense[members[a:b]], c[members[a:b]]
         centred = x - np.average(x, axis=0, weights=weight)
         expected += weight @ centred**2
@@ -101,17 +134,44 @@ def test_vector_kernels():
 
 @pytest.mark.parametrize("scale", [0.0, 1e-200, 1.0, 1e200])
 def test_norm_neither_overflows_nor_underflows(scale):
-    assert norm(np.array([3.0, 4.0]) * scale) == pytest.approx(5.0 * scale)
+    assert norm(np.array([0.0, 3.0, -4.0]) * scale) == pytest.approx(5.0 * scale)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
-def test_tree_sum_adds_every_part_once(count):
-    assert tree_sum([10.0**k for k in range(count)]) == sum(10.0**k for k in range(count))
+def test_norms_at_the_ends():
+    assert norm(np.zeros(0)) == 0.0
+    assert norm(np.array([1.0, -np.inf])) == np.inf
+    assert np.isnan(norm(np.array([1.0, np.nan])))
+
+
+class _Written:
+    """A sum that is written down instead of added."""
+
+    def __init__(self, words):
+        self.words = words
+
+    def __add__(self, other):
+        return _Written(f"({self.words}+{other.words})")
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, "a"),
+        (2, "(a+b)"),
+        (3, "((a+b)+c)"),
+        (5, "(((a+b)+(c+d))+e)"),
+        (8, "(((a+b)+(c+d))+((e+f)+(g+h)))"),
+    ],
+)
+def test_tree_sum_adds_by_halves(count, words):
+    assert tree_sum([_Written(letter) for letter in "abcdefgh"[:count]]).words == words
 
 
 def test_threads_are_those_asked_for_else_the_cpus_we_may_use(monkeypatch):
     monkeypatch.setenv("RANKINE_NUM_THREADS", "5")
-    assert (n_threads(3), n_threads()) == (3, 5)
+    assert (n_threads(3), n_threads(1), n_threads(0), n_threads()) == (3, 1, 5, 5)
+    monkeypatch.setenv("RANKINE_NUM_THREADS", "0")
+    assert n_threads() == 1
     monkeypatch.delenv("RANKINE_NUM_THREADS")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 4, 7}, raising=False)
     assert n_threads() == 3

@@ -10,6 +10,7 @@ from rankine.data import LabelIndex, QueryIndex
 from rankine.kernels.sorting import (
     RADIX_FROM,
     merge_sort,
+    order_descending,
     rank_order,
     sort_queries,
     sort_scores,
@@ -17,6 +18,8 @@ from rankine.kernels.sorting import (
     top_order,
     top_values,
 )
+
+pytestmark = pytest.mark.kernels
 
 SIZES = (0, 1, 2, 11, 12, 13, 31, 33, 64, 65, 200)
 
@@ -36,7 +39,8 @@ def test_merge_sort_is_stable(size: int) -> None:
     keys, items = _scores(size), np.arange(size)
     expected = np.argsort(keys, kind="stable")
     sorted_keys = keys.copy()
-    merge_sort(sorted_keys, items, np.empty(size), np.empty(size, dtype=np.int64))
+    spares = np.full(size, np.nan), np.full(size, -1)
+    merge_sort(sorted_keys, items, *spares)
     np.testing.assert_array_equal(items, expected)
     np.testing.assert_array_equal(sorted_keys, keys[expected])
 
@@ -48,9 +52,15 @@ def test_rankings_break_ties_by_key_then_by_place(size: int, keyed: bool) -> Non
     key = _scores(size, seed=1) if keyed else np.empty(0)
     expected = _by_hand(score, key)
     assert rank_order(score, key).tolist() == expected
+    order = np.full(size + 2, -7)
+    order_descending(score, size, order)
+    assert order.tolist() == [*_by_hand(score, np.empty(0)), -7, -7]
     for depth in (0, 1, 5, 64, 65, 1000):
         assert top_order(score, key, depth).tolist() == expected[:depth]
         assert top_values(score, depth).tolist() == sorted(score.tolist(), reverse=True)[:depth]
+        if depth and not keyed:
+            floor = score[expected[:depth][-1]] if size else 0.0
+            assert top_order(score, key, depth, floor).tolist() == expected[:depth]
 
 
 @pytest.mark.parametrize("size", SIZES[1:])
@@ -64,7 +74,9 @@ def test_tie_ends_close_blocks_of_equal_scores(size: int) -> None:
         assert end == size or score[order[end]] < score[order[rank]]
 
 
-@pytest.mark.parametrize("sizes", [[3, 0, 40], [RADIX_FROM - 1, 5, RADIX_FROM + 3]])
+@pytest.mark.parametrize(
+    "sizes", [[3, 0, 40], [40, 41, 39], [1], [9, 2, 30, 1], [RADIX_FROM - 1, 5, RADIX_FROM + 3]]
+)
 def test_queries_sort_within_themselves(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = np.random.default_rng(0).permutation(int(starts[-1]))

@@ -84,6 +84,23 @@ def test_thousands_of_random_problems_equal_brute_force(seed):
     assert exact_margins > 0
 
 
+@pytest.mark.parametrize("oracle", ["tree", "levels", "pairs"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_many_queries_share_a_thread(oracle, weighted):
+    """More queries than shards, of many numbers of levels, in any order."""
+    rng = np.random.default_rng(8)
+    qid = rng.permutation(np.repeat(np.arange(45), rng.integers(1, 7, 45)))
+    y, p = rng.integers(0, 5, len(qid)).astype(float), rng.normal(size=len(qid))
+    weight = rng.choice([0.0, 0.5, 2.0], len(qid)) if weighted else None
+    query_weight = dict(enumerate(rng.choice([0.0, 1.0, 2.0], 45)))
+    for name, kind in (("hinge", HingeRisk), ("squared_hinge", SquaredHingeRisk)):
+        risk = build(kind, p, y, qid, weight, query_weight, "query", oracle)
+        value, slope = risk.evaluate(p)
+        expected, slopes = pair_risk(p, y, qid, name, "query", weight, query_weight)
+        assert value == pytest.approx(expected, rel=1e-12)
+        np.testing.assert_allclose(slope, slopes, atol=1e-13)
+
+
 def numba_is_on():
     import numba
 
@@ -91,12 +108,13 @@ def numba_is_on():
 
 
 @pytest.mark.parametrize("size", [RADIX_FROM - 1, RADIX_FROM, 1500])
-@pytest.mark.parametrize("kind", ["normal", "ties", "wide", "signed zeros"])
+@pytest.mark.parametrize("kind", ["normal", "ties", "counts", "wide", "signed zeros"])
 def test_scores_are_sorted_stably(size, kind):
     rng = np.random.default_rng(size)
     p = {
         "normal": lambda: rng.normal(size=size),
         "ties": lambda: rng.integers(-3, 4, size).astype(float),
+        "counts": lambda: rng.integers(1, 9, size).astype(float),  # the lower bits are all 0
         "wide": lambda: rng.normal(size=size) * 10.0 ** rng.integers(-300, 300, size),
         "signed zeros": lambda: rng.choice([0.0, -0.0, 1.0, -1.0], size),
     }[kind]()

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rankine.data.query_index import QueryIndex
 from rankine.kernels.compile import plain
-from rankine.metrics import engine, evaluate, random_expectation
+from rankine.metrics import engine, evaluate, parse_metric, random_expectation
 from reference import ranking_metrics as slow
 
 pytestmark = pytest.mark.kernels
@@ -22,11 +23,13 @@ ORDERED = {
     "ndcg@3:gain=0,2,5,6": lambda l, s: slow.ndcg(l, 3, gain=[0, 2, 5, 6].__getitem__),
     "ndcg@3:discount=paper": lambda l, s: slow.ndcg(l, 3, kind="paper"),
     "ndcg@3:discount=letor": lambda l, s: slow.ndcg(l, 3, kind="letor"),
-    "dcg@3": lambda l, s: slow.dcg(l, 3),
+    "ndcg@3:short=zero": lambda l, s: slow.of_whole(slow.ndcg(l, 3), l, 3),
+    "dcg@3": lambda l, s: slow.dcg(l, 3) if slow.has_relevant(l) else None,
     "mean-ndcg:discount=letor": lambda l, s: slow.mean_ndcg(l),
     "map": lambda l, s: slow.average_precision(l),
     "map@2:threshold=2": lambda l, s: slow.average_precision(l, 2, 2),
     "p@3": lambda l, s: slow.precision(l, 3),
+    "p@3:short=zero": lambda l, s: slow.of_whole(slow.precision(l, 3), l, 3),
     "recall@2": lambda l, s: slow.recall(l, 2),
     "mrr": lambda l, s: slow.reciprocal_rank(l),
     "mrr@2:threshold=2": lambda l, s: slow.reciprocal_rank(l, 2, 2),
@@ -38,6 +41,9 @@ ORDERED = {
 }
 PAIRS = {
     "auc": slow.roc_area,
+    "auc:threshold=2": lambda l, s: slow.roc_area(l, s, 2),
+    "kendall": slow.kendall,
+    "kendall:ties=errors": lambda l, s: slow.kendall(l, s, "errors"),
     "pairwise-error": slow.pairwise_error,
     "pairwise-error:ties=strict": lambda l, s: slow.pairwise_error(l, s, 0.0),
     "pairwise-error:ties=errors": lambda l, s: slow.pairwise_error(l, s, 1.0),
@@ -65,8 +71,13 @@ def values(metric, queries, **options):
     return evaluate(metric, y, s, q, per_query=True, **options)
 
 
-def as_array(found, empty):
-    return np.array([empty if value is None else value for value in found], dtype=float)
+def as_array(found):
+    return np.array([np.nan if value is None else value for value in found], dtype=float)
+
+
+def skipping(metric):
+    """The metric with no value for lists without a relevant item, rather than 0."""
+    return f"{metric}:no_relevant=skip"
 
 
 @settings(max_examples=60, deadline=None)
@@ -86,7 +97,8 @@ def test_two_thousand_sets_of_lists(queries):
 def check_ranked_lists(queries):
     for metric, value in ORDERED.items():
         brute = [value(slow.ranked(l, s), s) for l, s in queries]
-        np.testing.assert_allclose(values(metric, queries), as_array(brute, 0.0), atol=1e-12)
+        found = values(skipping(metric), queries)
+        np.testing.assert_allclose(found, as_array(brute), atol=1e-12, err_msg=metric)
 
 
 @settings(max_examples=60, deadline=None)
@@ -98,18 +110,19 @@ def test_pairs(queries):
 def check_pairs(queries):
     for metric, value in PAIRS.items():
         brute = [value(l, s) for l, s in queries]
-        np.testing.assert_allclose(values(metric, queries), as_array(brute, np.nan), atol=1e-12)
+        found = values(metric, queries)
+        np.testing.assert_allclose(found, as_array(brute), atol=1e-12, err_msg=metric)
 
 
 @settings(max_examples=12, deadline=None)
 @given(lists.filter(lambda pair: len(pair[0]) <= 5))
 def test_expected_ties_are_the_mean_over_all_their_orders(query):
     labels, scores = query
-    for metric, value in {**ORDERED, "domination-error": slow.domination_error}.items():
-        empty = np.nan if metric in PAIRS else 0.0
+    tied = {"domination-error": slow.domination_error, "kendall": slow.kendall}
+    for metric, value in {**ORDERED, **tied}.items():
         brute = slow.over_orders(labels, scores, value)
-        found = values(f"{metric}:ties=expected", [query])
-        np.testing.assert_allclose(found, as_array([brute], empty), atol=1e-12)
+        found = values(skipping(f"{metric}:ties=expected"), [query])
+        np.testing.assert_allclose(found, as_array([brute]), atol=1e-12, err_msg=metric)
 
 
 @settings(max_examples=12, deadline=None)
@@ -117,10 +130,9 @@ def test_expected_ties_are_the_mean_over_all_their_orders(query):
 def test_random_expectation_is_the_mean_over_all_orders(query):
     labels, _ = query
     for metric, value in {**ORDERED, **PAIRS}.items():
-        empty = np.nan if metric in PAIRS else 0.0
         brute = slow.over_orders(labels, [0.0] * len(labels), value)
-        found = random_expectation(metric, labels, per_query=True)
-        np.testing.assert_allclose(found, as_array([brute], empty), atol=1e-12)
+        found = random_expectation(skipping(metric), labels, per_query=True)
+        np.testing.assert_allclose(found, as_array([brute]), atol=1e-12, err_msg=metric)
 
 
 @settings(max_examples=12, deadline=None)
@@ -137,8 +149,94 @@ def test_worst_ties_are_the_worst_of_all_their_orders(query):
         found = [value(order, None) for order in orders]
         worst = None if found[0] is None else min(found)
         np.testing.assert_allclose(
-            values(f"{metric}:ties=worst", [query]), as_array([worst], 0.0), atol=1e-12
+            values(skipping(f"{metric}:ties=worst"), [query]), as_array([worst]), atol=1e-12
         )
+
+
+@pytest.fixture(scope="module")
+def shuffled():
+    """Rows of eight lists in any order: labels, scores, queries, marks of some, document ids."""
+    rng = np.random.default_rng(11)
+    qid = rng.permutation(np.repeat(np.arange(8), [1, 2, 3, 4, 5, 6, 7, 8]))
+    y, marks = rng.integers(0, 4, 36), rng.random(36) < 0.6
+    marks[qid == 2] = False
+    return y, rng.choice([-1.5, 0.0, 0.25, 2.0], 36), qid, marks, rng.permutation(36).astype(str)
+
+
+def by_list(y, scores, qid, *more):
+    """Labels, scores and more of each list, in order of first appearance."""
+    for q in dict.fromkeys(qid.tolist()):
+        yield tuple(column[qid == q].tolist() for column in (y, scores, *more))
+
+
+@pytest.mark.parametrize("metric", {**ORDERED, **PAIRS})
+def test_items_that_were_not_displayed_have_no_label(shuffled, metric):
+    y, s, qid, marks, _ = shuffled
+    found = evaluate(skipping(metric), y, s, qid, per_query=True, columns={"displayed": marks})
+    if metric in ORDERED:
+        brute = [ORDERED[metric](slow.ranked(l, v), v) for l, v in by_list(y * marks, s, qid)]
+    else:
+        kept = [
+            [[x for x, shown in zip(part, m, strict=True) if shown] for part in (l, v)]
+            for l, v, m in by_list(y, s, qid, marks)
+        ]
+        brute = [PAIRS[metric](*part) for part in kept]
+    np.testing.assert_allclose(found, as_array(brute), atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", {**ORDERED, **PAIRS})
+def test_items_that_were_not_retrieved_stand_below_all_ranks_that_count(shuffled, metric):
+    y, s, qid, marks, _ = shuffled
+    found = evaluate(skipping(metric), y, s, qid, per_query=True, columns={"retrieved": marks})
+    brute = []
+    for l, v, m in by_list(y, np.where(marks, s, -9.0), qid, marks):
+        if metric in PAIRS:
+            brute.append(PAIRS[metric](l, v))
+            continue
+        order, kept = slow.ranked(l, v), sum(m)
+        if "short=zero" in metric:
+            value = ORDERED[metric](order, v)
+            brute.append(0.0 if value is not None and kept < 3 else value)
+        elif "mean-ndcg" in metric:  # the mean over the ranks there are
+            each = [slow.ndcg(order, r, kind="letor") for r in range(1, kept + 1)]
+            brute.append(None if max(l) == 0 else np.mean(each) if each else 0.0)
+        else:  # what counts nothing fills the ranks
+            cut = [*order[:kept], *[0] * 9, *order[kept:]]
+            limited = skipping(metric if "@" in metric else f"{metric}@9")
+            brute += values(limited, [(cut, list(range(len(cut), 0, -1)))]).tolist()
+    np.testing.assert_allclose(found, as_array(brute), atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ORDERED)
+def test_ties_fall_by_document_id(shuffled, metric):
+    y, s, qid, _, docid = shuffled
+    columns = {"docid": docid}
+    found = evaluate(skipping(f"{metric}:ties=docid"), y, s, qid, per_query=True, columns=columns)
+    brute = []
+    for l, v, d in by_list(y, s, qid, docid):
+        first = sorted(range(len(l)), key=d.__getitem__, reverse=True)
+        order = slow.ranked([l[i] for i in first], [v[i] for i in first])
+        brute.append(ORDERED[metric](order, None))
+    np.testing.assert_allclose(found, as_array(brute), atol=1e-12)
+
+
+@pytest.mark.parametrize("ties", ["", ":ties=expected", ":ties=worst"])
+@pytest.mark.parametrize("metric", ["ndcg@3", "map", "mrr@2", "pairwise-error", "p@3:short=zero"])
+def test_many_weights_at_once_give_what_each_gives_alone(shuffled, metric, ties):
+    y, _, qid, marks, _ = shuffled
+    rng = np.random.default_rng(5)
+    X, W = rng.integers(0, 4, (36, 2)) / 4, rng.integers(-3, 4, (6, 2)) / 2
+    order = np.argsort(qid, kind="stable")
+    y, X, columns = y[order], X[order], {"retrieved": marks[order]}
+    index = QueryIndex.from_qid(qid[order], 36)
+    rule = parse_metric(f"{metric}{ties}:no_relevant=1")
+    found = engine.value_function(rule, y.astype(float), index, columns)(X, W)
+    alone = [evaluate(rule, y, X @ w, index, per_query=True, columns=columns) for w in W]
+    np.testing.assert_array_equal(found.value, alone)
+    one = engine.value_function(rule, y.astype(float), index, columns)(X @ W[0], None)
+    np.testing.assert_array_equal(found.mass, one.mass)
+    few = engine.value_function(rule, y.astype(float), index, columns)(X, W[:1])
+    np.testing.assert_array_equal(few.value, alone[:1])
 
 
 def test_long_lists_take_the_sorting_path():

@@ -11,7 +11,10 @@ from rankine.core.errors import (
     RankineError,
     SchemaError,
 )
-from rankine.metrics import DEFINITIONS, Metric, evaluate, parse_metric, random_expectation
+from rankine.data.query_index import QueryIndex
+from rankine.metrics import DEFINITIONS, Metric, evaluate, metric, parse_metric, random_expectation
+from rankine.metrics.gains import _look_up, discounts
+from rankine.metrics.pairs import PairwiseError
 
 Y = [1, 0, 0, 0, 2, 0]
 S = [1.0, 2.0, 1.0, 2.0, 3.0, 1.0]
@@ -26,8 +29,8 @@ def test_exponential_gain_refuses_labels_outside_its_domain(label):
 
 def test_linear_gain_takes_real_labels_and_refuses_negative_ones():
     assert evaluate("ndcg:gain=linear", [0.5, 1e9], [1.0, 2.0]) == 1.0
-    with pytest.raises(LabelError, match="negative"):
-        evaluate("ndcg:gain=linear", [-0.5, 1.0], [1.0, 2.0])
+    with pytest.raises(LabelError, match=r"row 1 has gain -0\.5, which is negative"):
+        evaluate("ndcg:gain=linear", [1.0, -0.5], [1.0, 2.0])
     assert evaluate("pairwise-error", [-0.5, 1.0], [1.0, 2.0]) == 0.0
 
 
@@ -41,6 +44,17 @@ def test_tables_know_their_labels():
     with pytest.raises(LabelError, match=r"0, 1, ..., 2"):
         evaluate("letor3:ndcg@1", [3, 0], [0.0, 1.0])
     assert evaluate("mslr:ndcg@1", [4, 0], [1.0, 0.0]) == 1.0
+    for table in ("0,inf", "0,-1", "nan,1"):
+        with pytest.raises(ParameterError, match="negative or infinite"):
+            evaluate(f"ndcg:gain={table}", [1, 0], [0.0, 1.0])
+    out = np.empty(2)
+    assert _look_up(np.array([1.0, 0.0]), np.array([5.0, 7.0]), out) == -1
+    assert out.tolist() == [7.0, 5.0]
+
+
+@pytest.mark.parametrize("kind", ["std", "paper", "letor"])
+def test_there_is_a_discount_for_every_rank(kind):
+    assert [len(discounts(kind, size)) for size in (1, 2, 5)] == [1, 2, 5]
 
 
 def test_err_needs_the_highest_label():
@@ -91,6 +105,11 @@ class TestColumns:
             evaluate("recall@shown", [1, 0], [1.0, 2.0])
         with pytest.raises(SchemaError, match="changes within query"):
             evaluate("recall@shown", [1, 0], [1.0, 2.0], columns={"shown": [1, 2]})
+        with pytest.raises(SchemaError, match=r"changes within query b\b"):
+            depths = {"shown": [1, 1, 2, 3, 1]}
+            evaluate("recall@shown", [1, 0, 1, 0, 1], range(5), list("aabbc"), columns=depths)
+        with pytest.raises(SchemaError, match="holds 0, which is no cutoff"):
+            evaluate("recall@shown", [1, 1], [1.0, 2.0], ["a", "b"], columns={"shown": [1, 0]})
         for depth in (0, -3, 2.5, 0.5):
             with pytest.raises(SchemaError, match=f"{depth:g}, which is no cutoff"):
                 evaluate("recall@shown", [1, 0], [1.0, 2.0], columns={"shown": [depth, depth]})
@@ -109,8 +128,24 @@ class TestColumns:
         columns = {"price": [1.0, 3.0], "gain": [2.0, 0.0]}
         assert evaluate("dcg@1:gain=price", [0, 0], [0.0, 1.0], columns=columns) == 3.0
         assert evaluate("dcg@1:gain=given", [0, 0], [0.0, 1.0], columns=columns) == 0.0
-        with pytest.raises(SchemaError, match="gain"):
+        with pytest.raises(SchemaError, match=r"'price', which the data lacks.*data has: none"):
             evaluate("dcg@1:gain=price", [0, 0], [0.0, 1.0])
+        with pytest.raises(SchemaError, match=r"lacks.*data has: a, b"):
+            given = {"b": [1, 2], "a": [1, 2]}
+            evaluate("dcg@1:gain=price", [0, 0], [0.0, 1.0], columns=given)
+
+    @pytest.mark.parametrize(
+        ("column", "match"),
+        [
+            (None, "lacks"),
+            ([1, 0, 1], r"shape \(3,\) for 2 rows"),
+            (["x", "y"], "not numeric"),
+            ([1.0, np.inf], "holds inf at row 1"),
+        ],
+    )
+    def test_bad_columns_are_refused(self, column, match):
+        with pytest.raises(SchemaError, match=match):
+            evaluate("recall@2:displayed=seen", [1, 0], [0.0, 1.0], columns={"seen": column})
 
 
 class TestWeights:
@@ -118,6 +153,8 @@ class TestWeights:
         values = evaluate("map", Y, S, Q, per_query=True)
         found = evaluate("map", Y, S, Q, sample_weight=[1, 3, 1, 1, 0, 8])
         assert found == pytest.approx(np.average(values, weights=[2, 1, 4]))
+        weight, lists = [1.0, 3.0, 2.0], ["a", "a", "b"]  # however many there are
+        assert evaluate("mrr", [0, 1, 1], [2.0, 1.0, 0.0], lists, sample_weight=weight) == 0.75
 
     def test_query_weights_by_id_or_by_order(self):
         values = evaluate("map", Y, S, Q, per_query=True)
@@ -130,17 +167,25 @@ class TestWeights:
         with pytest.raises(SchemaError, match="weigh 0"):
             evaluate("map:no_relevant=skip", Y, S, Q, query_weight=[0, 1, 0])
 
+    def test_weights_of_rows_and_of_queries_are_multiplied(self):
+        values = evaluate("map", Y, S, Q, per_query=True)
+        rows, queries = [1, 3, 1, 1, 0, 8], [3, 2, 1]
+        found = evaluate("map", Y, S, Q, sample_weight=rows, query_weight=queries)
+        assert found == pytest.approx(np.average(values, weights=[6, 2, 4]))
+
     def test_pooled_pairs(self):
         y, s, q = [1, 0, 1, 0, 0], [1.0, 2.0, 3.0, 1.0, 2.0], [0, 0, 1, 1, 1]
         assert evaluate("pairwise-error", y, s, q) == 0.5
         assert evaluate("pairwise-error:mean=pairs", y, s, q) == pytest.approx(1 / 3)
+        found = evaluate("pairwise-error:mean=pairs", y, s, q, query_weight=[2.0, 3.0])
+        assert found == pytest.approx(2 / (2 * 1 + 3 * 2))
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "nosuch", "ndcg@0", "ndcg@-3", "p", "auc@3", "map:gain=linear", "ndcg:ties=half",
      "letor3:mrr", "ndcg@10:colour=red", "ndcg@10:gain", "map:threshold=x", "letor9:map",
-     "kendall:mean=pairs", "rbp:persistence=1", "ndcg:gain=0,x"],
+     "kendall:mean=pairs", "rbp:persistence=1", "rbp:persistence=0", "ndcg:gain=0,x", "letor3"],
 )  # fmt: skip
 def test_bad_metrics_are_refused_with_a_way_out(text):
     with pytest.raises(ParameterError) as caught:
@@ -149,9 +194,16 @@ def test_bad_metrics_are_refused_with_a_way_out(text):
 
 
 def test_bad_arrays_are_refused():
-    for y, s in (([1, 0], [1.0]), ([1, 0], [np.nan, 1.0]), ([1, 0], ["x", "y"])):
-        with pytest.raises(SchemaError):
-            evaluate("map", y, s)
+    for scores, match in (
+        ([1.0], r"shape \(1,\) for 2 labels"),
+        ([[1.0, 2.0], [3.0, 4.0]], "shape"),
+        ([np.nan, 1.0], "score"),
+        (["x", "y"], "not numeric"),
+    ):
+        with pytest.raises(SchemaError, match=match):
+            evaluate("map", [1, 0], scores)
+    with pytest.raises(SchemaError, match="covers 3 rows, not 2"):
+        evaluate("map", [1, 0], [1.0, 2.0], QueryIndex.from_group([3], 3))
     with pytest.raises(EmptyDataError):
         evaluate("map", [], [])
 
@@ -179,6 +231,31 @@ def test_metrics_are_values():
     assert parse_metric("ndcg@10").title == "NDCG@10"
     assert not parse_metric("pairwise_error").larger_is_better
     assert parse_metric("auc:ties=expected") == parse_metric("auc")
+    for value in (0, 1):
+        assert Metric("map", no_relevant=value) == Metric("map", no_relevant=str(value))
+    with pytest.raises(ParameterError, match="no evaluation script is called 'letor9'"):
+        Metric("map", mode="letor9")
+    with pytest.raises(ParameterError, match="True is not positive"):
+        Metric("ndcg", True)
+
+
+def test_a_registered_metric_is_known_by_all_its_names_and_learns_the_longest_list(monkeypatch):
+    for name in ("DEFINITIONS", "_BY_NAME"):
+        monkeypatch.setattr(metric, name, dict(getattr(metric, name)))
+    seen = []
+
+    def spec(_, longest):
+        seen.append(longest)
+        return PairwiseError(0.5)
+
+    mine = {"defaults": {"no_relevant": "skip", "mean": "queries"}, "cutoff": "none"}
+    metric.register(metric.Definition("mine", "Mine", "pairs", spec, aliases=("own",), **mine))
+    assert metric.DEFINITIONS["mine"] is metric.definition("OWN")
+    assert evaluate("own", [1, 0, 0, 1, 0], range(5), [0, 0, 1, 1, 1]) == 0.75
+    assert seen == [3]
+    for name, aliases in (("mine", ()), ("own", ()), ("other", ("map",))):
+        with pytest.raises(ParameterError, match="exists"):
+            metric.register(metric.Definition(name, "", "pairs", spec, aliases=aliases))
 
 
 def test_same_bits_for_any_number_of_threads(monkeypatch):

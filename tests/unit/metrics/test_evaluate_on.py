@@ -51,6 +51,21 @@ def test_metrics_find_the_columns_and_document_ids_of_the_data(data: Dataset) ->
         np.testing.assert_array_equal(found, truth)
 
 
+def test_columns_are_read_in_the_order_of_their_rows(data: Dataset) -> None:
+    """Also those that are kept by name and belong to queries in any order."""
+    marked = data.y + np.arange(60) % 2
+    bare = Dataset.from_arrays(data.X, data.y, data.qid, columns={"displayed": marked})
+    for metric in ("map", "auc"):
+        found = evaluate_on(bare, metric=metric, scores=data.X[:, 0], per_query=True)
+        for k, value in enumerate(found):
+            rows = data.queries.rows_of(k)
+            marks = {"displayed": marked[rows]}
+            (alone,) = evaluate(
+                metric, data.y[rows], data.X[rows, 0], per_query=True, columns=marks
+            )
+            np.testing.assert_array_equal(value, alone)
+
+
 def test_query_weights_reach_the_mean(data: Dataset) -> None:
     values = evaluate_on(data, metric="p@2", scores=data.y, per_query=True)
     weight = np.arange(1.0, data.n_queries + 1)

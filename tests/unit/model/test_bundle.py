@@ -45,6 +45,13 @@ def test_kinds_are_not_confused(tmp_path):
     assert isinstance(load_any(tmp_path / "m"), LinearModel)
 
 
+def test_a_bundle_counts_features_from_one_unless_told():
+    made = bundle()
+    again = ModelBundle(made.topics, 3, made.starts, made.indices, made.weights)
+    assert (again.base, again["grain"].weight_names) == (1, ("2",))
+    assert LinearModel(3, made.indices[:1], made.weights[:1]).base == 1
+
+
 def test_bundles_refuse_mixed_sizes_and_bad_weights():
     with pytest.raises(ModelError, match="sizes"):
         ModelBundle.from_weights({"a": [1.0], "b": [1.0, 2.0]})

@@ -1,9 +1,12 @@
+import hashlib
+
 import numpy as np
 import pytest
 
-from rankine.core.errors import ModelFormatError
-from rankine.model import LinearModel, ModelBundle
-from rankine.model.container import pack
+from rankine.core.errors import DigestError, ModelFormatError
+from rankine.model import LinearModel, ModelBundle, container
+from rankine.model import weights as weights_module
+from rankine.model.container import pack, unpack
 
 DOCUMENT = {
     "kind": "linear",
@@ -15,6 +18,7 @@ DOCUMENT = {
     "transforms": [],
     "probes": None,
 }
+PROBE = {"indices": [1], "values": [1.0]}
 TENSORS = {"indices": np.array([0, 1]), "values": np.array([1.0, 2.0])}
 
 
@@ -28,6 +32,10 @@ def names(text, *ends):
 
 def test_the_hand_made_document_is_good():
     assert LinearModel.from_bytes(packed(DOCUMENT, TENSORS)).nnz == 2
+    for count in (1, 16):
+        probes = {"rows": [PROBE] * count, "scores": [1.0] * count}
+        model = LinearModel.from_bytes(packed({**DOCUMENT, "probes": probes}, TENSORS))
+        assert len(model.probes.rows) == count
 
 
 @pytest.mark.parametrize(
@@ -48,6 +56,7 @@ def test_the_hand_made_document_is_good():
         names("é".encode(), 1, 2),
         names(b"ab", 2, 1),
         names(b"ab", 1, 3),
+        names(b"ab", -1, 2),
         names(b"abc", 1, 2, 3),
         {**TENSORS, "names": np.frombuffer(b"ab", np.uint8)},
     ],
@@ -73,6 +82,12 @@ def test_tensors_that_no_model_has_are_refused(tensors):
         {"probes": {"rows": [{"indices": [5], "values": [1.0]}], "scores": [1.0]}},
         {"probes": {"rows": [{"indices": [1, 0], "values": [1.0, 2.0]}], "scores": [1.0]}},
         {"probes": {"rows": [{"indices": [1], "values": [1]}], "scores": [1.0]}},
+        {"probes": {"rows": [{"indices": [-1], "values": [1.0]}], "scores": [1.0]}},
+        {"probes": {"rows": [{"indices": [2], "values": [1.0]}], "scores": [1.0]}},
+        {"probes": {"rows": [{"indices": [1, 1], "values": [1.0, 2.0]}], "scores": [1.0]}},
+        {"probes": {"rows": [{"indices": [1], "values": [1.0, 2.0]}], "scores": [1.0]}},
+        {"probes": {"rows": [PROBE], "scores": [1.0, 2.0]}},
+        {"probes": {"rows": [PROBE] * 17, "scores": [1.0] * 17}},
         {"surprise": 1},
     ],
 )
@@ -83,7 +98,8 @@ def test_documents_that_no_model_has_are_refused(change):
 
 @pytest.mark.parametrize(
     ("starts", "topics", "ends"),
-    [([0, 2, 1], b"ab", [1, 2]), ([0, 1], b"ab", [1, 2]), ([1, 1, 2], b"ab", [1, 2]),
+    [([0, 2, 1], b"ab", [1, 2]), ([0, 2, 1, 2], b"abc", [1, 2, 3]),
+     ([0, 1, 2, 2], b"ab", [1, 2]), ([0, 1], b"ab", [1, 2]), ([1, 1, 2], b"ab", [1, 2]),
      ([0, 1, 3], b"ab", [1, 2]), ([0, 1, 2], b"aa", [1, 2]), ([], b"", [])],
 )  # fmt: skip
 def test_bundles_with_bad_rows_are_refused(starts, topics, ends):
@@ -95,3 +111,107 @@ def test_bundles_with_bad_rows_are_refused(starts, topics, ends):
     }
     with pytest.raises(ModelFormatError):
         ModelBundle.from_bytes(packed({**DOCUMENT, "kind": "bundle"}, tensors))
+
+
+def signed(data):
+    """The bytes with the digest that they should have."""
+    start, rest = data[: container._DIGEST_AT], data[container._DIGEST_AT + 64 :]
+    return start + hashlib.sha256(start + b"0" * 64 + rest).hexdigest().encode() + rest
+
+
+def with_header(document, shapes, payload):
+    """A file with such a header, whatever its tensors are."""
+    header = container._header(document, shapes, "0" * 64)
+    return signed(len(header).to_bytes(8, "little") + header + payload)
+
+
+SHAPES = {"indices": ("I64", 2), "values": ("F64", 2)}
+PAYLOAD = np.array([0, 1]).tobytes() + np.array([1.0, 2.0]).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data.replace(b'"rankine/1"', b'"another/1"'), "names no rankine format"),
+        (lambda data: data.replace(b'"dtype":"I64"', b'"dtype":"F32"'), "F64, I64 nor U8"),
+        (lambda data: data.replace(b'"shape":[2]', b'"shape":[-2]', 1), "some length"),
+        (lambda data: data.replace(b'"shape":[2]', b'"shape":[true]', 1), "some length"),
+        (lambda data: data.replace(b'"shape":[2]', b'"shape":[2,1]', 1), "malformed header"),
+        (lambda data: data.replace(b'"data_offsets":[0', b'"data_offsets":[8'), "canonical"),
+        (lambda data: data + b"\0" * 3, "3 bytes after the last tensor"),
+        (lambda data: data[:-8], "'values' reaches beyond"),
+    ],
+)  # fmt: skip
+def test_headers_that_rankine_does_not_write_are_refused(change, message):
+    good = with_header(DOCUMENT, SHAPES, PAYLOAD)
+    assert good == packed(DOCUMENT, TENSORS)
+    changed = change(good)
+    grown = len(changed[: changed.index(PAYLOAD[:8])]) - 8  # the header may have another length
+    pad = -grown % 8
+    cut = 8 + grown
+    data = (grown + pad).to_bytes(8, "little") + changed[8:cut] + b" " * pad + changed[cut:]
+    with pytest.raises(ModelFormatError, match=message):
+        unpack(signed(data))
+
+
+@pytest.mark.parametrize("document", [[], "x", 3])
+def test_a_document_that_is_no_object_is_refused(document):
+    with pytest.raises(ModelFormatError, match="malformed model document"):
+        LinearModel.from_bytes(with_header(document, SHAPES, PAYLOAD))
+
+
+def test_lengths_are_checked_before_anything_is_read():
+    good = packed(DOCUMENT, TENSORS)
+    length = int.from_bytes(good[:8], "little")
+    for claimed in (length - 1, len(good)):
+        with pytest.raises(ModelFormatError, match=f"claims {claimed:,} bytes in a file"):
+            unpack(claimed.to_bytes(8, "little") + good[8:])
+    with pytest.raises(ModelFormatError, match=r"claims 8,388,608 bytes, the limit is 1,048,576"):
+        unpack((1 << 23).to_bytes(8, "little") + good[8:])
+    for claimed in (0, 8):  # too short for a digest
+        with pytest.raises((DigestError, ModelFormatError)):
+            unpack(signed(claimed.to_bytes(8, "little") + good[8:]))
+
+
+def test_limits_hold_to_the_byte_and_the_tensor(monkeypatch):
+    many = {f"t{k:02}": np.array([1.0]) for k in range(65)}
+    assert len(unpack(packed({}, dict(list(many.items())[:64]))).tensors) == 64
+    with pytest.raises(ModelFormatError, match="65 tensors, at most 64"):
+        unpack(packed({}, many))
+    good = packed(DOCUMENT, TENSORS)
+    length = int.from_bytes(good[:8], "little")
+    monkeypatch.setattr(container, "MAX_HEADER_BYTES", length)
+    assert unpack(packed(DOCUMENT, TENSORS)).document == DOCUMENT
+    monkeypatch.setattr(container, "MAX_HEADER_BYTES", length - 1)
+    with pytest.raises(ModelFormatError, match="a header may hold"):
+        pack(DOCUMENT, TENSORS)
+    with pytest.raises(ModelFormatError, match="the limit is"):
+        unpack(good)
+
+
+def test_names_are_checked_block_by_block(monkeypatch):
+    monkeypatch.setattr(weights_module, "_CHECK_BLOCK", 2)
+    given = ["", "é", "b", "", "ccc", "d"]
+    for names in (given[1:], given[:3], given[1:3], given[1:4]):
+        assert weights_module.PackedNames.pack(names).strings == tuple(names)
+    text = np.frombuffer(b"abc\xffe", np.uint8)
+    with pytest.raises(ModelFormatError, match="name 3 is not UTF-8"):
+        weights_module.PackedNames(text, np.arange(1, 6))
+    for first in range(5):
+        for second in range(first + 1, 5):
+            given = list("abcde")
+            given[second] = given[first]
+            text_twice = np.frombuffer("".join(given).encode(), np.uint8)
+            with pytest.raises(ModelFormatError, match="twice"):
+                weights_module.PackedNames(text_twice, np.arange(1, 6))
+    with pytest.raises(ModelFormatError, match="without names"):
+        weights_module.PackedNames(text, np.zeros(0, np.int64))
+    monkeypatch.setattr(weights_module, "hash", lambda _: 7, raising=False)
+    assert len(weights_module.PackedNames.pack(["a", "b", "c"])) == 3, "hashes may be equal"
+
+
+def test_the_tensors_that_are_missing_are_named():
+    with pytest.raises(ModelFormatError, match=r"expected \['indices', 'name_ends', 'names'"):
+        LinearModel.from_bytes(packed(DOCUMENT, {**TENSORS, "names": np.zeros(2, np.uint8)}))
+    with pytest.raises(ModelFormatError, match=r"expected \['indices', 'values'\]"):
+        LinearModel.from_bytes(packed(DOCUMENT, {**TENSORS, "name_ends": np.array([1, 2])}))

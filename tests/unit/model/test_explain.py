@@ -10,6 +10,7 @@ from scipy import sparse
 from rankine.core.errors import FeatureMismatchError, ModelError, SchemaError
 from rankine.core.specs import ListRange
 from rankine.model import LinearModel
+from rankine.model.explain import name_positions, unknown_feature
 
 WEIGHTS = [0.5, 0.0, -2.0, 1e-3]
 NAMES = ["bm25", "age", "spam", "clicks"]
@@ -39,18 +40,37 @@ def test_dense_sparse_and_named_rows_agree():
     assert model.explain(sparse.csr_array(dense[None, :])) == expected
     assert model.explain(sparse.csr_matrix(dense)) == expected
     assert model.explain(named) == expected
+    assert model.explain(dense[None, :]) == expected
+    assert name_positions(model) == {"bm25": 0, "age": -1, "spam": 1, "clicks": 2}
     assert [term.name for term in expected.contributions] == ["bm25", "clicks"]
+    short = LinearModel.from_weights([0.5, 0.0, -2.0, 0.0])
+    assert short.explain(sparse.csr_array(dense[None, :])).total == 1.0
+    twice = sparse.csr_array(([1.0, 2.0], [2, 2], [0, 2]), shape=(1, 4))
+    assert short.explain(twice).total == -6.0
 
 
 def test_rows_that_do_not_fit_are_refused():
     model = LinearModel.from_weights(WEIGHTS, NAMES)
-    for row in ([1.0], np.ones((2, 4)), sparse.csr_array(np.ones((1, 3)))):
+    for row in ([1.0], np.ones((2, 4)), sparse.csr_array(np.ones((1, 3))),
+                sparse.csr_array(np.ones((2, 4)))):  # fmt: skip
         with pytest.raises(FeatureMismatchError, match="4 features"):
             model.explain(row)
     with pytest.raises(FeatureMismatchError, match=r"'clickz'.*Did you mean 'clicks'"):
         model.explain({"clickz": 1.0})
     with pytest.raises(SchemaError, match="'spam' is nan"):
-        model.explain([0.0, 0.0, np.nan, 0.0])
+        model.explain([0.0, 0.0, np.nan, np.inf])
+    with pytest.raises(FeatureMismatchError, match="no feature '5'"):
+        model.explain({5: 1.0})
+    for size, hinted in ((200, True), (201, False)):
+        name = "clicks" * 33 + "x" * (size - 198)
+        long = LinearModel.from_weights([1.0], ["clicks" * 33])
+        with pytest.raises(FeatureMismatchError) as caught:
+            long.explain({name: 1.0})
+        assert ("Did you mean" in str(caught.value)) == hinted
+    unnamed = unknown_feature(LinearModel.from_weights([1.0]), "clickz")
+    assert "Did you mean" not in str(unnamed)
+    with pytest.raises(SchemaError, match="beyond the floating-point"):
+        LinearModel.from_weights([1e300]).explain([1e300])
     with pytest.raises(SchemaError, match="not a number"):
         model.explain({"spam": "much"})
 

@@ -70,14 +70,42 @@ def test_damaged_svmrank_models_are_refused_with_the_line(tmp_path, old, new, me
     with pytest.raises(ModelFormatError, match=message) as caught:
         read_svmrank(write(tmp_path, SVMRANK.replace(old, new)))
     assert str(caught.value.file).endswith("m.txt")
+    changed = next(k for k, line in enumerate(SVMRANK.split("\n"), 1) if old.split("\n")[0] in line)
+    whole = "support vectors" in old
+    assert caught.value.line == (None if whole else changed)
+
+
+def test_a_header_that_ends_is_told_by_the_line_that_is_missing(tmp_path):
+    lines = SVMRANK.splitlines(keepends=True)
+    for kept in range(11):
+        with pytest.raises(ModelFormatError) as caught:
+            read_svmrank(write(tmp_path, "".join(lines[:kept])))
+        assert caught.value.line == kept + 1
+
+
+def test_vectors_that_cancel_and_models_without_features(tmp_path):
+    cancelled = SVMRANK.replace("1:2 4:.25", "1:-0.072052308 4:.25")
+    assert read_svmrank(write(tmp_path, cancelled)).indices.tolist() == [2, 3, 4]
+    nothing = SVMRANK.replace("5 # highest", "0 # highest")
+    nothing = nothing.replace(" 1:-0.036026154 3:-0.49825519 5:1e-3", "").replace(" 1:2 4:.25", "")
+    assert read_svmrank(write(tmp_path, nothing)).n_features == 0
+    with pytest.raises(ModelFormatError, match="-1 features") as caught:
+        read_svmrank(write(tmp_path, SVMRANK.replace("5 # highest", "-1 # highest")))
+    assert caught.value.line == 8
 
 
 @pytest.mark.parametrize(
     "text", ["", "1 2 x", "1 nan", "1 2\n3 4\n", "1 0x10", "1 1_000", "1 é", "1 1e999"]
 )
 def test_damaged_sofia_models_are_refused(tmp_path, text):
-    with pytest.raises(ModelFormatError):
+    with pytest.raises(ModelFormatError) as caught:
         read_sofia(write(tmp_path, text))
+    assert caught.value.line == 1
+    if "é" in text:
+        assert "not a text model" in str(caught.value)
+    with pytest.raises(ModelFormatError) as caught:
+        read_sofia(write(tmp_path, "\n1 x\n"))
+    assert caught.value.line == 2
 
 
 def test_data_and_own_models_are_not_foreign(tmp_path):
@@ -85,4 +113,5 @@ def test_data_and_own_models_are_not_foreign(tmp_path):
 
     LinearModel.from_weights([1.0]).save(tmp_path / "own")
     assert not is_foreign(tmp_path / "own")
-    assert not is_foreign(write(tmp_path, "2 qid:1 1:0.5\n"))
+    for other in ("2 qid:1 1:0.5\n", "hello world\n", ""):
+        assert not is_foreign(write(tmp_path, other))

@@ -24,6 +24,8 @@ def test_linear_format_1():
     assert model.parameters == {"ranker": "spd", "lam": 1e-4}
     assert model.provenance == {"rows": 12}
     Scorer(model).self_test()
+    made = LinearModel.from_weights(model.to_dense(), transforms=(ListRange(),))
+    assert made.probes == model.probes, "probes are made up in the same way for ever"
     rows = [{"bm25": 2.0, "last": 1.0}, {"bm25": 4.0, "é": 1.0}, {"age": 3.0}]
     assert Scorer(model).score(rows).tolist() == [0.5 * 0.5 + 3.0, 0.5 - 2.0, 0.0]
 

@@ -9,10 +9,11 @@ from rankine.core.errors import (
     ModelVersionError,
     ParameterError,
 )
-from rankine.core.specs import ListRange
+from rankine.core.specs import ListRange, MissingValues, RunScores
 from rankine.model import LinearModel
 from rankine.model import container as container_module
 from rankine.model.weights import Probe, Probes
+from rankine.scoring import Scorer
 
 NAMES = ["bm25", "age", "spam", "prix é"]
 
@@ -46,7 +47,7 @@ def test_every_field_survives_a_file(tmp_path):
     assert again.parameters == {"ranker": "spd", "l2": 1e-4, "bound": "inf", "k": 3}
     assert again.provenance == {"rows": 10, "trace": [1, 2.5, None, True]}
     assert again.base == 0
-    assert again.probes == model.probes
+    assert again.probes == model.probes == Probes((Probe((1, 3), (0.5, 1.0)),), (-1.25,))
     assert again == model
     assert again.digest == model.digest
     assert again.to_bytes() == (tmp_path / "m.rankine").read_bytes()
@@ -54,11 +55,15 @@ def test_every_field_survives_a_file(tmp_path):
 
 def test_weights_may_be_sparse_rows_and_zeros_are_dropped():
     dense = np.array([0.0, -0.0, 3.0, 0.0, 1e-300])
+    stored = sparse.csr_array((dense[[4, 0, 2]], [4, 0, 2], [0, 3]), shape=(1, 5))
     for given in (
         dense,
         dense[None, :],
+        dense[:, None],
         sparse.csr_array(dense[None, :]),
         sparse.csc_matrix(dense),
+        sparse.csc_array(dense[:, None]),
+        stored,
     ):
         model = LinearModel.from_weights(given)
         assert model.indices.tolist() == [2, 4]
@@ -84,6 +89,9 @@ def test_weights_that_are_not_finite_are_refused(bad):
     ("arguments", "message"),
     [
         ({"w": np.ones((2, 2))}, "shape"),
+        ({"w": np.ones((1, 2, 2))}, "shape"),
+        ({"w": sparse.csr_array(np.ones((2, 2)))}, "shape"),
+        ({"w": 1.0}, "shape"),
         ({"w": ["a", "b"]}, "not numbers"),
         ({"w": [1.0, 2.0], "feature_names": ["a"]}, "1 feature names for 2"),
         ({"w": [1.0, 0.0, 2.0], "weight_names": ["a"]}, "1 feature names"),
@@ -93,6 +101,50 @@ def test_weights_that_are_not_finite_are_refused(bad):
 def test_shapes_and_names_must_fit(arguments, message):
     with pytest.raises(ModelError, match=message):
         LinearModel.from_weights(**arguments)
+
+
+def test_positions_must_fit_the_values_and_the_features():
+    none = np.zeros(0)
+    assert LinearModel(0, none, none).n_features == 0
+    assert LinearModel(2**31 - 1, none, none).nnz == 0
+    for size in (-1, 2**31):
+        with pytest.raises(ModelError, match=f"{size} features"):
+            LinearModel(size, none, none)
+    with pytest.raises(ModelError, match=r"\(1, 2\) positions"):
+        LinearModel(2, np.array([[0, 1]]), np.array([[1.0, 2.0]]))
+    with pytest.raises(ModelError, match="position 1 is inf"):
+        LinearModel.from_weights([1.0, np.inf, np.nan])
+    with pytest.raises(ModelError, match=r"2 names|2 feature names") as caught:
+        LinearModel.from_weights([1.0], ["a", "b"])
+    assert caught.value.fix == "Name every feature once"
+    with pytest.raises(ModelError) as caught:
+        LinearModel.from_weights([1.0, 0.0, 2.0], weight_names=["a"])
+    assert caught.value.fix == "Name every feature once, or every non-zero weight"
+
+
+@pytest.mark.parametrize("transforms", [(), (ListRange(),), (RunScores(),)])
+@pytest.mark.parametrize("count", [1, 16, 17, 31, 40])
+def test_made_up_probes_spread_over_the_weights_and_hold(count, transforms):
+    w = np.zeros(2 * count)
+    w[1::2] = np.arange(1.0, count + 1)
+    model = LinearModel.from_weights(w, transforms=transforms)
+    probes = model.probes
+    used = list(range(0, count, 2))[:16] if count >= 32 else list(range(count))[:16]
+    assert [row.indices for row in probes.rows] == [tuple(2 * k + 1 for k in used)] * 4
+    assert len({row.values for row in probes.rows}) == 4
+    Scorer(model).self_test()
+    by_range = np.array([row.values for row in probes.rows])
+    if transforms == (ListRange(),):
+        spans = np.ptp(by_range, axis=0)
+        by_range = np.divide(by_range, spans, out=np.zeros_like(by_range), where=spans > 0)
+    if not isinstance((*transforms, None)[0], RunScores):
+        np.testing.assert_allclose(by_range @ w[1::2][used], probes.scores, rtol=1e-12)
+
+
+def test_some_models_have_no_probes():
+    assert LinearModel.from_weights([0.0, 0.0]).probes is None
+    assert LinearModel.from_weights([1.0], transforms=(MissingValues("zero"),)).probes is None
+    assert LinearModel.from_weights([1.7e308, 1.7e308]).probes is None
 
 
 def test_names_must_be_distinct_and_valid():
@@ -170,6 +222,7 @@ def test_a_newer_format_is_refused_by_name(monkeypatch):
     ("content", "kind"),
     [
         (b"\x80\x04\x95abc", "pickle"),
+        (b"\x80\x04\x95abcde{}", "pickle"),
         (b"PK\x03\x04....", "zip"),
         (b"PAR1....", "Parquet"),
         (b"<html>404</html>", "HTML"),
@@ -177,7 +230,7 @@ def test_a_newer_format_is_refused_by_name(monkeypatch):
         (b"", "empty"),
         (b"version https://git-lfs.github.com/spec/v1", "LFS"),
         (b"\x10\x00\x00\x00\x00\x00\x00\x00" + b'{"a":{}}        ', "safetensors"),
-        (b"\x00\x01\x02", "not a rankine model"),
+        (b"\x00\x01\x02", r"not a rankine model \["),
     ],
 )
 def test_other_kinds_of_files_are_named(tmp_path, content, kind):
@@ -207,6 +260,14 @@ def test_a_document_beyond_the_header_limit_is_refused_at_save():
     model = LinearModel.from_weights([1.0], parameters={"note": "x" * 2_000_000})
     with pytest.raises(ModelFormatError, match="header"):
         model.to_bytes()
+
+
+def test_a_model_that_was_read_has_its_digest_from_the_file(monkeypatch):
+    model = full_model()
+    again = LinearModel.from_bytes(model.to_bytes())
+    expected = model.digest
+    monkeypatch.setattr("rankine.model.store.encode", None)
+    assert again.digest == expected
 
 
 def test_many_names_fit(tmp_path):

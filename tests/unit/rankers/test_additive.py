@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -9,10 +10,11 @@ from typer.testing import CliRunner
 import rankine
 from rankine import AdditiveRanker, Dataset, LinearModel, RankSVM, Scorer, distributed
 from rankine.cli.train import app
-from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError
+from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError, SchemaError
 from rankine.metrics import evaluate_on
 from rankine.rankers import additive, additive_search
-from rankine.transforms.bins import fit_bins
+from rankine.solvers.tables import Strengths
+from rankine.transforms.bins import BinCoder, fit_bins
 
 
 def shop(n_queries=60, size=15, seed=0):
@@ -228,6 +230,15 @@ def test_losses_and_rounds(loss):
         ({"categorical": ["brand"]}, "brand"),
         ({"scale": "standard"}, "standard"),
         ({"reweight": -1}, "reweight=-1"),
+        ({"pair_smooth": 0.0}, "pair_smooth=0"),
+        ({"anchor": 0}, "anchor=0"),
+        ({"tol": 0}, "tol=0"),
+        ({"max_iter": 0}, "max_iter=0"),
+        ({"categorical": [5]}, "column 5 of 5"),
+        ({"categorical": [-1]}, "column -1 of 5"),
+        ({"linear": [0], "monotone": {0: 1}}, "column 0 is linear and has no table"),
+        ({"linear": [0], "pairs": [(0, 1)]}, "linear columns out of pairs"),
+        ({"missing": "zero"}, "place of its own"),
     ],
 )
 def test_refusals(wrong, told):
@@ -249,6 +260,90 @@ def test_a_model_hands_on_its_cuts_pairs_and_strengths():
     asked = AdditiveRanker(**{**told, "pairs": [(1, 2)]}, smooth=5.0)
     asked.fit(X, y, qid=qid, coef_init=first.to_model())
     assert (asked.pairs_, asked.strengths_.smooth) == ([(1, 2)], 5.0)
+
+
+def test_what_does_not_fit_the_model_to_start_from_is_refused(fitted):
+    X, y, qid = shop(4)
+    model = fitted.to_model()
+    with pytest.raises(FeatureMismatchError, match="has 5 columns, the data 4"):
+        AdditiveRanker().fit(X[:, :4], y, qid=qid, coef_init=model)
+    with pytest.raises(ParameterError, match="other linear columns"):
+        AdditiveRanker(linear=[1]).fit(X, y, qid=qid, coef_init=model)
+    held = {"eval_set": (X, y), "eval_qid": qid, "eval_query_weight": [1.0, 2.0, 1.0, 1.0]}
+    with pytest.raises(ParameterError, match="eval_query_weight"):
+        AdditiveRanker(smooth=1.0, pairs=0).fit(X, y, qid=qid, **held)
+    with pytest.raises(SchemaError, match="is missing"):
+        AdditiveRanker(smooth=1.0, missing="error").fit(
+            np.where(X > 1, np.nan, X), y, qid=qid
+        )  # fmt: skip
+
+
+def test_a_start_is_the_tables_it_came_from(fitted):
+    """Solving again from a model of the same data begins near the end."""
+    X, y, qid = shop(40)
+    told = {"smooth": 0.3, "pairs": 0, "linear": [3], "monotone": {1: 1}}
+    cold = AdditiveRanker(**told).fit(X, y, qid=qid)
+    warm = AdditiveRanker(**told).fit(X, y, qid=qid, coef_init=cold.to_model())
+    best = min(cold.solution_.objective, warm.solution_.objective)
+    above = [one.solution_.trace[0]["objective"] - best for one in (cold, warm)]
+    assert above[1] < 0.1 * above[0]
+    np.testing.assert_allclose(warm.predict(X), cold.predict(X), atol=0.05)
+    for ranker in (fitted, cold):
+        plan = ranker._plan
+        space, n_linear = plan.space(), plan.n_linear
+        start = plan.start_from(ranker.coef_)
+        found = space.tables(start) - ranker.coef_[: len(ranker.coef_) - n_linear]
+        for j, (a, size) in enumerate(zip(space.layout.starts, space.sizes, strict=True)):
+            # A monotone curve begins at 0; a constant changes no ranking.
+            own = found[a : a + size - 1] - (found[a] if plan.monotone.get(j) else 0.0)
+            np.testing.assert_allclose(own, 0.0, atol=1e-9)
+        np.testing.assert_allclose(found[space.n_curve_cells :], 0.0, atol=1e-9)
+        np.testing.assert_array_equal(
+            start[space.size - n_linear :], ranker.coef_[len(ranker.coef_) - n_linear :]
+        )
+
+
+def test_cuts_are_those_of_the_first_lists_and_no_more_is_read(monkeypatch):
+    monkeypatch.setattr("rankine.rankers.sources.first_lists.__defaults__", (7,))
+    X, y, qid = shop(20)
+    data, read = Dataset.from_arrays(X, y, qid), []
+
+    class Blocks:
+        n_features = 5
+
+        def __iter__(self):
+            for first in range(0, 20, 4):
+                read.append(first)
+                yield data.take_queries(np.arange(first, first + 4))
+
+    ranker = AdditiveRanker(smooth=1.0, pairs=0).fit(Blocks())
+    assert ranker.bins_ == fit_bins(X[: 7 * 15], 64)
+    assert read == [0, 4, *range(0, 20, 4)]
+    assert ranker.training_["queries"] == 20
+
+
+def test_columns_go_by_their_numbers_in_a_notebook(fitted):
+    names, sizes = fitted._shown_weights()
+    assert sorted(name for name in names if " x " not in name) == list("01234")
+    assert f"{fitted.pairs_[0][0]} x {fitted.pairs_[0][1]}" in names
+    assert (np.diff(sizes) <= 0).all()
+
+
+def test_a_part_of_a_log_is_read_as_tables(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["session,time,price,brand,hit"]
+    lines += [f"s{k // 5},{k // 5},{rng.normal():.3f},{rng.choice(list('abc'))},{int(k % 5 == 0)}"
+              for k in range(150)]  # fmt: skip
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    log = rankine.logs.scan(tmp_path / "log.csv", query="session", label="hit", time="time",
+                            numeric=["price"], categorical=["brand"], hash_bits=5)  # fmt: skip
+    part = log.split("time:1/2,1/2")["train"]
+    ranker = AdditiveRanker(smooth=1.0, pairs=0).fit(part)
+    assert ranker.training_["queries"] == 15
+    assert ranker.feature_names_in_.tolist() == ["price", "brand"]
+    assert ranker.training_["sources"] == list(log.sources)
+    loaded = AdditiveRanker(smooth=1.0, pairs=0).fit(rankine.data.dataset.concat(list(part)))
+    assert ranker.coef_.tobytes() == loaded.coef_.tobytes()
 
 
 @pytest.mark.parametrize("given", [np.zeros(5), LinearModel.from_weights(np.ones(5))])
@@ -387,6 +482,22 @@ def test_a_path_holds_models_of_all_strengths_and_numbers_of_pairs(tmp_path):
     np.testing.assert_allclose(Scorer(path.to_model(7)).score(X), alone.predict(X), atol=0.05)
     assert (path.relative_gap <= 1e-4).all()
     assert path.best(max_nonzero=int(path.nonzeros[0])) < 3
+    assert path.seconds.min() > 0
+    assert {name: len(curve) for name, curve in path.curves().items()} == {
+        "0 pairs": 3, "1 pairs": 3, "3 pairs": 3,
+    }  # fmt: skip
+    assert path.curves()["1 pairs"].l1.tolist() == path.l1[3:6].tolist()
+    assert path.drawn_by[1] == "smooth"
+    for step, pairs in ((0, 0), (4, 1), (8, 3)):
+        assert len(path.coef(step)) == path.to_model(step).n_features
+        assert len(path.to_model(step).transforms) == 1 + (pairs > 0)
+    sought = AdditiveRanker(pairs=2, tol=1e-3).path(X, y, qid=qid, n_steps=1)
+    assert sought.n_pairs.tolist() == [0, 2]
+    assert {axis.column for axis in sought.tables[1][1].axes} >= {1, 2}
+    alone = AdditiveRanker(pairs=0, tol=1e-3, pair_smooth=5.0).path(X, y, qid=qid, n_steps=2)
+    assert alone.n_pairs.tolist() == [0, 0]
+    fixed = AdditiveRanker(pairs=[(1, 2)], tol=1e-3, pair_smooth=5.0)
+    assert fixed.path(X, y, qid=qid, n_steps=1).to_model(1).parameters["pair_smooth"] == 5.0
     curves = rankine.plot.path(path).get_lines()
     assert len(curves) == 4, "one curve a number of pairs, and a ring round the best"
     assert "3 pairs" in rankine.report(path).html
@@ -425,3 +536,137 @@ def test_heavier_rows_are_ranked_higher(reweight):
         scores = fitted.predict(X, qid)
         means = [scores[kind == k].mean() for k in range(3)]
         assert means[heavy] > means[1 - heavy] > means[2]
+
+
+def table_data(n_queries=30, seed=0):
+    """Lists as the search sees them."""
+    X, y, qid = shop(n_queries, size=6, seed=seed)
+    lists = Dataset.from_arrays(np.zeros((len(y), 0)), y, qid)
+    bins = fit_bins(X, 8)
+    rows = BinCoder(bins).code(X)
+    return additive_search.TableData(lists, np.linspace(1, 2, n_queries), rows, X[:, :2].copy())
+
+
+def test_lists_are_held_out_whole_and_once():
+    data = table_data()
+    train, valid = additive_search.hold_out(data, 3)
+    assert (train.lists.n_queries, valid.lists.n_queries) == (24, 6)
+    assert set(train.lists.qid) | set(valid.lists.qid) == set(range(30))
+    for part in (train, valid):
+        rows = np.isin(data.lists.qid, part.lists.qid)
+        np.testing.assert_array_equal(part.lists.y, data.lists.y[rows])
+        np.testing.assert_array_equal(part.linear, data.linear[rows])
+        np.testing.assert_array_equal(part.rows.codes[0].T, data.rows.codes[0].T[rows])
+        np.testing.assert_array_equal(part.query_weight, data.query_weight[part.lists.queries.ids])
+    other = additive_search.hold_out(data, 4)[1]
+    assert set(other.lists.qid) != set(valid.lists.qid)
+    few = additive_search.hold_out(table_data(4), 0)
+    assert [part.lists.n_queries for part in few] == [3, 1]
+    assert additive_search.sample(data, 3) is data
+
+
+@pytest.mark.parametrize(("rows", "kept"), [(5, 1), (6, 1), (12, 2), (17, 2), (179, 29)])
+def test_a_sample_is_no_larger_than_asked(rows, kept, monkeypatch):
+    monkeypatch.setattr(additive_search, "SEARCH_ROWS", rows)
+    assert additive_search.sample(table_data(), 0).lists.n_queries == kept
+
+
+def test_gains_of_a_list():
+    y, starts = np.array([1.0, 3.0, 1.0, 0.0, -2.0]), np.array([0, 3, 5])
+    assert additive_search.list_gains(y, starts).tolist() == [0.0, 3.0, 0.0, 3.0, 0.0]
+    at_most = additive_search.list_gains(np.array([0.0, 31.0]), np.array([0, 2]))
+    assert at_most.tolist() == [0.0, 2.0**31 - 1]
+    beyond = additive_search.list_gains(np.array([0.0, 32.0, 8.0]), np.array([0, 3]))
+    assert beyond.tolist() == [0.0, 1.0, 0.25]
+
+
+class Told:
+    """A walk whose plans are worth what a function of their strengths says."""
+
+    def __init__(self, worth, monkeypatch, metric="ndcg@10"):
+        self.tried = []
+        monkeypatch.setattr(
+            additive_search, "judged", lambda plan, _valid, _theta: worth(plan.strengths, plan)
+        )
+        bins = fit_bins(np.arange(30.0).reshape(-1, 5), 4)
+        counts = np.ones(sum(bins.n_cells))
+        self.plan = additive_search.Plan(
+            bins, np.zeros(len(counts)), counts, Strengths(1.0, 1.0, 1.0), "softmax", metric
+        )
+        records = SimpleNamespace(solve=lambda plan, _data, _start: np.zeros(plan.space().size))
+        self.walk = additive_search._Walk(None, None, self.tried.append, records)
+
+    def smooth(self):
+        return [one["smooth"] for one in self.tried]
+
+
+def test_a_walk_ends_after_steps_that_gain_nothing_and_at_cliffs(monkeypatch):
+    worth = {100.0: 0.5, 10.0: 0.6, 1.0: 0.598, 0.1: 0.7, 0.01: 0.699, 0.001: 0.698}
+    for patience, last in ((1, 1.0), (2, 0.001)):
+        told = Told(lambda s, _: worth[s.smooth], monkeypatch)
+        assert told.walk.path(told.plan, "smooth", additive_search.DECADES, patience)
+        assert told.smooth()[-1] == last
+        assert told.walk.plan.strengths.smooth == (10.0 if patience == 1 else 0.1)
+    step = Told(lambda s, _: {100.0: 0.5, 10.0: 0.496, 1.0: 0.9}[s.smooth], monkeypatch)
+    step.walk.path(step.plan, "smooth", (100.0, 10.0, 1.0), 5)
+    assert step.smooth() == [100.0, 10.0, 1.0], "a fall by less than a hundredth is borne"
+    deeper = Told(lambda s, _: {100.0: 0.5, 10.0: 0.494, 1.0: 0.9}[s.smooth], monkeypatch)
+    deeper.walk.path(deeper.plan, "smooth", (100.0, 10.0, 1.0), 5)
+    assert deeper.smooth() == [100.0, 10.0]
+    equal = Told(lambda _s, _p: 0.5, monkeypatch)
+    assert equal.walk.path(equal.plan, "smooth", (100.0, 10.0), 1)
+    assert equal.walk.plan.strengths.smooth == 100.0
+    assert not equal.walk.path(equal.walk.plan, "smooth", (1.0, 0.1), 1)
+    errors = Told(lambda s, _: s.smooth, monkeypatch, "pairwise_error")
+    errors.walk.path(errors.plan, "smooth", (3.0, 1.0, 2.0), 1)
+    assert errors.walk.plan.strengths.smooth == 1.0
+
+
+def test_refining_goes_up_and_else_down_by_half_decades(monkeypatch):
+    half = additive_search.HALF
+    for best, tried in ((half, [1.0, half, half**2]), (1 / half, [1.0, half, 1 / half, half**-2])):
+        told = Told(lambda s, _: -abs(np.log(s.smooth / best)) + 9, monkeypatch)  # noqa: B023
+        told.walk.try_plan(told.plan, None)
+        told.walk.refine("smooth", 2)
+        np.testing.assert_allclose(told.smooth(), tried)
+        assert told.walk.plan.strengths.smooth == pytest.approx(best)
+
+
+def test_rounds_are_added_as_long_as_they_gain(monkeypatch):
+    for useful, tried in ((0, [0, 1, 1]), (2, [0, 1, 1, 2, 2, 3, 3])):
+        told = Told(lambda s, plan: 0.5 + 0.01 * min(plan.rounds, useful) - 0.001 * plan.rounds  # noqa: B023
+                    - 1e-5 * abs(s.smooth - 0.3), monkeypatch)  # fmt: skip
+        told.walk.try_plan(told.plan, None)
+        told.walk.add_rounds(4)
+        assert [one["rounds"] for one in told.tried] == tried
+        assert told.walk.plan.rounds == useful
+        assert told.walk.plan.strengths.smooth == pytest.approx(0.3 if useful else 1.0, abs=0.4)
+
+
+@pytest.mark.parametrize(
+    ("worth", "tried", "kept"),
+    [({0: 0.5, 10: 0.4}, [10], 0), ({0: 0.5, 10: 0.7, 3: 0.6, 1: 0.9}, [10, 3], 10),
+     ({0: 0.5, 10: 0.7, 3: 0.8, 1: 0.75}, [10, 3, 1], 3)],
+)  # fmt: skip
+def test_fewer_pairs_are_tried_as_long_as_they_gain(worth, tried, kept, monkeypatch):
+    told = Told(lambda _s, plan: worth[len(plan.pairs)], monkeypatch)
+    told.walk.try_plan(told.plan, None)
+    pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
+    additive_search._pair_paths(told.walk, told.plan.with_pairs(pairs), pairs, 1)
+    counts = [one["pairs"] for one in told.tried[1:]]
+    assert list(dict.fromkeys(counts)) == tried
+    assert len(told.walk.plan.pairs) == kept
+    assert told.walk.plan.pairs == pairs[:kept]
+
+
+def test_grids_are_coarser_where_there_are_many_columns(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    bins = fit_bins(X, 64)
+    plan = additive_search.Plan(bins, np.zeros(0), np.ones(sum(bins.n_cells)),
+                                Strengths(1.0, 1.0, 1.0), "softmax", "ndcg@10")  # fmt: skip
+    for few, side in ((4, 32), (3, 16)):
+        monkeypatch.setattr(additive_search, "FEW_COLUMNS", few)
+        paired = plan.with_pairs([(0, 2), (1, 2)])
+        assert [axis.size for axis in paired.grids.axes] == [side + 1] * 3
+        assert paired.pairs == [(0, 2), (1, 2)]
+    assert plan.with_pairs([]).grids is None

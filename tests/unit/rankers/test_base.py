@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from sklearn.exceptions import DataConversionWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 
-from rankine import DominationRanker, LeastSquaresRanker, RankSVM
-from rankine.core.errors import ParameterError, SchemaError
+from rankine import AdditiveRanker, DominationRanker, LeastSquaresRanker, RankSVM, SPDRanker
+from rankine.core.errors import FeatureMismatchError, NoPairsError, ParameterError, SchemaError
 from rankine.data import Dataset
 from rankine.metrics import evaluate, scorer
 
@@ -257,3 +258,132 @@ def test_a_scorer_asks_for_lists_and_turns_errors():
             params={"qid": QID, "groups": QID},
         )
     assert np.isfinite(found["test_score"]).all()
+
+
+def test_a_dataset_brings_all_there_is() -> None:
+    X, y = lists()
+    data = Dataset.from_arrays(X, y, QID)
+    for given in ({"y": y}, {"qid": QID}, {"group": SIZES}):
+        with pytest.raises(ParameterError, match="already holds"):
+            RankSVM().fit(data, **given)
+    with pytest.raises(ParameterError, match="already holds"):
+        RankSVM(scale="query").fit(data).predict(data, group=SIZES)
+    weighted = RankSVM().fit(data, sample_weight=1 + y)
+    again = RankSVM().fit(Dataset.from_arrays(X, y, QID, weight=1 + y))
+    np.testing.assert_array_equal(weighted.coef_, again.coef_)
+
+
+def test_names_are_those_of_the_last_fit() -> None:
+    X, y = lists()
+    named = Dataset.from_arrays(X, y, QID, feature_names=["f", "g", "h"])
+    ranker = RankSVM().fit(named)
+    assert ranker.feature_names_in_.tolist() == ["f", "g", "h"]
+    turned = Dataset.from_arrays(X, y, QID, feature_names=["f", "h", "g"])
+    with pytest.raises(FeatureMismatchError, match="column 1 is 'h' here and 'g'"):
+        ranker.predict(turned)
+    with pytest.raises(FeatureMismatchError, match="column 1 is 'g' here and 'h'"):
+        RankSVM().fit(turned, coef_init=ranker.to_model())
+    assert ranker.predict(Dataset.from_arrays(X, y, QID)).shape == y.shape
+    ranker.fit(Dataset.from_arrays(X, y, QID))
+    assert not hasattr(ranker, "feature_names_in_")
+    assert ranker.to_model().feature_names is None
+
+
+def test_labels_may_be_a_column_and_rows_need_company() -> None:
+    X, y = lists()
+    with pytest.warns(DataConversionWarning, match="column-vector"):
+        column = RankSVM().fit(X, y[:, None], qid=QID)
+    np.testing.assert_array_equal(column.coef_, RankSVM().fit(X, y, qid=QID).coef_)
+    with pytest.raises(NoPairsError, match="n_samples=1"):
+        RankSVM().fit(X[:1], y[:1])
+    with pytest.raises(SchemaError, match="requires y"):
+        RankSVM().fit(X)
+    with pytest.raises(SchemaError, match="score needs labels"):
+        column.score(X)
+    for wrong in (np.c_[y, y], y[:-1]):
+        with pytest.raises(ValueError):
+            RankSVM().fit(X, wrong, qid=QID)
+
+
+def test_one_row_or_one_list_needs_no_query_id(fitted: LeastSquaresRanker) -> None:
+    X, y = lists()
+    assert fitted.predict(X[:1]).shape == (1,)
+    one = RankSVM().fit(X, y, eval_set=(X, y))
+    assert len(one.evals_) > 0
+    frame = pd.DataFrame(X, columns=["f", "g", "h"])
+    RankSVM().fit(frame, y, qid=QID, eval_set=(frame.assign(qid=QID), y))
+    assert fitted.predict(X, QID).shape == y.shape
+    with pytest.raises(SchemaError, match="scale='query'"):
+        fitted.predict(X)
+    by_list = LeastSquaresRanker(missing="query_min").fit(X, y, qid=QID)
+    with pytest.raises(SchemaError, match="missing='query_min'"):
+        by_list.predict(X)
+    zero = LeastSquaresRanker(missing="zero").fit(X, y, qid=QID)
+    np.testing.assert_array_equal(zero.predict(X), zero.predict(X, QID))
+
+
+def test_a_mean_is_kept_only_where_there_is_a_weight() -> None:
+    X, y = lists()
+    X[:, 2] = 1.0
+    X[3, 0] = X[4, 2] = np.nan
+    model = DominationRanker(l1=0.1, missing="mean").fit(X, y, qid=QID).to_model()
+    weighted = set(np.flatnonzero(model.to_dense()).tolist())
+    assert 2 not in weighted
+    assert set(model.missing.columns) == weighted
+
+
+def test_steps_are_handed_on_by_models_of_the_same_ranker_alone() -> None:
+    X, y = lists()
+    own = SPDRanker(n_steps=70, random_state=0).fit(X, y, qid=QID)
+    told = {"n_steps": 30, "random_state": 0}
+    assert SPDRanker(**told).fit(X, y, qid=QID, coef_init=own.to_model()).n_iter_ == 100
+    other = RankSVM().fit(X, y, qid=QID).to_model()
+    assert SPDRanker(**told).fit(X, y, qid=QID, coef_init=other).n_iter_ == 30
+    assert SPDRanker(**told).fit(X, y, qid=QID, coef_init=own.coef_).n_iter_ == 30
+    again = SPDRanker(**told, warm_start=True).fit(X, y, qid=QID)
+    assert (again.n_iter_, again.fit(X, y, qid=QID).n_iter_) == (30, 60)
+    cold = SPDRanker(**told).fit(X, y, qid=QID)
+    assert cold.fit(X, y, qid=QID).n_iter_ == 30
+
+
+def test_what_may_be_missing_is_told_to_scikit_learn() -> None:
+    for ranker, allowed in ((RankSVM(), False), (RankSVM(missing="error"), False),
+                            (RankSVM(missing="zero"), True), (AdditiveRanker(), True)):  # fmt: skip
+        assert ranker.__sklearn_tags__().input_tags.allow_nan == allowed
+
+
+def test_eval_sets_have_an_entry_each() -> None:
+    X, y = lists()
+    data = Dataset.from_arrays(X, y, QID)
+    with pytest.raises(ParameterError, match="0 eval sets"):
+        RankSVM().fit(data, eval_set=[])
+    for alone in ({"eval_names": ["a"]}, {"eval_qid": QID}, {"eval_group": SIZES}):
+        with pytest.raises(ParameterError, match="belong to an eval_set"):
+            RankSVM().fit(data, **alone)
+    sets = [(X, y), data]
+    found = RankSVM().fit(data, eval_set=sets, eval_qid=[QID, None])
+    assert set(found.evals_[0]) >= {"valid_0", "valid_1", "step", "value"}
+    assert found.evals_[0]["valid_0"] == found.evals_[0]["valid_1"]
+    weights = dict.fromkeys("abcd", 2.0)
+    for given in (weights, [weights]):
+        one = RankSVM().fit(data, eval_set=[data], eval_query_weight=given)
+        assert one.evals_[0]["value"] == pytest.approx(found.evals_[0]["value"])
+    with pytest.raises(ParameterError, match="no entry for each of the 2"):
+        RankSVM().fit(data, eval_set=[data, data], eval_query_weight=[1.0, 2.0])
+
+
+def test_a_fitted_ranker_in_a_notebook() -> None:
+    X, y = lists()
+    ranker = RankSVM(l2=0.1)
+    assert "trained on" not in ranker._html_repr()
+    html = ranker.fit(pd.DataFrame(X, columns=["f", "g", "h"]), y, qid=QID)._html_repr()
+    for words in ("fitted RankSVM", "18 rows of 4 queries", "relative_gap", "3 of 3", ">f<"):
+        assert words in html
+    unnamed, sizes = RankSVM(l2=0.1).fit(X, y, qid=QID)._shown_weights()
+    assert unnamed == ["0", "1", "2"]
+    np.testing.assert_array_equal(sizes, ranker.coef_)
+    sparse_one = DominationRanker(l1=2.0).fit(X, y, qid=QID)
+    used = np.flatnonzero(sparse_one.coef_)
+    assert sparse_one._shown_weights()[0] == [str(j) for j in used]
+    spd = SPDRanker(n_steps=10, random_state=0).fit(X, y, qid=QID)
+    assert "certificate" not in spd._html_repr()

@@ -1,6 +1,7 @@
 """The l1 path, models of a given size, and the command."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,19 @@ def test_given_strengths_and_a_bound_on_size(data):
         domination_path(X, y, qid, l1s=[1.0, 2.0])
     with pytest.raises(ParameterError, match="n_steps"):
         domination_path(X, y, qid, n_steps=0)
+    for wrong in ([], [1.0, 0.0], [np.inf], [[1.0]], [-1.0], [np.nan]):
+        with pytest.raises(ParameterError, match="positive finite"):
+            domination_path(X, y, qid, l1s=wrong)
+    assert len(domination_path(X, y, qid, l1s=[20.0, 20.0])) == 2
+    assert path.best() == 1
+    with pytest.raises(ParameterError, match="at most -1 non-zero") as caught:
+        path.best(-1)
+    assert caught.value.fix == f"The smallest model has {path.nonzeros.min()}"
+    assert len(domination_path(X, y, qid, n_steps=3, min_ratio=1.0)) == 3
+    nothing = domination_path(X, y, qid, l1s=[0.1], max_nonzero=1)
+    assert (len(nothing), nothing.weights.shape) == (0, (0, 20))
+    bound = int(path.nonzeros[1])
+    assert len(domination_path(X, y, qid, l1s=[20.0, 5.0, 0.1], max_nonzero=bound)) == 2
 
 
 def test_max_nonzero_bounds_the_model(data):
@@ -154,3 +168,56 @@ def test_a_callback_ends_the_walk_to_a_small_model(data):
 def test_strengths_that_would_not_fall_are_refused(data, min_ratio):
     with pytest.raises(ParameterError, match="min_ratio"):
         domination_path(*data, min_ratio=min_ratio)
+
+
+def test_a_callback_ends_a_path_and_hears_of_every_step(data):
+    X, y, qid = data
+    seen = []
+    path = domination_path(
+        X, y, qid, n_steps=5, eval_set=(X, y), eval_qid=qid, metric="map",
+        callbacks=[lambda told: seen.append(told) or told.step == 2],
+    )  # fmt: skip
+    assert [told.step for told in seen] == [1, 2]
+    assert len(path) == 2
+    for told, record in zip(seen, path.records(), strict=True):
+        assert told.total == 5
+        names = ("l1", "loss", "map", "nonzeros")
+        assert dict(told.values) == {key: record[key] for key in names}
+    plain = []
+    domination_path(X, y, qid, n_steps=2, callbacks=[lambda told: plain.append(told.values)])
+    assert [set(values) for values in plain] == [{"l1", "nonzeros", "loss"}] * 2
+    # Early stopping has nothing to watch on a path, and refuses nothing.
+    assert len(domination_path(X, y, qid, n_steps=2, early_stopping=1)) == 2
+
+
+def test_the_best_of_equals_is_the_smaller_and_errors_are_turned(path):
+    flat = replace(path, values=np.full(8, 0.5))
+    assert flat.best() == 0
+    errors = replace(path, values=np.linspace(1.0, 0.3, 8), larger_is_better=False)
+    assert errors.best() == 7
+    unmeasured = replace(path, values=np.full(8, np.nan))
+    assert unmeasured.best() == np.argmin(path.loss)
+    assert unmeasured.records()[0]["ndcg@10"] is None
+    assert path.to_model().provenance["path_step"] == path.best()
+    assert path.best(int(path.nonzeros[2])) <= 2
+
+
+def test_no_model_is_small_enough_but_the_empty_one(data):
+    _, y, qid = data
+    nothing = DominationRanker(max_nonzero=1).fit(np.zeros((400, 2)), y, qid=qid)
+    assert (nothing.l1_, nothing.l1_max_, nothing.coef_.any()) == (0.0, 0.0, False)
+
+
+def test_the_smallest_loss_or_the_best_on_held_out_lists_is_kept(data):
+    X, y, qid = data
+    seen = []
+    told = [lambda step: seen.append((step.values["loss"], step.coef().copy())) and None]
+    small = DominationRanker(max_nonzero=8).fit(X, y, qid=qid, callbacks=told)
+    np.testing.assert_array_equal(small.coef_, min(seen, key=lambda one: one[0])[1])
+    seen.clear()
+    half = (X[200:], y[200:])
+    judged = DominationRanker(max_nonzero=8).fit(
+        X[:200], y[:200], qid=qid[:200], eval_set=half, eval_qid=qid[200:], callbacks=told
+    )
+    values = [row["value"] for row in judged.evals_]
+    np.testing.assert_array_equal(judged.coef_, seen[int(np.argmax(values))][1])

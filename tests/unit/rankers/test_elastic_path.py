@@ -83,6 +83,47 @@ def test_records_are_plain(path):
     assert path.to_model().nnz == path.nonzeros[path.best()]
 
 
+def test_a_callback_ends_the_reading_and_sizes_are_bounded(path):
+    seen = []
+    ranker = ElasticRanker(random_state=0, metric="recall@1", prune_every=10, scale="none")
+    told = {"solvers": ("rda",), "n_steps": 2, "min_ratio": 0.1}
+    short = ranker.path(
+        OneReading(lists(0)), **told, callbacks=[lambda p: seen.append(p.step) or len(seen) == 2]
+    )
+    assert len(seen) == 2
+    assert len(short) == 2
+    assert not short.measured
+    bound = int(np.sort(path.nonzeros)[3])
+    small = ranker.path(
+        OneReading(lists(0)), eval_set=lists(1), solvers=("rda", "psgd"), n_steps=4,
+        max_nonzero=bound,
+    )  # fmt: skip
+    kept = path.nonzeros <= bound
+    assert small.nonzeros.tolist() == path.nonzeros[kept].tolist()
+    assert small.solvers == tuple(np.array(path.solvers)[kept])
+    assert (small.seconds > 0).all()
+    assert small.l1[0] / small.l1[-1] < 1.001e3
+
+    class Nothing(OneReading):
+        def __iter__(self):
+            return iter(())
+
+    with pytest.raises(ParameterError, match="no lists"):
+        ranker.path(Nothing(lists(0)))
+    for wrong in ({"solvers": ("adam",)}, {"max_latency": 0.0}, {"n_steps": 0}):
+        with pytest.raises(ParameterError):
+            ranker.path(lists(0), **wrong)
+
+
+def test_strengths_begin_where_about_no_weight_is_left(path):
+    for curve in path.curves().values():
+        np.testing.assert_allclose(curve.l1 / curve.l1[0], np.geomspace(1, 1e-3, 4), rtol=1e-9)
+    constant = Dataset.from_arrays(np.ones((12, 2)), np.tile([1.0, 0.0], 6), np.repeat([0, 1], 6))
+    nothing = ElasticRanker(random_state=0).path(constant, n_steps=2)
+    assert (nothing.l1 > 0).all()
+    assert nothing.nonzeros.tolist()[:4] == [0] * 4
+
+
 def test_latency():
     for text in ("0.009ms", "9us", " 0.009 "):
         assert parse_latency(text) == pytest.approx(0.009)

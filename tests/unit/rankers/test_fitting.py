@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,8 +14,9 @@ import rankine
 import rankine.distributed as rd
 from rankine import LeastSquaresRanker, RankSVM, shop_log
 from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError
-from rankine.rankers.fitting import warn_unfinished
+from rankine.rankers.fitting import Judge, Task, Watch, warn_unfinished
 from rankine.rankers.registry import RANKERS, ranker_class
+from rankine.solvers.base import Progress, Solution
 
 OPTIONS = {
     "spd": {"n_steps": 3000},
@@ -178,3 +180,96 @@ def test_a_warning_names_the_worst_of_several_runs():
     }
     with pytest.warns(ConvergenceWarning, match=r"3 of 4 runs, l2=0.9 the worst, .* at gap=0.9"):
         warn_unfinished("A ranker", 0.01, runs)
+
+
+def judge_of(*values, larger=True):
+    """A judge that says these values one after the other."""
+    left = iter(values)
+    metric = SimpleNamespace(larger_is_better=larger)
+    return Judge(metric, lambda _coef: next(left), None)
+
+
+def reports(watch, steps, first=1):
+    return [
+        watch(Progress("fit", k, None, {"loss": 1.0}, lambda k=k: np.full(2, float(k))))
+        for k in range(first, first + steps)
+    ]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_patience_counts_reports_without_a_better_value(sign):
+    values = [sign * value for value in (0.5, 0.5, 0.6, 0.6, 0.6, 0.9)]
+    watch = Watch(judge_of(*values, larger=sign > 0), 2, ())
+    assert reports(watch, 5) == [False, False, False, False, True]
+    assert watch.best_coef.tolist() == [3.0, 3.0]
+    assert [row["value"] for row in watch.trace] == values[:5]
+    assert watch.trace[0] == {"step": 1, "value": values[0], "loss": 1.0}
+    ended = Solution(np.zeros(2), 0.0, {}, 5, (), "callback")
+    found = watch.finish(ended)
+    assert (found.coef.tolist(), found.stop_reason) == ([3.0, 3.0], "early_stopping")
+    assert watch.finish(replace(ended, stop_reason="converged")).stop_reason == "converged"
+    never = Watch(judge_of(*values, larger=sign > 0), None, ())
+    assert not any(reports(never, 6))
+    assert never.finish(ended) is ended
+
+
+def test_a_user_who_stops_is_told_apart_from_patience():
+    watch = Watch(judge_of(0.5, 0.4, 0.3), 9, [lambda told: told.step == 2])
+    assert reports(watch, 3) == [False, True, True]
+    ended = Solution(np.zeros(2), 0.0, {}, 3, (), "callback")
+    assert watch.finish(ended).stop_reason == "callback"
+    assert watch.finish(ended).coef.tolist() == [1.0, 1.0]
+    plain = Watch(None, 3, [lambda _: None])
+    assert reports(plain, 2) == [False, False]
+    assert plain.finish(ended) is ended
+    assert (plain.callbacks, plain.state()) == ((plain,), ({}, {}))
+    assert Watch(None, None, ()).callbacks == ()
+    assert Watch(judge_of(), 3, ()).state()[1]["best_value"] is None
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_a_watch_goes_on_from_where_it_was_kept(cut):
+    values = (0.5, 0.7, 0.6, 0.7, 0.65, 0.6)
+    whole = Watch(judge_of(*values), 4, ())
+    expected = reports(whole, 6)
+    first, second = Watch(judge_of(*values), 4, ()), Watch(judge_of(*values[cut:]), 4, ())
+    told = reports(first, cut)
+    second.restore(*first.state())
+    assert told + reports(second, 6 - cut, cut + 1) == expected
+    assert (second.trace, second.since_best) == (whole.trace, whole.since_best)
+    assert second.best_value == whole.best_value
+    np.testing.assert_array_equal(second.best_coef, whole.best_coef)
+
+
+@pytest.mark.parametrize("larger", [True, False])
+def test_the_best_of_several_solutions_is_kept_and_the_last_without_a_judge(larger):
+    solutions = [Solution(np.full(1, k), 0.0, {"gap": 1.0}, k) for k in (0.0, 1.0, 2.0)]
+    values = {0.0: 2.0, 1.0: 1.0, 2.0: 2.0}
+    judge = Judge(SimpleNamespace(larger_is_better=larger), lambda coef: values[coef[0]], None)
+    task = Task(None, None, judge=judge)
+    found = task.choose([9.0, 8.0, 7.0, 6.0], solutions)
+    assert found.position == (0 if larger else 1)
+    assert found.values == [9.0, 8.0, 7.0]
+    assert found.value == (9.0 if larger else 8.0)
+    assert [rows[0]["value"] for rows in found.evals] == [2.0, 1.0, 2.0]
+    assert task.choose([9.0, 8.0], solutions[:2]).position == (0 if larger else 1)
+    alone = replace(task, judge=None).choose([9.0, 8.0, 7.0], solutions)
+    assert (alone.position, alone.evals) == (2, [[], [], []])
+    noted = found.noting(l2=3.0).noting(C=4.0)
+    assert dict(noted.solution.certificate) == {"gap": 1.0, "l2": 3.0, "C": 4.0}
+
+
+def test_a_warning_says_how_far_from_what():
+    def run(gap, reason="max_iter", what="relative_gap"):
+        return SimpleNamespace(certificate={what: gap, "gap": 99.0}, stop_reason=reason, n_iter=3)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_unfinished("A", 0.01, {0: run(0.01)})
+        warn_unfinished("A", None, {0: run(0.5)})
+        warn_unfinished("A", 0.01, {0: run(0.5, "callback"), 1: run(0.5, "early_stopping")})
+        warn_unfinished("A", 0.01, {0: SimpleNamespace(certificate={}, stop_reason="steps")})
+    with pytest.warns(ConvergenceWarning, match=r"^A stopped .*relative_gap=nan, short of tol"):
+        warn_unfinished("A", 0.01, {0: run(np.nan)})
+    with pytest.warns(ConvergenceWarning, match=r"^A in 1 of 2 runs, b the worst, stopped"):
+        warn_unfinished("A", 0.01, {"a": run(0.001), "b": run(0.011)})

@@ -287,3 +287,99 @@ def test_huge_and_constant_features_stay_finite():
     y = (X[:, 0] > 0).astype(float)
     ranker = SPDRanker(scale="standard", n_steps=2000, random_state=0).fit(X, y)
     assert np.isfinite(ranker.coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"loss": "cubic"}, "cubic"),
+        *(({"loss": "hinge", "solver": name}, "loss of its own") for name in
+          ("passive_aggressive", "romma", "logistic", "hybrid", "perceptron", "margin_perceptron")),
+        *(({"ties": "zero", "solver": name}, "no step for tied pairs") for name in
+          ("romma", "perceptron", "margin_perceptron")),
+        ({"ties": "zero", "sampling": "indexed"}, "no effect there"),
+        ({"sampling": "reservoir", "n_passes": 2}, "Leave out n_passes"),
+        ({"sampling": "reservoir"}, "sample of a stream"),
+        *(({name: 0}, name) for name in
+          ("l2", "aggressiveness", "schedule_c", "n_steps", "max_trials", "buffer_rows",
+           "n_passes")),
+        ({"margin": -1.0}, "margin"),
+        *(({name: "x"}, name) for name in
+          ("solver", "sampling", "ties", "schedule", "hybrid_second")),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bad_parameters_are_named(shop, wrong, told):
+    with pytest.raises(ParameterError, match=told):
+        SPDRanker(**wrong).fit(shop)
+
+
+def test_parameters_become_steps():
+    assert SPDRanker("perceptron", margin=2.0).plan().first.margin == 0.0
+    assert SPDRanker("margin_perceptron", margin=2.0).plan().first.margin == 2.0
+    assert SPDRanker("romma", l2=0.25).plan().first.max_norm2 == 4.0
+    assert SPDRanker("romma", l2=0.25, norm_guard=False).plan().first.max_norm2 == np.inf
+    assert SPDRanker("passive_aggressive", aggressiveness=0.5).plan().first.C == 0.5
+    hybrid = SPDRanker("hybrid", l2=0.1, aggressiveness=0.03, hybrid_steps=7).plan()
+    assert (hybrid.first.C, hybrid.second.l2, hybrid.switch) == (0.03, 0.1, 7)
+    assert hybrid.matched == 334  # 1 / (0.1 * 0.03), rounded up
+    assert SPDRanker(average=False).plan().average is False
+    steps = {"aggressiveness": [10.0**k for k in range(-6, 1)]}
+    for solver in ("hybrid", "passive_aggressive"):
+        assert SPDRanker(solver).letor_grid == steps
+    assert SPDRanker("logistic").letor_grid == {"l2": [10.0**k for k in range(-5, 1)]}
+    for told, divisor in (
+        ({}, "pairs"), ({"ties": "zero"}, "ties"), ({"sampling": "uniform"}, ""),
+        ({"sampling": "rejection", "ties": "zero"}, ""), ({"sampling": "indexed"}, "pairs"),
+    ):  # fmt: skip
+        assert SPDRanker(**told)._divisor() == divisor
+
+
+def test_records_of_held_out_lists_and_tied_pairs(shop):
+    train, valid = shop.take_queries(np.arange(40)), shop.take_queries(np.arange(40, 60))
+    ranker = SPDRanker(n_steps=2000, record_at=[1000, 2000], random_state=0, l2=0.1)
+    ranker.fit(train, eval_set=valid)
+    penalty = 0.05 * (ranker.coef_ @ ranker.coef_)
+    for name, data in (("objective", train), ("eval_objective", valid)):
+        mean = MeanPairLoss(Hinge(), BY_QUERIES)
+        mean.add(data, ranker.predict(data), np.ones(data.n_queries))
+        assert ranker.record_[-1][name] == pytest.approx(mean.value + penalty, rel=1e-9)
+    assert [row["step"] for row in ranker.record_] == [1000, 2000]
+    assert "eval_objective" not in fit(shop, record_at=[10]).record_[0]
+    with pytest.raises(ParameterError, match="record_at"):
+        SPDRanker.can.require("record_at", "partitions", "SPDRanker")
+
+
+def test_a_seen_stream_is_counted_query_by_query():
+    X = np.arange(12.0)[:, None]
+    y = [1, 0, 0, 1, 1, 1, 2, 1, 0, 0, 0, 1]
+    data = rankine.Dataset.from_arrays(X, y, np.repeat(np.arange(4), 3))
+    ranker = SPDRanker(n_steps=100, random_state=0).fit(Blocks(data, 3))
+    counts = {"rows": 12, "queries": 4, "queries_used": 3, "pairs": 2 + 0 + 3 + 2}
+    assert {name: ranker.training_[name] for name in counts} == counts
+    tied = SPDRanker(n_steps=100, random_state=0, ties="zero").fit(Blocks(data, 3))
+    assert tied.training_["queries_used"] == 4
+
+
+def test_instalments_average_from_the_middle_of_the_first(shop):
+    ranker = SPDRanker(n_steps=400, random_state=0, l2=1e-2)
+    parts = [shop.take_queries(np.arange(30)), shop.take_queries(np.arange(30, 60))]
+    for part in parts:
+        ranker.partial_fit(part)
+    step, w = ranker.plan().first, new_vector(np.zeros(shop.n_features))
+    total = np.zeros(shop.n_features)
+    for k, part in enumerate(parts):
+        sampler = pair_sampler(part, np.ones(part.n_queries))
+        for i in range(400 * k, 400 * (k + 1)):
+            phase = Phase(step, 400 * k, 400 * (k + 1), 0, 10**9)
+            run_phase(part.rows, sampler, phase, w, ranker._seed, (i, i + 1))
+            total += last_of(w) if i >= 200 else 0
+    np.testing.assert_allclose(ranker.coef_, total / 600, rtol=1e-9)
+    last = SPDRanker(n_steps=400, random_state=0, l2=1e-2, average=False)
+    for part in parts:
+        last.partial_fit(part)
+    np.testing.assert_allclose(last.coef_, last_of(w), rtol=1e-9)
+    fitted = SPDRanker(n_steps=400, random_state=0, l2=1e-2).fit(shop)
+    before = fitted.coef_.copy()
+    assert fitted.partial_fit(parts[0]).n_iter_ == 800
+    assert np.linalg.norm(fitted.coef_ - before) < np.linalg.norm(before)

@@ -1,5 +1,7 @@
 """Many topics over one matrix."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -90,6 +92,8 @@ def test_empty_topics_are_named(data):
     bundle = fit_topics(X, holed, skip_empty=True)
     assert bundle.provenance["skipped"] == ["2"]
     assert bundle["2"].nnz == 0
+    assert set(bundle.provenance["topics"]) == {"0", "1", "3"}
+    assert bundle.provenance["rows"] == 200
 
 
 def test_l1_per_topic_or_by_held_out_rows(data):
@@ -97,6 +101,10 @@ def test_l1_per_topic_or_by_held_out_rows(data):
     several = fit_topics(X, Y, l1=[1.0, 2.0, 3.0, 4.0])
     found = [several.provenance["topics"][str(t)]["l1"] for t in range(4)]
     assert found == [1.0, 2.0, 3.0, 4.0]
+    kept = fit_topics(X, Y, l1=0.0, l2=1.0, eval_set=(X, Y), n_steps=3)
+    assert {record["l1"] for record in kept.provenance["topics"].values()} == {0.0}
+    one = fit_topics(X, Y[:, 0])
+    np.testing.assert_array_equal(one["0"].to_dense(), fit_topics(X, Y)["0"].to_dense())
     chosen = fit_topics(X[:120], Y[:120], eval_set=(X[120:], Y[120:]), n_steps=5, metric="map")
     strengths = {record["l1"] for record in chosen.provenance["topics"].values()}
     assert len(strengths) == 4
@@ -125,6 +133,19 @@ def test_bad_input_is_refused(data):
         fit_topics(X, Y, l1=-1.0)
     with pytest.raises(SchemaError, match="features"):
         fit_topics(X, Y, eval_set=(X[:, :3], Y))
+    with pytest.raises(SchemaError, match="other topics"):
+        fit_topics(X, Y, eval_set=(X, Y[:, :3]))
+    with pytest.raises(SchemaError, match="2 feature names for 15 columns"):
+        fit_topics(X, Y, feature_names=["a", "b"])
+    with pytest.raises(SchemaError, match="3 different topic names for 4"):
+        fit_topics(X, Y, topics=["a", "b", "c"])
+    with pytest.raises(SchemaError, match="shape"):
+        fit_topics(X, Y[:, :, None])
+    for wrong in ([1.0, 2.0], np.nan, np.inf, [1.0, 1.0, 1.0, -1.0], [[1.0] * 4]):
+        with pytest.raises(ParameterError, match="l1 must be finite"):
+            fit_topics(X, Y, l1=wrong)
+    with pytest.raises(NoPairsError, match="no topic was learnt"):
+        fit_topics(X, np.zeros((200, 0)))
 
 
 def test_scale_and_size_are_honoured(data):
@@ -147,7 +168,10 @@ def test_a_size_that_no_model_has_gives_the_empty_one(data):
     assert bundle["0"].nnz <= 1
 
 
-@pytest.mark.parametrize(("name", "value"), [("early_stopping", 3), ("warm_start", True)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("early_stopping", 3), ("warm_start", True), ("propensity", [1.0]), ("position_offset", 2)],
+)
 def test_what_has_no_meaning_is_refused(data, name, value):
     with pytest.raises(ParameterError, match=name):
         fit_topics(*data, **{name: value})
@@ -173,6 +197,59 @@ def test_held_out_rows_keep_their_queries(data):
     )
     chosen = bundle.provenance["topics"]["0"]["l1"]
     assert chosen == path.l1[np.argmax(path.values)]
+
+
+def test_held_out_rows_choose_by_errors_too_and_only_candidates_count(data):
+    X, Y = data
+    labels = Y[:, :1].copy()
+    labels[120:][::3] = np.nan
+    options = {"n_steps": 5, "metric": "pairwise_error", "tol": 1e-3}
+    bundle = fit_topics(X[:120], Y[:120, :1], eval_set=(X[120:], labels[120:]), **options)
+    known = ~np.isnan(labels[120:, 0])
+    path = domination_path(
+        X[:120], Y[:120, 0], eval_set=(X[120:][known], Y[120:, 0][known]), **options
+    )
+    assert bundle.provenance["topics"]["0"]["l1"] == path.l1[np.argmin(path.values)]
+    held = Dataset.from_arrays(X[120:], np.zeros(80), np.arange(80) % 4)
+    by_list = fit_topics(X[:120], Y[:120, :1], eval_set=(held, Y[120:, :1]), **options)
+    same = fit_topics(
+        X[:120], Y[:120, :1], eval_set=(X[120:], Y[120:, :1]), eval_qid=held.qid, **options
+    )
+    assert by_list.digest == same.digest
+
+
+def test_what_a_dataset_holds_is_what_would_be_passed(data):
+    X, Y = data
+    qid, weight = np.arange(200) % 5, np.linspace(0.5, 2.0, 200)
+    names = [f"f{j}" for j in range(15)]
+    held = Dataset.from_arrays(X, np.zeros(200), qid, weight=weight, feature_names=names)
+    passed = fit_topics(X, Y, qid=qid, sample_weight=weight, feature_names=names)
+    assert fit_topics(held, Y).digest == passed.digest
+    assert passed.feature_names == tuple(names)
+    other = fit_topics(held, Y, qid=np.zeros(200), sample_weight=np.ones(200))
+    assert other.digest == fit_topics(X, Y, feature_names=names).digest
+
+
+@pytest.mark.parametrize(("threads", "pool"), [(1, []), (2, [2]), (9, [4])])
+def test_topics_share_no_more_threads_than_told(data, threads, pool, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        "rankine.rankers.topics.ThreadPoolExecutor",
+        lambda count, **names: made.append(count) or ThreadPoolExecutor(count, **names),
+    )
+    fit_topics(*data, n_threads=threads, tol=1e-2)
+    assert made == pool
+    fit_topics(data[0], data[1][:, :1], n_threads=threads, tol=1e-2)
+    assert made == pool, "one topic needs no pool"
+
+
+def test_an_error_in_one_topic_ends_all(data):
+    X, Y = data
+    holed = Y.copy()
+    holed[:, 1] = 0.0
+    for threads in (1, 2):
+        with pytest.raises(NoPairsError, match="topic 1"):
+            fit_topics(X, holed, n_threads=threads)
 
 
 def test_a_dataset_brings_its_queries_and_columns(data):

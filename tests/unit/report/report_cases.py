@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from html import unescape
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +21,11 @@ HOSTILE = [
     "tab\there\nand a line\x1b[31m",
     "{{ 7 * 7 }} ${7*7} $x_1$",
 ]
+
+
+def words(html):
+    """What a reader sees, with single spaces."""
+    return " ".join(unescape(re.sub("<[^>]*>", " ", str(html))).split())
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import msgspec
@@ -71,9 +72,10 @@ def assert_sound(report):
 def test_the_page_of_a_model(tmp_path):
     report = rankine.report(fitted(), shop()[1], against=LinearModel.from_weights(np.ones(14)))
     page = assert_sound(report)
-    for section in ("quality", "depth", "queries", "weights", "size", "gaps", "training", "data",
-                    "origin"):  # fmt: skip
-        assert section in page.ids
+    sections = [given["id"] for name, given in page.elements if name == "section"]
+    assert sections == [
+        "quality", "depth", "queries", "weights", "size", "gaps", "training", "data", "origin"
+    ]  # fmt: skip
     mean = report.figures["headline"][0]["systems"][0]["mean"]
     assert f"{mean:.4f}" in report.html
     assert "Lost most against the other model" in report.html
@@ -147,8 +149,6 @@ def test_labels_that_the_metric_refuses_fall_back_to_pairs():
 
 
 def test_positions_weights_and_reader_notes_are_told():
-    from dataclasses import replace
-
     data = random_data(5, 6, 3)
     full = Dataset.from_arrays(
         data.X, data.y, data.qid, weight=np.ones(30), position=np.tile(np.arange(1, 7), 5)
@@ -161,8 +161,6 @@ def test_positions_weights_and_reader_notes_are_told():
 
 
 def test_data_the_model_was_trained_on_is_noticed():
-    from dataclasses import replace
-
     train = replace(shop()[0], sources=("log.txt",))
     ranker = rankine.LeastSquaresRanker().fit(train)
     assert "flatter it" in rankine.report(ranker, train).html
@@ -200,21 +198,42 @@ def test_a_model_of_a_raw_log(tmp_path):
     ranker = rankine.ElasticRanker(random_state=0, l1=0.0).fit(lists)
     ranker.to_model().save(tmp_path / "log.rankine")
     report = rankine.report(tmp_path / "log.rankine", log)
-    assert_sound(report)
+    page = assert_sound(report)
     groups = {group["column"] for group in report.figures["weights"]["groups"]}
     assert groups == {"price", "shop", "brand"}
     kinds = report.figures["headline"][0]["kinds"]
     assert kinds == ["model", "shown", "feature", "random"]
     assert "--categorical brand" in report.figures["origin"]["command"]
     assert report.figures["training"]["curves"]["progressive_ndcg@10"]
+    assert "drift" in page.ids
+    assert len(report.figures["drift"]["columns"]) == 3
+    bare = replace(LinearModel.load(tmp_path / "log.rankine"), provenance={})
+    assert "drift" not in rankine.report(bare, log).figures
 
 
 def test_one_topic_of_a_bundle():
     bundle = ModelBundle.from_weights({"earn": [1.0, 0.0], "grain": [0.0, 2.0]})
     data = random_data(5, 6, 2)
     assert_sound(rankine.report(bundle, data, topic="grain"))
-    with pytest.raises(ParameterError, match="bundle of 2 models"):
+    with pytest.raises(ParameterError, match=r"bundle of 2 models \["):
         rankine.report(bundle, data)
+    with pytest.raises(ParameterError, match="without topic 'wheat'"):
+        rankine.report(bundle, data, topic="wheat")
+
+
+def test_a_page_is_named_after_its_model_and_data():
+    data = random_data(5, 6, 2)
+    model = LinearModel.from_weights([1.0, 0.5])
+    assert rankine.report(model, data).title == "model on 5 queries"
+    one, two = (replace(data, sources=("x/a.txt", "b.txt")[:n]) for n in (1, 2))
+    assert rankine.report(model, one).title == "model on a.txt"
+    named = LinearModel.from_weights([1.0, 0.5], parameters={"ranker": "spd"})
+    assert rankine.report(named, two).title == "spd on a.txt and 1 more"
+    assert rankine.report(named, two, title="Ours").title == "Ours"
+    elements = Page(rankine.report(model, data).html).elements
+    assert [given["id"] for name, given in elements if name == "section"] == [
+        "quality", "depth", "queries", "weights", "size", "gaps", "data", "origin"
+    ]  # fmt: skip
 
 
 def test_what_cannot_be_reported_is_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,14 +11,19 @@ from slow_pairs import pair_weights
 import rankine
 from rankine import SPDRanker
 from rankine.core.errors import NoPairsError, ParameterError
+from rankine.kernels.random import random_bits
 from rankine.samplers.draw import (
     SAMPLINGS,
+    ExactPairs,
+    StreamPairs,
     build_pair_index,
+    draw_pair,
     pair_sampler,
     query_shares,
+    stream_sampler,
     stream_spans,
 )
-from rankine.samplers.pairs import draw_span
+from rankine.samplers.pairs import draw_span, pair_rows
 
 # Unequal queries: two, three and one label, one row alone; rows interleaved on purpose.
 QID = np.array([3, 1, 3, 1, 1, 2, 3, 1, 2, 9, 3, 2])
@@ -235,3 +241,287 @@ def test_every_pass_over_a_stream_makes_all_of_its_steps(n_passes):
         )  # fmt: skip
         ends = [end for _, _, end in spans]
         assert ends == [5 + n_steps * (k + 1) // n_passes for k in range(n_passes)]
+
+
+# -- every rule against its definition, compiled or not
+
+#: Labels of each list: drawn directly, few lists or many; most rows of one label; many labels.
+LISTS = {
+    "even": [[0, 0, 1, 1, 2, 2], [1, 0, 2], [0, 1, 1, 1]],
+    "short": [[2, 3, 3], [0, 2]] * 4,
+    "skewed": [[0] * 12 + [1, 2], [0] * 9 + [1], [0] * 12 + [3, 1]],
+    "levels": [[0] * 50 + list(range(1, 9)), [5] * 60 + list(range(6, 16)), [0, 1]],
+}
+WAYS = [("query", False), ("uniform", False), ("indexed", False), ("rejection", False)]
+WAYS += [("query", True), ("uniform", True), ("rejection", True)]
+#: Rejection is slow where most of its trials fail.
+RULES = [
+    (*way, kind)
+    for way in WAYS
+    for kind in LISTS
+    if way[0] != "rejection" or kind in ("even", "short")
+]
+
+
+def made(kind, weighted):
+    """Rows of several lists, shuffled, with weights of rows and of lists."""
+    rng = np.random.default_rng(len(kind))
+    y = np.concatenate(LISTS[kind]).astype(float)
+    n_lists = len(LISTS[kind])
+    qid = np.repeat(np.arange(n_lists), [len(one) for one in LISTS[kind]])
+    order = rng.permutation(len(y))
+    weight = rng.choice([0.0, 0.5, 1.0, 2.0], len(y)) if weighted else None
+    if weighted:
+        weight[y[order] == 1] = 0.0
+    one = rankine.Dataset.from_arrays(np.zeros((len(y), 1)), y[order], qid[order], weight=weight)
+    return one, np.resize([1.0, 3.0, 0.5], n_lists) if weighted else np.ones(n_lists)
+
+
+def by_definition(one, query_weight, sampling, ties):
+    """Chance of every (preferred, other); rows of equal labels in either order."""
+    w = np.ones(one.n_rows) if one.weight is None else one.weight
+    v = dict(zip(one.queries.ids.tolist(), query_weight, strict=True))
+    chance = {}
+    for i in range(one.n_rows):
+        for j in range(one.n_rows):
+            same = i != j and one.qid[i] == one.qid[j]
+            if (
+                same
+                and w[i] * w[j] > 0
+                and (one.y[i] > one.y[j] or (ties and one.y[i] == one.y[j]))
+            ):
+                chance[i, j] = w[i] * w[j] * (1.0 if one.y[i] > one.y[j] else 0.5)
+    per_query, per_labels = {}, {}
+    for (i, j), mass in chance.items():
+        q, labels = one.qid[i], (one.qid[i], one.y[i], one.y[j])
+        per_query[q] = per_query.get(q, 0.0) + mass
+        per_labels[labels] = per_labels.get(labels, 0.0) + mass
+    cells = {q: sum(key[0] == q for key in per_labels) for q in per_query}
+    for i, j in chance:
+        q = one.qid[i]
+        if sampling == "indexed":
+            chance[i, j] /= per_labels[q, one.y[i], one.y[j]] * cells[q]
+        elif sampling == "query":
+            chance[i, j] /= per_query[q]
+        chance[i, j] *= v[q]
+    total = sum(chance.values())
+    return {pair: mass / total for pair, mass in chance.items()}
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize(("sampling", "ties", "kind"), RULES)
+def test_every_rule_draws_by_its_definition(sampling, ties, kind, weighted):
+    one, query_weight = made(kind, weighted)
+    expected = by_definition(one, query_weight, sampling, ties)
+    sampler = pair_sampler(one, query_weight, sampling=sampling, ties=ties)
+    slow = 600 if sampling == "rejection" else 1500
+    draws = slow if numba.config.DISABLE_JIT else 20_000
+    count = frequencies(sampler, draws)
+    assert set(count) <= set(expected)
+    cells, seen = draws * np.array(list(expected.values())), [count.get(p, 0) for p in expected]
+    assert (np.abs(seen - cells) < 5.5 * np.sqrt(cells) + 2.5).all()
+    # And the rows drawn, of which there are fewer than pairs.
+    for place in (0, 1):
+        by_row = np.zeros((2, one.n_rows))
+        for pair, share in expected.items():
+            by_row[:, pair[place]] += draws * share, count.get(pair, 0)
+        assert (np.abs(by_row[1] - by_row[0]) < 5.0 * np.sqrt(by_row[0]) + 1.5).all()
+
+
+def drawn_by_hand(one, query_weight, sampling, ties, seed):
+    """One draw as it is written down: which of a seed's numbers decides what."""
+    w = np.ones(one.n_rows) if one.weight is None else one.weight
+    y, v = one.y, dict(zip(one.queries.ids.tolist(), query_weight, strict=True))
+
+    def unit(counter):
+        return (int(random_bits(seed, counter)) >> 11) / 2**53
+
+    def first_above(masses, counter):
+        sums = np.cumsum(masses)
+        return int(np.searchsorted(sums, unit(counter) * sums[-1], side="right"))
+
+    def pick(rows, counter):
+        return rows[first_above(w[rows], counter)]
+
+    def oriented(a, b):
+        return (a, b) if y[a] >= y[b] else (b, a)
+
+    if sampling == "rejection":
+        for counter in range(0, 10**6, 3):
+            a, b = int(unit(counter) * one.n_rows), int(unit(counter + 1) * one.n_rows)
+            if a == b or one.qid[a] != one.qid[b] or (y[a] == y[b] and not ties):
+                continue
+            chance = w[a] / w.max() * w[b] / w.max() * v[one.qid[a]] / max(query_weight)
+            if chance >= 1 or unit(counter + 2) < chance:
+                return oriented(a, b)
+    shares = query_shares(one, query_weight, sampling=sampling, ties=ties)
+    k = first_above(shares, 0)
+    rows = np.array(sorted(one.queries.rows_of(k), key=lambda i: (y[i], i)))
+    labels, level = np.unique(y[rows], return_inverse=True)
+    masses = np.array([w[rows[level == k]].sum() for k in range(len(labels))])
+    if sampling == "indexed":
+        for counter in range(1, 10**4, 4):
+            i, j = int(unit(counter) * len(labels)), int(unit(counter + 1) * (len(labels) - 1))
+            low, high = sorted((i, j + (j >= i)))
+            if masses[low] > 0 and masses[high] > 0:
+                worse = pick(rows[level == low], counter + 3)
+                return pick(rows[level == high], counter + 2), worse
+    across = masses * (masses.sum() - masses)
+    if ties or across.sum() / masses.sum() ** 2 >= 0.25:
+        for counter in range(1, 10**4, 2):
+            a, b = pick(rows, counter), pick(rows, counter + 1)
+            if (a != b) if ties else (y[a] != y[b]):
+                return oriented(a, b)
+    own = first_above(across, 1)
+    return oriented(pick(rows[level == own], 2), pick(rows[level != own], 3))
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize(("sampling", "ties", "kind"), RULES)
+def test_a_seed_decides_draws_as_written_down(sampling, ties, kind, weighted):
+    """A number that moved would move every model made with it."""
+    one, query_weight = made(kind, weighted)
+    sampler = pair_sampler(one, query_weight, sampling=sampling, ties=ties)
+    first, second = np.empty((2, 120), dtype=np.int64)
+    assert draw_span(sampler, np.uint64(8), 40, first, second)
+    for step, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True), 40):
+        seed = random_bits(8, step)
+        assert pair == drawn_by_hand(one, query_weight, sampling, ties, seed)
+
+
+@pytest.mark.kernels
+def test_masses_are_kept_where_queries_or_rows_differ():
+    one, differing = made("skewed", weighted=False)[0], np.array([1.0, 3.0, 0.5])
+    assert build_pair_index(one, 2 * np.ones(3)).query_mass.shape == (0,)
+    assert build_pair_index(one, np.array([0.0, 7.0, 0.0])).query_mass.shape == (0,)
+    np.testing.assert_allclose(build_pair_index(one, differing).query_mass, np.cumsum(differing))
+    assert build_pair_index(one, differing).row_mass.shape == (0,)
+    assert build_pair_index(one, differing).order.dtype == np.uint32
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize(("sampling", "ties"), [w for w in WAYS if w[0] in ("query", "indexed")])
+def test_steps_of_a_stream_belong_to_its_queries_in_turn(sampling, ties):
+    """Within its steps a query is drawn from as if it were alone."""
+    plain = made("skewed", weighted=False)[0]
+    weight = np.linspace(0.5, 2.0, plain.n_rows)
+    one = rankine.Dataset.from_arrays(plain.X, plain.y, plain.qid, weight=weight)
+    ends = np.array([3, 7, 12])
+    stream = stream_sampler(one, np.ones(3), ends, sampling=sampling, ties=ties)
+    for step in range(12):
+        q = int(np.searchsorted(ends, step, side="right"))
+        only = pair_sampler(one, np.eye(3)[q], sampling=sampling, ties=ties)
+        seed = random_bits(3, step)
+        assert draw_pair(stream, seed, step) == draw_pair(only, seed, step)
+
+
+@pytest.mark.kernels
+def test_weight_in_one_row_alone_offers_no_second_row():
+    one = rankine.Dataset.from_arrays(np.zeros((2, 1)), [0, 1], weight=np.array([1.0, 1e-15]))
+    sampler = pair_sampler(one, np.ones(1), ties=True)
+    assert draw_pair(sampler, random_bits(0, 0), 0) == (0, 0, -1.0)
+    first = np.zeros(3, dtype=np.int64)
+    assert not draw_span(sampler, np.uint64(0), 0, first, first)
+    assert isinstance(pair_sampler(one, np.ones(1)), ExactPairs)
+
+
+def test_rejection_gives_up_after_its_trials():
+    one = rankine.Dataset.from_arrays(np.zeros((40, 1)), np.r_[np.zeros(39), 1.0])
+    with pytest.raises(NoPairsError, match="no pair was found in the allowed trials"):
+        list(rankine.sample_pairs(one, 50, sampling="rejection", max_trials=2, random_state=0))
+    sampler = pair_sampler(one, np.ones(1), sampling="rejection", max_trials=7)
+    assert sampler.max_trials == 7
+    assert len(sampler.row_weight) == len(sampler.query_weight) == 0
+    weighed = pair_sampler(
+        data(np.arange(12.0)), np.array([1.0, 2.0, 1.5, 1.0]), sampling="rejection"
+    )
+    np.testing.assert_array_equal(weighed.row_weight, np.arange(12.0) / 11)
+    assert weighed.query_weight.tolist() == [0.5, 1.0, 0.75, 0.5]
+
+
+# -- pairs as rows
+
+
+@pytest.mark.parametrize("n", [-1, 1.5])
+def test_a_number_of_pairs_is_whole(n):
+    with pytest.raises(ParameterError, match=f"n={n} must be a whole number of pairs"):
+        list(rankine.sample_pairs(data(), n))
+
+
+def test_no_pair_is_no_block_and_unknown_words_are_refused():
+    assert list(rankine.sample_pairs(data(), 0)) == []
+    with pytest.raises(ParameterError, match="sampling"):
+        list(rankine.sample_pairs(data(), 5, sampling="some"))
+    with pytest.raises(NoPairsError, match="two different labels"):
+        list(rankine.sample_pairs(rankine.Dataset.from_arrays(X, np.ones(12), QID), 5))
+
+
+def test_signs_are_balanced_and_blocks_full():
+    blocks = list(rankine.sample_pairs(data(), 1001, random_state=2, block=250))
+    assert [len(block.sign) for block in blocks] == [250] * 4 + [1]
+    signs = np.concatenate([block.sign for block in blocks])
+    assert signs.dtype == np.int8
+    assert abs(int(signs.astype(int).sum())) < 130  # standard deviation 32
+
+
+@pytest.mark.parametrize("sampling", ["query", "uniform", "indexed", "rejection"])
+def test_a_stream_gives_the_same_pairs_for_any_cut(sampling):
+    """Every query has its share of the pairs, lists without a pair none."""
+    lists = [data().take(np.flatnonzero(q == QID)) for q in (9, 3, 1, 2)]
+    whole = [data().take(np.concatenate([np.flatnonzero(q == QID) for q in (9, 3, 1, 2)]))]
+    found = []
+    for stream in (lists, whole):
+        blocks = rankine.sample_pairs(stream, 100, sampling=sampling, random_state=4, block=30)
+        parts = list(blocks)
+        found.append([np.concatenate([getattr(b, name) for b in parts]) for name in ("X", "sign")])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(found[0][1]) == 100
+    own = {q: {tuple(X[i] - X[j]) for i, j in pair_weights(Y, QID, "query") if QID[i] == q}
+           for q in (3, 1)}  # fmt: skip
+    rows = [tuple(row) for row in found[0][0] * found[0][1][:, None]]
+    # Four pairs of the first list and five of the second.
+    first = 50 if sampling in ("query", "indexed") else 100 * 4 // 9
+    assert set(rows[:first]) <= own[3]
+    assert set(rows[first:]) <= own[1]
+
+
+def test_a_stream_without_pairs_is_refused():
+    nothing = [data().take(np.flatnonzero(q == QID)) for q in (9, 2)]
+    with pytest.raises(NoPairsError, match="no query of the stream holds two different labels"):
+        list(rankine.sample_pairs(nothing, 5))
+
+
+@pytest.mark.kernels
+def test_all_pairs_are_listed_up_to_a_limit_and_drawn_alike_beyond():
+    pairs = pair_weights(Y, QID, "uniform")
+    weighed = data(np.r_[np.zeros(6), np.ones(6)])  # listing is not drawing: weights do not count
+    for limit in (len(pairs), len(pairs) + 1):
+        better, worse, every = pair_rows(weighed, limit)
+        assert every
+        assert set(zip(better.tolist(), worse.tolist(), strict=True)) == set(pairs)
+        assert len(better) == len(pairs)
+    few, _, every = pair_rows(weighed, len(pairs) - 1)
+    assert (len(few), every) == (len(pairs) - 1, False)
+    alone = rankine.Dataset.from_arrays(np.zeros((60, 1)), np.r_[np.zeros(57), 1, 2, 2])
+    better, worse, _ = pair_rows(alone, 160, seed=1)
+    assert set(better.tolist()) == {57, 58, 59}
+    assert (alone.y[better] > alone.y[worse]).all()
+    again = pair_rows(alone, 160, seed=2)[1]
+    assert worse.tolist() != again.tolist()
+    with pytest.raises(NoPairsError):
+        pair_rows(rankine.Dataset.from_arrays(X, np.ones(12), QID), 5)
+
+
+def test_blocks_without_pairs_are_passed_over():
+    """Ends of steps do not depend on the cut; the first block has no pair at all."""
+    lists = [data().take(np.flatnonzero(q == QID)) for q in (2, 3, 9, 1)]
+    spans = list(stream_spans(
+        lambda: [(one, np.ones(one.n_queries)) for one in lists], 2.0, 11,
+        sampling="query", n_passes=2, taken=100,
+    ))  # fmt: skip
+    assert [end for _, _, end in spans] == [102, 105, 108, 111]
+    assert [span[1].step_ends.tolist() for span in spans] == [[102], [105], [108], [111]]
+    assert all(isinstance(span[1], StreamPairs) for span in spans)

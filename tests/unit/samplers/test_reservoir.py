@@ -141,3 +141,30 @@ def test_what_a_reservoir_cannot_do_is_refused(shop):
         SPDRanker(sampling="reservoir", buffer_rows=15).fit(Unsorted(shop, 50))
     with pytest.raises(EmptyDataError, match="no rows"):
         ranker.fit(iter(()))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "full"),
+    [
+        ([3, 3, 3], False),
+        ([6, 2, 3], False),
+        ([7, 3, 3], False),
+        ([8, 3, 3], True),
+        ([1, 40], True),
+    ],
+)
+def test_a_list_may_be_cut_where_one_fills_its_share(lengths, full):
+    """Of 24 rows: a third each of three lists, half of two."""
+    reservoir = Reservoir(24, 0)
+    reservoir.add(rows_of(np.repeat(np.arange(len(lengths)), lengths)))
+    data, cut = reservoir.sample()
+    assert cut is full
+    assert data.n_rows == sum(min(length, 24 // len(lengths)) for length in lengths)
+
+
+def test_a_reservoir_has_room_for_two_rows_a_share():
+    assert Reservoir(2 * SHARES, 0).rows == 16
+    with pytest.raises(ParameterError, match="buffer_rows=15 has no room"):
+        Reservoir(2 * SHARES - 1, 0)
+    with pytest.raises(EmptyDataError, match="the stream holds no rows"):
+        Reservoir(16, 0).sample()

@@ -17,12 +17,13 @@ from rankine.core.errors import (
     ParameterError,
     SchemaError,
 )
-from rankine.core.specs import ListRange, LogColumns, MissingValues, OneHot
+from rankine.core.specs import Bins, ListRange, LogColumns, MissingValues, OneHot, RunScores
 from rankine.data import Dataset
 from rankine.model import LinearModel
 from rankine.model.weights import Probe, Probes
-from rankine.scoring import Notes, Scorer
-from rankine.scoring.kernels import exact_scores
+from rankine.scoring import Notes, Scorer, latency
+from rankine.scoring import scorer as scorer_module
+from rankine.scoring.kernels import DenseTable, HashTable, build_table, exact_scores
 from rankine.transforms.apply import score_dataset
 from rankine.transforms.scaling import scale_lists
 
@@ -473,3 +474,330 @@ def test_names_decide_which_column_is_which(storage):
     expected = X[:, :4] @ WEIGHTS[::-1]
     found = score_dataset(LinearModel.from_weights(WEIGHTS, NAMES), data)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_sums_between_two_doubles_are_rounded_to_even():
+    rows = [
+        [2.0**53, -0.5, -(2.0**-54)], [2.0**53, 1.0, 2.0**-100], [2.0**53 + 10, 1.0, 2.0**-100],
+        [2.0**53 - 4, 0.5, 2.0**-54], [1e16, 1.0, 1e-16], [2.0**53, 1.0, -(2.0**-100)],
+        [1.0, 2.0**-53, 2.0**-106], [1.0, 2.0**-53, -(2.0**-106)], [1.0, 2.0**-53, 0.0],
+        [1.0 + 2.0**-52, 2.0**-53, 0.0], [1.0, -1.0, 2.0**-200], [0.0, 0.0, 0.0],
+        [1.0, 1e-300, -1.0],
+    ]  # fmt: skip
+    values = np.array([*rows, *(-np.array(rows))])
+    out = np.empty(len(values))
+    assert exact_scores(values, np.ones(3), out)
+    assert out.tolist() == [math.fsum(row) for row in values.tolist()]
+    for bad in (np.nan, np.inf, -np.inf):
+        assert not exact_scores(np.array([[1.0, bad]]), np.ones(2), np.empty(1))
+
+
+@pytest.mark.parametrize("weights", [1, 8, 9, 72])
+def test_a_hash_table_is_taken_where_it_is_smaller(weights):
+    slots = 8 * max(weights, 8)
+    indices, values = np.arange(weights) * 2, np.arange(1.0, weights + 1)
+    assert isinstance(build_table(indices, values, 2 * slots, small=True), DenseTable)
+    table = build_table(indices, values, 2 * slots + 1, small=True)
+    assert isinstance(table, HashTable)
+    assert slots <= len(table.keys) < 2 * slots
+    assert len(table.values) == len(table.keys) == 2 ** (32 - int(table.shift))
+    held = np.array(table[1])
+    assert sorted(held[held != 0]) == values.tolist()
+    assert isinstance(build_table(indices, values, 2 * slots + 1, small=False), DenseTable)
+    assert isinstance(build_table(indices, values, 2**21), DenseTable)
+    assert isinstance(build_table(indices, values, 2**21 + 1), HashTable)
+
+
+def test_weights_that_meet_at_the_last_slot_go_round():
+    n = 2**20
+    slots = (np.arange(n, dtype=np.uint64) * np.uint64(2654435769) & np.uint64(2**32 - 1)) >> 26
+    last, first = np.flatnonzero(slots == 63), np.flatnonzero(slots == 0)
+    indices = np.sort(np.concatenate([last[:3], first[:2]]))
+    model = LinearModel(n, indices, np.arange(1.0, 6.0))
+    absent = np.concatenate([last[3:6], first[2:5]])
+    probe = np.concatenate([indices, absent])
+    rows = SimpleNamespace(
+        indptr=np.arange(len(probe) + 1), indices=probe, data=np.ones(len(probe))
+    )
+    scores = Scorer(model, small=True).score(rows)
+    assert scores.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, *([0.0] * 6)]
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_compressed_rows_of_every_length_and_offset(small):
+    n = 200
+    w = np.random.default_rng(0).normal(size=n) * (np.arange(n) % 29 == 0)
+    scorer = Scorer(LinearModel.from_weights(w), small=small)
+    rng = np.random.default_rng(1)
+    sizes = [0, 1, 3, 4, 5, 7, 8, 9, 12]
+    indices = np.concatenate([np.sort(rng.choice(n, size, replace=False)) for size in [2, *sizes]])
+    data = rng.normal(size=len(indices))
+    indptr = 2 + np.concatenate([[0], np.cumsum(sizes)])
+    found = scorer.score(SimpleNamespace(indptr=indptr, indices=indices, data=data))
+    for i, score in enumerate(found):
+        span = slice(indptr[i], indptr[i + 1])
+        assert score == pytest.approx(np.sum(w[indices[span]] * data[span]), abs=1e-12)
+
+    def refused(what, indptr=indptr, indices=indices, data=data):
+        with pytest.raises(FeatureMismatchError, match=what):
+            scorer.score(SimpleNamespace(indptr=indptr, indices=indices, data=data))
+
+    refused("offsets", indices=indices[:-1])
+    refused("offsets", data=data[:-1])
+    refused("offsets", indptr=np.array([-1, 2]))
+    refused("offsets", indptr=np.array([3, 2]))
+    for k in range(len(indices) - 2):
+        for bad in (n, -1):
+            wrong = indices.copy()
+            wrong[k + 2] = bad
+            refused("index", indices=wrong)
+    unread = indices.copy()
+    unread[:2] = n
+    again = scorer.score(SimpleNamespace(indptr=indptr, indices=unread, data=data))
+    assert again.tolist() == found.tolist()
+
+
+def test_rows_in_every_type_have_the_same_scores():
+    scorer = Scorer(LinearModel.from_weights([1.0, -2.0, 0.5]))
+    dense = np.array([[1.0, 2.0, 0.0], [0.0, 3.0, 4.0]])
+    csr = sparse.csr_array(dense)
+    expected = scorer.score(dense).tolist()
+    parts = {"indptr": csr.indptr, "indices": csr.indices, "data": csr.data}
+    for name, values in (
+        ("indptr", csr.indptr.astype(np.int64)),
+        ("indices", csr.indices.astype(np.int16)),
+        ("indices", csr.indices.astype(np.uint32)),
+        ("indices", csr.indices.tolist()),
+        ("data", csr.data.astype(np.float32)),
+        ("data", csr.data.astype(np.int64)),
+        ("data", csr.data.tolist()),
+        ("data", np.repeat(csr.data, 2)[::2]),
+        ("indices", np.repeat(csr.indices, 2)[::2]),
+        ("indptr", np.repeat(csr.indptr, 2)[::2]),
+    ):
+        rows = SimpleNamespace(**{**parts, name: values})
+        assert scorer.score(rows).tolist() == expected
+    for shape in ((2, 4), (2,), (2, 3, 1)):
+        with pytest.raises(FeatureMismatchError, match="for a model of 3 features"):
+            scorer.score(SimpleNamespace(**parts, shape=shape))
+    for name, values in (
+        ("indptr", [[0, 2, 4]]), ("indices", [0.5] * 4), ("indptr", ["0"]), ("indptr", []),
+    ):  # fmt: skip
+        with pytest.raises(SchemaError, match=f"{name} must be a list of whole numbers"):
+            scorer.score(SimpleNamespace(**{**parts, name: values}))
+    assert scorer.score(dense.astype(np.int32)).tolist() == expected
+    assert scorer.score(dense.astype(bool)).tolist() == [-1.0, -1.5]
+    assert scorer.score(dense.astype(np.float32)).tolist() == expected
+    assert scorer.score(sparse.csc_array(dense)).tolist() == expected
+    for empty in ([], np.zeros((0, 3)), np.zeros((0, 9)), np.array([])):
+        assert scorer.score(empty).tolist() == []
+    for bad in (np.zeros((2, 0)), np.zeros((0, 3, 1)), [[], []], np.zeros((2, 3, 1))):
+        with pytest.raises(FeatureMismatchError, match="for a model of 3 features"):
+            scorer.score(bad)
+
+
+def test_transforms_that_cannot_run_together_are_refused():
+    runs, scaled, missing = RunScores(), ListRange(), MissingValues("zero")
+    for transforms in ((scaled, scaled), (runs, scaled), (runs, missing), (missing, missing)):
+        with pytest.raises(ModelError, match="cannot run these transforms together"):
+            Scorer(LinearModel.from_weights([1.0, 2.0], transforms=transforms))
+    for transforms in ((scaled, missing), (runs,), (SPEC, scaled)):
+        n = SPEC.n_features if SPEC in transforms else 2
+        scorer = Scorer(LinearModel.from_weights(np.ones(n), transforms=transforms))
+        assert scorer.reads_columns == (SPEC in transforms)
+        assert scorer.scales_lists == (scaled in transforms)
+        assert (scorer.run_scores is not None) == (runs in transforms)
+
+
+def test_scores_of_retrievers_are_checked():
+    scorer = Scorer(
+        LinearModel.from_weights([1.0, 2.0], ["bm25", "dense"], transforms=(RunScores(),))
+    )
+    X = np.array([[1.0, 5.0], [3.0, np.nan], [2.0, 6.0]])
+    expected = [2.0 * 0.0, 1.0, 0.5 + 2.0]
+    stored = sparse.csr_array(np.nan_to_num(X))
+    for rows in (X, stored):
+        np.testing.assert_allclose(scorer.score(rows), expected, atol=0.01)
+    shifted = SimpleNamespace(
+        indptr=stored.indptr + 1, indices=[7, *stored.indices], data=[np.inf, *stored.data]
+    )
+    assert scorer.score(shifted).tolist() == scorer.score(stored).tolist()
+    both = sparse.csr_array(np.vstack([stored.toarray(), stored.toarray() * 3]))
+    twice = scorer.score(both, group=[3, 3])
+    np.testing.assert_allclose(twice[3:], twice[:3], atol=1e-12)
+    np.testing.assert_allclose(twice[:3], scorer.score(stored), atol=1e-12)
+    for change, what in (
+        ({"indptr": [0, 3, 2, 5]}, "offsets"),
+        ({"indptr": [-1, 2, 3, 5]}, "offsets"),
+        ({"indptr": [0, 2, 3, 6]}, "offsets"),
+        ({"indices": [0, 2, 0, 0, 1]}, "outside the 2 runs"),
+        ({"indices": [0, -1, 0, 0, 1]}, "outside the 2 runs"),
+    ):
+        parts = {"indptr": stored.indptr, "indices": stored.indices, "data": stored.data, **change}
+        with pytest.raises(FeatureMismatchError, match=what):
+            scorer.score(SimpleNamespace(**parts))
+    for i, bad, name in ((2, np.inf, "bm25"), (0, np.nan, "dense"), (1, -np.inf, "bm25")):
+        data = stored.toarray()
+        j = scorer.model.feature_names.index(name)
+        data[i, j] = 9.0
+        rows = sparse.csr_array(data)
+        rows.data[rows.data == 9.0] = bad
+        with pytest.raises(SchemaError, match=f"row {i} .*feature '{name}' is {bad}"):
+            scorer.score(rows)
+        if np.isinf(bad):
+            data[i, j] = bad
+            with pytest.raises(SchemaError, match=f"row {i} .*feature '{name}' is {bad}"):
+                scorer.score(data)
+    after_nothing = SimpleNamespace(indptr=[0, 1, 1, 2], indices=[0, 1], data=[1.0, np.inf])
+    with pytest.raises(SchemaError, match="row 2 is inf: feature 'dense' is inf"):
+        scorer.score(after_nothing)
+    empty = SimpleNamespace(indptr=[0, 0], indices=np.zeros(0, dtype=int), data=np.zeros(0))
+    assert scorer.score(empty).tolist() == [0.0]
+
+
+def test_missing_values_explain_their_part_of_a_pair():
+    missing = MissingValues("indicator", (0, 2), (10.0, 3.0))
+    scorer = Scorer(
+        LinearModel.from_weights([1.0, 2.0, 0.0], ["a", "b", "c"], transforms=(missing,))
+    )
+    X = np.array([[np.nan, 1.0, np.nan], [np.nan, 2.0, 0.0], [1.0, 3.0, np.nan]])
+    names = [{"a": row[0], "b": row[1], "c": row[2]} for row in X.tolist()]
+    scores = scorer.score(X)
+    for rows in (X, sparse.csr_array(X), names):
+        np.testing.assert_allclose(scorer.score(rows), scores)
+        for i in range(3):
+            assert scorer.explain(rows, i).total == pytest.approx(scores[i])
+            for k in range(3):
+                told = scorer.explain_pair(rows, i, k)
+                assert told.total == pytest.approx(scores[i] - scores[k])
+    terms = {t.name: t.contribution for t in scorer.explain_pair(X, 0, 1).contributions}
+    assert (terms.get("a missing", 0.0), terms["c missing"]) == (0.0, 3.0)
+    sizes = [abs(t.contribution) for t in scorer.explain_pair(X, 0, 2).contributions]
+    assert sizes == sorted(sizes, reverse=True)
+    for bad in (-1, 3):
+        with pytest.raises(ParameterError, match=f"row {bad} of a list of 3"):
+            scorer.explain(X, bad)
+
+
+BINS = Bins(((0.5,), (), (1.0, 2.0)), linear=(1,), names=("x", "y", "z"))
+#: Cells of x and z (below, above or between, missing), then the weight of y.
+TABLE = np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0, 40.0, 0.5])
+
+
+def by_hand(x, y, z):
+    first = 3.0 if np.isnan(x) else TABLE[int(x >= 0.5)]
+    third = 40.0 if np.isnan(z) else TABLE[3 + int(z >= 1) + int(z >= 2)]
+    return first + third + 0.5 * y
+
+
+def test_tables_score_rows_in_every_form():
+    scorer = Scorer(LinearModel.from_weights(TABLE, transforms=(BINS,)), unknown="zero")
+    assert scorer.reads_columns
+    assert scorer.required == ("x", "y", "z")
+    rng = np.random.default_rng(0)
+    X = rng.choice([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0], size=(70, 3))
+    expected = [by_hand(*row) for row in X]
+    named = [dict(zip("xyz", row, strict=True)) for row in X.tolist()]
+    turned = [{"z": row["z"], "x": row["x"], "y": row["y"]} for row in named]
+    more = [{**row, "other": 1} for row in named]
+    columns = {name: X[:, j].tolist() for j, name in enumerate("xyz")}
+    csr = sparse.csr_array(X)
+    shifted = SimpleNamespace(
+        indptr=csr.indptr + 1, indices=[9, *csr.indices], data=[7.0, *csr.data]
+    )
+    for rows in (X, X.astype(np.float32), csr, shifted, named, turned, more, columns):
+        assert scorer.score(rows).tolist() == expected
+    assert scorer.notes.unknown_columns == {"other": 70}
+    holes = [{"x": 1.0}, {"x": None, "y": None, "z": 1.5}, {"y": 2.0, "z": np.float32(3.0)}]
+    nan = np.nan
+    want = [by_hand(1.0, 0.0, nan), by_hand(nan, 0.0, 1.5), by_hand(nan, 2.0, 3.0)]
+    assert scorer.score(holes).tolist() == want
+    X[3, 0] = X[5, 2] = nan
+    assert scorer.score(X).tolist() == [by_hand(*row) for row in X]
+    for i in (0, 3, 5):
+        assert scorer.explain(X, i).total == pytest.approx(by_hand(*X[i]))
+        told = scorer.explain_pair(X, i, 0).total
+        assert told == pytest.approx(by_hand(*X[i]) - by_hand(*X[0]))
+    X[4, 1] = nan
+    with pytest.raises(SchemaError, match="row 4 is nan"):
+        scorer.score(X)
+
+
+def test_rows_that_do_not_fit_tables_are_refused():
+    scorer = Scorer(LinearModel.from_weights(TABLE, transforms=(BINS,)))
+    good = {"indptr": [0, 1, 3], "indices": [0, 1, 2], "data": [1.0, 2.0, 3.0]}
+    assert len(scorer.score(SimpleNamespace(**good))) == 2
+    for change in (
+        {"indices": [0, 1, 3]}, {"indices": [0, -1, 2]}, {"data": [1.0, 2.0]},
+        {"indptr": [0, 2, 1]}, {"indptr": [-1, 1, 3]}, {"indptr": [0, 1, 4]},
+    ):  # fmt: skip
+        with pytest.raises((FeatureMismatchError, SchemaError)):
+            scorer.score(SimpleNamespace(**{**good, **change}))
+    for value in ("1", [1.0], 1j, {}):
+        with pytest.raises(SchemaError, match="column 'x' of row 1 is "):
+            scorer.score([{"x": 1.0, "y": 1.0, "z": 1.0}, {"x": value, "y": 1.0, "z": 1.0}])
+    strict = Scorer(LinearModel.from_weights(TABLE, transforms=(BINS,)), strict=True)
+    with pytest.raises(FeatureMismatchError, match=r"1 of 2 rows lack .* 'y'"):
+        strict.score([{"x": 1.0, "z": 1.0}, {"x": 1.0, "y": 1.0, "z": 1.0}])
+    with pytest.raises(FeatureMismatchError, match="no column 'w'"):
+        scorer.score([{"x": 1.0, "y": 1.0, "z": 1.0, "w": 0.0}])
+    assert scorer.score([{"x": 1.0, "y": 1.0, "z": True}]).tolist() == [by_hand(1.0, 1.0, 1.0)]
+
+
+def test_latency_is_the_fastest_of_some_measurements(monkeypatch):
+    scored = []
+
+    class Slow:
+        def __init__(self, model):
+            self.n = model.n_features
+
+        def score(self, rows):
+            assert rows.shape[1] == self.n
+            scored.append(rows)
+            clock[0] += durations[len(scored) - 1]
+
+    clock = [50.0]
+    monkeypatch.setattr("rankine.scoring.Scorer", Slow)
+    monkeypatch.setattr(latency, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    X = np.arange(36.0).reshape(6, 6)
+    for storage in (X, sparse.csr_matrix(X)):
+        scored.clear()
+        durations = [9.0, 1.0, 2.0, 1.0, 4.0, 1.0, 5.0, 1.0, 7.0, 7.0]
+        data = Dataset.from_arrays(storage, np.zeros(6), [1, 1, 1, 1, 2, 2])
+        found = latency.scoring_latency(np.array([0.0, 1, 0, 0, 2, 3]), data)
+        assert found == pytest.approx(3.0 * 1000 / 6)
+        assert len(scored) == 10
+        first = scored[0] if isinstance(scored[0], np.ndarray) else scored[0].toarray()
+        np.testing.assert_array_equal(first, X[:4, [1, 4, 5]])
+    scored.clear()
+    assert latency.scoring_latency(np.zeros(6), data) == pytest.approx(3.0 * 1000 / 6)
+    assert scored[0].shape == (4, 1)
+    scored.clear()
+    durations = [1.0] * 600
+    many = Dataset.from_arrays(np.ones((120, 1)), np.zeros(120), np.arange(120))
+    assert latency.scoring_latency(np.ones(1), many) == pytest.approx(1000.0)
+    assert len(scored) == 500
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("0.009ms", 0.009), ("9us", 0.009), (" 2 s ", 2000.0), (".5", 0.5), ("3.", 3.0)],
+)
+def test_latencies_are_read(text, milliseconds):
+    assert latency.parse_latency(text) == pytest.approx(milliseconds)
+    for bad in ("0", "0.0ms", "-1ms", "soon", "1 min", ""):
+        with pytest.raises(ParameterError, match="cannot read the latency"):
+            latency.parse_latency(bad)
+
+
+def test_compiling_scores_with_every_kind_of_weights(monkeypatch):
+    seen = set()
+    run = scorer_module.run_csr_kernel
+
+    def kernel(parts, table, n_features, starts, out):
+        seen.add((type(table), starts is None))
+        return run(parts, table, n_features, starts, out)
+
+    monkeypatch.setattr(scorer_module, "run_csr_kernel", kernel)
+    scorer_module.compile_kernels()
+    assert seen == {(kind, plain) for kind in (DenseTable, HashTable) for plain in (True, False)}

@@ -1,10 +1,27 @@
 """What the server does before it serves."""
 
+import asyncio
 import logging
+import os
+import signal
+import socket
+from types import SimpleNamespace
 
 import pytest
+import uvicorn
 
-from rankine.serve.server import _raise_descriptor_limit
+from integration.serve.serve_tools import LocalServer, encode_request, make_model, read_reply
+from rankine.core.errors import ModelError, ParameterError
+from rankine.serve.limits import Limits
+from rankine.serve.server import (
+    GracefulServer,
+    Settings,
+    _raise_descriptor_limit,
+    _url,
+    bind,
+    load_models,
+    serve,
+)
 
 resource = pytest.importorskip("resource")
 
@@ -29,3 +46,76 @@ def test_the_limit_of_descriptors_is_raised_as_far_as_allowed(
         _raise_descriptor_limit(1000)
     assert calls == ([] if after is None else [(after, hard)])
     assert bool(caplog.records) == (after == 300)
+
+
+def test_a_server_says_what_it_serves_and_stops_when_told(tmp_path, request):
+    for name in ("zoo", "shop"):
+        make_model(0).save(tmp_path / f"{name}.rankine")
+    server = LocalServer(tmp_path, allowed_hosts=("Shop.Internal",), limits=Limits(queue=7))
+    request.addfinalizer(server.stop)
+    facts = server.facts
+    assert (facts["pid"], facts["models"]) == (os.getpid(), ["shop", "zoo"])
+    assert facts["limits"]["queue"] == 7
+    assert facts["url"] == f"http://127.0.0.1:{server.port}"
+    assert server.request("GET", "/readyz")[2] == b"ready\n"
+    asked = encode_request("GET", "/readyz").replace(b"localhost", b"SHOP.internal")
+    with server.connect() as connection:
+        connection.sendall(asked)
+        assert read_reply(connection)[0] == 200
+    assert not server.serving.pool.stopping
+    assert server.stop()
+    assert server.serving.pool.stopping
+    with pytest.raises(ConnectionError):
+        server.connect()
+
+
+def test_a_public_address_and_an_empty_folder_are_refused(tmp_path):
+    with pytest.raises(ParameterError, match="no token"):
+        serve(Settings(tmp_path, host="0.0.0.0", port=0))  # noqa: S104
+    with pytest.raises(ModelError, match="the folder is empty") as caught:
+        load_models(Settings(tmp_path))
+    assert caught.value.file == str(tmp_path)
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.rankine").write_bytes(b"nonsense")
+    with pytest.raises(ModelError, match=r"to serve: a: .*; b: "):
+        load_models(Settings(tmp_path))
+
+
+def test_addresses_of_both_families():
+    for host, family, start in (
+        ("127.0.0.1", socket.AF_INET, "http://127.0.0.1:"),
+        ("::1", socket.AF_INET6, "http://[::1]:"),
+    ):
+        try:
+            listener = bind(host, 0)
+        except OSError:
+            assert family == socket.AF_INET6, "this machine has no IPv6"
+            continue
+        with listener:
+            assert listener.family == family
+            assert _url(listener) == f"{start}{listener.getsockname()[1]}"
+
+
+def test_signals_look_for_models_and_end_the_server(monkeypatch):
+    did = []
+
+    async def started(_server, sockets=None):
+        did.append(("started", sockets))
+
+    monkeypatch.setattr(uvicorn.Server, "startup", started)
+    pool = SimpleNamespace(sweep=lambda loop: did.append("sweep"), stopping=False)
+    reloader = SimpleNamespace(wake=lambda: did.append("wake"))
+    config = uvicorn.Config("none", log_config=None)
+    server = GracefulServer(config, pool, reloader, lambda: did.append("told"))
+
+    async def run():
+        await server.startup(["socket"])
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0.05)
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+
+    asyncio.run(run())
+    assert did == ["sweep", ("started", ["socket"]), "told", "wake"]
+    server.handle_exit(signal.SIGTERM, None)
+    assert (pool.stopping, server.should_exit, server.force_exit) == (True, True, False)
+    assert server._captured_signals == []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from rankine.core.errors import CheckpointError
-from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, read_checkpoint
+from rankine.solvers import checkpoint as module
+from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, Keeper, read_checkpoint
 
 
 def make(step=7):
@@ -64,3 +66,67 @@ def test_nothing_to_resume(tmp_path):
         CheckpointFolder(tmp_path, every=5).latest()
     with pytest.raises(CheckpointError, match="every"):
         CheckpointFolder(tmp_path, every=0)
+
+
+def test_files_of_others_and_of_other_versions_are_refused(tmp_path, monkeypatch):
+    for name, metadata in (("a", None), ("b", {"rankine_checkpoint": "0"})):
+        save_file({"state": np.zeros(2)}, tmp_path / name, metadata=metadata)
+        with pytest.raises(CheckpointError, match="not a checkpoint of this version"):
+            read_checkpoint(tmp_path / name)
+    monkeypatch.setattr(module, "VERSION", "2")
+    path = CheckpointFolder(tmp_path, every=1).save(make())
+    assert read_checkpoint(path).step == 7
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match="not a checkpoint of this version"):
+        read_checkpoint(path)
+
+
+def test_a_difference_is_told_in_short(tmp_path):
+    for length, told in ((58, "x" * 58), (59, "x" * 56 + "...")):
+        kept = Checkpoint("one_pass", 1, {}, {"name": "x" * length})
+        with pytest.raises(CheckpointError, match="made with name = ") as caught:
+            kept.require("one_pass", {"name": 1}, tmp_path / "file")
+        assert f'name = "{told}' in str(caught.value)
+        assert "this run has 1" in str(caught.value)
+        assert str(tmp_path / "file") in str(caught.value)
+    # What JSON makes of a value is the same value.
+    Checkpoint("one_pass", 1, {}, {"sizes": [1, 2]}).require("one_pass", {"sizes": (1, 2)})
+
+
+class Beside:
+    """What watches a run."""
+
+    def __init__(self):
+        self.known = None
+
+    def state(self):
+        return {"best": np.arange(3.0)}, {"seen": 4}
+
+    def restore(self, arrays, facts):
+        self.known = arrays, facts
+
+
+def test_a_keeper_keeps_the_run_and_what_is_beside_it(tmp_path):
+    beside, facts = Beside(), {"seed": 3}
+    keeper = Keeper(CheckpointFolder(tmp_path, every=4), facts, resume=False, beside=beside)
+    assert keeper.next_due(4) == 8
+    keeper.save("pairs", 8, {"v": np.ones(2)}, {"trace": []})
+    assert keeper.restore("pairs") is None
+    assert beside.known is None
+    again = Keeper(CheckpointFolder(tmp_path, every=4), facts, resume=True, beside=beside)
+    saved = again.restore("pairs")
+    assert (saved.step, saved.facts["trace"]) == (8, [])
+    np.testing.assert_array_equal(saved.arrays["v"], [1.0, 1.0])
+    arrays, told = beside.known
+    assert (list(arrays), told) == (["best"], {"seen": 4})
+    np.testing.assert_array_equal(arrays["best"], [0.0, 1.0, 2.0])
+    other = Keeper(CheckpointFolder(tmp_path, every=4), {"seed": 4}, resume=True, beside=beside)
+    with pytest.raises(CheckpointError, match="made with seed = 3, this run has 4"):
+        other.restore("pairs")
+
+
+def test_a_folder_keeps_as_many_as_it_is_told(tmp_path):
+    folder = CheckpointFolder(tmp_path, every=1, keep=3)
+    for step in range(5):
+        folder.save(make(step))
+    assert [read_checkpoint(path).step for path in folder.paths()] == [2, 3, 4]

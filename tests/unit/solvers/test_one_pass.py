@@ -208,7 +208,74 @@ def test_divergence_names_the_query():
         learner.learn(data)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_weights_that_give_no_scores_are_noticed_at_the_first_list():
+    data = Dataset.from_arrays(np.array([[1e300], [-1e300]]), [1, 0], [7, 7])
+    learner = OnePassLearner(
+        Fobos(1.0, 0.5, 0.0, 0.0), parse_objective("pairwise"), 1, start=np.array([1e300])
+    )
+    with pytest.raises(DivergenceError, match="query 7 are not finite after 0 steps"):
+        learner.learn(data)
+
+
 def test_a_wider_block_is_refused():
     learner = OnePassLearner(Rda(1.0, 0.5, 0.0, 0.0), parse_objective("ndcg"), 3)
     with pytest.raises(FeatureMismatchError, match="12 features"):
         learner.learn(make_lists())
+
+
+def test_the_mean_loss_counts_weighted_lists_that_taught():
+    """Steps so short that no list changes the next one's loss."""
+    data, parsed = make_lists(11, lists=9), parse_objective("pairwise")
+    weight = np.linspace(0.5, 2.0, 9)
+
+    def learn(order, lists_weight=None):
+        learner = OnePassLearner(Fobos(1e-300, 0.5, 0.0, 0.0), parsed, 12)
+        learner.learn(data, np.asarray(order), learner.lists(data, lists_weight))
+        return learner
+
+    alone = [learn([q]).mean_loss for q in range(9)]
+    taught = ~np.isnan(alone)
+    assert 0 < taught.sum() < 9
+    together = learn(range(9), weight)
+    assert together.mean_loss == pytest.approx((weight * alone)[taught].mean())
+    assert together.lists_used == taught.sum()
+    assert (together.lists_seen, together.steps) == (9, taught.sum())
+
+
+@pytest.mark.parametrize("optimizer", [Rda(0.5, 0.5, 1e-3, 1e-3), Fobos(0.3, 0.5, 0.01, 0.0)])
+def test_the_largest_weights_are_kept_as_they_are(optimizer):
+    learner = OnePassLearner(optimizer, parse_objective("ndcg"), 12)
+    learner.learn(make_lists(12))
+    coef = learner.coef()
+    held = np.count_nonzero(coef)
+    before = np.zeros(12, bool)
+    for count in range(14):
+        kept = learner.largest(count)
+        assert np.count_nonzero(kept) == min(count, held)
+        np.testing.assert_array_equal(kept[kept != 0], coef[kept != 0])
+        assert (kept != 0)[before].all()  # one more, and none is exchanged
+        before = kept != 0
+    np.testing.assert_array_equal(learner.largest(held), coef)
+    assert np.abs(learner.largest(1)).max() >= np.abs(coef).max() - 1e-12
+
+
+def test_a_narrower_block_teaches_the_weights_that_it_has():
+    data = make_lists(13)
+    wide = OnePassLearner(Fobos(0.5, 0.5, 0.0, 0.0), parse_objective("pairwise"), 15)
+    same = OnePassLearner(Fobos(0.5, 0.5, 0.0, 0.0), parse_objective("pairwise"), 12)
+    wide.learn(data)
+    same.learn(data)
+    np.testing.assert_array_equal(wide.coef(), [*same.coef(), 0.0, 0.0, 0.0])
+    assert wide.intercept() == 0.0
+
+
+def test_lists_that_are_left_out_keep_no_score_and_are_not_seen():
+    data = make_lists(14)
+    learner = OnePassLearner(Rda(0.5, 0.5, 0.0, 0.0), parse_objective("ndcg"), 12)
+    scores = learner.learn(data, np.array([7, 2]))
+    inside = np.isin(data.queries.codes, [2, 7])
+    assert np.isnan(scores[~inside]).all()
+    assert np.isfinite(scores[inside]).all()
+    assert learner.lists_seen == 2
+    assert learner.steps == learner.lists_used

@@ -13,14 +13,28 @@ from rankine import Dataset, SPDRanker
 from rankine.core.errors import DivergenceError, ParameterError
 from rankine.kernels.rows import CsrRows, DenseRows
 from rankine.losses import Hinge, Logistic
+from rankine.losses.squared_hinge import SquaredHinge
 from rankine.samplers.draw import pair_sampler
+from rankine.solvers import pair_sgd
 from rankine.solvers.pair_sgd import Phase, run_phase
 from rankine.solvers.pair_steps import (
+    _HIGH,
+    _HISTORY,
+    _LOW,
+    _REFRESH,
+    _UNPAID,
+    ADDS,
+    AL,
+    COUNT,
+    DEBT,
+    FOLDS,
     LAZY,
     NORM2,
+    PAID,
     PassiveAggressiveStep,
     PerceptronStep,
     RommaStep,
+    S,
     average_of,
     gradient_step,
     last_of,
@@ -107,14 +121,191 @@ def test_passive_aggressive_is_the_nearest_point_of_the_constraint(storage):
 
 
 @pytest.mark.kernels
-def test_tied_pairs_are_pulled_together():
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_tied_pairs_are_pulled_together(sign):
     X, _, _ = problem(4)
-    w = np.array([1.0, 0, 0, 0, 0])
+    w = np.array([sign, 0, 0, 0, 0])
     x = X[0] - X[1]
     got = step(PassiveAggressiveStep(100.0), w, X, 0, 1, t=0.0)
     assert got @ x == pytest.approx(0, abs=1e-12)
     moved = step(gradient_step(Hinge(), 0.1, project=False), w, X, 0, 1, t=0.0, i=10)
     np.testing.assert_allclose(moved, 0.9 * w - 1.0 * np.sign(w @ x) * x)
+    np.testing.assert_array_equal(step(PerceptronStep(9.0), w, X, 0, 1, t=0.0), w)
+
+
+@pytest.mark.kernels
+def test_equal_rows_move_nothing_but_the_shrinking():
+    X = np.ones((2, 4))
+    w = np.array([0.5, -1.0, 0.0, 2.0])
+    for learner in (PassiveAggressiveStep(3.0), RommaStep(math.inf), PerceptronStep(1.0)):
+        np.testing.assert_array_equal(step(learner, w, X, 0, 1), w)
+    shrunk = step(gradient_step(Hinge(), 0.5, project=False), w, X, 0, 1, i=4)
+    np.testing.assert_allclose(shrunk, 0.75 * w)
+
+
+@pytest.mark.kernels
+def test_a_ball_holds_the_optimum_of_its_loss():
+    """l2/2 |w|^2 is at most the loss at 0; half of that for the hinge of margin 1."""
+    losses = [(Logistic(), math.log(2)), (SquaredHinge(), 1.0), (Hinge(2.0), 2.0), (Hinge(), 0.5)]
+    for loss, at_zero in losses:
+        learner = gradient_step(loss, 0.2, project=True)
+        assert learner.max_norm2 == pytest.approx(2 * at_zero / 0.2)
+        assert gradient_step(loss, 0.2, project=False).max_norm2 == math.inf
+    # The first step of eta = 1 / l2 leaves nothing of the weights, and is projected.
+    X = np.vstack([5.0 * np.eye(3)[0], np.zeros(3)])
+    got = step(gradient_step(Hinge(), 0.2, project=True), [0.0, 3.0, 0.0], X, 0, 1, i=1)
+    np.testing.assert_allclose(got, [math.sqrt(5.0), 0.0, 0.0])
+
+
+@pytest.mark.kernels
+def test_a_large_penalty_shrinks_to_nothing_and_not_beyond():
+    X, w = problem()[0], np.linspace(-1, 1, 5)
+    learner = gradient_step(Hinge(), 5.0, project=False, inverse=10.0)
+    x = X[0] - X[1]
+    np.testing.assert_allclose(step(learner, w, X, 0, 1, i=1), (w @ x < 1) * 10 / 11 * x)
+
+
+def lists_of_steps(seed, n, steps):
+    """Sparse rows, and pairs with their numbers, which say how much each step shrinks."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(12, n)) * (rng.random((12, n)) < min(1.0, 5 / n))
+    for _ in range(steps):
+        a, b = rng.choice(12, 2, replace=False)
+        yield X, int(a), int(b), int(rng.choice([1, 1, 1, 3, 40]))
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("n", [6, 300])
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_scaled_weights_are_the_plain_ones_after_any_steps(storage, n):
+    """Shrinking by 1 to 1e-4 a step; the last iterate, the mean, the length, after every step."""
+    lam, c = 1.9998, 1.0
+    learner = gradient_step(Hinge(), lam, project=False, inverse=c)
+    start = np.linspace(-1, 1, n)
+    vector, plain, total, counted = new_vector(start), start.copy(), np.zeros(n), 0
+    vector.c[LAZY] = storage == "csr"
+    for k, (X, a, b, i) in enumerate(lists_of_steps(3, n, 40)):
+        rows = rows_of(X, storage)
+        pair_step(learner, vector.for_kernel(rows), rows, a, b, 1.0, i)
+        eta = c / (c + i)
+        x = X[a] - X[b]
+        plain = (1 - eta * lam) * plain + eta * (plain @ x < 1) * x
+        if k >= 10:
+            vector.c[AL] += vector.c[S]
+            vector.c[COUNT] += 1
+            total, counted = total + plain, counted + 1
+        scale = np.abs(plain).max() + np.abs(total).max()
+        np.testing.assert_allclose(last_of(vector), plain, atol=1e-12 * scale)
+        mean = total / counted if counted else plain
+        np.testing.assert_allclose(average_of(vector), mean, atol=1e-12 * scale)
+        assert vector.c[NORM2] == pytest.approx(plain @ plain, rel=1e-6, abs=1e-12)
+        assert storage == "csr" or _LOW <= vector.c[S] <= _HIGH
+        assert not vector.scratch.any()
+
+
+def shrink(vector, factor, *, adds=0):
+    """One step that only shrinks, on tied rows that are equal."""
+    rows = rows_of(np.ones((2, len(vector.v))), "csr")
+    learner = gradient_step(Hinge(), 2.0 * (1.0 - factor), project=False, inverse=1.0)
+    vector.c[ADDS] += adds
+    pair_step(learner, vector.for_kernel(rows), rows, 0, 1, 0.0, 1)
+
+
+@pytest.mark.kernels
+def test_the_scale_is_folded_beyond_its_window():
+    for factor, left in ((_LOW, _LOW), (0.9 * _LOW, 1.0), (0.5, 0.5)):
+        vector = new_vector(np.ones(3))
+        shrink(vector, factor)
+        assert vector.c[S] == pytest.approx(left, rel=1e-12)
+        np.testing.assert_allclose(last_of(vector), factor)
+    # The shortest vector of two nearly opposite constraints is long.
+    x = np.array([np.cos(1e-3), np.sin(1e-3), 0.0])
+    grown, rows = new_vector(np.array([-1.0, 0.0, 0.0])), rows_of(np.vstack([x, 0 * x]), "dense")
+    pair_step(RommaStep(math.inf), grown.for_kernel(rows), rows, 0, 1, 1.0, 1)
+    assert grown.c[S] == 1.0
+    np.testing.assert_allclose(last_of(grown)[:2], [-1.0, (1 + x[0]) / x[1]], rtol=1e-6)
+    nothing = new_vector(np.zeros(3))
+    shrink(nothing, 1e-9)
+    assert nothing.c[S] == 1.0
+
+
+@pytest.mark.kernels
+def test_folds_that_additions_do_not_pay_for_are_put_off():
+    """A fold costs the weights, an addition pays for 64; debts do not fall below nothing."""
+    vector = new_vector(np.ones(256))
+    for adds, debt in ((0, 256), (1, 448), (4, 448), (9, 128), (40, 0), (3, 64)):
+        shrink(vector, 1e-4, adds=adds)
+        assert vector.c[DEBT] == debt
+        assert vector.c[PAID] == vector.c[ADDS]
+        vector.v[:] = 1.0
+        vector.c[NORM2] = 256.0
+    vector.c[DEBT] = _UNPAID - 256
+    shrink(vector, 1e-4)
+    assert not vector.c[LAZY]
+    vector.c[NORM2] = 256.0
+    shrink(vector, 1e-4)
+    assert vector.c[LAZY]
+
+
+@pytest.mark.kernels
+def test_folds_put_off_are_kept_until_they_are_many_or_paid_for():
+    vector = new_vector(np.linspace(1, 2, 128))
+    vector.c[LAZY], vector.c[AL], vector.c[COUNT] = 1.0, 1.0, 1.0
+    shrink(vector, 0.5)  # nothing to fold yet
+    assert (vector.c[FOLDS], vector.c[S]) == (0, 0.5)
+    for made in (1, 2, 3):
+        shrink(vector, 1e-4, adds=made == 2)
+        assert (vector.c[FOLDS], vector.c[S], vector.c[AL]) == (made, 1.0, 0.0)
+        vector.c[AL] = 1.0
+    before = last_of(vector), average_of(vector)
+    shrink(vector, 1e-4, adds=2)  # 2 x 64 weights are paid for
+    assert vector.c[FOLDS] == 0
+    assert not vector.folds.any()
+    np.testing.assert_allclose(last_of(vector), 1e-4 * before[0], rtol=1e-12)
+    np.testing.assert_allclose(average_of(vector), before[1], rtol=1e-12)
+    # Without a mean a scale of 1e-18 is still no reason, below it is.
+    vector.c[AL] = 0.0
+    shrink(vector, 1e-9)
+    shrink(vector, 0.9e-9)
+    assert (vector.c[FOLDS], vector.c[S]) == (1, 1.0)
+
+
+@pytest.mark.kernels
+def test_a_weight_that_faded_in_the_folds_it_missed_is_zero():
+    """To less than 1e-18 of what it was after the first of them."""
+    for last, kept in ((1.1e-6, True), (0.9e-6, False)):
+        vector = new_vector(np.array([3.0, 0.0]))
+        vector.history[:4] = [[0.1, 2.0], [1e-6, 5.0], [1e-6, 0.0], [last, 7.0]]
+        vector.c[FOLDS], vector.c[COUNT] = 4.0, 1.0
+        end = 0.1 * 1e-12 * last * 3.0
+        assert last_of(vector)[0] == (pytest.approx(end) if kept else 0.0)
+        total = 3.0 * (2.0 + 0.1 * 5.0 + 0.1 * 1e-12 * 7.0)
+        assert average_of(vector)[0] == pytest.approx(total, rel=1e-14)
+        assert vector.v[0] == 3.0  # as if nobody had looked
+
+
+@pytest.mark.kernels
+def test_a_full_history_is_settled():
+    vector = new_vector(np.ones(2))
+    vector.c[LAZY], vector.c[FOLDS], vector.folds[:] = 1.0, _HISTORY - 2, _HISTORY - 2
+    for left in (_HISTORY - 1, 0):
+        vector.c[AL] = 1.0
+        shrink(vector, 1e-4)
+        assert vector.c[FOLDS] == left
+    assert not vector.folds.any()
+    np.testing.assert_allclose(last_of(vector), 1e-8, rtol=1e-9)
+
+
+@pytest.mark.kernels
+def test_the_length_is_summed_afresh_after_many_additions():
+    X = np.vstack([np.eye(3)[0], np.zeros(3)])
+    for adds, fresh in ((_REFRESH - 2, False), (_REFRESH - 1, True)):
+        vector, rows = new_vector(np.full(3, 0.1)), rows_of(X, "dense")
+        vector.c[ADDS], vector.c[PAID], vector.c[NORM2] = adds, 5.0, 77.0
+        pair_step(PerceptronStep(1.0), vector.for_kernel(rows), rows, 0, 1, 1.0, 1)
+        true = 1.1**2 + 2 * 0.1**2
+        assert vector.c[NORM2] == pytest.approx(true if fresh else 77.0 + 1.1**2 - 0.1**2)
+        assert (vector.c[ADDS], vector.c[PAID]) == ((0, 0) if fresh else (adds + 1, 5))
 
 
 def romma_by_qp(w, x):
@@ -146,8 +337,14 @@ def test_romma_is_the_shortest_vector_of_its_two_constraints():
         only_new += w @ x >= (x @ x) * (w @ w)
         np.testing.assert_allclose(got, romma_by_qp(w, x), rtol=2e-5, atol=2e-6)
     assert only_new >= 3  # the case that the paper's formula misses
-    first = step(RommaStep(math.inf), np.zeros(4), X, 0, 1)
-    np.testing.assert_allclose(first, X[0] / (X[0] @ X[0]))
+    for along in (0.0, 0.3, -0.4):  # no weights, or all of them along the new constraint
+        first = step(RommaStep(math.inf), along * x / (x @ x), X, 0, 1)
+        np.testing.assert_allclose(first, x / (x @ x))
+    unit = np.vstack([np.eye(4)[0], np.zeros(4)])
+    there = np.array([1.0, 2.0, 0.0, 0.0])  # z = 1 is no error
+    np.testing.assert_array_equal(step(RommaStep(math.inf), there, unit, 0, 1), there)
+    short = step(RommaStep(0.25), np.zeros(4), unit, 0, 1)
+    np.testing.assert_allclose(short, [0.5, 0.0, 0.0, 0.0])
 
 
 @pytest.mark.kernels
@@ -158,6 +355,7 @@ def test_perceptron_moves_only_on_mistakes():
     np.testing.assert_allclose(step(PerceptronStep(0.0), right, X, 0, 1), right)
     np.testing.assert_allclose(step(PerceptronStep(0.0), wrong, X, 0, 1), wrong + x)
     np.testing.assert_allclose(step(PerceptronStep(2.0), right, X, 0, 1), right + x)
+    np.testing.assert_allclose(step(PerceptronStep(0.0), 0.0 * x, X, 0, 1), x)
 
 
 def optimum(X, y, qid, l2, sampling, loss):
@@ -252,7 +450,9 @@ def test_bad_parameters_are_refused_by_name(name, value):
         SPDRanker(**{name: value}).fit(X, y, qid=qid)
 
 
-def test_folds_that_are_put_off_change_rounding_alone():
+def test_folds_that_are_put_off_change_rounding_alone(monkeypatch):
+    calls, run = [], pair_sgd._run
+    monkeypatch.setattr(pair_sgd, "_run", lambda *given: calls.append(given[5]) or run(*given))
     rng = np.random.default_rng(8)
     X = sparse.random_array((40, 100_000), density=2e-4, format="csr", rng=rng) * 1e3
     y = rng.integers(0, 2, 40)
@@ -265,6 +465,9 @@ def test_folds_that_are_put_off_change_rounding_alone():
         learner = gradient_step(Hinge(), 1e-2, project=True)
         run_phase(data.rows, sampler, Phase(learner, 0, steps, 0, 500), w, 1, (0, steps))
         assert w.c[LAZY]  # folds were frequent
+        assert len(calls) == (1 if kind == "lazy" else 2)
+        assert calls.pop()[1] == steps
+        calls.clear()
         found[kind] = average_of(w), last_of(w)
     for kind in ("sparse", "lazy"):
         for ours, expected in zip(found[kind], found["dense"], strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -11,10 +13,12 @@ from rankine.distributed.team import sum_in_order
 from rankine.losses.domination import TaskOptions, domination_risk
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals
 from rankine.losses.squared import pair_squares, square_totals
+from rankine.solvers import problem as module
+from rankine.solvers.base import Progress, certified, notify, report, require_finite
 from rankine.solvers.bundle import solve_bundle
 from rankine.solvers.cg import solve_cg
 from rankine.solvers.newton import solve_newton
-from rankine.solvers.problem import NormalEquations, Penalty, Problem, RowsProblem
+from rankine.solvers.problem import NormalEquations, Penalty, Problem, RowsProblem, coarsen
 from rankine.solvers.quasi_newton import solve_quasi_newton
 
 
@@ -140,3 +144,126 @@ def test_a_start_beyond_the_numbers_is_an_error():
     problem = RowsProblem.of(data, domination_risk(data, TaskOptions()))
     with pytest.raises(DivergenceError, match="no longer finite"):
         solve_quasi_newton(problem, Penalty(0.1, 0.0), np.full(4, 1e308), at_zero=1.0)
+
+
+def test_penalties_and_the_better_of_their_bounds():
+    """The dual of |w - 1|^2 / 2 at slopes u is <u, 1> - |u|^2 / 2 with the sign of the bound."""
+    slopes = np.array([0.5, -2.0, 1.0])
+    asked = []
+
+    def dual(kappa):
+        asked.append(kappa)
+        return 10.0 * kappa - 6.0 * kappa**2
+
+    w = np.array([1.0, -2.0, 0.0])
+    assert Penalty(0.5, 0.2).value(w) == pytest.approx(0.5 * 3.0 + 0.1 * 5.0)
+    for l1, l2, points, best in (
+        (2.0, 1.0, [1.0], 4.0),  # l1 holds the slopes as they are
+        (0.5, 0.0, [0.25], 10 / 4 - 6 / 16),
+        (0.5, 1.0, [0.25, 1.0], max(10 / 4 - 6 / 16, 4.0 - (1.5**2 + 0.5**2) / 2)),
+        (0.5, 9.0, [0.25, 1.0], 4.0 - (1.5**2 + 0.5**2) / 18),
+        (0.0, 9.0, [0.0, 1.0], 4.0 - (0.5**2 + 2.0**2 + 1.0) / 18),
+    ):
+        asked.clear()
+        assert Penalty(l1, l2).lower_bound(dual, slopes) == pytest.approx(best)
+        assert asked == points
+    assert Penalty(0.0, 1.0).lower_bound(dual, np.zeros(3)) == 4.0
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_a_sample_is_every_eighth_query_or_row(grouped, monkeypatch):
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(20), rng.integers(9, 30, 20))
+    y = rng.integers(0, 3, len(qid)).astype(float)
+    y[qid == 3] = 1.0  # ties only
+    order = np.arange(len(qid)) if grouped else rng.permutation(len(qid))
+    data = Dataset.from_arrays(rng.normal(size=(len(qid), 2))[order], y[order], qid[order])
+    weight = np.arange(20.0)
+    monkeypatch.setattr(module, "MIN_ROWS", data.n_rows + 1)
+    assert coarsen(data, weight) is None
+    monkeypatch.setattr(module, "MIN_ROWS", data.n_rows)
+    monkeypatch.setattr(module, "MIN_QUERIES", 19)
+    queries, kept = coarsen(data, weight)
+    usable = data.labels.usable[::8]
+    assert len(usable) == 3
+    assert queries.queries.ids.tolist() == data.queries.ids[usable].tolist()
+    assert kept.tolist() == weight[usable].tolist()
+    monkeypatch.setattr(module, "MIN_QUERIES", 20)
+    rows, same = coarsen(data, weight)
+    assert same is weight
+    expected = [row for q in range(20) for row in data.queries.rows_of(q)[::8]]
+    np.testing.assert_array_equal(np.sort(rows.X[:, 0]), np.sort(data.X[expected, 0]))
+
+
+def test_products_are_counted_and_shifted():
+    data = dataset()
+    equations = NormalEquations(RowsProblem.of(data, pair_squares(data)))
+    v = np.arange(4.0)
+    assert (equations.products, equations.n_features) == (0, 4)
+    plain = equations.times(v)
+    np.testing.assert_allclose(equations.times(v, 0.5), plain + 0.5 * v)
+    assert equations.products == 2
+    spread = equations.problem.spread(v)
+    assert equations.objective(v, 0.5) == pytest.approx(spread + 0.5 * 14.0)
+    zero = equations.problem.spread(np.zeros(4))
+    assert spread == pytest.approx(v @ plain - 2 * v @ equations.b + zero)
+
+
+def test_what_is_asked_again_is_not_computed_again():
+    """A smoothed problem of the same width, and the curvature of the same weights."""
+    problem = RowsProblem.of(dataset(), pair_risk(dataset()))
+    smooth = problem.smoothed(0.5)
+    assert problem.smoothed(0.5) is smooth
+    assert problem.smoothed(0.25) is not smooth
+    asked = []
+    curved = smooth.curved
+    smooth.curved = lambda scores: asked.append(1) or curved(scores)
+    w = np.full(4, 0.1)
+    smooth.curved_gradient(w)
+    smooth.curvature_product(w, w)
+    smooth.curvature_diagonal(w)
+    assert len(asked) == 1
+    smooth.curvature_product(2 * w, w)
+    smooth.curvature_diagonal(2 * w)
+    assert len(asked) == 2
+
+
+def test_a_partition_in_memory_carries_its_bookmarks_into_smoothed_problems():
+    marks = object()
+    problem = Problem(lambda *asked: asked, 3, 2.0, marks)
+    smooth = problem.smoothed(0.5)
+    assert (smooth.bookmark, smooth.n_features, smooth.at_zero) == (marks, 3, 2.0)
+    assert smooth._total("question", 1) == ("smoothed_answer", 0.5, "question", 1)
+
+
+def test_callbacks_are_all_asked_and_only_true_stops():
+    asked = []
+
+    def answer(value):
+        return lambda progress: asked.append(progress.step) or value
+
+    ask = partial(report, stage="x", step=4, total=9, values={}, coef=np.ones(2))
+    for given, stops in (
+        ([None, 1, "stop", 0.5, [1]], False),
+        ([False, np.bool_(False)], False),
+        ([True, None], True),
+        ([None, np.bool_(True)], True),
+    ):
+        asked.clear()
+        assert ask([answer(value) for value in given]) is stops
+        assert asked == [4] * len(given)
+    told = []
+    progress = Progress("x", 1, None, {"gap": 2.0}, lambda: np.zeros(1))
+    assert not notify([told.append], progress)
+    assert told == [progress]
+
+
+def test_numbers_that_are_not_finite_are_named():
+    require_finite(np.array([1e308, -1e308]), 3, "descent")
+    for bad in (np.nan, np.inf, -np.inf):
+        with pytest.raises(DivergenceError, match=r"descent diverged.*at step 3"):
+            require_finite(np.array([0.0, bad]), 3, "descent")
+    proof = certified(3.0, 2.0, 4.0, cuts=5)
+    assert proof == {
+        "objective": 3.0, "lower_bound": 2.0, "gap": 1.0, "relative_gap": 0.25, "cuts": 5
+    }  # fmt: skip

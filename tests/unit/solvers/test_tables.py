@@ -3,9 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankine.core.specs import Grids
+from rankine.core.specs import Bins, Grids
 from rankine.data.dataset import Dataset
 from rankine.kernels.binned import BinnedProducts
+from rankine.kernels.products import Products
+from rankine.kernels.rows import DenseRows
 from rankine.losses.active_pairs import SquaredHingeRisk
 from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.pair_queries import PairQueries
@@ -17,10 +19,13 @@ from rankine.solvers.tables import (
     TablePenalty,
     TableProblem,
     TableSpace,
+    _pure,
     bin_means,
     purify,
 )
 from rankine.transforms.bins import BinCoder, fit_bins, grid_axis, layout_of
+
+pytestmark = pytest.mark.kernels
 
 
 def lists(n_queries=25, size=12, seed=0):
@@ -33,8 +38,11 @@ def lists(n_queries=25, size=12, seed=0):
     return Dataset.from_arrays(X, y, np.repeat(np.arange(n_queries), size))
 
 
-def build(data, risk_of, monotone=None, pairs=((0, 1), (1, 2))):
+def build(data, risk_of, monotone=None, pairs=((0, 1), (1, 2)), linear=()):
     bins = fit_bins(data.X, 8, unordered=[3])
+    if linear:
+        cuts = tuple(() if j in linear else own for j, own in enumerate(bins.cuts))
+        bins = Bins(cuts, bins.unordered, linear)
     rows = BinCoder(bins).code(data.X)
     counts = BinnedProducts(rows, layout_of(bins)).transpose_times(np.ones(data.n_rows))
     ends = np.cumsum(bins.n_cells)
@@ -78,6 +86,114 @@ def test_parameters_and_tables_are_adjoint(monotone):
     theta, h = rng.normal(size=problem.space.size), rng.normal(size=problem.space.layout.size)
     here = problem.space.tables(theta) @ h
     assert here == pytest.approx(theta @ problem.space.adjoint(h), rel=1e-12)
+
+
+def by_definition(space, strengths):
+    """K of the module's head, neighbour by neighbour."""
+    K = np.zeros((space.size, space.size))
+
+    def link(weight, a, b):
+        K[a, a] += weight
+        K[b, b] += weight
+        K[a, b] -= weight
+        K[b, a] -= weight
+
+    start = 0
+    for j, size in enumerate(space.sizes):
+        cells = range(start, start + size)
+        weight = strengths.smooth * max(size - 2, 1)
+        for c in cells:
+            K[c, c] = strengths.ridge * strengths.smooth
+        for c in cells[:-1]:
+            if space.signs[j]:
+                K[c, c] = weight
+            elif space.ordered[j] and c + 1 < cells[-1]:
+                link(weight, c, c + 1)
+        start += size
+    for (rows, columns), (down, across) in zip(space.grid_sides, space.grid_ordered, strict=True):
+        for a in range(rows):
+            for b in range(columns):
+                c = start + a * columns + b
+                K[c, c] += strengths.ridge * strengths.pair_smooth
+                if down and a + 1 < rows - 1:
+                    link(strengths.pair_smooth, c, c + columns)
+                if across and b + 1 < columns - 1:
+                    link(strengths.pair_smooth, c, c + 1)
+        start += rows * columns
+    places = range(start, space.size)
+    K[places, places] = strengths.anchor
+    return K
+
+
+SHAPES = [
+    {},
+    {"monotone": {0: 1}},
+    {"monotone": {1: -1, 2: 1}},
+    {"pairs": ()},
+    {"linear": (0,)},
+    {"linear": (0,), "monotone": {1: 1}},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_penalty_parameters_and_their_bounds_are_as_defined(shape):
+    space = build(lists(), lambda _queries: None, **shape).space
+    penalty = TablePenalty(space, STRENGTHS, threads=1)
+    K = by_definition(space, STRENGTHS)
+    np.testing.assert_allclose(dense(penalty), K, atol=1e-12)
+    rng = np.random.default_rng(4)
+    theta, g = np.abs(rng.normal(size=(2, space.size)))
+    g[::2] *= -1
+    assert penalty.value(theta) == pytest.approx(theta @ K @ theta / 2)
+    held = np.zeros(space.size, bool)
+    for j in shape.get("monotone") or {}:
+        held[space.layout.starts[j] + np.arange(space.sizes[j] - 1)] = True
+        held[space.layout.size + j] = True
+    np.testing.assert_array_equal(penalty.bounded, held)
+    theta[held] *= rng.random(held.sum()) < 0.5
+    gap = g[~held] @ np.linalg.solve(K[np.ix_(~held, ~held)], g[~held]) / 2
+    for c in np.flatnonzero(held):
+        move = max(-theta[c], -g[c] / K[c, c])
+        gap -= g[c] * move + K[c, c] * move**2 / 2
+    assert penalty.gap(theta, g) == pytest.approx(gap)
+    twice = STRENGTHS.times(2.0)
+    assert (twice.smooth, twice.pair_smooth, twice.anchor, twice.ridge) == (1.0, 0.4, 0.6, 1e-3)
+    # Squares of the tables' derivatives, weighted by the rows' curvatures.
+    tables = np.array([space.tables(row) for row in np.eye(space.size)])
+    weight = rng.random(space.layout.size)
+    np.testing.assert_allclose(space.diagonal(weight), tables**2 @ weight, atol=1e-12)
+    np.testing.assert_allclose(space.adjoint(weight), tables @ weight, atol=1e-12)
+
+
+def test_factors_do_not_depend_on_threads_and_are_made_once():
+    space = build(lists(), lambda _queries: None).space
+    one, two = (TablePenalty(space, STRENGTHS, threads) for threads in (1, 2))
+    b = np.random.default_rng(0).normal(size=space.size)
+    np.testing.assert_array_equal(one.factor().solve(b), two.factor().solve(b))
+    assert one.factor() is one.factor()
+    assert one.factor(np.ones(space.size)) is not one.factor()
+
+
+@pytest.mark.parametrize(
+    ("cuts", "counts", "middles"),
+    [
+        ((1.0, 3.0, 4.0), (2.0, 1.0, 0.0, 5.0), (0.0, 2.0, 3.5, 4.5)),
+        ((-1.0, 1.0), (3.0, 1.0, 2.0), (-2.0, 0.0, 2.0)),
+        ((7.0,), (1.0, 3.0), (6.5, 7.5)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the last column
+def test_bins_stand_in_the_middle_of_their_cuts(cuts, counts, middles):
+    """Between columns of which nothing can be told."""
+    nothing, weight, at = (0.0, 0.0, 0.0), np.array(counts), np.array(middles)
+    bins = Bins(((2.0,), (), cuts, (5.0, 6.0), cuts, (-1e308, 1e308)), unordered=(0,))
+    all_counts = [1.0, 2.0, 0.0, 4.0, 1.0, *counts, 9.0, 0.0, 0.0, 0.0, 3.0]
+    one_bin = [0.0] * (len(counts) - 1) + [8.0, 0.0]
+    found = bin_means(bins, np.array([*all_counts, *one_bin, 1.0, 1.0, 1.0, 0.0]))
+    at = at - weight @ at / weight.sum()
+    at = at / np.sqrt(weight @ at**2 / weight.sum())
+    expected = [*nothing, 0.0, 0.0, *at, 0.0, *nothing, 0.0, *[0.0] * (len(counts) + 1), *[0.0] * 4]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("monotone", [None, {0: 1}])
@@ -141,10 +257,8 @@ def test_delta_risk_is_the_sum_over_pairs_of_changes_of_ndcg():
 
 
 @pytest.mark.parametrize("risk_of", RISKS)
-@pytest.mark.parametrize("monotone", [None, {0: 1, 3: -1}])
+@pytest.mark.parametrize("monotone", [None, {0: 1}])
 def test_newton_reaches_the_optimum_and_certifies_it(risk_of, monotone):
-    if monotone:
-        monotone = {0: 1}
     problem = build(lists(), risk_of, monotone)
     penalty = TablePenalty(problem.space, STRENGTHS)
     rough = solve_newton(problem, penalty, tol=1e-2)
@@ -192,30 +306,106 @@ def test_purified_tables_are_the_same_function_up_to_a_constant():
         np.testing.assert_allclose(weighted.sum(axis=1), 0.0, atol=1e-7)
 
 
-def test_the_true_pair_gains_most():
-    rng = np.random.default_rng(7)
-    X = rng.normal(size=(3000, 5))
-    bins = fit_bins(X, 16)
-    rows = BinCoder(bins).code(X)
-    slope = np.sign(X[:, 1] * X[:, 3]) + rng.normal(size=len(X)) + X[:, 0] + X[:, 3]
-    pairs = np.array([(a, b) for a in range(5) for b in range(a + 1, 5)])
-    places = np.zeros((5, 256), dtype=np.uint16)
-    for j in range(5):
-        cells = grid_axis(bins, j, np.ones(len(bins.cuts[j]) + 2), 8).cells
-        places[j, : len(cells)] = cells
-    gains = interaction_gains(rows, pairs, places, 9, slope, np.ones(len(X)), 1.0)
-    assert pairs[gains.argmax()].tolist() == [1, 3]
-    # Brute force over all cuts of one grid.
-    codes = np.concatenate(list(rows.codes.transpose(0, 2, 1)))[: len(X)]
-    a, b = places[1][codes[:, 1]], places[3][codes[:, 3]]
+def test_a_grid_is_pure_only_when_all_its_rows_and_columns_are():
+    """At first the means of all rows are 0, and that of a column is too."""
+    rng = np.random.default_rng(1)
+    weight, way = rng.uniform(0.2, 2.0, (5, 3)), rng.normal(size=5)
+    grid = np.stack([np.zeros(5), way / weight[:, 1], -way / weight[:, 2]], axis=1)
+    pure, across, down = grid.copy(), np.zeros(5), np.zeros(3)
+    _pure(pure, weight, across, down)
+    np.testing.assert_allclose((weight * pure).sum(axis=0), 0.0, atol=1e-10)
+    np.testing.assert_allclose((weight * pure).sum(axis=1), 0.0, atol=1e-10)
+    np.testing.assert_allclose(pure + across[:, None] + down, grid, atol=1e-12)
+
+
+def test_cells_that_no_row_fell_into_say_nothing_unless_they_are_in_order():
+    """Of missing and unknown values alone; others keep what their neighbours say."""
+    data = lists()
+    data = replace(data, X=np.nan_to_num(data.X))  # nothing is missing
+    space = build(data, squared_hinge).space
+    problem = build(data, squared_hinge)
+    counts = problem.products.transpose_times(np.ones(data.n_rows))
+    rng = np.random.default_rng(8)
+    unseen = space.layout.starts[0] + 2
+    counts[unseen] = 0.0
+    tables = rng.normal(size=space.layout.size)
+    pure = purify(space, tables, counts)
+    for j, size in enumerate(space.sizes):
+        own = pure[space.layout.starts[j] : space.layout.starts[j] + size]
+        assert own[-1] == 0.0
+        assert (own[:-2] != 0.0).all()
+        assert (own[-2] == 0.0) == (not space.ordered[j])
+    for g, (rows, columns) in enumerate(space.grid_sides):
+        start = space.layout.grid_starts[g]
+        grid = pure[start : start + rows * columns].reshape(rows, columns)
+        weight = counts[start : start + rows * columns].reshape(rows, columns)
+        assert not grid[-1].any()
+        assert not grid[:, -1].any()
+        assert grid[:-1, :-1][weight[:-1, :-1] > 0].all()
+    empty = purify(space, tables, np.zeros(space.layout.size))
+    inner = space.layout.starts[0] + np.arange(space.sizes[0] - 1)
+    np.testing.assert_array_equal(empty[inner], tables[inner])
+
+
+def slow_gain(a, b, side, slope, curvature, damping):
+    """Best contrast over all cuts of the grid of two columns, quadrant by quadrant."""
     best = 0.0
-    for r in range(1, 9):
-        for s in range(1, 9):
+    for r in range(1, side):
+        for s in range(1, side):
             masks = [(a < r) & (b < s), (a < r) & (b >= s), (a >= r) & (b < s), (a >= r) & (b >= s)]
-            h = np.array([mask.sum() + 1.0 for mask in masks])
+            h = np.array([curvature[mask].sum() + damping for mask in masks])
             f = np.array([slope[mask].sum() for mask in masks]) / h
             best = max(best, 0.5 * (f[0] - f[1] - f[2] + f[3]) ** 2 / (1 / h).sum())
-    assert gains.max() == pytest.approx(best, rel=1e-9)
+    return best
+
+
+def test_the_true_pair_gains_most():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(800, 4))
+    bins = fit_bins(X, 16)
+    rows = BinCoder(bins).code(X)
+    slope = 2 * np.sign(X[:, 1] * X[:, 3]) + rng.normal(size=len(X)) + X[:, 0] + X[:, 3]
+    curvature = rng.uniform(0.5, 3.0, len(X))
+    pairs = np.array([(a, b) for a in range(4) for b in range(a + 1, 4)])
+    places = np.zeros((4, 256), dtype=np.uint16)
+    for j in range(4):
+        cells = grid_axis(bins, j, np.ones(len(bins.cuts[j]) + 2), 8).cells
+        places[j, : len(cells)] = cells
+    gains = interaction_gains(rows, pairs, places, 9, slope, curvature, 0.7)
+    assert pairs[gains.argmax()].tolist() == [1, 3]
+    codes = np.concatenate(list(rows.codes.transpose(0, 2, 1)))[: len(X)]
+    own = [places[j][codes[:, j]] for j in range(4)]
+    expected = [slow_gain(own[a], own[b], 9, slope, curvature, 0.7) for a, b in pairs]
+    np.testing.assert_allclose(gains, expected, rtol=1e-9)
+    # More pairs than are looked at together.
+    many = interaction_gains(
+        rows, np.tile(pairs, (12, 1)), places, 9, slope, curvature, 0.7, threads=1
+    )
+    np.testing.assert_array_equal(many, np.tile(gains, 12))
+
+
+def test_linear_columns_add_to_the_scores():
+    """Those that rows have: positions, the last of them, are those of training alone."""
+    data = lists()
+    plain = build(data, squared_hinge)
+    rng = np.random.default_rng(9)
+    values = rng.normal(size=(data.n_rows, 2))
+    space = replace(plain.space, n_linear=2)
+    theta, u = rng.normal(size=space.size), rng.normal(size=data.n_rows)
+    tables = plain.scores(theta[:-2])
+    for used in (2, 1):
+        linear = Products(DenseRows(np.ascontiguousarray(values[:, :used])), used)
+        problem = TableProblem(space, plain.products, plain.risk, linear)
+        np.testing.assert_allclose(
+            problem.scores(theta), tables + values[:, :used] @ theta[-2:][:used], rtol=1e-10
+        )
+        if used == 2:
+            gradient = problem.gradient(u)
+            np.testing.assert_allclose(gradient[:-2], plain.gradient(u))
+            np.testing.assert_allclose(gradient[-2:], values.T @ u)
+    assert TableProblem(space, plain.products, None).at_zero == 1.0
+    assert plain.at_zero == pytest.approx(plain.risk.evaluate(np.zeros(data.n_rows))[0])
+    assert plain.n_features == plain.space.size
 
 
 def test_linear_columns_have_the_curvature_of_unit_deviation():

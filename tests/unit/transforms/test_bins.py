@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.core.specs import Bins, decode_transforms, encode_transforms
+from rankine.core.specs import MAX_CUTS, Bins, decode_transforms, encode_transforms
 from rankine.kernels.binned import BLOCK
 from rankine.transforms.bins import (
     BinCoder,
@@ -16,6 +16,7 @@ from rankine.transforms.bins import (
     grid_axis,
     layout_of,
     quantile_cuts,
+    score_tables,
 )
 
 
@@ -41,15 +42,68 @@ numbers = st.one_of(
 )
 
 
+@pytest.mark.kernels
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=60), st.integers(2, 9))
-def test_codes_follow_the_definition_dense_and_sparse(rows, bins):
+@given(
+    st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=60),
+    st.integers(2, 9),
+    st.integers(0, 2),
+)
+def test_codes_follow_the_definition_dense_and_sparse(rows, bins, unordered):
     X = np.array(rows)
-    fitted = fit_bins(X, bins, unordered=[2])
+    fitted = fit_bins(X, bins, unordered=[unordered])
     expected = [[slow_cell(fitted, j, x) for j, x in enumerate(row)] for row in X]
     assert codes_of(fitted, X).tolist() == expected
     compressed = sparse.csr_array(np.nan_to_num(X, nan=7.0))
     assert (codes_of(fitted, compressed) == codes_of(fitted, compressed.toarray())).all()
+
+
+def slow_ends(counts, bins):
+    """Where bins end, by the words: heavy values alone, the rest shared out by mass."""
+    total, n = sum(counts), len(counts)
+    if n <= bins:
+        return list(range(1, n))
+    heavy = [k for k in range(n) if counts[k] * bins >= 2 * total]
+    runs, first = [], 0
+    for k in [*heavy, n]:
+        if k > first:
+            runs.append((first, k))
+        first = k + 1
+    spare = bins - len(heavy) - len(runs)
+    light = sum(sum(counts[a:b]) for a, b in runs)
+    ends = {k + more for k in heavy for more in (0, 1)}
+    for a, b in runs:
+        mass = sum(counts[a:b])
+        parts = 1 + spare * mass // light
+        for part in range(1, parts):
+            target = mass * part / parts
+            # The nearest boundary, the later of two.
+            best = min(range(a, b + 1), key=lambda k: (abs(sum(counts[a:k]) - target), -k))
+            ends.add(best)
+    return sorted(end for end in ends if 0 < end < n)
+
+
+@settings(max_examples=150, deadline=None)
+@example([1, 1, 1, 1, 4], 4)  # as heavy as it must be for a bin of its own
+@given(
+    st.lists(st.sampled_from([1, 1, 2, 3, 7, 20, 60]), min_size=1, max_size=40), st.integers(2, 12)
+)
+def test_cuts_are_those_of_the_words(counts, bins):
+    values = np.arange(len(counts)) * 2.0
+    found = quantile_cuts(values, np.array(counts), bins)
+    assert found == tuple(2.0 * k - 1.0 for k in slow_ends(counts, bins))
+
+
+def test_a_cut_is_a_single_in_the_middle_where_there_is_one():
+    above = np.nextafter(1.0, 2.0)
+    for low, high, cut in (
+        (1.0, 2.0, 1.5), (-3.0, 1.0, -1.0), (1.0, above, above), (0.0, 5e-324, 5e-324),
+        (-1.7e308, 1.7e308, 0.0), (1e300, 3e300, 2e300),
+        (-1.5e308, 1.6e308, -1.5e308 / 2 + 0.8e308),
+    ):  # fmt: skip
+        assert quantile_cuts(np.array([low, high]), np.array([1, 1]), 8) == (cut,)
+    third = quantile_cuts(np.array([0.0, 2 / 3]), np.array([1, 1]), 8)
+    assert third == (float(np.float32(1 / 3)),)
 
 
 @settings(max_examples=60, deadline=None)
@@ -109,6 +163,36 @@ def test_a_store_does_not_depend_on_its_parts():
     assert (coded.rows().codes == whole.codes).all()
 
 
+@pytest.mark.parametrize(
+    ("expected", "parts"),
+    [(0, [1]), (1, [1]), (5, [5]), (5, [2, 3]), (3, [3, 4]), (BLOCK, [BLOCK]), (0, []),
+     (BLOCK, [BLOCK - 1, 2]), (BLOCK + 1, [BLOCK + 1]), (3 * BLOCK, [7]),
+     (3 * BLOCK, [BLOCK + 1])],
+)  # fmt: skip
+def test_a_store_keeps_what_it_has_in_no_more_room_than_that(expected, parts):
+    n = sum(parts)
+    X = np.random.default_rng(2).normal(size=(max(n, 30), 2))
+    bins = fit_bins(X, 8)
+    store = CodeStore(BinCoder(bins), expected)
+    for part in np.split(X[:n], np.cumsum(parts)[:-1]) if parts else ():
+        store.append(part)
+    found = store.rows()
+    codes = np.concatenate(list(found.codes.transpose(0, 2, 1)))[: found.n_rows]
+    assert found.n_rows == n
+    assert codes.tolist() == [[slow_cell(bins, j, x) for j, x in enumerate(row)] for row in X[:n]]
+    blocks, columns, length = found.codes.shape
+    assert (blocks, columns) == (max(1, -(-n // BLOCK)), 2)
+    grown = n > max(expected, 1)
+    assert length == (BLOCK if grown else min(max(expected, 1), BLOCK))
+    assert BinCoder(bins).code(X[:5]).codes.shape == (1, 2, 5)
+    more = X[:3]
+    store.append_codes(BinCoder(bins).code(more))
+    assert store.rows().n_rows == n + 3
+    kept = np.concatenate(list(store.rows().codes.transpose(0, 2, 1)))
+    assert kept[n : n + 3].tolist() == codes_of(bins, more).tolist()
+    assert kept[:n].tolist() == codes.tolist()
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 def test_a_sample_of_rows_is_evenly_spread_whatever_the_parts(kind, monkeypatch):
     monkeypatch.setattr("rankine.transforms.bins.SAMPLE_ROWS", 64)
@@ -120,21 +204,48 @@ def test_a_sample_of_rows_is_evenly_spread_whatever_the_parts(kind, monkeypatch)
         found = sample.rows()
         found = found.toarray() if sparse.issparse(found) else found
         assert found.ravel().tolist() == X[::16].ravel().tolist()
+    for n, step, cuts in ((64, 1, []), (64, 1, [20]), (65, 2, [30]), (128, 2, []), (129, 4, [5])):
+        sample = RowSample()
+        for part in np.split(X[:n], cuts):
+            sample.append(kind(part))
+        found = sample.rows()
+        found = found.toarray() if sparse.issparse(found) else found
+        assert found.ravel().tolist() == X[:n:step].ravel().tolist()
 
 
 def test_columns_of_any_scale_are_searched_from_buckets():
     rng = np.random.default_rng(3)
     X = np.stack([rng.normal(size=4000), np.expm1(rng.normal(0, 4, 4000)), 1e9 + rng.random(4000),
                   np.exp(rng.normal(0, 30, 4000))], axis=1)  # fmt: skip
+    X = np.hstack([X, -np.abs(X[:, [1]]), X[:, [0]] - 100, X[:, [0]] * 1e307, X[:, [0]] > 0])
     fitted = fit_bins(X, 64)
-    assert len(cut_search(fitted).guided) == X.shape[1]
+    assert [len(cuts) for cuts in fitted.cuts[-2:]] == [63, 1]
+    search = cut_search(fitted)
+    assert search.guided.tolist() == [0, 1, 2, 3, 5, 6, 7]
+    assert search.sought.tolist() == [4], "its cuts crowd at the upper end"
     expected = [[slow_cell(fitted, j, x) for j, x in enumerate(row)] for row in X]
     assert codes_of(fitted, X).tolist() == expected
 
 
+def test_cuts_that_crowd_at_the_upper_end_and_columns_that_nobody_asks_for():
+    bins = Bins(((0.0, 1 - 2.0**-10, 1.0), (), (), (2.0, 3.0), (0.0,)), (3,), (1,))
+    X = np.zeros((7, 5))
+    X[:, 0] = [-1.0, 0.0, 0.5, 1 - 2.0**-10, 0.9999, 1.0, 2.0]
+    assert codes_of(bins, X)[:, 0].tolist() == [slow_cell(bins, 0, x) for x in X[:, 0]]
+    search = cut_search(bins)
+    assert search.sizes.tolist() == [3, -1, 0, 2, 1]
+    assert search.named.tolist() == [3]
+    assert sorted([*search.guided, *search.sought]) == [0, 2, 4]
+    some = cut_search(bins, np.array([True, True, False, False, True]))
+    assert (sorted([*some.guided, *some.sought]), len(some.named)) == ([0, 4], 0)
+
+
 def test_refusals():
-    with pytest.raises(ParameterError, match="bins=1 "):
-        fit_bins(np.zeros((3, 1)), 1)
+    for bins in (1, MAX_CUTS + 2):
+        with pytest.raises(ParameterError, match=f"bins={bins} "):
+            fit_bins(np.zeros((3, 1)), bins)
+    assert len(fit_bins(np.arange(999.0)[:, None], MAX_CUTS + 1).cuts[0]) == MAX_CUTS
+    assert len(fit_bins(np.arange(999.0)[:, None], 2).cuts[0]) == 1
     with pytest.raises(SchemaError, match="2 columns"):
         BinCoder(Bins(((0.0,),))).code(np.zeros((3, 2)))
     for wrong in (
@@ -154,6 +265,8 @@ def test_specs_travel_as_data():
 
 
 @settings(max_examples=40, deadline=None)
+@example([50, 0, 0, 9], 3, False)
+@example([1, 0, 0, 1, 0], 2, False)
 @given(st.lists(st.integers(0, 50), min_size=3, max_size=40), st.integers(2, 16), st.booleans())
 def test_sides_of_grids_join_neighbours_and_keep_missing_apart(counts, side, unordered):
     cuts = tuple(float(k) for k in range(len(counts) - 2))
@@ -163,13 +276,51 @@ def test_sides_of_grids_join_neighbours_and_keep_missing_apart(counts, side, uno
     assert axis.size <= side + 1
     assert places[-1] == axis.size - 1
     assert (places[:-1] < places[-1]).all()
-    if not unordered:
-        assert (np.diff(places) >= 0).all()
+    inner = len(counts) - 1
     assert layout_of(bins).size == len(counts)
+    assert layout_of(Bins(())).size == 0
+    if inner <= side:
+        assert places.tolist() == list(range(inner + 1))
+    elif unordered:
+        often = sorted(range(inner - 1), key=lambda k: -counts[k])[: side - 1]
+        own = {k: place for place, k in enumerate(sorted(often))}
+        assert places[:-1].tolist() == [own.get(k, side - 1) for k in range(inner)]
+    else:
+        # A place ends at the first cell that reaches the next share of the mass.
+        reached = np.cumsum([0, *counts[:inner]]) + np.arange(inner + 1) * 1e-9
+        shares = [reached[-1] * k / side for k in range(1, side)]
+        ends = {min(max(sum(r < share for r in reached), 1), inner - 1) for share in shares}
+        assert places[:-1].tolist() == [sum(end <= k for end in ends) for k in range(inner)]
+
+
+def test_the_most_frequent_categories_are_kept_and_zero_has_one_sign():
+    values = np.r_[np.arange(1.0, 300.0), np.arange(20.0, 300.0), [-0.0] * 2]
+    (cuts,) = fit_bins(values[:, None], 8, unordered=[0]).cuts
+    assert cuts == (0.0, *np.arange(20.0, 20.0 + MAX_CUTS - 1))
+    assert np.copysign(1.0, cuts[0]) == 1.0
+
+
+def test_sparse_columns_without_cells_or_cuts():
+    bins = Bins(((1.0,), (), (), (2.0, 3.0)), (3,), (1,))
+    X = np.array([[0.5, 7.0, np.nan, 2.0], [np.nan, 1.0, 5.0, 9.0], [0.0, 0.0, 0.0, 3.0]])
+    expected = [[0 if j == 1 else slow_cell(bins, j, x) for j, x in enumerate(row)] for row in X]
+    assert codes_of(bins, X).tolist() == expected
+    assert codes_of(bins, sparse.csr_array(X)).tolist() == expected
+    weights = np.arange(1.0, 11.0)
+    scores = score_tables(bins, None, weights, X)
+    assert scores.tolist() == score_tables(bins, None, weights, sparse.csr_array(X)).tolist()
+    starts = {0: 0, 2: 3, 3: 5}
+    hand = [sum(weights[starts[j] + row[j]] for j in starts) for row in expected]
+    assert scores.tolist() == [h + 10.0 * x for h, x in zip(hand, X[:, 1], strict=True)]
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_what_a_sparse_column_does_not_store_is_zero(sign):
-    X = np.zeros((40, 1))
+    X = np.zeros((40, 3))
     X[:30, 0] = sign * np.arange(1, 31)
-    assert fit_bins(sparse.csr_array(X), 8) == fit_bins(X, 8)
+    X[5:30, 1] = np.arange(25) - 12.0
+    X[:, 2] = np.arange(40)
+    some_zeros = sparse.csr_array(np.where(X == 0, np.arange(40)[:, None] % 2, X))
+    some_zeros.data[some_zeros.data == 1.0] = 0.0
+    for stored in (sparse.csr_array(X), some_zeros):
+        assert fit_bins(stored, 8) == fit_bins(stored.toarray(), 8)

@@ -14,7 +14,9 @@ from rankine.logs import coec, estimate_propensity, read_clicks
 from rankine.logs.simulate import simulate
 from rankine.metrics import evaluate
 from rankine.transforms.clicks import (
+    ByContext,
     check_offset,
+    check_positions,
     inverse_propensity,
     position_weights,
     unweighed,
@@ -29,6 +31,15 @@ def test_weights_are_clipped_and_only_for_clicks():
     assert table == (1.0, 2.0, 10.0)
     data = Dataset.from_arrays(np.zeros((4, 1)), [1, 0, 1, 1], position=np.array([2, 2, 3, 9]))
     np.testing.assert_array_equal(position_weights(data, table), [2, 1, 10, 10])
+    heavy = weigh(replace(data, weight=np.array([1.0, 2.0, 3.0, 0.5])), table)
+    assert heavy.weight.tolist() == [2.0, 2.0, 30.0, 5.0]
+    tables = ByContext("device", (("phone", (1.0, 3.0)), ("desk", (1.0, 4.0, 5.0))))
+    by_device = replace(data, columns={"device": np.array(["phone", "phone", "desk", "phone"])})
+    assert position_weights(by_device, tables).tolist() == [3.0, 1.0, 5.0, 3.0]
+    with pytest.raises(SchemaError, match="no such column"):
+        position_weights(data, tables)
+    with pytest.raises(SchemaError, match="device = tv"):
+        position_weights(replace(data, columns={"device": np.array(["desk", "tv"] * 2)}), tables)
 
 
 def test_propensities_by_context_weigh_each_click_by_its_own():
@@ -66,6 +77,29 @@ def test_given_weights_multiply():
     np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-12)
 
 
+def test_limits_of_weights_and_positions():
+    assert inverse_propensity([0.5, 1.0], 1) == (1.0, 1.0)
+    for bad in (0.99, 0, -1, np.inf, np.nan):
+        with pytest.raises(ParameterError, match="max_weight"):
+            inverse_propensity([0.5], bad)
+    assert check_positions([1, 1_000_000]).tolist() == [1, 1_000_000]
+    assert check_positions(np.array([3], dtype=np.uint8)).dtype == np.int64
+    for bad in ([0, 1], [1, -1], [1, 1_000_001], [1.0, 2.0], [True]):
+        with pytest.raises(SchemaError, match="from 1 to 1,000,000"):
+            check_positions(bad)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("seed", range(3))
+def test_offsets_are_one_where_a_row_was_shown(kind, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, (7, 2)).astype(float)
+    shown = rng.integers(1, 6, 7)
+    wide = widen(Dataset.from_arrays(kind(X), np.zeros(7), position=shown), 4).X
+    found = wide if kind is np.asarray else wide.toarray()
+    np.testing.assert_array_equal(found, np.c_[X, np.minimum(shown, 4)[:, None] == [2, 3, 4]])
+
+
 @pytest.mark.parametrize("bad", [[], [0.0], [1.5], [[0.5]], [np.nan]])
 def test_bad_propensities(bad):
     with pytest.raises(ParameterError, match="propensity"):
@@ -84,9 +118,11 @@ def test_offsets_are_columns_after_the_features(kind):
     assert wide.feature_names == ("a", "b", "position 2", "position 3")
     assert wide.weight.tolist() == [1.0, 1.0, 1.0, 2.0]
     assert unweighed(wide, (1.0, 2.0)).weight.tolist() == [1.0] * 4
-    scaling = Scaling("maxabs", np.array([0.5, 2.0]), 3)
+    assert unweighed(wide, ()).weight.tolist() == [1.0, 1.0, 1.0, 2.0]
+    assert unweighed(data, (1.0, 2.0)).weight is None
+    scaling = Scaling("maxabs", np.array([0.5, 1.0]), 3)
     learnt = np.array([5.0, 6.0, -1.0, -2.0])
-    assert scaling.fold(learnt).tolist() == [2.5, 12.0]
+    assert scaling.fold(learnt).tolist() == [2.5, 6.0]
     assert scaling.split(learnt)[2].tolist() == [-1.0, -2.0]
     assert scaling.unfold(scaling.fold(learnt)).tolist() == [5.0, 6.0, 0.0, 0.0]
 
@@ -95,10 +131,11 @@ def test_nothing_asked_changes_nothing():
     data = Dataset.from_arrays(np.zeros((2, 1)), [0, 1])
     assert weigh(data, ()) is data
     assert widen(data, 0) is data
-    for bad in (1, 0, 2.5, 5000):
+    assert [check_offset(k) for k in (None, 2, np.int64(3), 1000)] == [0, 2, 3, 1000]
+    for bad in (1, 0, 2.5, 1001):
         with pytest.raises(ParameterError, match="position_offset"):
             check_offset(bad)
-    with pytest.raises(SchemaError, match="position"):
+    with pytest.raises(SchemaError, match="needs the position"):
         widen(data, 3)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 
 import msgspec
 import numpy as np
@@ -10,11 +11,18 @@ import pytest
 from scipy import sparse
 
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.core.specs import Binned, OneHot, decode_transforms, encode_transforms
+from rankine.core.specs import Binned, LogColumns, OneHot, decode_transforms, encode_transforms
 from rankine.data.dataset import CodedText, NamedColumns
 from rankine.logs.schema import LogSchema
-from rankine.transforms.categories import texts_in_order
-from rankine.transforms.log_columns import LogEncoder
+from rankine.transforms.categories import (
+    HashedPlaces,
+    KnownPlaces,
+    category_texts,
+    first_rows,
+    places_of,
+    texts_in_order,
+)
+from rankine.transforms.log_columns import LogEncoder, mark_hashed, numeric_values
 
 COLUMNS = {
     "price": [3.0, 0.0, None],
@@ -43,6 +51,7 @@ def place(spec, *parts):
     return spec.hash_start + int.from_bytes(digest, "little") % 2**spec.hash_bits
 
 
+@pytest.mark.kernels
 def test_layout():
     spec = log_spec(
         numeric=["price"],
@@ -66,6 +75,7 @@ def _cross(spec):
     return place(spec, "brand", "size", "acme", "9")
 
 
+@pytest.mark.kernels
 def test_rows_are_sorted_and_collisions_add_up():
     names = [f"c{k}" for k in range(12)]
     spec = log_spec(categorical=names, hash_bits=3)
@@ -96,6 +106,13 @@ def test_bad_numbers_are_refused():
         dense(spec, {"price": ["cheap", 1, 2]})
     with pytest.raises(SchemaError, match="row 1: column 'price' is infinite"):
         dense(spec, {"price": [0.0, np.inf, 2]})
+    with pytest.raises(SchemaError, match="row 2: column 'age' is infinite") as caught:
+        dense(log_spec(numeric=["price", "age"]), {"price": [1, 2, 3], "age": [1, 2, -np.inf]})
+    assert caught.value.column == "age"
+    with pytest.raises(SchemaError, match=r"row 0: array\(\[1., 1.\]\) in numeric column 'price'"):
+        dense(spec, {"price": np.ones((3, 2))})
+    with pytest.raises(SchemaError, match="'price' is not a list of numbers"):
+        numeric_values(np.ones((0, 2)), "price")
 
 
 def test_required_columns_are_those_of_the_weights():
@@ -113,6 +130,7 @@ def test_required_columns_are_those_of_the_weights():
     assert required(1) == ("age",)
     assert required(0, 3) == ("price", "colour")
     assert required(1000) == ("brand", "size")
+    assert [required(j) for j in (0, 2, 4)] == [("price",), ("colour",), ("brand", "size")]
     assert LogEncoder(spec).known == {
         "price",
         "age",
@@ -156,10 +174,18 @@ def test_a_bad_spec_in_a_file_is_refused():
 
 
 def test_names_of_hashed_features():
-    spec = log_spec(categorical=["brand"], crosses=["brand*size"], hash_bits=20)
+    spec = log_spec(
+        [OneHot("colour", ("red",))],
+        categorical=["absent", "brand"],
+        crosses=["brand*size"],
+        hash_bits=20,
+    )
     encoder = LogEncoder(spec)
     wanted = {place(spec, "brand", "acme"): None, _cross(spec): None, 5: None}
     encoder.name_features(COLUMNS, wanted)
+    alone = {place(spec, "brand", "zed"): None}
+    encoder.name_features(COLUMNS, alone)
+    assert list(alone.values()) == ["brand=zed"]
     assert wanted == {
         place(spec, "brand", "acme"): "brand=acme",
         _cross(spec): "brand=acme x size=9",
@@ -172,9 +198,51 @@ def test_memory_of_values_is_bounded(monkeypatch):
 
     monkeypatch.setattr(categories, "REMEMBERED", 10)
     places = categories.HashedPlaces(["a"], 20, 0)
-    first = [places[str(k)] for k in range(100)]
-    assert len(places) <= 10
-    assert first == [categories.HashedPlaces(["a"], 20, 0)[str(k)] for k in range(100)]
+    first, sizes = zip(*((places[str(k)], len(places)) for k in range(100)), strict=True)
+    assert max(sizes) == 10
+    assert "99" in places
+    assert list(first) == [categories.HashedPlaces(["a"], 20, 0)[str(k)] for k in range(100)]
+
+
+def test_rows_may_be_empty_and_tables_have_a_column_each():
+    assert dense(log_spec(numeric=["price"]), {}, 2).tolist() == [[0.0], [0.0]]
+    spec = LogColumns(("price", "age"), (OneHot("colour", ("red", "blue")),), tables=True)
+    found = LogEncoder(spec).matrix({"age": [1, None, 3, 4], "colour": ["blue", "", "red", "x"]}, 4)
+    nan = np.nan
+    np.testing.assert_array_equal(
+        found, [[nan, 1, 1], [nan, nan, nan], [nan, 3, 0], [nan, 4, np.inf]]
+    )
+    np.testing.assert_array_equal(LogEncoder(spec).matrix({"price": [7]}, 1), [[7, nan, nan]])
+
+
+def test_places_are_minus_one_for_what_is_not_there():
+    places = HashedPlaces(["a"], 4, 100)
+    assert [places[value] for value in (None, "", ("x", None), ("x", ""))] == [-1] * 4
+    assert places["7"] == places[7] >= 100
+    travelled = pickle.loads(pickle.dumps(places))  # noqa: S301
+    assert len(travelled) == 0
+    assert travelled["7"] == places["7"]
+    known = KnownPlaces(("red", "9"), 5)
+    assert [known[value] for value in ("red", "9", 9, "x", 8, None)] == [5, 6, 6, -1, -1, -1]
+
+
+def test_values_of_categories_as_text():
+    given = ["x", np.str_("y"), 3, np.int32(4), 5.0, np.float32(6), True, np.False_, None, np.nan]
+    expected = ["x", "y", "3", "4", "5", "6", "true", "false", "", ""]
+    assert category_texts(given, "c") == expected
+    assert category_texts(np.array(["a", "b"]), "c") == ["a", "b"]
+    with pytest.raises(SchemaError, match=r"row 1: 2.5 in categorical column 'c'") as caught:
+        category_texts([1.0, 2.5], "c")
+    assert caught.value.column == "c"
+    with pytest.raises(SchemaError, match="row 0: inf"):
+        category_texts([np.inf], "c")
+
+
+@pytest.mark.kernels
+def test_hashed_places_are_marked_from_the_first_on():
+    used = np.zeros(8, dtype=bool)
+    mark_hashed(np.array([2, 3, 4, 9, 13], dtype=np.int32), 4, used)
+    assert np.flatnonzero(used).tolist() == [0, 1, 5]
 
 
 def test_binned_columns_have_a_cell_for_every_range_and_one_for_missing_values():
@@ -186,11 +254,13 @@ def test_binned_columns_have_a_cell_for_every_range_and_one_for_missing_values()
     np.testing.assert_array_equal(X.sum(axis=1), 1)
     assert spec.names == ("price < 1", "1 <= price < 2.5", "price >= 2.5", "price missing")
     assert (dense(spec, {}, 2)[:, 3] == 1).all()
-    assert LogEncoder(spec, np.array([1])).required == ("price",)
+    for cell in range(4):
+        assert LogEncoder(spec, np.array([cell])).required == ("price",)
+    assert LogEncoder(spec, np.array([4])).required == ("brand",)
     assert decode_transforms(encode_transforms([spec])) == (spec,)
 
 
-def test_coded_text_gives_the_features_and_names_of_plain_text():
+def test_coded_text_gives_the_features_and_names_of_plain_text(monkeypatch):
     rng = np.random.default_rng(5)
     texts = {
         "brand": ["acme", "", "zed", "never used", "acme"],
@@ -212,6 +282,16 @@ def test_coded_text_gives_the_features_and_names_of_plain_text():
         LogEncoder(spec).name_features(columns, names[0])
         LogEncoder(spec).name_features(plain, names[1])
         assert names[0] == names[1]
+    looked_up = []
+    monkeypatch.setattr(
+        "rankine.transforms.log_columns.places_of",
+        lambda places, values: looked_up.append(len(values)) or places_of(places, values),
+    )
+    encoder = LogEncoder(log_spec(categorical=["brand", "kind"]))
+    for _ in range(3):
+        encoder.encode(coded, 50)
+    assert looked_up == [5, 3], "a dictionary that comes again is not looked up again"
+    assert first_rows(np.array([2, 0, 2]), 4).tolist() == [1, -1, 0, -1]
     for name in texts:
         assert texts_in_order(coded, name) == list(dict.fromkeys(plain[name]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from rankine.core.errors import ExportError, ParameterError, SchemaError
 from rankine.core.specs import MissingValues
 from rankine.export.registry import export
 from rankine.transforms.apply import score_dataset
-from rankine.transforms.missing import fill_missing
+from rankine.transforms.missing import fill_missing, places_of_missing, refuse_missing
+from rankine.transforms.scaling import fit_scaling
 
 RULES = ("zero", "mean", "query_min", "indicator")
 NAMES = ["price", "age", "stars"]
@@ -196,6 +198,90 @@ def test_frames_columns_and_partitions_hold_missing_values(rule: str, tmp_path) 
     for data in (rankine.load(path), parts):
         ranker = LeastSquaresRanker(missing=rule, l2=0.1).fit(data)
         np.testing.assert_allclose(ranker.predict(rankine.load(path)), expected, rtol=1e-9)
+
+
+def by_definition(spec: MissingValues, X: np.ndarray, lists: np.ndarray) -> tuple:
+    """Rows with what stands for NaN, and what NaN adds to a score, one value at a time."""
+    filled, added = X.copy(), np.zeros(len(X))
+    known = dict(zip(spec.columns, spec.values, strict=True))
+    for i, j in np.argwhere(np.isnan(X)):
+        column = X[lists == lists[i], j]
+        filled[i, j] = 0.0
+        if spec.rule == "mean":
+            filled[i, j] = known.get(j, 0.0)
+        elif spec.rule == "query_min" and not np.isnan(column).all():
+            filled[i, j] = np.nanmin(column)
+        elif spec.rule == "indicator":
+            added[i] += known.get(j, 0.0)
+    return filled, added
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    "spec",
+    [MissingValues("zero"), MissingValues("query_min"), MissingValues("mean", (1, 2), (5.0, -3.0)),
+     MissingValues("indicator", (0, 2), (0.5, 0.25)), MissingValues("mean", (3,), (7.0,))],
+)  # fmt: skip
+def test_every_rule_by_its_definition(spec: MissingValues, kind) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        X = rng.integers(-2, 4, (12, 4)).astype(float)
+        X[rng.random(X.shape) < 0.3] = np.nan
+        lists = rng.integers(0, 3, 12)
+        order = np.argsort(lists, kind="stable")
+        starts = np.searchsorted(lists[order], np.arange(4))
+        expected, added = by_definition(spec, X, lists)
+        given = kind(X)
+        for rows, chosen in ((order, None), (np.arange(12), order)):
+            found, more = fill_missing(spec, given[rows], starts, chosen)
+            dense = found.toarray() if kind is sparse.csr_array else found
+            np.testing.assert_array_equal(dense, expected[rows])
+            if spec.rule == "indicator":
+                np.testing.assert_array_equal(more, added[rows])
+            else:
+                assert more is None
+        assert np.isnan(given.data if kind is sparse.csr_array else given).any(), "not in place"
+
+
+def test_places_of_missing_values_are_found_in_every_storage() -> None:
+    X = np.array([[1.0, 0.0, np.nan], [0.0, np.inf, 2.0], [np.nan, 3.0, np.nan]])
+    for stored in (X, sparse.csr_array(X), sparse.csc_array(X)):
+        found = places_of_missing(stored)
+        places = sorted(zip(found.rows.tolist(), found.columns.tolist(), strict=True))
+        assert places == [(0, 2), (2, 0), (2, 2)]
+    for nothing in (X[1:2], X[:0], X[:, :0], sparse.csr_array((2, 2))):
+        assert places_of_missing(nothing) is None
+    with pytest.raises(SchemaError, match=r"X\[0, 2\] is missing \(3 values are\)"):
+        refuse_missing(X)
+    with pytest.raises(SchemaError, match=r"X\[0, 'c'\] is missing") as caught:
+        refuse_missing(X[:1], ["a", "b", "c"])
+    assert caught.value.column == "c"
+
+
+def test_means_are_those_of_what_is_there_and_marks_of_what_was_missing() -> None:
+    X = np.array([[1.0, 0.0, 0.0, np.nan], [np.nan, 0.0, 4.0, np.nan], [4.0, 0.0, np.nan, np.nan]])
+    data = Dataset.from_arrays(X, [0, 1, 2], weight=[1.0, 1.0, 3.0])
+    means = fit_scaling("none", data, "mean").missing
+    assert dict(zip(means.columns, means.values, strict=True)) == {0: 13 / 4, 2: 4 / 2}
+    shares = fit_scaling("none", Dataset.from_arrays(X / 8, [0, 1, 2]), "mean").missing
+    assert dict(zip(shares.columns, shares.values, strict=True)) == {0: 2.5 / 8, 2: 2 / 8}
+    marks = fit_scaling("none", data, "indicator")
+    assert marks.missing.columns == (0, 2, 3)
+    assert marks.n_marks == 3
+    np.testing.assert_array_equal(marks.apply(data).X[:, 4:], np.isnan(X[:, [0, 2, 3]]))
+    complete = Dataset.from_arrays([[1.0, 2.0, 3.0, 4.0]], [0])
+    np.testing.assert_array_equal(marks.apply(complete).X, [[1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0]])
+    # A value that was never missing in the fit has no mark.
+    later = Dataset.from_arrays([[1.0, np.nan, 0.0, np.nan]], [0])
+    np.testing.assert_array_equal(marks.apply(later).X, [[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])
+    narrow = replace(marks, missing=MissingValues("indicator", (0,), (0.0,)))
+    np.testing.assert_array_equal(narrow.apply(later).X, [[1.0, 0.0, 0.0, 0.0, 0.0]])
+    learned = np.array([1.0, 2.0, 3.0, 4.0, -1.0, -2.0, -3.0])
+    assert marks.settled(learned).missing.values == (-1.0, -2.0, -3.0)
+    assert marks.settled(learned).unfold(marks.fold(learned)).tolist() == learned.tolist()
+    filled = fit_scaling("none", data, "mean")
+    assert filled.settled(learned[:4]) is filled
+    assert filled.unfold(learned[:4]).tolist() == learned[:4].tolist()
 
 
 def test_sparse_rows_have_zeros_where_nothing_is_stored() -> None:

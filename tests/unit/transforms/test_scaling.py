@@ -10,7 +10,10 @@ from scipy import sparse
 
 import rankine
 from rankine import Dataset, LeastSquaresRanker, SPDRanker
+from rankine.core.errors import ParameterError
+from rankine.core.specs import RunScores
 from rankine.data.writers import write_letor
+from rankine.kernels.run_scores import run_score_values
 from rankine.rankers import sources
 from rankine.transforms import scaling
 from rankine.transforms.scaling import RowColumns, fit_scaling, measure_scaling, scaling_words
@@ -143,3 +146,131 @@ def test_uneven_columns_warn_by_name(source, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LeastSquaresRanker(scale="none").fit(data.X[:, [3, 4]], data.y, qid=data.qid)
+
+
+def _stored(X):
+    """Compressed rows that store their zeros too."""
+    n, d = X.shape
+    shape = (X.ravel(), np.tile(np.arange(d), n), np.arange(0, n * d + 1, d))
+    return sparse.csr_array(shape, shape=X.shape)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, _stored])
+@pytest.mark.parametrize("weighed", [False, True])
+def test_scales_are_their_definitions(kind, weighed):
+    rng = np.random.default_rng(6)
+    X = _lists(rng, 8).X
+    X[:, 1] *= 1e-9
+    weight = rng.integers(0, 4, len(X)).astype(float) if weighed else None
+    counted = np.ones(len(X)) if weight is None else weight
+    if weighed:
+        X[np.argmin(weight), :2] = 1e6  # weighs nothing
+    mean = counted @ X / counted.sum()
+    deviation = np.sqrt(counted @ (X - mean) ** 2 / counted.sum())
+    largest = np.abs(X[counted > 0]).max(axis=0)
+    data = Dataset.from_arrays(kind(X), np.zeros(len(X)), weight=weight)
+    by_largest = fit_scaling("maxabs", data).factors
+    np.testing.assert_allclose(by_largest, 1 / np.where(largest > 0, largest, 1), rtol=1e-15)
+    spread = np.where(deviation > 1e-9 * largest, deviation, largest)
+    spread[largest == 0] = 1.0
+    by_deviation = fit_scaling("standard", data)
+    np.testing.assert_allclose(by_deviation.factors, 1 / spread, rtol=1e-12)
+    scaled = by_deviation.apply(data).X
+    scaled = scaled if kind is np.asarray else scaled.toarray()
+    np.testing.assert_allclose(scaled, X * by_deviation.factors, rtol=1e-15)
+
+
+def test_limits_of_auto():
+    n = 100
+    dense, rare, unit = np.zeros(n), np.zeros(n), np.zeros(n)
+    dense[:10], rare[:9], unit[:50] = 3.0, 3.0, 1.0
+    small = np.tile([-0.001, 0.001], 50)
+    X = np.column_stack([dense, rare, unit, small])
+    found = fit_scaling("auto", Dataset.from_arrays(X, dense))
+    np.testing.assert_allclose(found.factors, [1 / dense.std(), 1 / 3.0, 1.0, 1.0])
+    assert found.chosen == {"by_deviation": 1, "by_largest": 1, "as_they_are": 2, "lists": 1}
+    assert scaling_words(found.facts) == (
+        "auto: 1 columns divided by their standard deviation, 1 columns divided by their largest "
+        "value, 2 columns left as they are (measured on 1 lists)"
+    )
+    assert scaling_words({"kind": "maxabs"}) == "maxabs"
+    with pytest.raises(ParameterError, match="scale='minmax' is not one of"):
+        scaling.check_scale("minmax")
+    assert scaling.check_scale(None) == "none"
+
+
+@pytest.mark.parametrize(("kind", "used", "reads"), [("auto", 1.0, 3), ("auto", 0.0, 1),
+                         ("maxabs", 1.0, 1), ("standard", 1.0, 3)])  # fmt: skip
+def test_rows_are_read_no_oftener_than_needed(kind, used, reads):
+    data = Dataset.from_arrays(np.full((20, 1), used), np.zeros(20))
+    count = []
+
+    def read():
+        count.append(1)
+        return [data]
+
+    measure_scaling(kind, RowColumns(read, 1))
+    assert len(count) == reads
+
+
+@pytest.mark.parametrize("columns", [1, scaling.SPAN // 4, scaling.SPAN])
+def test_spans_hold_enough_rows_and_not_many_more(columns):
+    spans = scaling._Spans(RowColumns(list, columns), 1, (np.add, np.add))
+    assert spans.row == scaling.Scaling("none").positions == 0
+    assert spans.size == (scaling.SPAN if columns <= scaling.SPAN // 4 else 4 * columns)
+
+
+def test_uneven_columns_are_the_three_widest_and_the_narrowest():
+    sides = np.array([-1.0, 1.0] * 10)[:, None]
+    for sizes, expected in (
+        ([1000.0, 1.0], ()),
+        ([1001.0, 1.0], (0, 1)),
+        ([5000.0], ()),
+        ([5000.0, 0.0], ()),
+        ([0.0], ()),
+        ([1.0, 2000.0, 3000.0, 7.0, 4000.0, 0.0], (4, 2, 1, 0)),
+        ([3e3, 3e3, 1.0, 2.0], (0, 1, 3, 2)),
+    ):
+        found = fit_scaling("none", Dataset.from_arrays(sides * sizes, np.zeros(20))).uneven
+        assert found == tuple((j, pytest.approx(sizes[j])) for j in expected)
+    constant = np.hstack([sides * 5000.0, np.ones((20, 1))])
+    assert fit_scaling("none", Dataset.from_arrays(constant, np.zeros(20))).uneven == ()
+
+
+def test_sizes_of_parts_are_those_of_the_whole():
+    data = _lists(np.random.default_rng(8))
+    cut = (data.take_queries(np.arange(11)), data.take_queries(np.arange(11, 30)))
+    parts = [RowColumns(lambda part=part: [part], data.n_features).sizes() for part in cut]
+    whole, joined = RowColumns(lambda: [data], data.n_features).sizes(), parts[0].joined(parts[1])
+    assert (joined.n_rows, joined.n_lists) == (whole.n_rows, whole.n_lists) == (300, 30)
+    np.testing.assert_array_equal(joined.largest, whole.largest)
+    np.testing.assert_array_equal(joined.counts, whole.counts)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_runs_are_normalised_list_by_list_whatever_the_storage(shuffled):
+    rng = np.random.default_rng(7)
+    scores = rng.uniform(1, 9, (10, 3))
+    scores[rng.random(scores.shape) < 0.3] = 0.0
+    lists = np.array([0] * 4 + [1] * 6)
+    order = rng.permutation(10) if shuffled else np.arange(10)
+    X, qid = scores[order], lists[order]
+    spec = RunScores()
+    data = Dataset.from_arrays(sparse.csr_array(X), np.zeros(10), qid)
+    absent = np.where(X == 0, np.nan, X)
+    found = scaling.scale_lists(data, spec)
+    for q in (0, 1):
+        mine = np.flatnonzero(qid == q)
+        alone = run_score_values(spec, absent[mine], np.array([0, len(mine)]))
+        np.testing.assert_array_equal(found[mine], alone)
+    index = data.queries
+    dense = scaling.normalised_runs(spec, absent, 3, index.starts, index.rows)
+    np.testing.assert_array_equal(dense, found)
+    if not shuffled:
+        ordered = scaling.normalised_runs(spec, data.X, 3, np.array([0, 4, 10]))
+        np.testing.assert_array_equal(ordered, found)
+    ranges = scaling.scale_lists(data).toarray()
+    for q in (0, 1):
+        spans = np.ptp(X[qid == q], axis=0)
+        np.testing.assert_allclose(ranges[qid == q], X[qid == q] / spans, rtol=1e-15)

@@ -267,5 +267,24 @@ def test_winners_are_rarely_given_up():
 def test_nonsense_is_refused():
     with pytest.raises(ParameterError, match="gain, median, halving, none"):
         make_pruner("hope")
-    with pytest.raises(ParameterError, match="n_trials"):
-        GainPruner(n_trials=0)
+    for bad in ({"n_trials": 0}, {"slack": -0.1}):
+        with pytest.raises(ParameterError, match="n_trials"):
+            GainPruner(**bad)
+
+
+def test_a_pruner_takes_its_own_measure():
+    """One finished trial, no slack, and nothing in which trials must agree."""
+    bold = {"slack": 0.0, "like": ()}
+    study = study_of([0.125, 0.25], ranker="elastic")
+    for value in (0.5 - 1e-9, 0.5):
+        study.ask().report(value, 3)
+    low, even = study.trials[-2:]
+    assert GainPruner(n_trials=1, **bold).prune(study, low)
+    assert GainPruner(n_trials=2, **bold).prune(study, low)
+    assert not GainPruner(n_trials=3, **bold).prune(study, low)
+    assert not GainPruner(n_trials=1, **bold).prune(study, even)  # it may still draw level
+    assert len(GainPruner().gains(study, low)) == 0
+    assert GainPruner().forecast(study, even) == 0.5  # nothing like it was seen
+    losing = study_of([0.1, 0.2, 0.3], "minimize")
+    losing.ask().report(0.4, 3)
+    assert GainPruner().forecast(losing, losing.trials[-1]) == pytest.approx(0.6)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import ClassVar
+
 import optuna
 import pytest
 
@@ -29,10 +32,29 @@ def test_text_becomes_ranges_and_choices():
     assert read_dimension("1..10", Number(0.1, 2.0, log=True)) == Number(1, 10, log=True)
     assert read_dimension("1..10:linear", Number(0.1, 2.0, log=True)) == Number(1, 10)
     assert read_dimension("none, 3,true").values == (None, 3, True)
+    assert read_dimension("1..10: log ", Number(0.1, 2.0)) == Number(1, 10, log=True)
+    assert read_dimension("1..2.5") == Number(1, 2.5)
+    assert read_dimension("1..10", Number(1, 5, integer=True)) == Number(1, 10, integer=True)
+    assert read_dimension("1..10", Choice((1, 2))) == Number(1, 10, integer=True)
+    assert read_dimension(" a ,, b").values == ("a", "b")
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a..b", "1..2:cubic", "1..2:", "2..1", "0..1:log", "1..nan", "1..inf"]
+    "text",
+    [
+        "",
+        ",",
+        "a..b",
+        "1..b",
+        "true..2",
+        "1..false",
+        "1..2:cubic",
+        "1..2:",
+        "2..1",
+        "0..1:log",
+        "1..nan",
+        "1..inf",
+    ],
 )
 def test_unreadable_ranges_are_refused(text):
     with pytest.raises(ParameterError):
@@ -65,6 +87,18 @@ def test_narrowing_keeps_conditions_and_adds_parameters():
     assert space.dimensions["l1"] == Number(1e-4, 1e-2, log=True, unless={"solver": ("psgd",)})
     assert space.dimensions["margin"].values == (0, 1)
     assert isinstance(space.dimensions["batch_lists"], Choice)
+    rewritten = Space(
+        {"elastic": ElasticRanker()},
+        {"l1": Number(1e-4, 1e-2), "l2": (1e-3, 1e-1), "margin": (0, 1, 2), "eta0": 3.0,
+         "theta": Number(0.1, 0.2, unless={"solver": ("rda",)})},
+    )  # fmt: skip
+    assert rewritten.dimensions["l1"] == Number(1e-4, 1e-2, unless={"solver": ("psgd",)})
+    declared = Space({"elastic": ElasticRanker()}).dimensions["l2"]
+    assert rewritten.dimensions["l2"] == replace(declared, low=1e-3, high=1e-1)
+    assert rewritten.dimensions["margin"].values == (0, 1, 2)
+    assert rewritten.dimensions["theta"].unless == {"solver": ("rda",)}
+    assert not rewritten.dimensions["theta"].when
+    assert rewritten.fixed == {"eta0": 3.0}
     distributions = space.distributions()
     assert distributions["l1"] == optuna.distributions.FloatDistribution(1e-4, 1e-2, log=True)
 
@@ -74,6 +108,43 @@ def test_none_is_a_word_where_the_ranker_says_so():
     assert space.dimensions["scale"].values == ("none", "standard")
     assert space.dimensions["C"].values == (None, 1)
     assert Space({"ranksvm": RankSVM()}, None, {"scale": None}).fixed == {"scale": "none"}
+
+
+def test_spaces_are_told_by_what_they_search_and_fix():
+    space = Space({"spd": SPDRanker()}, {"n_steps": (10, 99)}, {"solver": "pegasos"})
+    told = space.describe()
+    assert told["searched"]["n_steps"][:2] == [10, 99]
+    assert told["fixed"] == {"solver": "'pegasos'"}
+    assert "solver" not in told["searched"]
+    both = {name: ranker_class(name)() for name in ("spd", "ranksvm")}
+    several = Space(both, {"ranker": ["spd", "ranksvm"]}, {"ranksvm.loss": "hinge"})
+    assert several.dimensions["ranker"].values == ("spd", "ranksvm")
+    assert not several.dimensions["ranker"].when
+    assert several.ranker({"ranker": "ranksvm"}).loss == "hinge"
+    chosen = Space(both, None, {"ranker": "spd"})
+    assert "spd.solver" in chosen.active({})
+    assert "ranksvm.loss" not in chosen.active({})
+    assert type(chosen.ranker({})) is SPDRanker
+    with pytest.raises(ParameterError, match="there is no parameter 'l2'"):
+        Space(both, {"l2": "1..2"})
+
+
+def test_a_condition_on_a_condition_is_asked_last():
+    class Chained(SPDRanker):
+        search_space: ClassVar = {
+            "l2": Number(0.1, 1.0, when={"margin": (2.0,)}),
+            "margin": Choice((1.0, 2.0), when={"sampling": ("query",)}),
+            "sampling": Choice(("query", "uniform")),
+            "n_steps": Number(1, 5, integer=True, unless={"margin": (2.0,)}),
+        }
+
+    space = Space({"spd": Chained()})
+    every = {"l2": 0.5, "margin": 2.0, "sampling": "query", "n_steps": 3}
+    assert set(suggest(space, **every)) == {"l2", "margin", "sampling"}
+    assert set(suggest(space, **{**every, "margin": 1.0})) == {"n_steps", "margin", "sampling"}
+    assert set(suggest(space, **{**every, "sampling": "uniform"})) == {"n_steps", "sampling"}
+    distributions = space.distributions()
+    assert distributions["n_steps"] == optuna.distributions.IntDistribution(1, 5)
 
 
 def test_unknown_parameters_and_empty_spaces_are_refused():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import builtins
 import sys
 import threading
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution
 from rankine.tune.folds import data_digest, make_folds
 from rankine.tune.objective import CostLimits
+from rankine.tune.run import _candidates, _load, _refuse_hopeless
 
 
 class Means(BaseRanker):
@@ -81,6 +83,106 @@ def test_the_result_holds_the_best_model_and_how_it_was_found():
     assert found.test is None
 
 
+def test_progress_tells_of_every_trial_and_the_best_so_far():
+    calls = []
+    found = tune(trials=5, progress=lambda *given: calls.append(given))
+    assert [call[:2] for call in calls] == [(k, 5) for k in range(1, 6)]
+    assert [call[2] for call in calls] == [record.best for record in found.trace]
+    plain = found.to_dict()
+    assert all("reason" not in trial for trial in plain["trials"])
+    assert plain["weights"] == np.count_nonzero(found.model.to_dense())
+    assert found.ranker.training_["fingerprint"] == make_data().fingerprint
+    assert all(0 < record.seconds < 60 for record in found.trace)
+    assert all(record.weights == 4 for record in found.trace)
+
+
+def test_candidates_share_metric_seed_and_threads(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    several = _candidates("auto", "map", 7, 3)
+    assert {(one.metric, one.random_state) for one in several.values()} == {("map", 7)}
+    threads = [one.n_threads for one in several.values() if hasattr(one, "n_threads")]
+    assert threads
+    assert set(threads) == {2}
+    for workers, cores, n_threads in ((1, 8, None), (9, 8, 1), (2, None, 1)):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        (one,) = _candidates("ranksvm", "map", 7, workers).values()
+        assert one.n_threads == n_threads
+    own = rankine.RankSVM(random_state=3, n_threads=5)
+    ((name, one),) = _candidates(own, "map", 7, 2).items()
+    assert (name, one.random_state, one.n_threads) == ("ranksvm", 3, 5)
+    assert one is not own
+
+    class Nameless(Means):
+        system = ""
+
+    assert list(_candidates(Nameless(), "map", 7, 1)) == ["Nameless"]
+
+
+def test_data_may_be_a_file_or_anything_that_loads(tmp_path):
+    whole = make_data()
+    data = rankine.Dataset.from_arrays(whole.X, whole.y, whole.qid)
+    data.save(tmp_path / "d.txt")
+    assert _load(tmp_path / "d.txt", 9).n_features == 9
+    assert _load(data) is data
+
+    class Lazy:
+        def load(self):
+            return data
+
+    assert _load(Lazy()) is data
+
+
+class Uneven(Means):
+    """Keeps one weight more for every query number below ``low``."""
+
+    search_space: ClassVar = {"low": Number(0, 9, integer=True), "power": Number(0.5, 2.0)}
+
+    def __init__(
+        self, low=0, power=1.0, metric="map", scale="none", early_stopping=None,
+        warm_start=False, random_state=None,
+    ):  # fmt: skip
+        self.low, self.power = low, power
+        self.metric, self.scale, self.early_stopping = metric, scale, early_stopping
+        self.warm_start, self.random_state = warm_start, random_state
+
+    def _means(self, data):
+        self.flip, self.breaks = False, None
+        self.keep = 1 + min(3, len(set(data.qid.tolist()) & set(range(int(self.low)))))
+        return super()._means(data)
+
+
+def test_the_most_weights_of_all_folds_count():
+    found = tune(ranker=Uneven(), trials=12, max_nonzero=3, pruner="none")
+    data, pairs = make_data(), make_folds(make_data(), None, 3, None, None, 0).pairs
+    states = set()
+    for record, trial in zip(found.trace, found.study.trials, strict=True):
+        low = set(range(record.parameters["low"]))
+        sizes = [1 + min(3, len(set(train.qid.tolist()) & low)) for train, _ in pairs]
+        # a trial ends with the first fold that breaks the limit, unless it is the last
+        end = next((k for k, size in enumerate(sizes) if size > 3), 2)
+        assert record.state == ("complete" if end == 2 else "pruned")
+        assert record.weights == max(sizes[: end + 1])
+        assert trial.system_attrs["constraints:weights"] == pytest.approx(
+            np.log(max(sizes[: end + 1]) / 3)
+        )
+        assert record.feasible == (max(sizes[: end + 1]) <= 3)
+        states.add(record.state)
+    assert "complete" in states
+    assert np.count_nonzero(Uneven(**found.best_params).fit(data).coef_) <= 3
+
+
+def test_costs_are_compared_on_a_logarithm():
+    limits = CostLimits(max_nonzero=2, max_latency=0.5)
+    found = limits.excess({"weights": 4.0, "latency": 0.25})
+    assert found == pytest.approx({"weights": np.log(2), "latency": -np.log(2)})
+    assert limits.excess({"weights": 0.0})["weights"] == pytest.approx(np.log(0.5 / 2))
+    assert limits.kept({"weights": 2.0, "latency": 0.5})
+    assert not limits.kept({"weights": 2.0, "latency": 0.51})
+    assert CostLimits().costs(np.ones(4), make_data()) == {}
+    assert CostLimits(max_nonzero=1).costs(np.array([1.0, 0, 2, 0]), make_data()) == {"weights": 2}
+    assert CostLimits(max_latency=1.0).costs(np.ones(4), make_data())["latency"] > 0
+
+
 def test_the_value_is_the_mean_over_folds():
     found = tune(trials=2, pruner="none")
     first = found.trace[0]
@@ -130,13 +232,40 @@ def test_digest_sees_weights_and_columns():
     data = make_data()
     weighted = rankine.Dataset.from_arrays(data.X, data.y, data.qid, weight=np.arange(240) + 1.0)
     plain = rankine.Dataset.from_arrays(data.X, data.y, data.qid)
-    assert len({data_digest(d) for d in (data, weighted, plain)}) == 3
+    words = [
+        rankine.Dataset.from_arrays(data.X, data.y, data.qid, columns={name: [text] * 240})
+        for name, text in (("a", "x"), ("a", "y"), ("b", "x"))
+    ]
+    assert len({data_digest(d) for d in (data, weighted, plain, *words)}) == 6
+    assert data_digest(make_data()) == data_digest(data)
 
 
 def test_two_workers_give_a_valid_study(tmp_path):
     found = tune(trials=10, workers=2, study=tmp_path / "s.db")
     assert len(found.trace) == 10
     assert {r.state for r in found.trace} <= {"complete", "pruned"}
+
+
+class Meeting(Means):
+    """A trial that waits for another one, unless it runs in the main thread."""
+
+    barrier = threading.Barrier(2, timeout=30)
+    threads: ClassVar = set()
+
+    def _means(self, data):
+        here = threading.current_thread()
+        Meeting.threads.add(here)
+        if here is not threading.main_thread():
+            self.barrier.wait()
+        return super()._means(data)
+
+
+def test_two_workers_train_at_the_same_time_and_one_in_this_thread():
+    given = {"ranker": Meeting(), "valid": make_data(1), "folds": None, "trials": 2}
+    for workers, threads in ((1, 1), (2, 3)):  # the best setting is fitted here in the end
+        Meeting.threads.clear()
+        tune(workers=workers, **given)
+        assert len(Meeting.threads) == threads
 
 
 def test_two_searches_at_once_share_a_study(tmp_path):
@@ -166,7 +295,41 @@ def test_a_search_in_which_everything_fails_says_why():
     with pytest.raises(DivergenceError, match="finite"):
         tune(ranker=Means(breaks="always"), trials=30)
     with pytest.raises(ParameterError, match=r"no trial finished.*finite"):
-        tune(ranker=Means(breaks="always"), trials=2)
+        tune(ranker=Means(breaks="always"), trials=5)
+
+    class Wrong(Means):
+        fits = 0
+
+        def _means(self, data):
+            Wrong.fits += 1
+            raise OverflowError("beside the point")
+
+    with pytest.raises(ParameterError, match="every trial failed: beside the point"):
+        tune(ranker=Wrong(), trials=30)
+    assert Wrong.fits == 6  # as many as are drawn before anything is learnt
+
+
+def test_failures_count_that_have_a_reason():
+    def refuse(*states, reason="why"):
+        trials = [
+            SimpleNamespace(
+                state=SimpleNamespace(name=name), user_attrs={"reason": reason} if known else {}
+            )
+            for name, known in states
+        ]
+        sampler = SimpleNamespace(n_startup_trials=2)
+        study = SimpleNamespace(get_trials=lambda **_: trials, sampler=sampler)
+        _refuse_hopeless(study, DivergenceError("no"))
+
+    refuse(("FAIL", True))
+    refuse(("FAIL", True), ("FAIL", False), ("RUNNING", False))
+    refuse(("FAIL", True), ("FAIL", True), ("PRUNED", False))
+    refuse(("FAIL", True), ("RUNNING", True))
+    with pytest.raises(DivergenceError):
+        refuse(("FAIL", True), ("FAIL", True))
+    given = {"valid": make_data(1), "folds": None, "max_nonzero": 1, "trials": 8}
+    with pytest.raises(ParameterError, match="keeps the limits"):  # though some failed
+        tune(ranker=Means(breaks="flipped"), **given)
 
 
 def test_an_interrupted_trial_is_queued_again(tmp_path):
@@ -198,7 +361,7 @@ def test_limits_on_weights_are_kept():
     assert max(r.weights for r in free.trace) > 2
     assert found.model.nnz <= 2
     assert not all(r.feasible for r in found.trace)
-    with pytest.raises(ParameterError, match="max_nonzero=1"):
+    with pytest.raises(ParameterError, match=r"none of 3 trials.*max_nonzero=1, max_latency=None"):
         tune(max_nonzero=1, trials=3)
 
 
@@ -223,8 +386,14 @@ def test_folds():
     assert len(folds) == 5
     for train, held in folds:
         assert not set(train.qid.tolist()) & set(held.qid.tolist())
-    with pytest.raises(ParameterError, match="validation set"):
-        make_folds(data, data, 3, None, None, 0)
+    for given in ((3, None), (None, "time:0.5,0.5")):
+        with pytest.raises(ParameterError, match="validation set"):
+            make_folds(data, data, *given, None, 0)
+    assert make_folds(data, None, 3, None, None, 0).text == "3 folds"
+    assert make_folds(data, None, None, None, None, 0).text == "5 folds"
+    assert make_folds(data, data, None, None, None, 0).text == "validation set"
+    assert three.text == "time:0.5,0.25,0.25"
+    assert make_folds(data, None, None, "time:0.5,0.5", "day", 0).text == "time:0.5,0.5 day"
     with pytest.raises(ParameterError, match="folds"):
         make_folds(data, None, 3, "time:1,1", None, 0)
     narrow = rankine.Dataset.from_arrays(data.X[:, :2], data.y, data.qid)
@@ -287,8 +456,9 @@ def test_without_optuna_the_error_says_what_to_install(monkeypatch):
 
 
 def test_nonsense_is_refused():
-    with pytest.raises(ParameterError, match="at least 1"):
-        tune(trials=0)
+    for bad in ({"trials": 0}, {"workers": 0}):
+        with pytest.raises(ParameterError, match="at least 1"):
+            tune(**bad)
     with pytest.raises(ParameterError, match="no ranker"):
         tune(ranker="forest")
     with pytest.raises(ParameterError, match="max_nonzero"):

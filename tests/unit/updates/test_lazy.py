@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
 from rankine.updates import (
     AdaptiveRda,
@@ -16,8 +17,11 @@ from rankine.updates import (
     Tgd,
 )
 from rankine.updates.lazy import (
+    EPOCH,
     SHRINK,
     close_step,
+    importances,
+    make_update,
     new_clock,
     open_step,
     push,
@@ -76,12 +80,12 @@ def draw(rng, kind):
     }
 
 
-def compare(kind, seed, steps, start=None):
+def compare(kind, seed, steps, start=None, before=0):
     rng = np.random.default_rng(seed)
     options = draw(rng, kind)
     optimizer = make(kind, options, started=start is not None)
-    slow = Eager(kind, N, **options)
-    state, clock = np.zeros((N, int(state_width(optimizer)))), new_clock()
+    slow = Eager(kind, N, **options, before=before)
+    state, clock = np.zeros((N, int(state_width(optimizer)))), new_clock(before)
     if start is not None:
         slow.begin_at(start)
         start_from(optimizer, state, start)
@@ -110,11 +114,13 @@ def test_lazy_equals_eager(kind):
     assert zeros > 1000  # the zero patterns compared are not empty
 
 
+@pytest.mark.parametrize("before", [0, 13])
 @pytest.mark.parametrize("kind", ["fobos", "rda", "adaptive", "psgd", "tgd"])
-def test_lazy_equals_eager_from_given_weights(kind):
+def test_lazy_equals_eager_from_given_weights(kind, before):
+    """Also where step sizes go on from a run of thirteen steps."""
     start = np.random.default_rng(1).normal(size=N) * (np.arange(N) % 3 > 0)
     for seed in range(4):
-        compare(kind, seed, 60, start)
+        compare(kind, seed, 60, start, before)
 
 
 @pytest.mark.parametrize("kind", ["fobos", "psgd"])
@@ -172,3 +178,96 @@ def test_dual_averaging_minimises_its_model():
     beta = np.sqrt(3) / 0.5
     value = total * grid + 0.3 * np.abs(grid) + 0.3 * grid**2 + beta / 2 * (grid - start) ** 2
     assert out[0] == pytest.approx(grid[np.argmin(value)], abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["rda", "adaptive"])
+@pytest.mark.parametrize("started", [False, True], ids=["fresh", "started"])
+def test_dual_averaging_drops_weights_in_the_order_of_their_importance(kind, started):
+    """A larger l1 leaves those weights whose importance is above the penalty of all steps."""
+    rng = np.random.default_rng(4)
+    options = {"eta0": 0.5, "power": 0.5, "l1": 0.0, "l2": 0.1}
+    optimizer = make(kind, options, started)
+    state, clock = np.zeros((N, int(state_width(optimizer)))), new_clock()
+    if started:
+        start_from(optimizer, state, rng.normal(size=N))
+    steps = 30
+    for _ in range(steps):
+        step(optimizer, clock, state, np.arange(N), rng.normal(size=N))
+    value, out = np.empty(N), np.empty(N)
+    importances(optimizer, clock, state, value)
+    for l1 in (0.0, 0.02, 0.1, 0.3):
+        read_all(optimizer._replace(l1=l1), clock, state, out)
+        np.testing.assert_array_equal(out != 0.0, value > steps * l1)
+
+
+@pytest.mark.parametrize("kind", ["fobos", "psgd", "tgd"])
+def test_other_weights_are_as_important_as_they_are_large(kind):
+    optimizer = make(kind, draw(np.random.default_rng(1), kind))
+    state, clock = np.zeros((N, int(state_width(optimizer)))), new_clock()
+    step(optimizer, clock, state, np.arange(N), np.random.default_rng(5).normal(size=N))
+    value, out = np.empty(N), np.empty(N)
+    importances(optimizer, clock, state, value)
+    read_all(optimizer, clock, state, out)
+    np.testing.assert_array_equal(value, np.abs(out))
+
+
+def one_weight(optimizer, values, before=0):
+    """The weight after each step of gradients."""
+    state, clock = np.zeros((1, int(state_width(optimizer)))), new_clock(before)
+    found = []
+    for gradient in values:
+        step(optimizer, clock, state, np.array([0]), np.array([gradient]))
+        found.append(float(read_some(optimizer, clock, state, np.array([0]))[0]))
+    return found
+
+
+def test_a_weight_exactly_at_the_threshold():
+    """Pruning takes what is below it, truncation what is not above it."""
+    assert one_weight(Psgd(1.0, 0.0, 0.0, 0.25, 1), [-0.25, 0.0, -0.25]) == [0.25, 0.25, 0.5]
+    assert one_weight(Psgd(1.0, 0.0, 0.0, 0.26, 2), [-0.25, 0.0, -0.5]) == [0.25, 0.0, 0.5]
+    assert one_weight(Tgd(1.0, 0.0, 0.125, 0.5, 1), [-0.5, 0.0]) == [0.375, 0.25]
+    assert one_weight(Tgd(1.0, 0.0, 0.125, 0.49, 1), [-0.5, 0.0, 0.25]) == [0.5, 0.5, 0.125]
+    assert one_weight(Tgd(1.0, 0.0, 0.125, 0.5, 2), [-0.5, 0.0, 0.0]) == [0.5, 0.25, 0.25]
+
+
+def test_pruned_weights_stay_pruned_when_the_product_restarts():
+    """One weight is pruned before the restart, one by it, one is touched with it, one later."""
+    options = {"eta0": 1.0, "power": 0.0, "l2": 1e60, "l1": 0.0, "theta": 1e-70, "every": 1}
+    optimizer, slow = make("psgd", options), Eager("psgd", 4, **options)
+    state, clock = np.zeros((4, 2)), new_clock()
+    alive = []
+    for gradient in ([-1e-15, -1e-3, 0.0, 0.0], [0.0, 0.0, -1e55, 0.0], [0.0, 0.0, 0.0, -1.0]):
+        touched = np.flatnonzero(gradient)
+        step(optimizer, clock, state, touched, np.array(gradient)[touched])
+        slow.step(np.array(gradient))
+        out = np.empty(4)
+        read_all(optimizer, clock, state, out)
+        np.testing.assert_allclose(out, slow.w, rtol=1e-12, atol=0)
+        alive.append((np.flatnonzero(out).tolist(), int(clock[EPOCH]), bool(clock[SHRINK] == 1.0)))
+    assert alive == [([1], 1, False), ([2], 2, True), ([2, 3], 3, False)]
+
+
+def test_an_update_is_made_from_what_it_knows_and_the_rest_is_checked():
+    given = {"eta0": 0.5, "power": 0.25, "l1": 0.1, "l2": 0.2, "theta": None, "prune_every": 7}
+    assert make_update("fobos", **given) == Fobos(0.5, 0.25, 0.1, 0.2)
+    assert make_update("rda", **given) == Rda(0.5, 0.25, 0.1, 0.2)
+    assert type(make_update("rda", **given, started=True)) is RdaFrom
+    assert make_update("rda", **given, adaptive=True) == AdaptiveRda(0.5, 0.1, 0.2)
+    assert type(make_update("rda", **given, adaptive=True, started=True)) is AdaptiveRdaFrom
+    assert make_update("psgd", **given) == Psgd(0.5, 0.25, 0.2, 0.02, 7)
+    assert make_update("tgd", **given) == Tgd(0.5, 0.25, 0.1, np.inf, 7)
+    for name in ("psgd", "tgd"):
+        assert make_update(name, **{**given, "theta": 0}).theta == 0.0
+    for name, wrong in (
+        ("sgd", {}),
+        ("psgd", {"theta": -0.1}),
+        ("psgd", {"theta": np.nan}),
+        ("fobos", {"adaptive": True}),
+        ("rda", {"eta0": 0.0}),
+        ("rda", {"power": -1.0}),
+        ("rda", {"l1": -1.0}),
+        ("rda", {"l2": -1.0}),
+        ("psgd", {"prune_every": 0}),
+    ):
+        with pytest.raises(ParameterError, match=next(iter(wrong), "solver")):
+            make_update(name, **{**given, **wrong})

@@ -113,7 +113,7 @@ class GuardedStream(io.RawIOBase):
         self._options = options
         self._pending = memoryview(b"")
         self._number = 0
-        self._nodes = -1
+        self._nodes = 0
         with arrow_errors("the Arrow stream"):
             self._messages = pa.ipc.MessageReader.open_stream(pa.PythonFile(self._source, "r"))
 

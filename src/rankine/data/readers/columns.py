@@ -150,11 +150,11 @@ def to_ids(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
     return _discrete(array, name, faults)
 
 
-def _discrete(array: pa.Array, name: str, faults: RowFaults, fix: str = _NULL_FIX) -> NDArray[Any]:
+def _discrete(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any]:
     """Integers or text, dictionary-encoded or not, without nulls."""
     if array.null_count or (pt.is_dictionary(array.type) and array.dictionary.null_count):
         nulls = pc.is_null(array, nan_is_null=False).to_numpy(zero_copy_only=False)
-        faults.refuse(nulls, name, "null value", fix)
+        faults.refuse(nulls, name, "null value", _NULL_FIX)
     if not pt.is_dictionary(array.type):
         _refuse_expansion(array, None, name, faults.place)
         return _plain(array, name, faults.place)
@@ -240,16 +240,16 @@ def to_values(
     if pt.is_null(kind):
         faults.missing += len(array)
         return np.full(len(array), np.nan)
+    if is_text(kind):
+        return _coded(array, name, faults, plan)
+    if pt.is_dictionary(array.type):
+        array = array.dictionary_decode()
     if is_number(kind):
         kept = _kept_numbers(array, name, faults)
         if kept is not None:
             return kept
-    if is_text(kind):
-        return _coded(array, name, faults, plan)
-    if pt.is_dictionary(array.type) and array.null_count:
-        array = array.dictionary_decode()
     if pt.is_integer(kind):
-        return _discrete(array, name, faults, MISSING_FIX)
+        return _discrete(array, name, faults)
     if pt.is_floating(kind):
         values = to_numbers(array, name, faults, np.dtype(array.type.to_pandas_dtype()))
         return writable(refuse_not_finite(values, name, faults))
@@ -294,8 +294,6 @@ def _coded(array: pa.Array, name: str, faults: RowFaults, plan: ColumnPlan) -> C
 
 def _kept_numbers(array: pa.Array, name: str, faults: RowFaults) -> NDArray[Any] | None:
     """Numbers of which some are missing; None where none is."""
-    if pt.is_dictionary(array.type):
-        array = array.dictionary_decode()
     if not array.null_count and (
         not pt.is_floating(array.type) or finite(array.to_numpy(zero_copy_only=False))
     ):
@@ -376,8 +374,6 @@ def _list_parts(array: pa.Array, name: str, faults: RowFaults) -> tuple[NDArray[
         sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
         return _pointer(sizes), array.flatten()
     pointer = array.offsets.to_numpy(zero_copy_only=False)
-    if len(pointer) == 0:
-        return np.zeros(1, dtype=np.int32), array.flatten()
     first, last = int(pointer[0]), int(pointer[-1])
     pointer = pointer if first == 0 else pointer - pointer.dtype.type(first)
     return pointer, array.values.slice(first, last - first)

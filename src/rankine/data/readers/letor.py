@@ -36,13 +36,13 @@ def texts(heap: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
     """
     width, plain = light(_survey, len(ends))(heap, ends)
     if plain and width <= _WIDEST:
-        out = np.zeros((len(ends), max(width, 1)), dtype=np.uint32)
+        out = np.zeros((len(ends), width), dtype=np.uint32)
         light(_spread, len(ends))(heap, ends, out)
-        return out.view(f"U{max(width, 1)}").ravel()
+        return out.view(f"U{width}").ravel()
     starts = np.concatenate([[0], ends[:-1]]).tolist()
     data = heap.tobytes()
     decoded = [_decode(data[a:b]) for a, b in zip(starts, ends.tolist(), strict=True)]
-    if max(map(len, decoded), default=0) <= _WIDEST:
+    if max(map(len, decoded)) <= _WIDEST:
         return np.array(decoded, dtype=np.str_)
     return np.array(decoded, dtype=np.dtypes.StringDType())
 
@@ -54,14 +54,14 @@ def _decode(data: bytes) -> str:
 
 @jit
 def _survey(heap: Any, ends: Any) -> Any:
-    """(length of the longest text, whether all bytes are printable ASCII)."""
-    width = 0
+    """(length of the longest text, at least 1; whether all bytes are printable ASCII)."""
+    width = 1
     start = 0
     for end in ends:
         width = max(width, end - start)
         start = end
     for c in heap:
-        if c < 32 or c > 126:
+        if not 32 <= c <= 126:
             return width, False
     return width, True
 
@@ -183,7 +183,6 @@ class Columns:
         self._arrays = {name: np.zeros(1, dtype=kind) for name, kind in kinds.items()}
         for slot in (State.ROWS, State.NNZ, State.IMPLIED, State.QID_BYTES, State.DOCID_BYTES):
             self._state[slot] = 0
-        self._implied_width = 0
 
     def make_room(self, n_bytes: int, ahead: float = 0.0) -> Arrays:
         """Room for whatever ``n_bytes`` of text can hold: a row takes 2 bytes and a value 4.
@@ -192,18 +191,17 @@ class Columns:
         """
         for name in self._arrays:
             used, worst = self._need(name, n_bytes)
-            needed = used + worst + 2
-            if needed > len(self._arrays[name]):
+            room = worst + 2
+            if used + room > len(self._arrays[name]):
                 expected = max(int(used * max(1.5, 1.05 * ahead)), self._before.get(name, 0))
-                self._grow(name, used, max(needed, expected + worst + 2))
+                self._grow(name, used, expected + room)
         return Arrays(**self._arrays)
 
     def settle(self) -> None:
         """Forget the indices of rows that are all full: they can be told from the width."""
         state = self._state
-        if state[State.NNZ] and state[State.NNZ] == state[State.ROWS] * state[State.WIDTH]:
+        if state[State.NNZ] == state[State.ROWS] * state[State.WIDTH]:
             state[State.IMPLIED] = state[State.NNZ]
-            self._implied_width = int(state[State.WIDTH])
 
     def _need(self, name: str, n_bytes: int) -> tuple[int, int]:
         state = self._state
@@ -239,7 +237,9 @@ class Columns:
 
     def qid(self) -> NDArray[Any]:
         """Query ids of the rows."""
-        if self._options.qid_type == "int" or not self._options.has_query_ids:
+        if not self._options.has_query_ids:
+            return np.zeros(int(self._state[State.ROWS]), dtype=np.int64)
+        if self._options.qid_type == "int":
             return self.column("qid")
         used = int(self._state[State.QID_BYTES])
         return texts(self._arrays["qid_heap"][:used], self.column("qid_ends"))
@@ -260,7 +260,6 @@ class Columns:
         if dense is None:
             dense = 2 * nnz >= n_rows * n_features
         indptr = self._trimmed("indptr", n_rows + 1)
-        indptr[0] = 0
         if dense and nnz == n_rows * n_features:
             # Every row is full and sorted: the values are the matrix.
             return self._trimmed("values", nnz).reshape(n_rows, n_features)
@@ -272,8 +271,9 @@ class Columns:
 
     def _spell_out(self, nnz: int) -> None:
         """Write the indices that ``settle`` left out."""
-        implied, width = int(self._state[State.IMPLIED]), self._implied_width
+        implied = int(self._state[State.IMPLIED])
         if implied:
+            width = self._arrays["indptr"][1]  # that of the first row, and of all others left out
             rest = self._trimmed("indices", nnz - implied)
             full = np.empty(nnz, dtype=np.int32)
             full[:implied].reshape(-1, width)[:] = np.arange(width, dtype=np.int32)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from rankine.core.errors import DataError, LimitError, ParseError, QueryOrderError
 from rankine.core.safe_text import printable
 from rankine.data.options import ReadOptions
 from rankine.data.readers.letor_tokens import Fault
 
 _SHOWN = 40
+_DECIMAL = re.compile(rb"[+-]?(\d+(\.\d+)?|\.\d+)([eE][+-]?\d+)?")
 _NUMBER = "Write a decimal number such as 0.5, -3 or 1e-7"
 _GROUP = "pass group= (rows per query), or single_query=True if all rows are one query"
 
@@ -116,24 +119,13 @@ def _bad_number(what: str, token: bytes, shown: str) -> tuple[type[DataError], s
     odd = _odd_byte(token)
     if odd:
         return ParseError, odd, "Check that the file is UTF-8 text in the LETOR format"
-    if _is_overflow(token):
+    if _DECIMAL.fullmatch(token):  # a number that the tokenizer could not store
         return LimitError, f"{what} {shown} is too large for the chosen dtype", "Rescale it"
     if b"," in token:
         return ParseError, f"{what} {shown} holds a comma", "Use a point as decimal separator"
     if b":" in token and what == "label":
         return ParseError, f"the line starts with {shown}, not with a label", _NUMBER
     return ParseError, f"{what} {shown} is not a decimal number", _NUMBER
-
-
-def _is_overflow(token: bytes) -> bool:
-    """Whether a token is a number that the tokenizer could not store."""
-    try:
-        float(token)
-    except ValueError:
-        return False
-    return (
-        set(token) <= set(b"0123456789.eE+-") and token[-1:] != b"." and b".e" not in token.lower()
-    )
 
 
 def _odd_byte(token: bytes) -> str:
@@ -159,7 +151,7 @@ def _second_use(line: bytes) -> int:
                 return place
             seen.add(number)
         place += len(token) + 1
-    return 0
+    return place
 
 
 def _token(line: bytes, offset: int) -> bytes:
@@ -171,4 +163,4 @@ def _token(line: bytes, offset: int) -> bytes:
 
 
 def _show(token: bytes) -> str:
-    return f"'{printable(token[: 2 * _SHOWN].decode('utf-8', 'backslashreplace'), _SHOWN)}'"
+    return f"'{printable(token[: 4 * _SHOWN].decode('utf-8', 'backslashreplace'), _SHOWN)}'"

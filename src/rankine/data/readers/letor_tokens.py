@@ -94,44 +94,46 @@ def nearest(text: bytes, dtype: str) -> float:
     if float(np.float32(other)) != other:
         return stored
     side = Decimal(text.decode()).compare(Decimal(value))
-    if side == 0:
-        return stored
-    return max(stored, other) if side > 0 else min(stored, other)
+    if side > 0:
+        return max(stored, other)
+    return min(stored, other) if side < 0 else stored
 
 
-_0, _1, _2, _4, _10, _48 = (np.uint64(k) for k in (0, 1, 2, 4, 10, 48))
+_0, _1, _2, _3, _4, _10, _48 = (np.uint64(k) for k in (0, 1, 2, 3, 4, 10, 48))
+_TAB, _LF, _CR, _BLANK, _HASH, _COLON, _EQUALS = 9, 10, 13, 32, 35, 58, 61
 _DOCID = np.frombuffer(b"docid", dtype=np.uint8)
 
 
 @jit
-def _skip(buf: Any, pos: Any, stop: Any) -> Any:
-    while pos < stop and (buf[pos] == 32 or buf[pos] == 9):
+def _skip_blanks(buf: Any, pos: Any) -> Any:
+    while buf[pos] == _BLANK or buf[pos] == _TAB:
         pos += _1
     return pos
 
 
 @jit
-def _after_docid(buf: Any, pos: Any, stop: Any) -> Any:
+def _after_docid(buf: Any, pos: Any) -> Any:
     """Position after ``docid =``, or ``pos`` when the comment does not start with it."""
     k = pos
     for letter in _DOCID:
-        if k >= stop or buf[k] != letter:
+        if buf[k] != letter:
             return pos
         k += _1
-    k = _skip(buf, k, stop)
-    if k >= stop or buf[k] != 61:
+    k = _skip_blanks(buf, k)
+    if buf[k] != _EQUALS:
         return pos
-    return _skip(buf, k + _1, stop)
+    return _skip_blanks(buf, k + _1)
 
 
 @jit
 def copy_docid(buf: Any, pos: Any, stop: Any, heap: Any, used: Any) -> Any:
     """Copy the id found in the comment ``buf[pos:stop]`` to the heap; returns the bytes used.
 
-    The id is the token after ``docid =``, else the first token of the comment.
+    The id is the token after ``docid =``, else the first token of the comment. ``buf[stop]`` is a
+    line feed or a carriage return.
     """
-    pos = _after_docid(buf, _skip(buf, pos, stop), stop)
-    while pos < stop and buf[pos] != 32 and buf[pos] != 9:
+    pos = _after_docid(buf, _skip_blanks(buf, pos))
+    while pos < stop and buf[pos] != _BLANK and buf[pos] != _TAB:
         heap[used] = buf[pos]
         used += 1
         pos += _1
@@ -191,7 +193,7 @@ def parse_text_qid(buf: Any, pos: Any, heap: Any, used: Any) -> Any:
 
 @jit
 def _is_utf8(buf: Any, pos: Any, stop: Any) -> bool:
-    """Whether the bytes are well-formed UTF-8 (Unicode 15, table 3-7)."""
+    """Whether the bytes are well-formed UTF-8 (Unicode 15, table 3-7); ``buf[stop]`` is ASCII."""
     while pos < stop:
         c = buf[pos]
         pos += _1
@@ -211,7 +213,7 @@ def _is_utf8(buf: Any, pos: Any, stop: Any) -> bool:
         else:
             return False
         for _ in range(more):
-            if pos >= stop or buf[pos] < low or buf[pos] > high:
+            if buf[pos] < low or buf[pos] > high:
                 return False
             low, high = 0x80, 0xBF
             pos += _1
@@ -251,28 +253,18 @@ class Arrays(NamedTuple):
 
 
 _HUGE = np.uint64(1) << np.uint64(40)
-_TAB, _LF, _CR, _BLANK, _HASH, _COLON = 9, 10, 13, 32, 35, 58
-
-
-@jit
-def _skip_blanks(buf: Any, pos: Any) -> Any:
-    while buf[pos] == _BLANK or buf[pos] == _TAB:
-        pos += _1
-    return pos
 
 
 @jit
 def _is_missing(buf: Any, pos: Any) -> int:
     """Length of a ``NaN`` or ``NULL`` in any case, or 0."""
-    first = buf[pos] | 32
-    if first != 110:  # n
+    if buf[pos] | 32 != 110:  # n
         return 0
     second = buf[pos + _1] | 32
-    if second == 97:  # a
-        return 3 if buf[pos + np.uint64(2)] | 32 == 110 else 0
-    if second == 117:  # u
-        good = buf[pos + np.uint64(2)] | 32 == 108 and buf[pos + np.uint64(3)] | 32 == 108
-        return 4 if good else 0
+    if second == 97 and buf[pos + _2] | 32 == 110:  # a, n
+        return 3
+    if second == 117 and buf[pos + _2] | 32 == 108 and buf[pos + _3] | 32 == 108:  # u, l, l
+        return 4
     return 0
 
 
@@ -280,15 +272,10 @@ def _is_missing(buf: Any, pos: Any) -> int:
 def _label(buf: Any, pos: Any, decided: Any, hards: Any) -> Any:
     """(fault, value, end, hard numbers met)."""
     status, value, stop = parse_number(buf, pos)
-    if status == MALFORMED:
-        return Fault.LABEL, 0.0, pos, 0
-    if not ends_token(buf[stop]):
+    if status == MALFORMED or not ends_token(buf[stop]):
         return Fault.LABEL, 0.0, pos, 0
     if status == HARD:
-        if decided.shape[0] == 0:
-            hards[0], hards[1] = pos, stop
-            return GOOD, 0.0, stop, 1
-        return GOOD, decided[0], stop, 1
+        return GOOD, _hard(pos, stop, decided, hards, 0), stop, 1
     return GOOD, value, stop, 0
 
 
@@ -309,7 +296,6 @@ def _features(
     base = np.int64(rules.base)
     limit = np.int64(rules.max_features)
     n_missing = 0
-    previous = np.int64(-1)
     largest = np.int64(-1)
     in_order = True
     while True:
@@ -330,9 +316,8 @@ def _features(
             return Fault.INDEX_LOW, start, nnz, n_hard, n_missing, largest, in_order
         if column >= limit:
             return Fault.INDEX_HIGH, start, nnz, n_hard, n_missing, largest, in_order
-        if column <= previous:
+        if column <= largest:
             in_order = False
-        previous = column
         largest = max(largest, column)
         start = pos + _1
         status, value, pos = parse_number(buf, start)
@@ -352,9 +337,10 @@ def _features(
         values[nnz] = value
         stored = np.float64(values[nnz])
         if stored != value:
-            # float32: a double half way between two floats may hide on which side the text lies.
+            # float32: a double half way between two floats may hide on which side the text lies;
+            # one that became infinite may do so only as a double.
             other = 2.0 * value - stored
-            if np.isinf(stored) or np.float64(np.float32(other)) == other:
+            if np.float64(np.float32(other)) == other:
                 values[nnz] = _hard(start, pos, decided, hards, n_hard)
                 n_hard += 1
         indices[nnz - implied] = column
@@ -366,7 +352,7 @@ def _hard(start: Any, stop: Any, decided: Any, hards: Any, n_hard: Any) -> Any:
     """Value of the n-th hard number of a row, if the caller has decided it; else ask for it."""
     if n_hard < decided.shape[0]:
         return decided[n_hard]
-    if 2 * n_hard + 1 < hards.shape[0]:
+    if 2 * n_hard < hards.shape[0]:
         hards[2 * n_hard] = start
         hards[2 * n_hard + 1] = stop
     return 0.0
@@ -429,11 +415,10 @@ def _query(buf: Any, pos: Any, rules: Any, arrays: Any, state: Any, row: Any) ->
     has_qid = (
         buf[pos] == 113  # q
         and buf[pos + _1] == 105  # i
-        and buf[pos + np.uint64(2)] == 100  # d
-        and buf[pos + np.uint64(3)] == _COLON
+        and buf[pos + _2] == 100  # d
+        and buf[pos + _3] == _COLON
     )
     if not rules.has_qid:
-        arrays.qid[row] = 0
         return Fault.QID_UNEXPECTED if has_qid else GOOD, pos, used
     if not has_qid:
         return Fault.QID_ABSENT, pos, used
@@ -507,5 +492,4 @@ def parse_lines(buf: Any, rules: Any, arrays: Any, state: Any, decided: Any, har
             state[State.MISSING] += n_missing
             state[State.WIDTH] = max(state[State.WIDTH], largest + 1)
             decided = decided[:0]
-    state[State.POS] = pos
     return 0

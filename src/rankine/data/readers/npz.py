@@ -94,8 +94,8 @@ class _ArchiveReader:
             weight=self._role("weight"),
             position=self._role("position"),
             extra=tuple(options.columns),
-            features=("X",) if dense else ("indices", "data"),
-            sparse=not dense,
+            features=(),  # they are read here
+            sparse=False,
             dtype=self._dtype(stored.dtype),
             n_features=width,
             feature_names=names if width == n_features else None,
@@ -189,7 +189,7 @@ class _ArchiveReader:
     def _check_width(self, width: int, *, sparse: bool) -> int:
         given = self._options.n_features
         check_width(width, None, self._options)
-        if given is not None and width != given and not (sparse and width < given):
+        if given is not None and (given < width or (given > width and not sparse)):
             raise self._misfit(
                 "X", f"{width} features where n_features={given}", "Leave n_features out"
             )

@@ -67,7 +67,7 @@ def _value(data: bytes, place: int, kind: int, wanted: Any, depth: int) -> tuple
         piece = _piece(data, place, length)
         return piece.decode() if wanted is TEXT else piece, place + length
     if kind in _LISTS and isinstance(wanted, list):
-        size, inner, place = _list_head(data, place)
+        size, inner, place = _list_head(data, place, depth)
         items = []
         for _ in range(size):
             item, place = _value(data, place, inner, wanted[0], depth + 1)
@@ -88,7 +88,7 @@ def _skip(data: bytes, place: int, kind: int, depth: int) -> int:
         length, place = _varint(data, place)
         return place + length
     if kind in _LISTS:
-        size, inner, place = _list_head(data, place)
+        size, inner, place = _list_head(data, place, depth)
         for _ in range(size):
             place = place + 1 if inner in _BOOLS else _skip(data, place, inner, depth + 1)
         return place
@@ -126,22 +126,24 @@ def _skip_map(data: bytes, place: int, depth: int) -> int:
         return place
     kinds = data[place]
     place += 1
-    _bounded(size, data, place)
+    _bounded(size, data, place, depth)
     for _ in range(size):
         for kind in (kinds >> 4, kinds & 15):
             place = place + 1 if kind in _BOOLS else _skip(data, place, kind, depth + 1)
     return place
 
 
-def _list_head(data: bytes, place: int) -> tuple[int, int, int]:
+def _list_head(data: bytes, place: int, depth: int) -> tuple[int, int, int]:
     """Size, kind of the items, and where they start."""
     head = data[place]
     size, place = (head >> 4, place + 1) if head < 240 else _varint(data, place + 1)
-    _bounded(size, data, place)
+    _bounded(size, data, place, depth)
     return size, head & 15, place
 
 
-def _bounded(size: int, data: bytes, place: int) -> None:
+def _bounded(size: int, data: bytes, place: int, depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deeply")
     if size > len(data) - place:  # every item takes at least a byte
         raise IndexError("a list longer than the data")
 
@@ -220,7 +222,7 @@ class Page(NamedTuple):
 def read_footer(raw: pa.NativeFile, *, bounds: bool = False) -> list[RowGroup]:
     """Row groups of a file, with the ``bounds`` of their columns; malformed ones are an error."""
     size = raw.size()
-    tail = raw.read_at(8, size - 8) if size >= 12 else b""
+    tail = raw.read_at(8, max(size - 8, 0))
     length = int.from_bytes(tail[:4], "little")
     if tail[4:] != b"PAR1" or not 0 < length <= min(size - 12, _MAX_FOOTER):
         raise FileKindError(
@@ -336,9 +338,10 @@ def _pages(raw: pa.NativeFile, chunk: Chunk) -> Iterator[Page]:
         raise _damaged(f"the pages of {'.'.join(chunk.path)!r} lie outside the file")
     place = chunk.start
     while place < chunk.stop:
-        header, length = _header(raw, place, chunk.stop)
-        if header is None or min(header) < 0:
+        found = _header(raw, place, chunk.stop)
+        if found is None or min(found[0]) < 0:
             raise _damaged(f"a page of {'.'.join(chunk.path)!r} has no valid header")
+        header, length = found
         yield header
         place += length + header.stored
 
@@ -347,18 +350,16 @@ def _damaged(reason: str) -> SchemaError:
     return SchemaError(reason, fix="The file is damaged; write it again")
 
 
-def _header(raw: pa.NativeFile, place: int, end: int) -> tuple[Page | None, int]:
+def _header(raw: pa.NativeFile, place: int, end: int) -> tuple[Page, int] | None:
     """The page header at ``place`` and its length; None when it cannot be one."""
-    size = _HEADER_BYTES
-    while True:
+    for size in (_HEADER_BYTES, _MAX_HEADER_BYTES):
         data = raw.read_at(min(size, end - place), place)
         try:
             fields, length = read_struct(data, 0, _PAGE)
             items = (fields.get(5) or fields.get(8) or {}).get(1, 0)
             return Page(fields[3], fields[2], items), length
         except IndexError:
-            if size >= min(end - place, _MAX_HEADER_BYTES):
-                return None, 0
-            size *= 16
+            continue
         except (KeyError, ValueError):
-            return None, 0
+            break
+    return None

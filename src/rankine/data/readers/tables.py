@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def _room(table: ParquetRows, options: ReadOptions, n_rows: int) -> NDArray[Any]
     """Uninitialised memory for all rows; it is touched only as rows arrive."""
     shape = (n_rows, len(table.plan.features))
     needed = n_rows * len(table.plan.features) * table.plan.dtype.itemsize
-    if n_rows < 0 or needed > options.memory_limit:
+    if needed > options.memory_limit:
         raise LimitError(
             f"{shape[0]} rows of {shape[1]} features need {needed} bytes",
             fix="Stream them with rankine.scan, use dtype='float32', or raise max_memory",
@@ -173,8 +174,10 @@ def _arrow_rows(source: Source, options: ReadOptions) -> Iterator[ArrowRows]:
                 "the schema at its start and the one at its end differ: the file is damaged",
                 fix="Fetch or write it again",
             )
-        batches = (file.get_batch(k) for k in range(file.num_record_batches))
-        yield ArrowRows(name, options, file.schema, batches, raw.tell)
+        count = file.num_record_batches
+        left = iter(range(count))
+        tell = lambda: raw.size() * (count - length_hint(left)) // count  # noqa: E731
+        yield ArrowRows(name, options, file.schema, map(file.get_batch, left), tell)
 
 
 @contextmanager

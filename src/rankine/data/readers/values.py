@@ -171,7 +171,7 @@ def to_numbers(
             faults.refuse(nulls, name, "null value", MISSING_FIX)
         array = pc.fill_null(array, False if pt.is_boolean(array.type) else 0)
     values = exact_floats(array.to_numpy(zero_copy_only=False), dtype, name, faults)
-    if nulls is not None and missing:
+    if nulls is not None:  # rows that were refused may hold anything
         values = np.where(nulls, values.dtype.type(np.nan), values)
     return values
 
@@ -203,7 +203,7 @@ def exact_floats(
             lambda row: f"{stored[row]} has more digits than {values.dtype} holds",
             "Scale the column down",
         )
-    elif stored.dtype.kind == "f" and stored.dtype.itemsize > values.dtype.itemsize:
+    elif stored.dtype.itemsize > values.dtype.itemsize:
         faults.refuse(
             np.isinf(values) & np.isfinite(stored),
             name,

@@ -1,0 +1,123 @@
+"""Where words go: bars, tables, folders, and a shared option or two."""
+
+from __future__ import annotations
+
+import io
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from rankine.cli import _console
+from rankine.cli._console import (
+    console,
+    progress_bar,
+    require_folders,
+    say,
+    say_error,
+    show_tables,
+    text_output,
+    training_progress,
+)
+from rankine.core.errors import ParameterError
+from rankine.evaluation.tables import Table
+from rankine.kernels.compile import CLOCK
+
+
+@pytest.fixture
+def loudness():
+    """Whatever a test sets, the level is normal before and after."""
+    _console.set_verbosity(0)
+    yield _console.set_verbosity
+    _console.set_verbosity(0)
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what it was shown."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch, loudness):
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    return Terminal()
+
+
+def test_remarks_are_silent_when_quiet_and_errors_never(loudness, capsys):
+    for level, told in ((-1, ""), (0, "a\\x1b\n"), (1, "a\\x1b\n")):
+        loudness(level)
+        say("a\x1b")
+        say_error("b")
+        assert capsys.readouterr().err == told + "rankine: error: b\n"
+
+
+def test_a_bar_moves_and_says_when_kernels_are_compiled(terminal, monkeypatch):
+    monkeypatch.setattr("sys.stderr", terminal)
+    with progress_bar("fits") as move:
+        move(3, 1000, "going")
+        CLOCK.begin()
+        move(4, None, "on")
+        CLOCK.end()
+        assert CLOCK.begin is not None
+    assert (CLOCK.begin, CLOCK.end) == (None, None)
+    shown = terminal.getvalue()
+    assert "4  on" in shown
+    assert "/" not in shown.partition("4  on")[2].partition("\n")[0]
+    with training_progress("training") as (update,):
+        update(SimpleNamespace(step=5, total=2000, values={"loss": 0.123456, "gap": 2.0}))
+    assert "5/2,000  loss 0.1235  gap 2" in terminal.getvalue()
+
+
+def test_there_is_no_bar_without_a_terminal_or_when_quiet(terminal, monkeypatch, loudness):
+    monkeypatch.setattr("sys.stderr", terminal)
+    loudness(-1)
+    with progress_bar("fits") as move, training_progress("x") as callbacks:
+        assert (move, callbacks) == (None, [])
+    loudness(0)
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with progress_bar("fits") as move, training_progress("x") as callbacks:
+        assert (move, callbacks) == (None, [])
+    assert terminal.getvalue() == ""
+
+
+def test_output_that_cannot_be_written_is_refused_before(tmp_path, monkeypatch):
+    require_folders(out=str(tmp_path / "a"), plot=None)
+    for path, reason in ((tmp_path / "no" / "a", "there is no folder"), (tmp_path, "is a folder")):
+        with pytest.raises(ParameterError, match=reason) as caught:
+            require_folders(first=None, data_out=str(path))
+        assert caught.value.reason.startswith(f"--data-out {path}")
+    require_folders(out="a.xyz")
+    with pytest.raises(ParameterError, match="xyz"):
+        require_folders(plot="a.xyz")
+    monkeypatch.setattr(os, "access", lambda folder, mode: mode != os.W_OK)
+    with pytest.raises(ParameterError, match="can be written"):
+        require_folders(out=str(tmp_path / "a"))
+
+
+def test_a_table_is_never_cut(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    wide = Table("title", ("name", "value"), [("x" * 90, "y" * 90)])
+    narrow = Table("a title that is wider than its table", ("n", "v"), [("1", "2")])
+    show_tables([wide, narrow])
+    shown = capsys.readouterr().out
+    assert "x" * 90 in shown
+    assert "y" * 90 in shown
+    assert narrow.title in shown
+    show_tables([narrow, narrow], latex=True)
+    assert capsys.readouterr().out.count(r"\toprule") == 2
+    show_tables([narrow], markdown=True)
+    assert "| n | v |" in capsys.readouterr().out
+    assert console().width == 40
+
+
+def test_text_goes_to_a_file_or_to_stdout(tmp_path, capsys):
+    with text_output("-") as write:
+        write("a")
+    assert capsys.readouterr().out == "a"
+    with text_output(str(tmp_path / "f")) as write:
+        write("ü")
+        assert not (tmp_path / "f").exists()
+    assert (tmp_path / "f").read_text(encoding="utf-8") == "ü"

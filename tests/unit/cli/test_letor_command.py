@@ -1,0 +1,114 @@
+"""What ``rankine letor`` and ``rankine path`` ask of the library."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from rankine.cli import letor
+from rankine.cli._options import LogOptions
+from rankine.cli.main import app, find_commands
+from rankine.core.errors import ParameterError
+
+pytestmark = pytest.mark.cli
+find_commands()
+
+
+class AskedError(Exception):
+    """What was asked for is known."""
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    found = {}
+
+    def ask(*given, **options):
+        found.update(options, given=given)
+        raise AskedError
+
+    monkeypatch.setattr("rankine.evaluation.letor.run_letor", ask)
+    monkeypatch.setattr(LogOptions, "open", ask)
+    return found
+
+
+def call(*words):
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+def test_rankers_grids_and_workers(asked, monkeypatch):
+    words = ["letor", "DATA", "-r", "ranksvm", "-r", "additive", "-r", "spd:solver=romma,l2=0.5"]
+    for cores, more, workers in (
+        (3, [], 3),
+        (None, [], 1),
+        (3, ["--workers", "2"], 2),
+    ):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        with pytest.raises(AskedError):
+            call(*words, *more, "--missing", "mean")
+        assert asked["workers"] == workers
+    folders, rankers = asked["given"]
+    assert (folders, list(rankers)) == (["DATA"], ["ranksvm", "additive", words[-1]])
+    assert [rankers[name].get_params().get("missing") for name in rankers] == [
+        "mean",
+        "auto",
+        "mean",
+    ]
+    assert (rankers[words[-1]].solver, rankers[words[-1]].l2) == ("romma", 0.5)
+    assert not {"solver", "l2"} & asked["grids"][words[-1]].keys()
+    assert asked["grids"]["ranksvm"]
+    assert (asked["metric"], asked["script"], asked["random_state"]) == ("map", None, 0)
+    assert callable(asked["report"])
+    with pytest.raises(AskedError):
+        call("letor", "DATA", "-r", "ranksvm")
+    assert asked["given"][1]["ranksvm"].missing != "mean"
+
+
+def test_one_form_and_each_ranker_once(asked):
+    for words in (["--json", "--csv"], ["--latex", "--markdown"], ["--json", "--latex", "--csv"]):
+        with pytest.raises(ParameterError, match="several forms"):
+            call("letor", "DATA", "-r", "spd", *words)
+    with pytest.raises(ParameterError, match="'spd' is named twice"):
+        call("letor", "DATA", "-r", "spd", "-r", "spd")
+    with pytest.raises(AskedError):
+        call("letor", "DATA", "-r", "spd", "--csv")
+
+
+def test_baselines_belong_to_a_folder_or_to_all(monkeypatch):
+    monkeypatch.setattr("rankine.evaluation.letor_tables.read_baselines", lambda file: f"<{file}>")
+    found = letor.parse_baselines(["a.toml", "MQ=b.csv", "x=y=c"])
+    assert found == [(None, "<a.toml>"), ("MQ", "<b.csv>"), ("x=y", "<c>")]
+
+
+def test_a_line_of_progress_now_and_then(monkeypatch, capsys):
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    tell = letor.line_by_line()
+    for seconds, done, told in (
+        (119.0, 1, None),
+        (120.0, 0, None),
+        (120.0, 4, "4 of 10 fits, about 30 s left (spd)"),
+        (130.0, 5, None),
+        (140.0, 5, "5 of 10 fits, about 40 s left (spd)"),
+        (170.0, 10, None),
+    ):
+        clock[0] = seconds
+        tell(done, 10, "spd")
+        assert capsys.readouterr().err == ("" if told is None else f"{told}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "stream"),
+    [
+        (["--ranker", "elastic"], False),
+        (["--ranker", "elastic", "--n-features", "9"], True),
+        (["--ranker", "elastic", "--query", "q", "--numeric", "a"], True),
+        (["--n-features", "9"], False),
+    ],
+)
+def test_a_path_reads_a_stream_once_where_its_width_is_known(asked, words, stream):
+    with pytest.raises(AskedError):
+        call("path", "rows.txt", *words)
+    assert asked["stream"] is stream

@@ -1,0 +1,82 @@
+"""Draws are SplitMix64's, the same compiled or not, and seeds are what they say."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from rankine.core.errors import ParameterError
+from rankine.kernels.compile import jit
+from rankine.kernels.random import (
+    permutation,
+    random_below,
+    random_bits,
+    random_unit,
+    resolve_seed,
+    stream_seed,
+)
+
+pytestmark = pytest.mark.kernels
+
+#: The first numbers of SplitMix64 from the seed 0, as its authors publish them.
+PUBLISHED = (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC)
+
+
+@jit
+def compiled_bits(seed, start, out):
+    for k in range(out.shape[0]):
+        out[k] = random_bits(seed, start + k)
+
+
+def test_bits_are_the_published_ones_compiled_or_not():
+    assert tuple(int(random_bits(0, k)) for k in range(1, 5)) == PUBLISHED
+    for seed in (0, 1, 2**63 + 12345, 2**64 - 1):
+        out = np.empty(200, dtype=np.uint64)
+        compiled_bits(np.uint64(seed), 5, out)
+        assert out.tolist() == [int(random_bits(seed, 5 + k)) for k in range(200)]
+
+
+def test_units_and_integers_come_from_the_high_bits():
+    for k in range(200):
+        unit = (int(random_bits(9, k)) >> 11) / 2**53
+        assert random_unit(np.uint64(9), k) == unit
+        assert random_below(np.uint64(9), k, 7) == int(unit * 7)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_every_order_is_as_likely(n):
+    draws = 2400
+    seen = [tuple(permutation(np.uint64(seed), n).tolist()) for seed in range(draws)]
+    counts = {order: seen.count(order) for order in set(seen)}
+    assert set(counts) == set(permutations(range(n)))
+    expected = draws / len(counts)
+    assert max(abs(count - expected) for count in counts.values()) < 4.5 * np.sqrt(expected)
+
+
+def test_streams_of_a_seed_differ_by_every_part_of_their_path():
+    paths = [(), (0,), (1,), (0, 0), (1, 0), (0, 1), (-1,)]
+    seeds = {int(stream_seed(seed, *path)) for seed in (0, 1, -1, 2**64 + 2) for path in paths}
+    assert len(seeds) == 4 * len(paths)
+    assert stream_seed(3, 1) == stream_seed(3 + 2**64, 1 + 2**64)
+    # The finaliser of what has been reached, mixed with the next part of the path.
+    first = int(random_bits(7 ^ 0x52414E4B, 1))
+    assert int(stream_seed(7)) == first
+    assert int(stream_seed(7, 2)) == int(random_bits(first ^ 2, 1))
+
+
+def test_seeds_are_numbers_generators_or_fresh():
+    assert resolve_seed(5) == resolve_seed(np.int32(5)) == int(stream_seed(5))
+    assert resolve_seed(None) != resolve_seed(None)
+    for made in (np.random.default_rng, np.random.RandomState):
+        one, other = made(3), made(3)
+        first = resolve_seed(one)
+        assert first == resolve_seed(other)
+        assert first != resolve_seed(one)
+    assert resolve_seed(np.random.default_rng(3)) == np.random.default_rng(3).integers(0, 2**63)
+    old = np.random.RandomState(3).randint(0, 2**31 - 1)
+    assert resolve_seed(np.random.RandomState(3)) == old
+    assert 0 <= resolve_seed(None) < 2**64
+    with pytest.raises(ParameterError, match="random_state='seven' is not a seed"):
+        resolve_seed("seven")

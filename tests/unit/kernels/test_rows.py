@@ -1,0 +1,102 @@
+"""Every question about rows, dense and compressed, against numpy; and who answers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rankine.data.dataset import as_rows
+from rankine.kernels.compile import jit
+from rankine.kernels.dispatch import question
+from rankine.kernels.rows import (
+    n_rows,
+    row_add,
+    row_add_diff,
+    row_add_tracked,
+    row_diff_norm2,
+    row_dot,
+    row_dot_diff,
+    row_prefetch,
+    scores_into,
+)
+
+pytestmark = pytest.mark.kernels
+
+A, B, C, N = 1, 4, -0.75, 9
+
+
+def matrix(dtype):
+    """Rows that share columns, rows that share none, an empty row."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, N)) * (rng.random((6, N)) < 0.5)
+    X[2] = 0.0
+    X[A, 3], X[B, 3] = 1.5, -2.0
+    return X.astype(dtype)
+
+
+@jit
+def ask(rows, a, b, c, w, scratch):
+    """What changes weights starts from a copy of w."""
+    row_prefetch(rows, a)
+    found = np.array([row_dot(rows, a, w), row_dot_diff(rows, a, b, w), n_rows(rows)])
+    gap = row_diff_norm2(rows, a, b, scratch)
+    one, difference, tracked = w.copy(), w.copy(), w.copy()
+    row_add(rows, a, c, one)
+    row_add_diff(rows, a, b, c, difference)
+    change = row_add_tracked(rows, a, c, tracked)
+    return found, gap, one, difference, tracked, change
+
+
+@pytest.mark.parametrize("pair", [(A, B), (B, A), (2, B), (A, 2), (A, A)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_questions_about_rows(kind, dtype, pair):
+    stored, X = as_rows(kind(matrix(dtype))), matrix(dtype).astype(float)
+    a, b = pair
+    w, scratch = np.random.default_rng(1).normal(size=N), np.zeros(N)
+    found, gap, one, difference, tracked, change = ask(stored, a, b, C, w, scratch)
+    np.testing.assert_allclose(found, [X[a] @ w, (X[a] - X[b]) @ w, 6], atol=1e-6)
+    assert gap == pytest.approx(((X[a] - X[b]) ** 2).sum(), rel=1e-12)
+    assert not scratch.any()
+    np.testing.assert_allclose(one, w + C * X[a], atol=1e-6)
+    np.testing.assert_allclose(difference, w + C * (X[a] - X[b]), atol=1e-6)
+    np.testing.assert_allclose(tracked, one, atol=1e-15)
+    assert change == pytest.approx(one @ one - w @ w, abs=1e-6)
+    out = np.full(6, np.nan)
+    scores_into(stored, 1, 5, w, out)
+    np.testing.assert_allclose(out[1:5], X[1:5] @ w, atol=1e-6)
+    assert np.isnan(out[[0, 5]]).all()
+
+
+@question
+def _colour(spec):
+    """The documented colour."""
+
+
+class _Own(NamedTuple):
+    """Answers for itself."""
+
+
+class _Other(NamedTuple):
+    """Leaves it to the rest."""
+
+
+@_colour.answer(_Own)
+def _red(_spec):
+    return "red"
+
+
+def test_a_question_that_nobody_answers_is_an_error_until_the_rest_is_answered_for():
+    assert _colour(_Own()) == "red"
+    assert (_colour.__name__, _colour.__doc__) == ("_colour", "The documented colour.")
+    assert _colour.__module__ == __name__
+    assert _colour.__qualname__ == "_colour"
+    with pytest.raises(TypeError, match="_Other has no answer to _colour"):
+        _colour(_Other())
+    _colour.answer(object)(lambda _spec: "grey")
+    assert (_colour(_Other()), _colour(_Own())) == ("grey", "red")
+    assert list(_colour.answers) == [_Own, object]
+    del _colour.answers[object]

@@ -1,0 +1,206 @@
+"""Where lists come from: shares of queries, first lists, weights, what a run must find again."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import rankine
+from rankine import Dataset, ElasticRanker, LeastSquaresRanker
+from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
+from rankine.rankers import sources
+from rankine.rankers.sources import (
+    Capabilities,
+    Clicks,
+    MemorySource,
+    StreamSource,
+    first_lists,
+    resolve_query_weight,
+    sample_lists,
+    source_kind,
+    warn_uneven,
+    weigh_queries,
+)
+from rankine.transforms.scaling import Scaling
+
+
+def shown(n_lists=12, size=5, seed=0) -> Dataset:
+    rng = np.random.default_rng(seed)
+    n = n_lists * size
+    return Dataset.from_arrays(
+        rng.normal(size=(n, 2)),
+        rng.integers(0, 3, n),
+        np.repeat(np.arange(n_lists), size),
+        position=np.tile(np.arange(1, size + 1), n_lists),
+        weight=rng.uniform(0.5, 2, n),
+    )
+
+
+def divisor(kind: str, y: np.ndarray, w: np.ndarray) -> float:
+    """What a query's loss is divided by, written out."""
+    n = range(len(y))
+    pairs = [(i, j) for i in n for j in n if i < j]
+    if kind == "pairs":
+        return sum(w[i] * w[j] for i, j in pairs if y[i] != y[j])
+    if kind == "ties":
+        return sum(w[i] * w[j] for i, j in pairs)
+    if kind == "gains":
+        return sum(w * (2.0 ** (y - y.min()) - 1))
+    return sum(w) ** 2 if kind == "square" else sum(w)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "ties", "gains", "rows", "square"])
+def test_inverse_weights_are_not_divided_out(kind):
+    data, inverse = shown(), (1.0, 2.0, 4.0)
+    source = MemorySource(data, None, Clicks(inverse, 0, kind))
+    looks = np.where(data.y > 0, np.array(inverse)[np.minimum(data.position, 3) - 1], 1.0)
+    for q in range(12):
+        rows = data.qid == q
+        y, w = data.y[rows], data.weight[rows]
+        before = divisor(kind, y, w)
+        expected = divisor(kind, y, w * looks[rows]) / before if before else 1.0
+        assert source.query_weight[q] == pytest.approx(expected)
+    assert Clicks((), 0, kind).of_queries(data) == 1.0
+    assert Clicks(inverse, 0, "").of_queries(data) == 1.0
+    assert [Clicks((), k).n_columns for k in (0, 2, 5)] == [0, 1, 4]
+
+
+@pytest.mark.parametrize(("count", "read"), [(1, 1), (4, 1), (5, 2), (8, 2), (12, 3), (99, 3)])
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_first_lists_however_they_are_cut(count, read, whole):
+    data, given = shown(), []
+
+    def blocks():
+        for first in (0, 4, 8):
+            given.append(first)
+            yield data.take_queries(np.arange(first, first + 4))
+
+    found = [q for block in first_lists(blocks(), count, whole=whole) for q in block.queries.ids]
+    assert found == list(range(4 * read if whole else min(count, 12)))
+    assert len(given) == read
+
+
+def test_a_few_rows_stand_for_many(monkeypatch):
+    monkeypatch.setattr(sources, "UNEVEN_ROWS", 20)
+    data = shown()
+    for n, rows in ((20, range(20)), (21, range(0, 21, 2)), (60, range(0, 60, 3))):
+        found = sources._some_rows(data.take(np.arange(n)))
+        np.testing.assert_array_equal(found.X, data.X[list(rows)])
+    small = data.take(np.arange(20))
+    assert sources._some_rows(small) is small
+
+
+class Blocks:
+    """A stream, cut at some queries."""
+
+    n_features = 2
+
+    def __init__(self, data, *cuts):
+        self.data, self.cuts = data, [0, *cuts, data.n_queries]
+
+    def __iter__(self):
+        for a, b in zip(self.cuts[:-1], self.cuts[1:], strict=True):
+            yield self.data.take_queries(np.arange(a, b))
+
+
+class NoBlocks(list):
+    """A stream without any block."""
+
+    n_features = 2
+
+
+def test_weights_of_a_stream_are_those_of_its_queries():
+    data, weight = shown(), np.linspace(0.0, 2.0, 12)
+    by_id = dict(zip(range(12), weight.tolist(), strict=True))
+    for given in (weight, by_id, None):
+        source, first, found = StreamSource(Blocks(data, 1, 5), given), 0, []
+        for block in source.blocks():
+            found += source.weights(block, first).tolist()
+            first += block.n_queries
+        assert found == (np.ones(12) if given is None else weight).tolist()
+    source = StreamSource(Blocks(data), weight[:11])
+    with pytest.raises(SchemaError, match="holds 11 weights"):
+        source.weights(data, 0)
+    rows = weigh_queries(data, weight)
+    np.testing.assert_allclose(rows.weight, data.weight * weight[data.qid])
+    np.testing.assert_array_equal(
+        weigh_queries(replace(data, weight=None), weight).weight, weight[data.qid]
+    )
+    part = data.take_queries(np.arange(2))
+    assert resolve_query_weight({0: 0.0, 1: 0.0}, part, all_of_them=False).tolist() == [0.0, 0.0]
+    with pytest.raises(SchemaError):
+        resolve_query_weight({0: 0.0, 1: 0.0}, part)
+
+
+def test_a_sample_is_the_first_lists_with_their_weights(monkeypatch):
+    monkeypatch.setattr(sources, "first_lists", lambda blocks: first_lists(blocks, 7))
+    data, weight = shown(), np.linspace(0.1, 2.0, 12)
+    for source in (MemorySource(data, weight), StreamSource(Blocks(data, 3, 5), weight)):
+        found, weights = sample_lists(source)
+        np.testing.assert_array_equal(found.X, data.X[:35])
+        assert weights.tolist() == weight[:7].tolist()
+    with pytest.raises(NoPairsError, match="no lists"):
+        sample_lists(StreamSource(NoBlocks()))
+
+
+def test_what_is_a_stream():
+    data = shown()
+    assert source_kind(data) == "memory"
+    assert source_kind(data.X) == "memory"
+    assert source_kind(Blocks(data)) == "stream"
+    assert source_kind(iter([])) == "stream"
+    assert source_kind([[1.0]]) == "memory"
+    able = Capabilities(fit=("memory", "stream"))
+    able.require("fit", "stream", "A")
+    with pytest.raises(ParameterError, match=r"A cannot be fitted to partitions") as caught:
+        able.require("fit", "partitions", "A")
+    assert caught.value.fix == (
+        "Use rows in memory (rankine.load(...)) or a stream (rankine.scan(...))"
+    )
+    with pytest.raises(ParameterError) as caught:
+        able.require("path", "memory", "A")
+    assert caught.value.fix == "Leave it out, or use another ranker"
+
+
+def test_a_resumed_stream_must_be_the_same_file(tmp_path):
+    data = shown()
+    path = tmp_path / "rows.txt"
+    replace(data, weight=None, position=None).save(path)
+    ranker = ElasticRanker(random_state=0, adaptive=False)
+    ranker.fit(rankine.scan(path), checkpoint=tmp_path / "kept", every=4)
+    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
+    with pytest.raises(CheckpointError):
+        ranker.fit(rankine.scan(path), checkpoint=tmp_path / "kept", every=4, resume=True)
+
+
+def test_uneven_columns_go_by_name_or_number():
+    scaling = Scaling("none", uneven=((4, 2000.0), (1, 1000.0), (0, 0.5)))
+    with pytest.warns(UserWarning, match="column 4 2e[+]03, column 1 1e[+]03; column 0 0.5"):
+        warn_uneven(scaling, None)
+    with pytest.warns(UserWarning, match="'e' 2e[+]03, 'b' 1e[+]03; 'a' 0.5"):
+        warn_uneven(scaling, list("abcde"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_uneven(Scaling("none"), None)
+        sides = np.tile([-1.0, 1.0], 30)[:, None] * [1e4, 1.0]
+        rows = MemorySource(replace(shown(), X=sparse.csc_array(sides)))
+        rows.measure("none", "error")  # columns are not looked at row by row
+    with pytest.warns(UserWarning, match="very different sizes"):
+        MemorySource(replace(shown(), X=sides)).measure("none", "error")
+
+
+def test_marks_and_offsets_are_columns_of_a_stream():
+    data = shown()
+    holes = replace(data, X=np.where(data.X > 1, np.nan, data.X))
+    source = StreamSource(Blocks(holes, 3), None, Clicks((), 4))
+    scaling = source.measure("none", "indicator")
+    assert scaling.n_marks == 2
+    assert source.n_features == 2 + 2 + 3
+    assert {block.n_features for block in source.blocks()} == {7}
+    ranker = LeastSquaresRanker(missing="indicator", position_offset=4).fit(holes)
+    assert (len(ranker.coef_), len(ranker.position_offset_)) == (2, 4)
+    assert len(ranker.scaling_.missing.values) == 2

@@ -1,0 +1,357 @@
+"""The service without a socket: paths, methods, limits, counters; models by name."""
+
+import base64
+import hashlib
+import json
+import re
+
+import numpy as np
+import pytest
+
+from integration.serve.serve_tools import NAMES, log_model, make_model
+from rankine import LinearModel, ModelBundle, Scorer
+from rankine.core.errors import ModelError
+from rankine.model.weights import Probes
+from rankine.serve import registry as registry_module
+from rankine.serve.app import Service, check_json, openapi_document, page_reply
+from rankine.serve.connection import Pool, Request
+from rankine.serve.limits import Limits
+from rankine.serve.metrics import Metrics, _resident_bytes
+from rankine.serve.registry import WATCH_EVERY, Registry, Served, Target
+from rankine.serve.security import Access
+from rankine.serve.wire import Refusal
+
+JSON = {b"host": b"localhost", b"content-type": b"application/json"}
+ITEM = {"features": {NAMES[0]: 1.0}}
+
+
+class House:
+    """A service, and what it counts."""
+
+    def __init__(self, *models, access=None, strict=False, **limits):
+        self.registry = Registry()
+        for served in models:
+            self.registry.put(served)
+        self.pool = Pool(Limits(**limits), Metrics(), None)
+        self.service = Service(
+            self.registry, self.pool, access or Access("127.0.0.1"), strict=strict
+        )
+
+    def ask(self, method, target, body=b"", hurried=False, **fields):
+        more = {name.replace("_", "-").encode(): value for name, value in fields.items()}
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = Request(method, target, {**JSON, **more}, data, close=False)
+        return self.service.answer(request, hurried)
+
+    def value(self, name, **labels):
+        return self.pool.metrics.registry.get_sample_value(f"rankine_{name}", labels)
+
+
+def shop(**more):
+    return Served("shop", make_model(0, **more))
+
+
+def error(reply):
+    return reply.status, json.loads(reply.body)["error"]
+
+
+def test_paths_methods_and_hosts():
+    house = House(shop())
+    for target in (b"/healthz", b"/healthz?x=%2f", b"/%68ealthz"):
+        reply = house.ask(b"GET", target)
+        assert (reply.status, reply.body, reply.kind) == (
+            200,
+            b"ok\n",
+            b"text/plain; charset=utf-8",
+        )
+    assert house.ask(b"GET", b"/v1/models/%73hop").status == 200
+    for method, target, allow in (
+        (b"POST", b"/healthz", b"GET, HEAD"),
+        (b"GET", b"/v1/rank", b"POST"),
+        (b"POST", b"/v1/models/shop", b"GET, HEAD"),
+    ):
+        reply = house.ask(method, target)
+        assert (reply.status, reply.fields) == (405, ((b"allow", allow),))
+    status, told = error(house.ask(b"GET", b"/v1/model"))
+    assert (status, told["fix"]) == (404, "See /openapi.json")
+    status, told = error(house.ask(b"GET", b"/", host=b"evil.example"))
+    assert (status, told["fix"]) == (421, "Start it with --allow-host")
+    nameless = Request(b"GET", b"/healthz", {}, b"", close=False)
+    assert house.service.answer(nameless, False).status == 421
+    assert house.ask(b"HEAD", b"/").body == page_reply().body
+
+
+def test_a_token_opens_the_paths_that_are_not_public():
+    token = b"c2VjcmV0LXRva2VuLWZvci10ZXN0cw=="
+    house = House(shop(), access=Access("127.0.0.1", token))
+    assert house.ask(b"GET", b"/readyz").status == 200
+    reply = house.ask(b"GET", b"/v1/models")
+    assert (reply.status, reply.fields) == (401, ((b"www-authenticate", b"Bearer"),))
+    good = b"bearer  " + token
+    assert house.ask(b"GET", b"/v1/models", authorization=good).status == 200
+    assert house.ask(b"GET", b"/v1/models", authorization=token).status == 401
+
+
+def test_ready_means_models_and_no_stop():
+    empty = House()
+    assert empty.ask(b"GET", b"/readyz")[:2] == (503, b"no model\n")
+    house = House(shop())
+    assert house.ask(b"GET", b"/readyz")[:2] == (200, b"ready\n")
+    house.pool.stopping = True
+    assert house.ask(b"GET", b"/readyz")[:2] == (503, b"stopping\n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "good"),
+    [
+        ({b"content-type": b"application/json"}, True),
+        ({b"content-type": b"Application/JSON ; Charset=UTF-8"}, True),
+        ({b"content-type": b'application/json; charset="utf-8"'}, True),
+        ({b"content-type": b"application/json", b"content-encoding": b"Identity"}, True),
+        ({b"content-type": b"application/json", b"content-encoding": b"gzip"}, False),
+        ({b"content-type": b"application/json; charset=latin-1"}, False),
+        ({b"content-type": b"text/json"}, False),
+        ({b"content-type": b"text/plain; charset=utf-8"}, False),
+        ({}, False),
+    ],
+)
+def test_only_plain_json_is_taken(fields, good):
+    if good:
+        check_json(fields)
+    else:
+        with pytest.raises(Refusal) as caught:
+            check_json(fields)
+        assert caught.value.status == 415
+
+
+def test_large_requests_and_explanations_leave_the_event_loop():
+    body = json.dumps({"items": [ITEM]}).encode()
+    house = House(shop(), inline_bytes=len(body))
+    for path in (b"/v1/rank", b"/v1/score"):
+        assert house.ask(b"POST", path, body, hurried=True).status == 200
+        assert house.ask(b"POST", path, body + b" ", hurried=True) is None
+        assert house.ask(b"POST", path, body + b" ").status == 200
+    for explain in (True, 0, 3):
+        asked = {"items": [ITEM], "explain": explain}
+        wide = House(shop())
+        assert wide.ask(b"POST", b"/v1/rank", asked, hurried=True) is None
+        assert wide.ask(b"POST", b"/v1/rank", asked).status == 200
+    asked = {"items": [ITEM], "explain": False}
+    assert wide.ask(b"POST", b"/v1/rank", asked, hurried=True).status == 200
+    assert wide.value("http_requests_total", path="/v1/rank", status="200") == 2
+
+
+def test_explained_items_have_a_limit_of_their_own():
+    house = House(shop(), explained=3)
+    for sizes, k, status in (([3], None, 200), ([4], None, 422), ([4], 3, 200), ([2, 2], None, 422),
+                             ([2, 1], None, 200), ([9, 9], 1, 200)):  # fmt: skip
+        asked = {"lists": [{"items": [ITEM] * size} for size in sizes], "explain": 1}
+        asked |= {} if k is None else {"k": k}
+        reply = house.ask(b"POST", b"/v1/rank", asked)
+        assert reply.status == status, (sizes, k)
+    del asked["explain"]
+    assert house.ask(b"POST", b"/v1/rank", asked).status == 200
+    assert json.loads(house.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 9}).body)["ranking"]
+    status, told = error(house.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 4, "explain": True}))
+    assert (status, told["code"]) == (422, "limit")
+
+
+def test_an_explanation_shows_ten_terms_unless_told():
+    house = House(shop())
+    rows = [dict(zip(NAMES, np.random.default_rng(k).normal(size=20), strict=True)) for k in (1, 2)]
+    items = [{"features": {name: float(x) for name, x in row.items()}} for row in rows]
+    for explain, shown in ((True, 10), (0, 0), (1, 1), (1000, 20)):
+        reply = house.ask(b"POST", b"/v1/rank", {"items": items, "explain": explain})
+        first, second = json.loads(reply.body)["ranking"]
+        for why in (first["explanation"], first["lead"], second["explanation"]):
+            assert len(why["contributions"]) == shown
+            assert why["rest_count"] == 20 - shown
+            terms = sum(term["contribution"] for term in why["contributions"])
+            assert terms + why["rest"] == pytest.approx(why["total"], abs=1e-12)
+        assert "lead" not in second
+        assert all("where" not in term for term in first["explanation"]["contributions"])
+        assert all("other" not in term for term in first["explanation"]["contributions"])
+        assert all("other" in term for term in first["lead"]["contributions"])
+
+
+def test_what_is_counted():
+    house = House(shop())
+    asked = {"items": [ITEM, {"features": {"x": 1.0, "y": 2.0}}], "unknown": "zero"}
+    house.ask(b"POST", b"/v1/score", asked)
+    house.ask(b"POST", b"/v1/score", {**asked, "unknown": "error"})
+    house.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 3})
+    house.ask(b"POST", b"/v1/rank", b"{")
+    for name in (b"/v1/models", b"/v1/models/shop", b"/v1/models/none"):
+        house.ask(b"GET", name)
+    assert house.value("items_scored_total") == 5
+    assert house.value("unknown_features_total") == 2
+    assert house.value("unknown_columns_total") == 0
+    assert house.value("scoring_seconds_count") == 4
+    assert 0 < house.value("scoring_seconds_sum") < 60
+    for path, status, count in (("/v1/score", 200, 1), ("/v1/score", 422, 1), ("/v1/rank", 200, 1),
+                                ("/v1/rank", 400, 1), ("/v1/models", 200, 2),
+                                ("/v1/models", 404, 1)):  # fmt: skip
+        assert house.value("http_requests_total", path=path, status=str(status)) == count
+    house.pool.queued, house.pool.buffered = 3, 70
+    house.pool.connections = {1, 2}
+    assert house.value("queue_length") == 3
+    assert house.value("buffered_bytes") == 70
+    assert house.value("connections") == 2
+    house.registry.report("shop", "cut")
+    house.registry.report("other", "empty")
+    assert (
+        house.value("model_error", model="shop") == house.value("model_error", model="other") == 1
+    )
+    digest = make_model(0).digest
+    assert house.value("model_info", model="shop", kind="linear", digest=digest) == 1
+    house.registry.report("shop", None)
+    assert house.value("model_error", model="shop") == 0
+    assert 1e6 < _resident_bytes() == pytest.approx(house.value("resident_memory_bytes"), rel=0.5)
+
+
+def test_models_are_listed_with_their_errors():
+    house = House(shop(), Served("topics", ModelBundle.from_weights({"t": [1.0], "u": [2.0]})))
+    house.registry.report("shop", "the new file is cut")
+    house.registry.report("absent", "no such thing")
+    reply = json.loads(house.ask(b"GET", b"/v1/models").body)
+    assert [(one["name"], one["kind"], one["error"]) for one in reply["models"]] == [
+        ("absent", "none", "no such thing"),
+        ("shop", "linear", "the new file is cut"),
+        ("topics", "bundle", None),
+    ]
+    assert reply["default"] is None
+    assert json.loads(house.ask(b"GET", b"/v1/models/shop").body)["error"] == "the new file is cut"
+    assert json.loads(house.ask(b"GET", b"/v1/models/topics").body)["topics_count"] == 2
+    for name, reason in ((b"none", "no model of this name"), (b"topics/x", "no such topic"),
+                         (b"shop/x", "is one model"), (b"absent", "no model")):  # fmt: skip
+        status, told = error(house.ask(b"GET", b"/v1/models/" + name))
+        assert status == 404
+        assert reason in told["message"]
+    house.registry.drop("topics")
+    assert json.loads(house.ask(b"GET", b"/v1/models").body)["default"] == "shop"
+    house.registry.drop("shop")
+    assert json.loads(house.ask(b"GET", b"/v1/models").body)["default"] is None
+    house.registry.drop("absent")
+    assert house.registry.current.errors == {}
+
+
+def test_a_request_without_a_name_goes_to_the_only_model():
+    house = House(shop())
+    assert house.registry.target(None).name == "shop"
+    house.registry.put(Served("other", make_model(1)))
+    for name, reason in ((None, "names no model"), ("nothing", "no model of this name"),
+                         ("shop/", "is one model")):  # fmt: skip
+        with pytest.raises(Refusal, match=reason) as caught:
+            house.registry.target(name)
+        assert caught.value.status == 404
+    bundle = Served("b", ModelBundle.from_weights({"a/b": [1.0], "": [2.0]}))
+    house.registry.put(bundle)
+    assert house.registry.target("b/a/b").name == "b/a/b"
+    assert house.registry.target("b/").model.values.tolist() == [2.0]
+    with pytest.raises(Refusal, match="is a bundle"):
+        house.registry.target("b")
+
+
+def test_an_entry_says_what_a_model_is():
+    model = make_model(0, metric="map")
+    entry = Served("shop", model).entry("old")
+    assert (entry.probes, entry.nnz, entry.base) == (len(model.probes.rows), 20, 1)
+    assert (entry.required_count, entry.topics_count) == (20, 0)
+    assert (entry.reads, entry.error, entry.metric) == ("features", "old", "map")
+    assert Served("none", LinearModel.from_weights(np.zeros(2))).entry().probes == 0
+    topics = Served("b", ModelBundle.from_weights({"t": [1.0, 0.0], "u": [2.0, 3.0]}))
+    assert (topics.entry().probes, topics.entry().nnz, topics.entry().required) == (0, 3, [])
+    one = topics.entry(topic="t")
+    assert (one.name, one.nnz, one.required, one.topics) == ("b/t", 1, ["1"], [])
+    assert Served("log", log_model()).entry().reads == "raw"
+
+
+def test_topics_are_kept_while_they_are_asked_for(monkeypatch):
+    bundle = ModelBundle.from_weights({name: [1.0, 2.0] for name in "abcdefgh"})
+    monkeypatch.setattr(registry_module, "MAX_TOPICS_READY", 2)
+    served = Served("b", bundle)
+    a, b = served.target("a"), served.target("b")
+    assert served.target("a") is a
+    served.target("c")
+    assert served.target("a") is a
+    assert served.target("b") is not b
+    monkeypatch.undo()
+    for names, ready in ((6, 4), (12, 6)):  # of two features each
+        monkeypatch.setattr(registry_module, "_MAX_NAMES_READY", names)
+        served = Served("b", bundle)
+        kept = [served.target(name) for name in "abcdefgh"[:ready]]
+        assert [served.target(name) for name in "abcdefgh"[:ready]] == kept
+        served.target("h")
+        assert served.target("b") is kept[1]
+        assert served.target("a") is not kept[0]
+
+
+def test_an_example_has_three_different_items():
+    features = Target("m", "", LinearModel.from_weights([1.0, 2.0, 3.0], ["a", "b", "c"])).example
+    assert features == [
+        {"id": "first", "features": {"a": 0.0, "b": 1.5, "c": 0.5}},
+        {"id": "second", "features": {"a": 1.0, "b": 0.0, "c": 1.5}},
+        {"id": "third", "features": {"a": 2.0, "b": 1.0, "c": 0.0}},
+    ]
+    wide = Target("m", "", make_model(0)).example
+    assert all(len(item["features"]) == 6 for item in wide)
+    raw = [item["raw"] for item in Target("m", "", log_model()).example]
+    assert [item["shop"] for item in raw] == ["south", "north", "south"]
+    assert {item["price"] for item in raw} == {0.0, 1.0, 2.0}
+
+
+def test_a_model_that_scores_its_rows_wrongly_is_not_proven():
+    model = make_model(0)
+    wrong = Probes(model.probes.rows, tuple(x + 1 for x in model.probes.scores))
+    Target("m", "", model).prove()
+    with pytest.raises(ModelError, match="stored rows"):
+        Target("m", "", make_model(0, probes=wrong)).prove()
+
+
+def test_one_list_of_many_is_compared_with_the_training():
+    class Watching:
+        def __init__(self):
+            self.summary, self.seen = self, []
+            self.columns = ("price", "shop")
+
+        def add(self, columns, n_rows, scores):
+            self.seen.append((columns, n_rows, scores))
+
+    target = Target("log", "", log_model())
+    assert target.watcher is None
+    target.watch([{"price": 1.0}])
+    watcher = target.__dict__["watcher"] = Watching()
+    target.__dict__.pop("_turns")
+    rows = [{"price": 1.0, "shop": "north", "brand": "a"}, {"price": 3.0}]
+    for _ in range(2 * WATCH_EVERY + 1):
+        target.watch(rows)
+    assert len(watcher.seen) == 3
+    columns, n_rows, scores = watcher.seen[0]
+    assert (columns, n_rows) == ({"price": [1.0, 3.0], "shop": ["north", None]}, 2)
+    expected = Scorer(log_model(), unknown="zero").score(rows)
+    np.testing.assert_allclose(scores, expected - expected.mean())
+
+
+def test_the_page_runs_nothing_but_its_own_script():
+    reply = page_reply()
+    text, fields = reply.body.decode(), dict(reply.fields)
+    rules = fields[b"content-security-policy"].decode().split("; ")
+    for kind in ("style", "script"):
+        (block,) = re.findall(rf"<{kind}>(.*?)</{kind}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(block.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in rules
+    assert rules[0] == "default-src 'none'"
+    assert "connect-src 'self'" in rules
+
+
+def test_the_document_names_every_reply():
+    document = json.loads(openapi_document())
+    rank = document["paths"]["/v1/rank"]["post"]
+    assert set(rank["responses"]) == {"200", "400", "401", "404", "413", "415", "422", "503"}
+    schema = rank["responses"]["422"]["content"]["application/json"]["schema"]
+    assert schema["$ref"].endswith("/ErrorReply")
+    ready = document["paths"]["/readyz"]["get"]["responses"]
+    assert set(ready["503"]["content"]) == set(ready["200"]["content"]) == {"text/plain"}
+    topic = document["paths"]["/v1/models/{name}/{topic}"]["get"]
+    assert [one["name"] for one in topic["parameters"]] == ["name", "topic"]
+    assert set(topic["responses"]) == {"200", "404"}
