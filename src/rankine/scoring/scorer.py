@@ -368,7 +368,7 @@ class Scorer:
             if not np.isfinite(rows.data).all():
                 owner = np.repeat(np.arange(len(indptr) - 1), np.diff(rows.indptr))
                 totals = np.bincount(owner, weights=rows.data, minlength=len(indptr) - 1)
-                refuse_scores(self.model, rows, totals)
+                refuse_scores(self.model, rows, totals.astype(np.float64))
         elif np.isinf(rows).any():
             infinite = np.where(np.isinf(rows), rows, 0.0)  # NaN is absent
             refuse_scores(self.model, infinite, np.abs(infinite).sum(axis=1))

@@ -152,7 +152,7 @@ def test_missing_columns_are_listed(put):
     assert error.fix == "Name the right column with label="
     assert "A formula" in assert_refused(put(table()), SchemaError, label="a+b").fix
     assert "A formula" not in assert_refused(put(table()), SchemaError, query="a+b").fix
-    error = assert_refused(put(table()), SchemaError, label="lable", columns=["a"])
+    error = assert_refused(put(table()), SchemaError, label="labe", columns=["a"])
     assert error.fix.startswith("Did you mean 'label'? Name the right")
     error = assert_refused(put(table()), SchemaError, columns=["qidd"])
     assert error.fix == "Did you mean 'qid'? Add it to the file, or name another column"
