@@ -185,10 +185,9 @@ def align(
             pending.append(_piece(block, start, int(known[k])))
             yield concat(pending)
             pending, waiting, start = [], 0, int(known[k])
-        if start < block.n_rows:
-            pending.append(_piece(block, start, block.n_rows))
-            waiting += block.n_rows - start
-            _check_length(block, pending, options.max_query_rows)
+        pending.append(_piece(block, start, block.n_rows))
+        waiting += block.n_rows - start
+        _check_length(block, pending, options.max_query_rows)
     if pending:
         last = concat(pending)
         yield replace(last, notes=dict(apart + Counter(last.notes))) if apart else last
@@ -248,8 +247,6 @@ class QueryGuard:
 
     def see(self, block: Dataset, ends: NDArray[np.int64]) -> None:
         """Take note of the runs of a block; raise at the first query that was seen before."""
-        if len(ends) == 0:
-            return
         starts = np.concatenate([[0], ends[:-1]])
         if self._last is not None and block.qid[0] == self._last:
             starts = starts[1:]
