@@ -91,7 +91,9 @@ def test_every_layout_adds_the_cells_of_a_row(tabled, pairs):
     starts = np.full(4, -1, dtype=np.int64)
     starts[list(tabled)] = CELLS * np.arange(len(tabled))
     grid_starts = CELLS * len(tabled) + CELLS * CELLS * np.arange(len(pairs))
-    places = np.tile(np.arange(CELLS, dtype=np.uint16), (2 * len(pairs), 1))
+    rng = np.random.default_rng(1)
+    places = np.array([rng.permutation(CELLS) for _ in range(2 * len(pairs))], dtype=np.uint16)
+    places = places.reshape(-1, CELLS)
     places[::2] *= CELLS
     size = CELLS * len(tabled) + CELLS * CELLS * len(pairs)
     firsts, seconds = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
@@ -101,8 +103,9 @@ def test_every_layout_adds_the_cells_of_a_row(tabled, pairs):
         for j in tabled:
             indicator[i, starts[j] + row[j]] += 1
         for g, (a, b) in enumerate(pairs):
-            indicator[i, grid_starts[g] + CELLS * row[a] + row[b]] += 1
-    table, v = np.random.default_rng(1).normal(size=size), np.arange(1.0, rows.n_rows + 1)
+            cell = int(places[2 * g, row[a]]) + int(places[2 * g + 1, row[b]])
+            indicator[i, grid_starts[g] + cell] += 1
+    table, v = rng.normal(size=size), np.arange(1.0, rows.n_rows + 1)
     np.testing.assert_allclose(products.scores(table), indicator @ table, atol=1e-14)
     np.testing.assert_array_equal(products.transpose_times(v), v @ indicator)
 

@@ -48,14 +48,14 @@ def test_dense_and_sparse_agree_with_the_formula(n_features: int, used: int, dty
 
 
 def test_many_lists_share_a_small_table() -> None:
-    """Lists of eight values each: a table of sixteen slots, used by every list in turn."""
+    """Lists of eight values each, the last of sixteen: few slots, used by every list in turn."""
     rng = np.random.default_rng(3)
     X = np.zeros((40, 900))
     for row in X:
         row[rng.choice(900, 4, replace=False)] = rng.integers(1, 9, 4)
-    starts, order = np.arange(0, 41, 2), rng.permutation(40)
+    starts, order = np.array([*range(0, 36, 2), 40]), rng.permutation(40)
     qid = np.empty(40, dtype=np.int64)
-    qid[order] = np.arange(40) // 2
+    qid[order] = np.minimum(np.arange(40) // 2, 17)
     stored = sparse.csr_array(X)
     scaled = list_range_values(as_rows(stored), 900, starts, order)
     back = sparse.csr_array((scaled, stored.indices, stored.indptr), stored.shape)

@@ -78,7 +78,9 @@ def test_products_of_nothing_are_zeros(kind, m, n):
 
 
 @pytest.mark.parametrize("n_shards", [1, 3, 16])
-@pytest.mark.parametrize("sizes", [[5], [100], [1] * 40, [3, 90, 2, 2], [50, 1, 50], [7, 0, 30, 1]])
+@pytest.mark.parametrize(
+    "sizes", [[5], [100], [8, 4], [1] * 40, [3, 90, 2, 2], [50, 1, 50], [7, 0, 30, 1]]
+)
 def test_members_are_cut_between_queries_and_within_long_ones(sizes, n_shards):
     starts = np.concatenate([[0], np.cumsum(sizes)])
     cuts = _member_cuts(starts, n_shards)

@@ -80,7 +80,7 @@ def test_tie_ends_close_blocks_of_equal_scores(size: int) -> None:
 def test_queries_sort_within_themselves(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = np.random.default_rng(0).permutation(int(starts[-1]))
-    scores = _scores(len(rows))
+    scores = _scores(len(rows)) if sizes[0] != 40 else -np.argsort(rows).astype(float)
     out, items = np.empty(len(rows)), np.empty(len(rows), dtype=np.int64)
     sort_queries(
         scores, rows, starts, 0, len(sizes), out, items, np.empty_like(out), np.empty_like(items)

@@ -108,13 +108,14 @@ def numba_is_on():
 
 
 @pytest.mark.parametrize("size", [RADIX_FROM - 1, RADIX_FROM, 1500])
-@pytest.mark.parametrize("kind", ["normal", "ties", "counts", "wide", "signed zeros"])
+@pytest.mark.parametrize("kind", ["normal", "ties", "counts", "narrow", "wide", "signed zeros"])
 def test_scores_are_sorted_stably(size, kind):
     rng = np.random.default_rng(size)
     p = {
         "normal": lambda: rng.normal(size=size),
         "ties": lambda: rng.integers(-3, 4, size).astype(float),
         "counts": lambda: rng.integers(1, 9, size).astype(float),  # the lower bits are all 0
+        "narrow": lambda: 1.0 + rng.integers(0, 8, size) / 8.0,  # one digit alone differs
         "wide": lambda: rng.normal(size=size) * 10.0 ** rng.integers(-300, 300, size),
         "signed zeros": lambda: rng.choice([0.0, -0.0, 1.0, -1.0], size),
     }[kind]()

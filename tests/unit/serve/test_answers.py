@@ -109,3 +109,65 @@ def test_an_example_shows_three_values_of_a_column():
     names = [f"brand={k}" for k in "abcd"] + ["price", "other=x", "brand=a x size=m"]
     found = _category_values(SimpleNamespace(weight_names=names), spec, ["price", "brand", "size"])
     assert found == {"brand": ["a", "b", "c"], "size": ["s", "m", "l"]}
+
+
+def items_of(text, base=1, n_features=5):
+    request = read(_RANK, json.dumps({"items": text}).encode(), Limits())
+    return _rows(request[1][0], base, n_features)
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_indices_rise_within_an_item_and_stay_within_the_model(base):
+    rng = random.Random(1)
+    for _ in range(300):
+        lists = [[rng.randint(-1, 6) for _ in range(rng.randint(0, 3))] for _ in "abc"]
+        items = [{"id": 1, "indices": one, "values": [1.5] * len(one)} for one in lists]
+        inside = all(base <= j < base + 5 for one in lists for j in one)
+        rising = all(one == sorted(set(one)) for one in lists)
+        if inside and rising:
+            rows = items_of(items, base)
+            assert rows.indptr.tolist() == np.cumsum([0, *map(len, lists)]).tolist()
+            assert rows.indices.tolist() == [j - base for one in lists for j in one]
+            assert (rows.data == 1.5).all()
+            assert rows.shape == (3, 5)
+        else:
+            reason = f"outside {base} .. {4 + base}" if not inside else "not strictly increasing"
+            with pytest.raises(Refusal, match=reason):
+                items_of(items, base)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"indices": [1]},
+        {"values": [1]},
+        {"features": {}, "indices": [1]},
+        {"features": {}, "values": [1]},
+        {"features": {}, "indices": [1], "values": [1]},
+        {"raw": {}, "indices": [1]},
+        {"raw": {}, "values": [1]},
+        {"raw": {}, "indices": [1], "values": [1]},
+        {"raw": {}, "features": {}},
+        {"id": 1},
+    ],
+)
+def test_an_item_has_one_form(item):
+    with pytest.raises(Refusal, match="item 1 must have features, or indices and values, or raw"):
+        items_of([{"features": {}}, item])
+
+
+def test_a_batch_has_a_limit_and_contexts_of_its_own():
+    two = {"lists": [{"items": []}, {"items": []}]}
+    assert len(read(_RANK, json.dumps(two).encode(), Limits(lists=2))[1]) == 2
+    with pytest.raises(Refusal, match="context beside lists"):
+        read(_RANK, json.dumps({**two, "context": {"a": 1}}).encode(), Limits())
+
+
+def test_what_a_value_should_be_is_told():
+    for form, wanted in (
+        ("features", "not a number or null"),
+        ("raw", "not text, a number, a bool or null"),
+    ):
+        with pytest.raises(Refusal) as caught:
+            items_of([{form: {"a": [1]}}])
+        assert caught.value.message.endswith(wanted)

@@ -260,3 +260,45 @@ def test_what_we_accept_h11_refuses_or_reads_alike():
             ours = (request.method, request.target, request.fields, request.body)
             assert theirs in (None, ours), data
     assert accepted > 500
+
+
+def test_limits_are_kept_to_the_byte_and_to_the_field():
+    head = b"POST / HTTP/1.1\r\nHost: a\r\n"
+    for fields, status in ((14, None), (15, 431)):
+        lines = b"".join(b"X%d: y\r\n" % k for k in range(fields))
+        found = read((head + lines + b"Content-Length: 0\r\n\r\n") * 2)
+        assert found[-1] == status or (status is None and len(found) == 2)
+    for size, status in ((4096, None), (4097, 413)):
+        chunks = b"%x\r\n" % size + b"y" * size + b"\r\n0\r\n\r\n"
+        for data in (
+            head + b"Content-Length: %d\r\n\r\n" % size + b"y" * size,
+            head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks,
+        ):
+            found = read(data * 2)
+            assert found[-1] == status or (status is None and len(found) == 2)
+    for count, status in ((4095, None), (4096, 400)):  # and the last one, which is empty
+        data = head + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * count + b"0\r\n\r\n"
+        found = read(data)
+        assert found[-1] == status or (status is None and len(found[0].body) == count)
+
+
+def test_a_body_of_known_length_is_one_slice(monkeypatch):
+    slices = []
+    parse = RequestReader._parse_slice
+    monkeypatch.setattr(
+        RequestReader,
+        "_parse_slice",
+        lambda self, data: (slices.append(len(data)), parse(self, data)),
+    )
+    reader = RequestReader(Limits())
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000\r\n\r\n"
+    reader.feed(head)
+    reader.feed(b"x" * 20_000)
+    reader.feed(b"x" * 30_000 + GET)
+    assert slices == [len(head), 20_000, 30_000]
+    assert len(reader.next().body) == 50_000
+    while reader.next():
+        pass
+    reader.feed(GET * 1000)
+    while reader.next():
+        assert len(reader.ready) < 50

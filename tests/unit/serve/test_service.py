@@ -355,3 +355,15 @@ def test_the_document_names_every_reply():
     topic = document["paths"]["/v1/models/{name}/{topic}"]["get"]
     assert [one["name"] for one in topic["parameters"]] == ["name", "topic"]
     assert set(topic["responses"]) == {"200", "404"}
+
+
+def test_unknown_names_are_refused_unless_raw_columns_are_read():
+    house = House(shop(), Served("log", log_model()))
+    for model, form, status in (
+        ("log", "features", 422),
+        ("log", "raw", 200),
+        ("shop", "features", 422),
+        ("shop", "raw", 422),
+    ):
+        asked = {"model": model, "items": [{form: {"colour": 1.0}}]}
+        assert house.ask(b"POST", b"/v1/score", asked).status == status, (model, form)
