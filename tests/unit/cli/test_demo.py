@@ -104,7 +104,7 @@ def test_the_demo_writes_what_it_learnt_from(monkeypatch, tmp_path):
     monkeypatch.setattr("rankine.AdditiveRanker", Ranker)
     monkeypatch.setattr("rankine.report", report)
     clock = iter(np.arange(100) * 1.005)
-    monkeypatch.setattr(demo.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(demo, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     result = run_demo(str(tmp_path / "new" / "shop"), 20, 5)
     log = shop_log(20, random_state=5)
     assert (result.train.n_queries, result.test.n_queries) == (16, 4)
