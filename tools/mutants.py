@@ -98,6 +98,8 @@ FEW = 5
 HANG, LEAST_HANG, COMPILING, ASLEEP = 10.0, 20.0, 90.0, 60.0
 #: CPU seconds of a mutant in a fork, and those that its tests took before.
 QUICK_CPU, QUICK_TESTS = 60, 6.0
+#: Mutants that are tried in forks of one process.
+TOGETHER = 40
 #: Seconds between two looks at the processes.
 POLL = 0.2
 #: What pytest returns when no test was chosen.
@@ -653,8 +655,8 @@ class _Warm:
     fork with the code as it was; what else may happen there decides nothing.
     """
 
-    def __init__(self, tests: dict[Mutant, list[str]], workers: int, told: int) -> None:
-        self.tests, self.workers, self.told = tests, workers, told
+    def __init__(self, tests: dict[Mutant, list[str]], told: int) -> None:
+        self.tests, self.told = tests, told
         self.functions: dict[str, list[Any]] = defaultdict(list)
 
     def pytest_runtestloop(self, session: Any) -> bool:
@@ -662,6 +664,7 @@ class _Warm:
 
         fit = {}
         for item, following in zip(session.items, [*session.items[1:], None], strict=True):
+            print(item.nodeid, flush=True)
             reports = runtestprotocol(item, log=False, nextitem=following)
             if all(report.passed for report in reports):
                 fit[item.nodeid] = item
@@ -670,23 +673,16 @@ class _Warm:
                 self.functions[one.__code__.co_filename].append(one)
         gc.collect()
         gc.freeze()
-        running = 0
         for mutant, tests in self.tests.items():
-            items = [fit[test] for test in tests if test in fit]
-            if not items:
-                continue
-            if running == self.workers:
-                os.wait()
-                running -= 1
-            if os.fork() == 0:
+            print(mutant.told, flush=True)
+            pid = os.fork()
+            if pid == 0:
                 try:
+                    items = [fit[test] for test in tests if test in fit]
                     self.attempt(mutant, items, runtestprotocol)
                 finally:
                     os._exit(0)
-            running += 1
-        while running:
-            os.wait()
-            running -= 1
+            os.waitpid(pid, 0)
         return True
 
     def attempt(self, mutant: Mutant, items: list[Any], run: Callable[..., Any]) -> None:
@@ -735,40 +731,53 @@ def _codes(code: types.CodeType) -> dict[tuple[str, int], types.CodeType]:
     return found
 
 
-def quickly(
-    tests: dict[Mutant, list[str]], folder: Path, workers: int, *, jit: bool
-) -> Iterator[tuple[Identity, float, Entry]]:
-    """Mutants that were noticed in forks of one process, with CPU seconds and the test."""
+def begun(tests: dict[Mutant, list[str]], log: Path, *, jit: bool) -> tuple[int, int]:
+    """A process in which tests run and mutants are tried: its number, and where it writes."""
     import pytest
 
     ours, theirs = os.pipe()
-    if os.fork() == 0:
-        try:
-            os.close(ours)
-            silent = os.open(folder / "quick.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            os.dup2(silent, 1)
-            os.dup2(silent, 2)
-            os.chdir(ROOT)
-            sys.path.insert(0, str(PACKAGE.parent))
-            os.environ |= {"PYTHONPATH": str(PACKAGE.parent), "NUMBA_THREADING_LAYER": "workqueue"}
-            os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "hypothesis")
-            import numba
+    if pid := os.fork():
+        os.close(theirs)
+        return pid, ours
+    try:
+        silent = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        os.chdir(ROOT)
+        sys.path.insert(0, str(PACKAGE.parent))
+        os.environ |= {"PYTHONPATH": str(PACKAGE.parent), "NUMBA_THREADING_LAYER": "workqueue"}
+        os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(log.parent / "hypothesis")
+        import numba
 
-            numba.config.THREADING_LAYER = "workqueue"
-            if not jit:
-                numba.config.DISABLE_JIT = 1
-                os.environ["NUMBA_DISABLE_JIT"] = "1"
-            marks = MARKS if jit else f"kernels and {MARKS}"
-            options = ["-q", "-s", "-p", "no:cacheprovider", "--timeout", "0", "-m", marks]
-            chosen = sorted({test for some in tests.values() for test in some})
-            pytest.main([*options, *chosen], plugins=[_Warm(tests, workers, theirs)])
-        finally:
-            os._exit(0)
-    os.close(theirs)
-    with os.fdopen(ours, encoding="utf-8") as lines:
-        for identity, seconds, test, words in map(json.loads, lines):
-            yield tuple(identity), seconds, {"by": test, "words": words}
-    os.wait()
+        numba.config.THREADING_LAYER = "workqueue"
+        if not jit:
+            numba.config.DISABLE_JIT = 1
+            os.environ["NUMBA_DISABLE_JIT"] = "1"
+        marks = MARKS if jit else f"kernels and {MARKS}"
+        options = ["-q", "-s", "-p", "no:cacheprovider", "--timeout", "0", "-m", marks]
+        chosen = sorted({test for some in tests.values() for test in some})
+        pytest.main([*options, *chosen], plugins=[_Warm(tests, theirs)])
+    finally:
+        os._exit(0)
+
+
+def quickly(
+    tests: dict[Mutant, list[str]], folder: Path, workers: int, *, jit: bool
+) -> Iterator[tuple[Identity, float, Entry]]:
+    """Mutants that were noticed in forks of few processes, with CPU seconds and the test."""
+    order = sorted(tests, key=lambda mutant: mutant.path)  # neighbours share their tests
+    waiting = [order[k : k + TOGETHER] for k in range(0, len(order), TOGETHER)]
+    running: list[tuple[int, int]] = []
+    while waiting or running:
+        while waiting and len(running) < workers:
+            some = {mutant: tests[mutant] for mutant in waiting.pop()}
+            log = folder / f"quick{len(waiting)}{jit}.log"
+            running.append(begun(some, log, jit=jit))
+        pid, told = running.pop(0)
+        with os.fdopen(told, encoding="utf-8") as lines:
+            for identity, seconds, test, words in map(json.loads, lines):
+                yield tuple(identity), seconds, {"by": test, "words": words}
+        os.waitpid(pid, 0)
 
 
 # -- trying the others: each in a process and a copy of its own

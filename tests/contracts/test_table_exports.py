@@ -298,6 +298,9 @@ def test_tables_of_zeros_have_no_tree():
 def test_what_trees_cannot_hold_is_refused():
     with pytest.raises(ExportError, match="overflows float32 in XGBoost"):
         export(small([1e60, 0.0, 1.0]), "xgboost")
+    for target in ("xgboost", "solr", "elasticsearch", "opensearch", "onnx"):
+        with pytest.raises(ExportError, match=r"cut 1e\+60 of column 'a'"):
+            export(small([1.0, 2.0, 3.0], ((1e60,),)), target)
     for target in ("elasticsearch", "opensearch", "solr", "vespa", "sql"):
         with pytest.raises(ExportError, match="by name"):
             export(small([1.0, 2.0, 3.0], names=None), target)

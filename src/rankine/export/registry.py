@@ -332,7 +332,15 @@ def _column(
             bounds.append((float(np.nextafter(cut, np.float32(np.inf))), below[other.place]))
     else:
         for test, after in zip(tests, [*tests, other][1:], strict=True):
-            bounds.append((float(np.float32(test.cut)), below[after.place]))
+            with np.errstate(over="ignore"):
+                cut = np.float32(test.cut)
+            if not np.isfinite(cut):
+                raise ExportError(
+                    f"{target} compares in float32, which does not hold the cut {test.cut!r} of "
+                    f"column {printable(tables.column_name(j))!r}",
+                    fix="Divide the column before training",
+                )
+            bounds.append((float(cut), below[after.place]))
     return Node(0.0, j, -np.inf, below[missing.place], _balanced(j, bounds))
 
 

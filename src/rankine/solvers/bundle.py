@@ -407,7 +407,8 @@ class Bundle:
         if self.positive:
             self.alpha = maximise_dual_positive(self.cuts, self.b, l2, self.alpha, tol)
         else:
-            self.coarse = solve_dual(self.gram, self.b, l2, self.alpha, tol) > tol
+            gram = np.ascontiguousarray(self.gram)  # the room around it must not change a bit
+            self.coarse = solve_dual(gram, self.b, l2, self.alpha, tol) > tol
         self.alpha /= self.alpha.sum()
         pull = add_rows(self.cuts, self.alpha)
         w = -pull / l2

@@ -195,10 +195,12 @@ def bin_means(bins: Bins, counts: Vector) -> Vector:
         cuts, weight = np.array(bins.cuts[j]), counts[inner]
         if j in bins.unordered or len(cuts) == 0 or weight.sum() == 0.0:
             continue
-        widths = np.diff(cuts) if len(cuts) > 1 else np.ones(1)
-        first, last = cuts[0] - widths[0] / 2, cuts[-1] + widths[-1] / 2
-        own = np.concatenate([[first], (cuts[1:] + cuts[:-1]) / 2, [last]])
-        own = own / np.abs(own).max()
+        own = np.array([-1.0, 1.0])  # of a single cut, whatever its size
+        if len(cuts) > 1:
+            widths = np.diff(cuts)
+            first, last = cuts[0] - widths[0] / 2, cuts[-1] + widths[-1] / 2
+            own = np.concatenate([[first], (cuts[1:] + cuts[:-1]) / 2, [last]])
+            own = own / np.abs(own).max()
         own = own - dot(weight, own) / weight.sum()
         spread = np.sqrt(dot(weight, own * own) / weight.sum())
         if spread > 0.0 and np.isfinite(spread):

@@ -68,6 +68,24 @@ def test_the_dual_value_is_the_models_minimum(seed, positive):
 
 
 @pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_bundle_that_was_kept_goes_on_to_the_same_bits(seed, positive):
+    """Room for more cuts, which a kept bundle does not have, changes nothing."""
+    rng = np.random.default_rng(seed)
+    bundle = filled(rng, 9 + seed, 20, positive=positive)
+    bundle.solve(0.1, 1e-9)
+    kept = Bundle(20, positive=positive)
+    kept.restore([np.array(one) for one in bundle.state()])
+    for _ in range(5):
+        slope = rng.normal(size=20)
+        bundle.add(slope, 0.1)
+        kept.add(slope, 0.1)
+        (w, bound), again = bundle.solve(0.1, 1e-9), kept.solve(0.1, 1e-9)
+        np.testing.assert_array_equal(again[0], w)
+        assert again[1] == bound
+
+
+@pytest.mark.parametrize("positive", [False, True])
 def test_any_accuracy_gives_a_true_lower_bound(positive):
     rng = np.random.default_rng(9)
     bundle = filled(rng, 10, 5, positive=positive)

@@ -196,6 +196,16 @@ def test_bins_stand_in_the_middle_of_their_cuts(cuts, counts, middles):
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("cuts", [(0.7,), (-3.0,), (0.1, 0.7, 2.0)])
+def test_places_of_bins_do_not_depend_on_units(cuts):
+    counts = np.array([3.0, 1.0, 2.0, 7.0, 1.0])[: len(cuts) + 2]
+    first = bin_means(Bins((cuts,)), counts)
+    assert first.any()
+    for factor in (2.0**-900, 2.0**-9, 2.0**10, 2.0**900):
+        scaled = bin_means(Bins((tuple(factor * cut for cut in cuts),)), counts)
+        np.testing.assert_array_equal(scaled, first)
+
+
 @pytest.mark.parametrize("monotone", [None, {0: 1}])
 def test_penalty_charges_neighbours_and_is_inverted_exactly(monotone):
     problem = build(lists(), squared_hinge, monotone)
