@@ -59,6 +59,14 @@ def test_new_changed_and_deleted_files(watched):
     assert reloads(metrics) == {"loaded": 3, "dropped": 1}
 
 
+def test_files_are_opened_by_path_where_a_folder_cannot_be_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "supports_dir_fd", set())
+    make_model(0).save(tmp_path / "shop.rankine")
+    reloader = Reloader(tmp_path, registry := Registry(), Metrics())
+    reloader.refresh()
+    assert served(registry) == {"shop": make_model(0).digest}
+
+
 def test_an_unchanged_file_is_not_read_again(watched):
     _, registry, reloader, metrics = watched
     before = registry.current

@@ -174,7 +174,7 @@ class Watched(Spy):
         return super().fit(X, *args, **kwargs)
 
 
-def test_chains_are_loose_and_warm_and_the_chosen_fit_is_neither(folders):
+def test_chains_are_loose_and_warm_and_the_chosen_fit_is_neither(folders, monkeypatch):
     Watched.fits.clear()
     found = run_letor([folders / "ohsumed"], {"one": Watched(tol=1e-3)}, random_state=5)
     chain, chosen = Watched.fits[:3], Watched.fits[15]
@@ -183,6 +183,12 @@ def test_chains_are_loose_and_warm_and_the_chosen_fit_is_neither(folders):
     assert (chosen["warm_start"], chosen["tol"], chosen["random_state"]) == (False, 1e-3, 5)
     assert chosen["n_threads"] == 1
     assert len(found.notes) == 0
+    for grid, warm in (([1.0, 2.0], True), ([1.0], False)):
+        monkeypatch.setattr(Watched, "letor_grid", {"l2": grid})
+        Watched.fits.clear()
+        run_letor([folders / "ohsumed"], {"one": Watched(tol=1e-3)}, random_state=5)
+        assert [fit["warm_start"] for fit in Watched.fits[: len(grid)]] == [warm] * len(grid)
+    monkeypatch.undo()
     Watched.fits.clear()
     calls = []
     given = {"one": Watched(random_state=2, n_threads=3)}

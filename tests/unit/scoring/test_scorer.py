@@ -113,6 +113,7 @@ def test_rank_is_best_first_and_stable():
     assert ranking.scores.tolist() == [3.0, 3.0, 2.0, 1.0]
     assert scorer.rank(rows, k=2).indices.tolist() == [1, 3]
     assert scorer.rank(rows, k=99).indices.tolist() == [1, 3, 2, 0]
+    assert scorer.rank(rows, k=0).indices.tolist() == []
     assert scorer.rank(np.zeros((0, 1))).indices.tolist() == []
     with pytest.raises(ParameterError):
         scorer.rank(rows, k=-1)
@@ -739,6 +740,8 @@ def test_rows_that_do_not_fit_tables_are_refused():
     strict = Scorer(LinearModel.from_weights(TABLE, transforms=(BINS,)), strict=True)
     with pytest.raises(FeatureMismatchError, match=r"1 of 2 rows lack .* 'y'"):
         strict.score([{"x": 1.0, "z": 1.0}, {"x": 1.0, "y": 1.0, "z": 1.0}])
+    with pytest.raises(FeatureMismatchError, match=r"2 of 3 rows lack .* 'x', 'y'"):
+        strict.score([{"x": 1.0, "z": 1.0}, {"z": 1.0}, {"x": 1.0, "y": 1.0, "z": 1.0}])
     with pytest.raises(FeatureMismatchError, match="no column 'w'"):
         scorer.score([{"x": 1.0, "y": 1.0, "z": 1.0, "w": 0.0}])
     assert scorer.score([{"x": 1.0, "y": 1.0, "z": True}]).tolist() == [by_hand(1.0, 1.0, 1.0)]
