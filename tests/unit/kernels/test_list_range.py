@@ -75,6 +75,7 @@ def test_huge_values_of_opposite_sign_stay_finite() -> None:
     np.testing.assert_allclose(values, [[0.5], [-0.5]])
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # with the JIT off
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_not_finite_is_not_hidden(bad: float) -> None:
     dense = list_range_values(as_rows(np.array([[bad], [1.0]])), 1, np.array([0, 2]))

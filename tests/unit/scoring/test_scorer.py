@@ -477,6 +477,7 @@ def test_names_decide_which_column_is_which(storage):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # with the JIT off
 def test_sums_between_two_doubles_are_rounded_to_even():
     rows = [
         [2.0**53, -0.5, -(2.0**-54)], [2.0**53, 1.0, 2.0**-100], [2.0**53 + 10, 1.0, 2.0**-100],

@@ -42,6 +42,7 @@ numbers = st.one_of(
 )
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # with the JIT off
 @pytest.mark.kernels
 @settings(max_examples=60, deadline=None)
 @given(
