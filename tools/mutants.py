@@ -546,11 +546,12 @@ class Reach:
     def of(self, mutant: Mutant, *, compiled: bool) -> list[str]:
         """Tests that run the line, else the function, else what mentions it, nearest first.
 
-        Of compiled code the tracer sees only what runs as Python: there they are added up. A line
-        that few tests run may be run on import, for all: the module's own tests are added.
+        Of compiled code the tracer sees only what runs as Python: there they are added up, with the
+        module's own tests, which call it themselves. A line that few tests run may be run on
+        import, for all: the module's own tests are added there too.
         """
         direct = self.running(mutant.path, 1 << mutant.line)
-        if 0 < len(direct) < FEW:
+        if compiled or 0 < len(direct) < FEW:
             stem = Path(mutant.path).stem.strip("_")
             direct |= {test for test in self.tests if stem in Path(test.partition("::")[0]).stem}
         if direct and not compiled:
