@@ -1060,26 +1060,18 @@ def summary(results: list[Entry], reasons: set[Identity], column: str) -> Iterat
 def record(results: list[Entry], reasons: set[Identity], seed: int) -> None:
     """Keep the scores of a seed for docs/reliability.md."""
     runs = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else []
-    scores: dict[str, dict[str, float]] = {}
+    tried = [entry for entry in results if entry["verdict"]]
+    run: Entry = {"seed": seed, "mutants": len(results), "tried": len(tried)}
     for column in ("first look", "after"):
-        rooms = counted(results, reasons, column)
-        if rooms["all"]["left"]:
-            raise SystemExit(f"{rooms['all']['left']} mutants have not been tried yet")
-        scores[column] = {
+        rooms = counted(tried, reasons, column)
+        run |= {"equivalent": rooms["all"]["equivalent"], "survived": rooms["all"]["survived"]}
+        run[column.replace(" ", "_")] = {
             room: score(count)
             for room, count in rooms.items()
             if count.total() > count["equivalent"]
         }
-    total = rooms["all"]
-    run = {
-        "seed": seed,
-        "mutants": total.total(),
-        "equivalent": total["equivalent"],
-        "survived": total["survived"],
-        **{column.replace(" ", "_"): scores[column] for column in scores},
-    }
     kept = [one for one in runs if one["seed"] != seed] + [run]
-    kept.sort(key=lambda one: one["seed"])
+    kept.sort(key=lambda one: int(one["seed"]))
     RECORD.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

@@ -126,17 +126,17 @@ def mutants() -> list[str]:
         "could see stand with the reason in `tools/equivalent_mutants.toml` and count neither way. *First",
         "look* is the score of a seed before any test was written for what it showed.",
         "",
-        "| seed | mutants | first look | its lowest room | equivalent | after | its lowest room | left |",
-        "|---:|---:|---:|---|---:|---:|---|---:|",
+        "| seed | mutants | tried | first look | its lowest room | equivalent | after | its lowest room | left |",
+        "|---:|---:|---:|---:|---|---:|---:|---|---:|",
     ]
     for run in json.loads(path.read_text(encoding="utf-8")):
-        cells = [str(run["seed"]), str(run["mutants"])]
+        cells = [str(run["seed"]), str(run["mutants"]), str(run["tried"])]
         for column in ("first_look", "after"):
             rooms = dict(run[column])
             cells.append(f"{100 * rooms.pop('all'):.1f} %")
             room = min(rooms, key=rooms.get)
             cells.append(f"{room} {100 * rooms[room]:.0f} %")
-        cells.insert(4, str(run["equivalent"]))
+        cells.insert(5, str(run["equivalent"]))
         lines.append(f"| {' | '.join(cells)} | {run['survived']} |")
     return lines
 
