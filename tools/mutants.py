@@ -547,13 +547,19 @@ class Reach:
         """Tests that run the line, else the function, else what mentions it, nearest first.
 
         Of compiled code the tracer sees only what runs as Python: there they are added up, with the
-        module's own tests, which call it themselves. A line that few tests run may be run on
+        tests of the module and the room, which call it themselves. A line that few tests run may be run on
         import, for all: the module's own tests are added there too.
         """
         direct = self.running(mutant.path, 1 << mutant.line)
         if compiled or 0 < len(direct) < FEW:
             stem = Path(mutant.path).stem.strip("_")
             direct |= {test for test in self.tests if stem in Path(test.partition("::")[0]).stem}
+        if compiled:
+            near = (
+                f"tests/unit/{mutant.room}/",
+                *(f"tests/{one}" for one in ALSO.get(mutant.room, ())),
+            )
+            direct |= {test for test in self.tests if test.startswith(near)}
         if direct and not compiled:
             return self._ordered(direct, mutant)
         here = f"{mutant.path}:{mutant.place}"
