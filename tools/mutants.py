@@ -547,8 +547,8 @@ class Reach:
         """Tests that run the line, else the function, else what mentions it, nearest first.
 
         Of compiled code the tracer sees only what runs as Python: there they are added up, with the
-        tests of the module and the room, which call it themselves. A line that few tests run may be run on
-        import, for all: the module's own tests are added there too.
+        tests of the module and the room, which call it themselves. A line that few tests run may
+        be run on import, for all: the module's own tests are added there too.
         """
         direct = self.running(mutant.path, 1 << mutant.line)
         if compiled or 0 < len(direct) < FEW:
