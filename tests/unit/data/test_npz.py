@@ -150,7 +150,8 @@ SHAPES = {
 @pytest.mark.parametrize("name", list(SHAPES))
 def test_members_of_a_wrong_shape_or_type(put, name):
     change, column = SHAPES[name]
-    refused(put(**({"X": X, **REST} | change)), SchemaError, column=column)
+    error = refused(put(**({"X": X, **REST} | change)), SchemaError)
+    assert error.column == column
 
 
 @pytest.mark.parametrize("kind", [bool, np.int8, np.uint16, np.float16, np.float64])
@@ -275,7 +276,7 @@ def test_unsorted_rows_are_sorted(put):
 def test_objects_are_never_read(tmp_path):
     path = tmp_path / "data.npz"
     np.savez(path, X=X, y=np.array([1, 2, 3, object()], dtype=object), qid=REST["qid"])
-    refused(str(path), SchemaError, column="y", match="never read")
+    assert refused(str(path), SchemaError, match="never read").column == "y"
 
 
 def rewrite(path, change):
@@ -291,10 +292,10 @@ def test_a_header_that_lies(put):
     path = put(X=X, **REST)
     for lie in (b"(9, 3), ", b"(4, 9), ", b"(-4, -3)"):
         rewrite(path, lambda _, data, lie=lie: data.replace(b"(4, 3), ", lie))
-        refused(path, SchemaError, column="X")
+        assert refused(path, SchemaError).column == "X"
         path = put(X=X, **REST)
     rewrite(path, lambda name, data: data[:20] if name == "X.npy" else data)
-    refused(path, SchemaError, column="X", match="not an array")
+    assert refused(path, SchemaError, match="not an array").column == "X"
 
 
 def test_a_damaged_member(put):
@@ -302,16 +303,16 @@ def test_a_damaged_member(put):
     raw = bytearray(path.read_bytes())
     raw[raw.index(X.tobytes()) + 5] ^= 1
     path.write_bytes(raw)
-    refused(str(path), SchemaError, column="X", match="CRC")
+    assert refused(str(path), SchemaError, match="CRC").column == "X"
     long = np.arange(4000.0).reshape(4, 1000)
     whole = bytearray(Path(put(X=long, **REST)).read_bytes())
     whole[whole.index(long.tobytes()) + 31_000] ^= 1
     path.write_bytes(whole)
-    refused(str(path), SchemaError, column="X", match="is damaged: Bad CRC")
+    assert refused(str(path), SchemaError, match="is damaged: Bad CRC").column == "X"
     raw[6] |= 1  # says that it is encrypted
     raw[raw.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(raw)
-    refused(str(path), CompressionError, match="X")
+    assert "X" in str(refused(str(path), CompressionError))
 
 
 def test_twin_members(tmp_path):

@@ -110,7 +110,7 @@ def points(line):
 
 
 def rungs(ax, rows):
-    """Intervals and dots of rows (name, kind, mean, low, high), the first at the top."""
+    """Names beside the intervals and dots of rows (name, kind, mean, low, high), top first."""
     lines = iter(ax.lines[-sum(1 + np.isfinite(row[3]) for row in rows) :])
     for place, (_, kind, mean, low, high) in enumerate(rows):
         if np.isfinite(low):
@@ -121,7 +121,7 @@ def rungs(ax, rows):
         assert np.ravel([dot.get_xdata(), dot.get_ydata()]).tolist() == [mean, -place]
         assert dot.get_color() == COLOURS[kind]
     assert ax.get_yticks().tolist() == [-k for k in range(len(rows))]
-    assert [label.get_text() for label in ax.get_yticklabels()] == [row[0] for row in rows]
+    return [label.get_text() for label in ax.get_yticklabels()]
 
 
 def test_means_stand_with_their_intervals():
@@ -129,12 +129,13 @@ def test_means_stand_with_their_intervals():
     found = headline(judged(), NDCG)
     shown = zip(found.kinds, found.systems, strict=True)
     rows = [(plot.plain(s.name), kind, s.mean, s.low, s.high) for kind, s in shown]
-    rungs(plot.quality(fitted(), test), rows)
+    assert rungs(plot.quality(fitted(), test), rows) == [row[0] for row in rows]
     alone = random_data(1, 12, 3)
     model = LinearModel.from_weights([1.0, 0.0, -1.0])
     found = headline(judge_subject(model, alone), NDCG)
     shown = zip(found.kinds, found.systems, strict=True)
-    rungs(plot.quality(model, alone), [(s.name, k, s.mean, s.low, s.high) for k, s in shown])
+    rows = [(s.name, k, s.mean, s.low, s.high) for k, s in shown]
+    assert rungs(plot.quality(model, alone), rows) == [row[0] for row in rows]
 
 
 def test_paired_differences_stand_beside_the_margin():
@@ -144,10 +145,11 @@ def test_paired_differences_stand_beside_the_margin():
     ends = band.get_extents().transformed(ax.transData.inverted())
     assert (ends.x0, ends.x1) == pytest.approx((-compared().margin, compared().margin))
     assert band.get_linewidth() == 0
-    rungs(ax, [
+    rows = [
         (f"{p.b} - {p.a}", "model" if p.significant else "random", p.difference, p.low, p.high)
         for p in compared().pairs
-    ])  # fmt: skip
+    ]
+    assert rungs(ax, rows) == [row[0] for row in rows]
     assert ax.get_legend() is None
 
 
