@@ -39,6 +39,7 @@ import json
 import os
 import random
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -99,7 +100,7 @@ HANG, LEAST_HANG, COMPILING, ASLEEP = 10.0, 20.0, 90.0, 60.0
 #: CPU seconds of a mutant in a fork, and those that its tests took before.
 QUICK_CPU, QUICK_TESTS = 60, 6.0
 #: Mutants that are tried in forks of one process.
-TOGETHER = 40
+TOGETHER = 80
 #: Seconds between two looks at the processes.
 POLL = 0.2
 #: What pytest returns when no test was chosen.
@@ -674,7 +675,7 @@ class _Warm:
             print(item.nodeid, flush=True)
             reports = runtestprotocol(item, log=False, nextitem=following)
             if all(report.passed for report in reports):
-                fit[item.nodeid] = item
+                fit[item.nodeid] = item, sum(report.duration for report in reports)
         for one in gc.get_objects():
             if isinstance(one, types.FunctionType) and one.__code__.co_filename.startswith(_INSIDE):
                 self.functions[one.__code__.co_filename].append(one)
@@ -685,20 +686,30 @@ class _Warm:
             pid = os.fork()
             if pid == 0:
                 try:
-                    items = [fit[test] for test in tests if test in fit]
-                    self.attempt(mutant, items, runtestprotocol)
+                    usual = dict(fit[test] for test in tests if test in fit)
+                    self.attempt(mutant, usual, runtestprotocol)
                 finally:
                     os._exit(0)
-            os.waitpid(pid, 0)
+            _, status = os.waitpid(pid, 0)
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
+                self.tell(mutant, "hung", "", "")
         return True
 
-    def attempt(self, mutant: Mutant, items: list[Any], run: Callable[..., Any]) -> None:
-        """Write the mutant and the test that has noticed it."""
+    def tell(self, mutant: Mutant, verdict: str, test: str, words: str) -> None:
+        """Write what has become of a mutant."""
+        found = [mutant.identity, verdict, time.process_time(), test, words]
+        os.write(self.told, f"{json.dumps(found)}\n".encode())
+
+    def attempt(self, mutant: Mutant, usual: dict[Any, float], run: Callable[..., Any]) -> None:
+        """Run tests, each with its usual seconds, until one has noticed the mutant."""
         os.setsid()
         resource.setrlimit(resource.RLIMIT_CPU, (QUICK_CPU, QUICK_CPU))
-        signal.alarm(int(10 * ASLEEP))
+        signal.alarm(int(4 * ASLEEP))
         before = self.plant(mutant)
+        items = list(usual)
         for item, following in zip(items, [*items[1:], None], strict=True):
+            # The signal ends a process that computes for so long.
+            signal.setitimer(signal.ITIMER_PROF, max(LEAST_HANG, HANG * usual[item]))
             failed = [one for one in run(item, log=False, nextitem=following) if one.failed]
             if failed and before:
                 for function, code in before:
@@ -706,8 +717,7 @@ class _Warm:
                 if all(one.passed for one in run(item, log=False, nextitem=None)):
                     told = getattr(failed[0].longrepr, "reprcrash", None) or failed[0].longrepr
                     words = " ".join(getattr(told, "message", str(told)).split())[:160]
-                    found = [mutant.identity, time.process_time(), item.nodeid, words]
-                    os.write(self.told, f"{json.dumps(found)}\n".encode())
+                    self.tell(mutant, "killed", item.nodeid, words)
                 return
 
     def plant(self, mutant: Mutant) -> list[tuple[Any, Any]]:
@@ -770,21 +780,27 @@ def begun(tests: dict[Mutant, list[str]], log: Path, *, jit: bool) -> tuple[int,
 
 def quickly(
     tests: dict[Mutant, list[str]], folder: Path, workers: int, *, jit: bool
-) -> Iterator[tuple[Identity, float, Entry]]:
-    """Mutants that were noticed in forks of few processes, with CPU seconds and the test."""
+) -> Iterator[tuple[Identity, str, float, Entry]]:
+    """Mutants that were noticed in forks of few processes, how, CPU seconds, and by which test."""
     order = sorted(tests, key=lambda mutant: mutant.path)  # neighbours share their tests
     waiting = [order[k : k + TOGETHER] for k in range(0, len(order), TOGETHER)]
-    running: list[tuple[int, int]] = []
+    running: dict[int, tuple[int, bytes]] = {}  # where a process writes: its number, half a line
     while waiting or running:
         while waiting and len(running) < workers:
             some = {mutant: tests[mutant] for mutant in waiting.pop()}
-            log = folder / f"quick{len(waiting)}{jit}.log"
-            running.append(begun(some, log, jit=jit))
-        pid, told = running.pop(0)
-        with os.fdopen(told, encoding="utf-8") as lines:
-            for identity, seconds, test, words in map(json.loads, lines):
-                yield tuple(identity), seconds, {"by": test, "words": words}
-        os.waitpid(pid, 0)
+            pid, told = begun(some, folder / f"quick{len(waiting)}{jit}.log", jit=jit)
+            running[told] = pid, b""
+        for told in select.select(list(running), [], [])[0]:
+            pid, rest = running[told]
+            more = os.read(told, 65536)
+            *lines, rest = (rest + more).split(b"\n")
+            running[told] = pid, rest
+            for identity, verdict, seconds, test, words in map(json.loads, lines):
+                yield tuple(identity), verdict, seconds, {"by": test, "words": words}
+            if not more:
+                del running[told]
+                os.close(told)
+                os.waitpid(pid, 0)
 
 
 # -- trying the others: each in a process and a copy of its own
@@ -1125,6 +1141,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no mutant after these")
     parser.add_argument("--again", action="store_true", help="try the survivors in --json again")
     parser.add_argument("--trace", action="store_true", help="find out which tests run which lines")
+    parser.add_argument("--quick", action="store_true", help="only the quickest tests; for drafts")
     parser.add_argument("--show", action="store_true", help="list the mutants and run nothing")
     parser.add_argument("--unreached", action="store_true", help="list what no traced test runs")
     parser.add_argument("--json", type=Path, help="results, kept after each mutant; continued")
@@ -1212,10 +1229,15 @@ def try_all(
                 for one in chosen
                 if is_compiled(one, (PACKAGE / one.path).read_text("utf-8")) != jit
             }
-            for identity, seconds, by in quickly(tests, Path(folder), options.workers, jit=jit):
-                told(today[identity], "killed", seconds, by)
+            found = quickly(tests, Path(folder), options.workers, jit=jit)
+            for identity, verdict, seconds, by in found:
+                told(today[identity], verdict, seconds, by)
         known = {mutant_of(entry).identity for entry in done}
         left = [one for one in chosen if one.identity not in known]
+        if options.quick:
+            drafts = [one for one in left if one.identity not in reasons]
+            print("\n".join(f"not noticed  {one.told}" for one in drafts))
+            return
         workshop.run(left, told, end - time.monotonic())
         for jit in (True, False):
             noticing = {entry["by"] for entry in done if entry.get("jit") is jit}
