@@ -85,6 +85,7 @@ def twice(x):
     except IndexError:
         return "outside", 2 * x
 """
+    monkeypatch.delenv("RANKINE_BOUNDS_CHECK", raising=False)
     assert run(beside)["value"] == [3.0, 6.0]
     monkeypatch.setenv("RANKINE_BOUNDS_CHECK", "1")
     checked = run(beside)
