@@ -36,6 +36,7 @@ import gc
 import hashlib
 import importlib
 import json
+import mmap
 import os
 import random
 import resource
@@ -97,6 +98,8 @@ FEW = 5
 #: A test hangs that computes for so many times its seconds and more than LEAST_HANG (COMPILING
 #: where kernels are compiled), or that sleeps for ASLEEP seconds.
 HANG, LEAST_HANG, COMPILING, ASLEEP = 10.0, 20.0, 90.0, 60.0
+#: Seconds that a test of a fork may sleep, which has only one of the process's threads.
+NAP = 8.0
 #: CPU seconds of a mutant in a fork, and those that its tests took before.
 QUICK_CPU, QUICK_TESTS = 60, 6.0
 #: Mutants that are tried in forks of one process.
@@ -665,6 +668,7 @@ class _Warm:
 
     def __init__(self, tests: dict[Mutant, list[str]], told: int) -> None:
         self.tests, self.told = tests, told
+        self.now = mmap.mmap(-1, 1024)  # the test that a fork runs
         self.functions: dict[str, list[Any]] = defaultdict(list)
 
     def pytest_runtestloop(self, session: Any) -> bool:
@@ -683,17 +687,38 @@ class _Warm:
         gc.freeze()
         for mutant, tests in self.tests.items():
             print(mutant.told, flush=True)
-            pid = os.fork()
-            if pid == 0:
-                try:
-                    usual = dict(fit[test] for test in tests if test in fit)
-                    self.attempt(mutant, usual, runtestprotocol)
-                finally:
-                    os._exit(0)
-            _, status = os.waitpid(pid, 0)
-            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
-                self.tell(mutant, "hung", "", "")
+            ended = False
+            while not ended:
+                pid = os.fork()
+                if pid == 0:
+                    try:
+                        usual = dict(fit[test] for test in tests if test in fit)
+                        self.attempt(mutant, usual, runtestprotocol)
+                    finally:
+                        os._exit(0)
+                ended = self.awaited(mutant, pid)
+                if not ended:
+                    fit.pop(self.now[:].rstrip(b"\0").decode(), None)
         return True
+
+    def awaited(self, mutant: Mutant, pid: int) -> bool:
+        """Wait for a fork; False where its test slept, as those do that need a lost thread."""
+        asleep, passed = 0.0, 0.0
+        while asleep < NAP:
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
+                    self.tell(mutant, "hung", "", "")
+                break
+            time.sleep(POLL / 10)
+            passed += POLL / 10
+            if passed > 1:
+                asleep, passed = (0.0 if spent(pid)[1] else asleep + passed), 0.0
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        if asleep >= NAP:
+            os.waitpid(pid, 0)
+        return asleep < NAP
 
     def tell(self, mutant: Mutant, verdict: str, test: str, words: str) -> None:
         """Write what has become of a mutant."""
@@ -704,10 +729,10 @@ class _Warm:
         """Run tests, each with its usual seconds, until one has noticed the mutant."""
         os.setsid()
         resource.setrlimit(resource.RLIMIT_CPU, (QUICK_CPU, QUICK_CPU))
-        signal.alarm(int(4 * ASLEEP))
         before = self.plant(mutant)
         items = list(usual)
         for item, following in zip(items, [*items[1:], None], strict=True):
+            self.now[:] = item.nodeid.encode()[: len(self.now)].ljust(len(self.now), b"\0")
             # The signal ends a process that computes for so long.
             signal.setitimer(signal.ITIMER_PROF, max(LEAST_HANG, HANG * usual[item]))
             failed = [one for one in run(item, log=False, nextitem=following) if one.failed]
