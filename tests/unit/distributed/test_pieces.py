@@ -221,10 +221,12 @@ def expected_cuts(qid, groups, row_bytes, partition_bytes):
     return list(zip(cuts, [*cuts[1:], start], strict=True))
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(32))
 def test_cuts_are_at_the_first_query_after_a_full_part(tmp_path, seed):
     rng = np.random.default_rng(seed)
     groups = rng.integers(1, 12, rng.integers(1, 9))
+    if seed >= 24:  # some row groups hold nothing
+        groups = np.append(groups * rng.integers(0, 2, len(groups)), [0, 7, 0, 0, 8, 0])
     if seed % 3 == 0:
         groups[rng.integers(len(groups))] = 40
     n_rows = int(groups.sum())
@@ -244,6 +246,29 @@ def test_cuts_are_at_the_first_query_after_a_full_part(tmp_path, seed):
         assert found.nbytes == [row_bytes * (b - a) for a, b in found.ranges]
         assert found.peeked <= len(groups)
         assert (found.n_features, found.feature_names) == (2, ("f", "g"))
+
+
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_query_ids_are_read_once_and_only_around_a_cut(tmp_path, empty):
+    """Without statistics: both neighbours of a cut between row groups, one where it is inside."""
+    rows = pa.table({"label": np.ones(24), "qid": np.arange(24) // 2, "f": np.ones(24)})
+    row_bytes = 100 + 8
+    for groups, peeked in (([12, 12], 2), ([8, 8, 8], 3), ([24], 1), ([5, 6, 13], 2)):
+        file = tmp_path / "a.parquet"
+        with pq.ParquetWriter(file, rows.schema, write_statistics=False) as writer:
+            start = 0
+            for size in groups:
+                writer.write_table(rows.slice(start, size))
+                start += size
+                for _ in range(empty):
+                    writer.write_table(rows.slice(0, 0))
+        wanted = max(groups) if len(groups) > 1 else 12
+        found = cut(file, row_bytes * wanted)
+        assert found.ranges == expected_cuts(
+            np.arange(24) // 2, groups, row_bytes, row_bytes * wanted
+        )
+        assert found.peeked == peeked
+        assert len(found.ranges) > 1
 
 
 def test_further_columns_count_towards_the_size(tmp_path):
