@@ -209,6 +209,14 @@ def test_what_is_counted():
     assert 1e6 < _resident_bytes() == pytest.approx(house.value("resident_memory_bytes"), rel=0.5)
 
 
+def test_memory_is_told_as_none_where_the_system_does_not_tell(monkeypatch):
+    def absent(*_, **__):
+        raise FileNotFoundError
+
+    monkeypatch.setattr("pathlib.Path.read_text", absent)
+    assert _resident_bytes() == 0
+
+
 def test_models_are_listed_with_their_errors():
     house = House(shop(), Served("topics", ModelBundle.from_weights({"t": [1.0], "u": [2.0]})))
     house.registry.report("shop", "the new file is cut")
