@@ -681,6 +681,32 @@ def test_missing_values_explain_their_part_of_a_pair():
             scorer.explain(X, bad)
 
 
+def test_explanations_add_up_where_a_list_is_read_as_a_whole():
+    runs = np.array([[4.0, np.nan], [1.0, 5.0], [2.0, 7.0], [np.nan, 6.5]])
+    fused = Scorer(LinearModel.from_weights([1.0, 2.0], transforms=(RunScores(),)))
+    holes = np.array([[np.nan, 1.0], [3.0, np.nan], [2.0, 5.0], [4.0, 7.0]])
+    lowest = (MissingValues("query_min"),)
+    for scorer, X in (
+        (fused, runs),
+        (Scorer(LinearModel.from_weights([1.0, 10.0], transforms=lowest)), holes),
+        (Scorer(LinearModel.from_weights([1.0, 10.0], transforms=(*lowest, ListRange()))), holes),
+    ):
+        scores = scorer.score(X)
+        assert len(set(scores)) == 4
+        for i in range(4):
+            assert scorer.explain(X, i).total == pytest.approx(scores[i])
+            assert scorer.explain_pair(X, i, 2).total == pytest.approx(scores[i] - scores[2])
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_missing_values_without_names_are_told_by_their_index(base):
+    missing = MissingValues("indicator", (0, 1, 2), (1.0, 0.0, -3.0))
+    model = LinearModel.from_weights([1.0, 2.0, 4.0], transforms=(missing,), base=base)
+    told = Scorer(model).explain(np.full((2, 3), np.nan), 1)
+    found = {t.name: (t.index, t.contribution) for t in told.contributions if "missing" in t.name}
+    assert found == {f"{base} missing": (0, 1.0), f"{base + 2} missing": (2, -3.0)}
+
+
 BINS = Bins(((0.5,), (), (1.0, 2.0)), linear=(1,), names=("x", "y", "z"))
 #: Cells of x and z (below, above or between, missing), then the weight of y.
 TABLE = np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0, 40.0, 0.5])
