@@ -363,7 +363,8 @@ class Scorer:
                 )
             if not np.isfinite(rows.data).all():
                 owner = np.repeat(np.arange(len(indptr) - 1), np.diff(rows.indptr))
-                refuse_scores(self.model, rows, np.bincount(owner, weights=rows.data))
+                totals: NDArray[Any] = np.bincount(owner, weights=rows.data)
+                refuse_scores(self.model, rows, totals)
         elif np.isinf(rows).any():
             infinite = np.where(np.isinf(rows), rows, 0.0)  # NaN is absent
             refuse_scores(self.model, infinite, np.abs(infinite).sum(axis=1))
