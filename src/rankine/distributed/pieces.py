@@ -137,7 +137,7 @@ def cut_file(source: Source, options: ReadOptions, partition_bytes: int) -> File
 class _Cutter:
     def __init__(self, file: ParquetRows, partition_bytes: int) -> None:
         self.file = file
-        self.groups = file.bounded_groups()
+        self.groups = [group for group in file.bounded_groups() if group.n_rows]
         self.first_row = np.concatenate([[0], np.cumsum([g.n_rows for g in self.groups])])
         if self.first_row[-1] == 0:
             raise EmptyDataError("no rows", file=file.name, fix="Leave the file out")
@@ -180,29 +180,22 @@ class _Cutter:
         end = int(self.first_row[-1])
         rows = [0]
         for row in wanted:
-            clean = self._next_query(row) if row > rows[-1] else row
-            if rows[-1] < clean < end:
+            if row > rows[-1] and (clean := self._next_query(row)) < end:
                 rows.append(clean)
         return [*rows, end]
 
     def _next_query(self, row: int) -> int:
         """The first row at or after ``row`` that starts a query."""
-        group = int(np.searchsorted(self.first_row, row, side="right")) - 1
-        at_start = row == self.first_row[group]
-        if at_start and self._disjoint(group - 1, group):
+        last = row - 1  # of the part before
+        group = int(np.searchsorted(self.first_row, last, side="right")) - 1
+        if row == self.first_row[group + 1] and self._disjoint(group, group + 1):
             return row
-        before = self._query_ids(group - 1)[-1] if at_start else None
-        while group < len(self.groups):
-            ids = self._query_ids(group)
-            offset = max(row - int(self.first_row[group]), 0)
-            starts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
-            if offset == 0 and len(ids) and before is not None and ids[0] != before:
-                return int(self.first_row[group])
-            later = starts[starts >= max(offset, 1)]
-            if len(later):
-                return int(self.first_row[group] + later[0])
-            before = ids[-1] if len(ids) else before
-            group += 1
+        before = self._query_ids(group)[last - self.first_row[group]]
+        for number in range(group, len(self.groups)):
+            start = max(last, int(self.first_row[number]))
+            others = self._query_ids(number)[start - self.first_row[number] :] != before
+            if others.any():
+                return start + int(others.argmax())
         return int(self.first_row[-1])
 
     def _disjoint(self, left: int, right: int) -> bool:
@@ -233,5 +226,5 @@ class _Cutter:
                 batch.column(0).to_numpy(zero_copy_only=False)
                 for batch, _ in self.file.batches([column], span)
             ]
-            self._ids = number, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+            self._ids = number, np.concatenate(parts)
         return self._ids[1]

@@ -315,12 +315,40 @@ def test_a_partition_without_pairs_changes_nothing(ranker, tmp_path):
     assert split.solution_.objective == pytest.approx(together.solution_.objective, rel=1e-5)
 
 
-def test_a_callback_ends_the_passes(parts):
-    for ranker in (ElasticRanker(n_passes=4, random_state=0), SPDRanker(n_passes=4, n_steps=900)):
+@pytest.mark.parametrize(("stop", "reason"), [(1, "callback"), (2, "callback"), (3, "passes")])
+def test_a_callback_ends_the_passes(parts, stop, reason):
+    """Not the last one, which ends by itself; 150 lists, four a step."""
+    lists = ElasticRanker(n_passes=3, batch_lists=4, random_state=0)
+    pairs = SPDRanker(n_passes=3, n_steps=900, random_state=0)
+    for ranker, steps in ((lists, 38), (pairs, 300)):
         seen = []
-        ranker.fit(parts, callbacks=[lambda told, seen=seen: seen.append(told.step) or True])
-        assert seen == [1]
-        assert ranker.solution_.stop_reason == "callback"
+        ranker.fit(
+            parts, callbacks=[lambda told, seen=seen: seen.append(told) or len(seen) >= stop]
+        )
+        assert [(told.step, told.total) for told in seen] == [(k + 1, 3) for k in range(stop)]
+        assert ranker.solution_.stop_reason == reason
+        assert (ranker.solution_.certificate["passes"], ranker.n_iter_) == (stop, stop * steps)
+        np.testing.assert_array_equal(seen[-1].coef(), ranker.solution_.coef)
+    assert [record["pass"] for record in lists.solution_.trace] == [k + 1 for k in range(stop)]
+
+
+def test_one_query_is_enough_for_pairs(tmp_path):
+    rankine.Dataset.from_arrays(np.eye(4), [0, 1, 2, 3], [7] * 4).save(tmp_path / "a.parquet")
+    ranker = SPDRanker(n_steps=200, scale="none", random_state=0)
+    ranker.fit(rd.scan(tmp_path / "a.parquet"))
+    assert (np.diff(ranker.coef_) > 0).all()
+
+
+def test_every_partition_has_a_stream_of_its_own(whole):
+    pairs = PairPassRecipe(
+        SPDRanker().plan(), 9, 2, "query", False, 100, 3, Scaling("none"), total=300.0
+    )
+    ranker = ElasticRanker()
+    options = (ranker._update_options(0.1), ranker._objective(), 4, "ndcg@10", 3, 300)
+    lists = ListPassRecipe("rda", *options, Scaling("none"))
+    for recipe in (pairs, lists):
+        found = [recipe.build(whole, 1, number).seed for number in range(3)]
+        assert found == [stream_seed(3, PARTITION + number) for number in range(3)]
 
 
 def test_passes_without_a_step_leave_the_weights(parts):
