@@ -216,8 +216,19 @@ def test_every_byte_that_no_line_starts_with_is_binary():
     for head, wide in (
         (b"1\x001", False), (b"1\x001\x00", True), (b"\x001\x001", True),
         (b"1\x00 \x00q", True), (b"1 q\x00d\x00", True), (b"1 q d\x00", False),
+        (b"1 q\x00", False), (b"#\x001\x00", False),
     ):  # fmt: skip
         assert (compression.kind_of(head) is not None) == wide, head
+
+
+def test_compressed_text_holds_no_time_and_no_name(tmp_path):
+    for name in ("a", "b"):
+        with compression.open_target(tmp_path / f"{name}.txt.gz") as file:
+            file.write(TEXT)
+    packed = (tmp_path / "a.txt.gz").read_bytes()
+    assert packed == (tmp_path / "b.txt.gz").read_bytes()
+    assert gzip.decompress(packed) == TEXT
+    assert packed[3:8] == bytes(5)  # no flags, and the time 0, which says that there is none
 
 
 def test_xz_may_ask_for_what_its_strongest_preset_needs():

@@ -149,6 +149,24 @@ def test_compression_is_as_asked(tmp_path):
         assert stream.read_all().num_rows == 10
 
 
+@pytest.mark.parametrize(("nnz", "kind"), [(2**31 - 1, pa.list_), (2**31, pa.large_list)])
+def test_offsets_are_as_wide_as_the_stored_values_need(nnz, kind):
+    class Long(sparse.csr_matrix):
+        """A matrix that says it holds more than it does."""
+
+        said = None
+        nnz = property(lambda self: self.said or len(self.data))
+
+    maker = writers._BatchMaker(make(kind=sparse.csr_matrix), "sparse", 1)
+    matrix = Long(np.array([[0.0, 5.0], [6.0, 0.0]]))
+    matrix.said = nnz
+    found = maker._lists(matrix)
+    assert found["indices"].type == kind(pa.int32())
+    assert found["values"].type == kind(pa.float64())
+    assert found["indices"].to_pylist() == [[2], [1]]
+    assert found["values"].to_pylist() == [[5.0], [6.0]]
+
+
 # ------------------------------------------------------------------ text
 def test_rows_per_query_run_on_over_blocks(tmp_path):
     data = make()
