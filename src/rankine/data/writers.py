@@ -223,7 +223,7 @@ def write_parquet(
     with atomic_file(path) as file, pq.ParquetWriter(file, maker.schema, **chosen) as writer:
         return maker.write_all(
             chain([first], aligned),
-            lambda batch: writer.write_batch(batch, row_group_size=max(batch.num_rows, 1)),
+            lambda batch: writer.write_batch(batch, row_group_size=batch.num_rows),
         )
 
 
