@@ -25,8 +25,6 @@ from rankine.data.readers.parquet_guard import Chunk, RowGroup
 from rankine.data.readers.tables import ParquetRows, open_parquet
 from rankine.data.sources import Source
 
-#: A row group is cut inside only when it is this many times larger than a partition.
-INSIDE = 2
 #: Bytes of a row besides its features: label, query id, weight, index of the pairs.
 ROW_BYTES = 100
 #: Bytes of a value of a further column, and of the feature that it becomes in a raw log.
@@ -137,7 +135,7 @@ def cut_file(source: Source, options: ReadOptions, partition_bytes: int) -> File
 class _Cutter:
     def __init__(self, file: ParquetRows, partition_bytes: int) -> None:
         self.file = file
-        self.groups = file.bounded_groups()
+        self.groups = [group for group in file.bounded_groups() if group.n_rows]
         self.first_row = np.concatenate([[0], np.cumsum([g.n_rows for g in self.groups])])
         if self.first_row[-1] == 0:
             raise EmptyDataError("no rows", file=file.name, fix="Leave the file out")
@@ -172,37 +170,28 @@ class _Cutter:
                 wanted.append(int(self.first_row[number]))
                 held = 0
             held += size
-            pieces = size // partition_bytes if size >= INSIDE * partition_bytes else 1
+            pieces = size // partition_bytes  # of a row group that holds several
             start, n_rows = int(self.first_row[number]), self.groups[number].n_rows
             wanted += [start + n_rows * k // pieces for k in range(1, pieces)]
-            if pieces > 1:
-                held = size // pieces
         end = int(self.first_row[-1])
         rows = [0]
         for row in wanted:
-            clean = self._next_query(row) if row > rows[-1] else row
-            if rows[-1] < clean < end:
+            if row > rows[-1] and (clean := self._next_query(row)) < end:
                 rows.append(clean)
         return [*rows, end]
 
     def _next_query(self, row: int) -> int:
         """The first row at or after ``row`` that starts a query."""
-        group = int(np.searchsorted(self.first_row, row, side="right")) - 1
-        at_start = row == self.first_row[group]
-        if at_start and self._disjoint(group - 1, group):
+        last = row - 1  # of the part before
+        group = int(np.searchsorted(self.first_row, last, side="right")) - 1
+        if row == self.first_row[group + 1] and self._disjoint(group, group + 1):
             return row
-        before = self._query_ids(group - 1)[-1] if at_start else None
-        while group < len(self.groups):
-            ids = self._query_ids(group)
-            offset = max(row - int(self.first_row[group]), 0)
-            starts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
-            if offset == 0 and len(ids) and before is not None and ids[0] != before:
-                return int(self.first_row[group])
-            later = starts[starts >= max(offset, 1)]
-            if len(later):
-                return int(self.first_row[group] + later[0])
-            before = ids[-1] if len(ids) else before
-            group += 1
+        before = self._query_ids(group)[last - self.first_row[group]]
+        for number in range(group, len(self.groups)):
+            start = max(last, int(self.first_row[number]))
+            others = self._query_ids(number)[start - self.first_row[number] :] != before
+            if others.any():
+                return start + int(others.argmax())
         return int(self.first_row[-1])
 
     def _disjoint(self, left: int, right: int) -> bool:
@@ -233,5 +222,5 @@ class _Cutter:
                 batch.column(0).to_numpy(zero_copy_only=False)
                 for batch, _ in self.file.batches([column], span)
             ]
-            self._ids = number, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+            self._ids = number, np.concatenate(parts)
         return self._ids[1]

@@ -400,7 +400,7 @@ def average_pairs(
         raise NoPairsError("no query holds two different labels", fix="Check the labels")
     team = source.team(recipe)
     w = np.zeros(n_features) if start is None else start
-    mean, counted, reason, done, begun = np.zeros(n_features), 0.0, "passes", 0, 0
+    mean, counted, reason, begun = np.zeros(n_features), 0.0, "passes", 0
     mark = team.bookmark("pair passes", start)
     if mark.state is not None:
         w, mean, counted, begun = mark.state
@@ -416,12 +416,12 @@ def average_pairs(
         mean, counted = mean + part * averaged, counted + part
         current = mean / counted if counted else w
         require_finite(current, number, "stochastic pairwise descent")
-        done = n_steps * (number + 1) // n_passes
         stop = report(callbacks, "passes", number + 1, n_passes, {}, current)
         if stop and number + 1 < n_passes:
             reason = "callback"
             break
-    return Solution(current, float("nan"), {"passes": float(number + 1)}, done, (), reason)
+    done = n_steps * (number + 1) // n_passes
+    return Solution(current, float("nan"), {"passes": number + 1.0}, done, (), reason)
 
 
 class ListPassRecipe(NamedTuple):

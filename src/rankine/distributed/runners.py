@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -111,7 +112,7 @@ class DaskRunner(LocalRunner):
         self.client = client
         self.timeout = timeout
         self._run = uuid.uuid4().hex[:12]
-        self._count = 0
+        self._numbers = itertools.count()
 
     def place(self, assignments: Sequence[Assignment]) -> list[Any]:
         """Futures of the descriptions."""
@@ -166,8 +167,7 @@ class DaskRunner(LocalRunner):
     ) -> list[Any]:
         import dask
 
-        self._count += 1
-        stem = f"rankine-{name}-{self._run}-{self._count}"
+        stem = f"rankine-{name}-{self._run}-{next(self._numbers)}"
         keys = [f"{stem}-{k}" for k in range(len(items))]
         # A weight vector may be larger than what Dask takes for an oversight.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "2GB"}):
@@ -178,7 +178,7 @@ class DaskRunner(LocalRunner):
         """Until all roots are there or one failed; no progress for ``timeout`` is an error."""
         from distributed import wait
 
-        finished, since = -1, time.monotonic()
+        finished, since = None, time.monotonic()
         while True:
             try:
                 with self.client.as_current():
@@ -193,7 +193,7 @@ class DaskRunner(LocalRunner):
             if count != finished:
                 finished, since = count, time.monotonic()
             elif time.monotonic() - since >= self.timeout:
-                raise self._stalled(finished, len(watched))
+                raise self._stalled(count, len(watched))
 
     def _stalled(self, finished: int, count: int) -> ClusterError:
         try:

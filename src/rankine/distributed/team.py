@@ -157,12 +157,12 @@ class PartitionCache:
                 self._held.move_to_end(key)
                 return self._held[key][1]
             # Rows that were read to be measured become what answers; they are not kept twice.
-            _, raw = self._held.pop((*key[:-1], RAW), (0, None))
+            raw = self._held.pop((*key[:-1], RAW), None)
             # Room first: the old and the new partition must not stand side by side.
             self._make_room(assignment.piece.nbytes)
             if self._pressed(assignment.piece.nbytes):
                 self._forget()
-        data = self._load(assignment.piece) if raw is None else raw.data
+        data = self._load(assignment.piece) if raw is None else raw[1].data
         part = assignment.recipe.build(data, assignment.threads, assignment.piece.number)
         size = max(assignment.piece.nbytes, bytes_of(data))
         with self._lock:

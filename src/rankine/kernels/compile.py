@@ -137,7 +137,7 @@ class _Locator(caching._CacheLocator):  # noqa: SLF001 - Numba has no public way
         source = Path(file).resolve()
         self._py_file = file
         self._line = function.__code__.co_firstlineno
-        self._digest = source_digest(compiled_from(source)) if source.is_file() else ""
+        self._digest = source_digest(compiled_from(source))
         self.name = f"{source.stem}-{self._digest}"
 
     def get_cache_path(self) -> str:

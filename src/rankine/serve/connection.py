@@ -146,7 +146,7 @@ class RequestReader:
 
     def next(self) -> Request | None:
         """The next complete request, or None while bytes are missing; raises ``BadRequest``."""
-        if self._unparsed and not self.ready:
+        if not self.ready:
             del self._unparsed[: self._parse(bytes(self._unparsed))]
         if self.ready:
             request = self.ready.popleft()
@@ -346,8 +346,8 @@ class Connection(asyncio.BufferedProtocol):
         self.reader = RequestReader(pool.limits)
         self.state = State.IDLE
         self.deadline = _NEVER
-        self.address = ""
-        self._request_deadline = _NEVER
+        self.address: str
+        self._request_deadline: float
         self._held = 0
         self._close_after = False
         self._eof = False
@@ -381,7 +381,6 @@ class Connection(asyncio.BufferedProtocol):
         self.pool.remove(self)
         self.server_state.connections.discard(self)
         self.pool.buffered -= self._held
-        self._held = 0
         self.state = State.CLOSING
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature

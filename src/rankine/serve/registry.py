@@ -47,22 +47,22 @@ class Target:
     name: str
     digest: str
     model: LinearModel
-    small: bool = False
+    small: bool | None = None
 
     @cached_property
     def refusing(self) -> Scorer:
         """Refuses features and columns that the model does not know."""
-        return Scorer(self.model, small=self.small or None)
+        return Scorer(self.model, small=self.small)
 
     @cached_property
     def strict(self) -> Scorer:
         """Refuses rows that lack a column, too."""
-        return Scorer(self.model, strict=True, small=self.small or None)
+        return Scorer(self.model, strict=True, small=self.small)
 
     @cached_property
     def lenient(self) -> Scorer:
         """Counts what the model does not know, and takes it as zero."""
-        return Scorer(self.model, unknown="zero", small=self.small or None)
+        return Scorer(self.model, unknown="zero", small=self.small)
 
     def prove(self) -> None:
         """Score the stored rows, and rank: what is served is right, and all of it is compiled."""

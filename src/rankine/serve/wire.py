@@ -158,9 +158,9 @@ class _Reply(msgspec.Struct, kw_only=True):
 
     model: str
     digest: str
-    unknown_features: int = 0
-    unknown_columns: dict[str, int] = {}
-    missing_columns: dict[str, int] = {}
+    unknown_features: int
+    unknown_columns: dict[str, int]
+    missing_columns: dict[str, int]
 
 
 class RankReply(_Reply, kw_only=True):

@@ -67,6 +67,16 @@ def test_files_are_opened_by_path_where_a_folder_cannot_be_held(tmp_path, monkey
     assert served(registry) == {"shop": make_model(0).digest}
 
 
+def test_files_are_opened_where_the_system_has_no_such_flags(tmp_path, monkeypatch):
+    for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_NOFOLLOW", "O_DIRECTORY"):
+        monkeypatch.delattr(os, flag)
+    make_model(0).save(tmp_path / "shop.rankine")
+    for path in (tmp_path, tmp_path / "shop.rankine"):
+        reloader = Reloader(path, registry := Registry(), Metrics())
+        reloader.refresh()
+        assert served(registry) == {"shop": make_model(0).digest}
+
+
 def test_an_unchanged_file_is_not_read_again(watched):
     _, registry, reloader, metrics = watched
     before = registry.current
@@ -240,8 +250,10 @@ def test_only_files_of_models_are_looked_at(watched):
     (folder / "zoo.rankine").mkdir()
     for name in ("a.rankine.tmp", "b.rankine~", ".c.rankine", "d e.rankine"):
         (folder / name).write_bytes(b"nonsense")
+    for name in ("shop.v2.rankine", "z", "zz.rankine"):
+        make_model(1).save(folder / name)
     reloader.refresh()
-    assert set(served(registry)) == {"shop"}
+    assert set(served(registry)) == {"shop", "shop.v2", "z", "zz"}
     assert registry.current.errors == {}
     with pytest.raises(ModelError, match="gives no model name"):
         Reloader(folder / "d e.rankine", Registry(), Metrics()).refresh()

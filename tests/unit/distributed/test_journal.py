@@ -99,6 +99,99 @@ def test_loops_go_on_wherever_they_were_interrupted(tmp_path, seconds):
         assert rest.asked == whole.asked - lost_after
 
 
+class Clock:
+    """Shows what it is set to."""
+
+    def __init__(self, now):
+        self.now = now
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The journal's clock, held by the test."""
+    clock = Clock(100.0)
+    monkeypatch.setattr("rankine.distributed.journal.time", clock)
+    return clock
+
+
+@pytest.mark.parametrize("seconds", [0.0, 3.0, 1e9])
+@pytest.mark.parametrize("answers", [1, 2, 3, 7])
+def test_a_run_that_is_interrupted_again_and_again_arrives(tmp_path, clock, seconds, answers):
+    class Slow(Cluster):
+        def ask(self, v):
+            clock.now += 1.0
+            return super().ask(v)
+
+    whole = Cluster()
+    expected = nested_loops(Journal(tmp_path / "whole", {}, resume=False), whole)
+    folder, asked, resume = tmp_path / "kept", 0, False
+    while True:
+        cluster = Slow(answers)
+        journal = Journal(folder, {}, resume=resume, seconds=seconds)
+        try:
+            found = nested_loops(journal, cluster)
+            break
+        except LostError:
+            assert cluster.asked == answers
+        asked, resume = asked + answers, True
+    np.testing.assert_array_equal(found, expected)
+    assert asked + cluster.asked == whole.asked
+
+
+def test_answers_and_states_are_written_when_it_is_time(tmp_path, clock):
+    journal = Journal(tmp_path, {}, resume=False, seconds=5.0)
+
+    def files():
+        return [int(path.stem.removeprefix("step-")) for path in sorted(tmp_path.iterdir())]
+
+    def answered(now):
+        clock.now = now
+        journal.answer("sum", (now,), lambda: (now,))
+        return files()
+
+    assert answered(104.75) == []
+    assert answered(105.0) == [1]
+    assert answered(109.75) == [1]
+    assert answered(110.0) == [1, 2]
+    mark = journal.bookmark("loop")
+    written = []
+
+    def put(now):
+        clock.now = now
+        mark.put(lambda: written.append(now) or [now])
+        return written[-1:], files()
+
+    assert put(110.25) == ([110.25], [1, 2, 3])
+    assert put(115.0) == ([110.25], [1, 2, 3])
+    assert answered(115.0) == [1, 2, 3]
+    assert answered(115.25) == [1, 2, 3, 4]
+    # A state takes the place of the one before it and of the answers since.
+    assert put(115.25) == ([115.25], [1, 2, 5])
+    clock.now = 200.0
+    resumed = Journal(tmp_path, {}, resume=True, seconds=5.0)
+    for now in (104.75, 105.0, 109.75, 110.0):
+        assert resumed.answer("sum", (now,), lambda: pytest.fail("known")) == (now,)
+    assert resumed.bookmark("loop").state == [115.25]
+    assert resumed.answer("sum", (1.0,), lambda: (2.0,)) == (2.0,)
+    assert files() == [1, 2, 5]
+    clock.now = 205.0
+    resumed.answer("sum", (2.0,), lambda: (2.0,))
+    assert files() == [1, 2, 5, 6]
+
+
+def test_another_question_is_told_by_its_number(tmp_path):
+    journal = Journal(tmp_path, {}, resume=False, seconds=0.0)
+    for k in range(3):
+        assert journal.remember(f"number {k}", k + 7) == k + 7
+    resumed = Journal(tmp_path, {}, resume=True)
+    assert [resumed.remember(f"number {k}", 0) for k in range(2)] == [7, 8]
+    with pytest.raises(CheckpointError, match="question 3 of this run is not"):
+        resumed.remember("another", 0)
+
+
 def test_the_folder_does_not_grow_with_the_rounds(tmp_path):
     sizes = {}
     for outer in (3, 40):

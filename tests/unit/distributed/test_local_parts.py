@@ -18,6 +18,7 @@ from rankine.core.errors import (
 from rankine.distributed.recipes import (
     ListPassRecipe,
     PairPassRecipe,
+    PartColumns,
     RawRecipe,
     _largest,
     counted_part,
@@ -239,6 +240,13 @@ def test_one_class_is_no_pointwise_problem(shift, tmp_path):
         ElasticRanker(objective="pointwise").fit(parts)
     regression = ElasticRanker(objective="pointwise", loss="squared", random_state=0)
     assert regression.fit(parts).coef_.any()
+    told = [set(record) for record in regression.solution_.trace]
+    if shift < 0:  # no gains of negative labels
+        assert np.isnan(regression.progressive_)
+        assert told == [{"pass", "progressive_loss"}] * 10
+    else:
+        assert 0.0 < regression.progressive_ <= 1.0
+        assert all(len(names) == 3 for names in told)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 11, 23, 64, 100])
@@ -315,12 +323,40 @@ def test_a_partition_without_pairs_changes_nothing(ranker, tmp_path):
     assert split.solution_.objective == pytest.approx(together.solution_.objective, rel=1e-5)
 
 
-def test_a_callback_ends_the_passes(parts):
-    for ranker in (ElasticRanker(n_passes=4, random_state=0), SPDRanker(n_passes=4, n_steps=900)):
+@pytest.mark.parametrize(("stop", "reason"), [(1, "callback"), (2, "callback"), (3, "passes")])
+def test_a_callback_ends_the_passes(parts, stop, reason):
+    """Not the last one, which ends by itself; 150 lists, four a step."""
+    lists = ElasticRanker(n_passes=3, batch_lists=4, random_state=0)
+    pairs = SPDRanker(n_passes=3, n_steps=900, random_state=0)
+    for ranker, steps in ((lists, 38), (pairs, 300)):
         seen = []
-        ranker.fit(parts, callbacks=[lambda told, seen=seen: seen.append(told.step) or True])
-        assert seen == [1]
-        assert ranker.solution_.stop_reason == "callback"
+        ranker.fit(
+            parts, callbacks=[lambda told, seen=seen: seen.append(told) or len(seen) >= stop]
+        )
+        assert [(told.step, told.total) for told in seen] == [(k + 1, 3) for k in range(stop)]
+        assert ranker.solution_.stop_reason == reason
+        assert (ranker.solution_.certificate["passes"], ranker.n_iter_) == (stop, stop * steps)
+        np.testing.assert_array_equal(seen[-1].coef(), ranker.solution_.coef)
+    assert [record["pass"] for record in lists.solution_.trace] == [k + 1 for k in range(stop)]
+
+
+def test_one_query_is_enough_for_pairs(tmp_path):
+    rankine.Dataset.from_arrays(np.eye(4), [0, 1, 2, 3], [7] * 4).save(tmp_path / "a.parquet")
+    ranker = SPDRanker(n_steps=200, scale="none", random_state=0)
+    ranker.fit(rd.scan(tmp_path / "a.parquet"))
+    assert (np.diff(ranker.coef_) > 0).all()
+
+
+def test_every_partition_has_a_stream_of_its_own(whole):
+    pairs = PairPassRecipe(
+        SPDRanker().plan(), 9, 2, "query", False, 100, 3, Scaling("none"), total=300.0
+    )
+    ranker = ElasticRanker()
+    options = (ranker._update_options(0.1), ranker._objective(), 4, "ndcg@10", 3, 300)
+    lists = ListPassRecipe("rda", *options, Scaling("none"))
+    for recipe in (pairs, lists):
+        found = [recipe.build(whole, 1, number).seed for number in range(3)]
+        assert found == [stream_seed(3, PARTITION + number) for number in range(3)]
 
 
 def test_passes_without_a_step_leave_the_weights(parts):
@@ -379,7 +415,12 @@ def test_a_share_is_that_of_the_examples(whole):
     assert len(tokens) == 6
 
 
-def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole):
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole, tied):
+    """Equal rows have equal scores, whose order is drawn by the number of the list."""
+    if tied:
+        X = np.sign(whole.X) * (np.arange(6) < 2)
+        whole = rankine.Dataset.from_arrays(X, whole.y, whole.qid)
     ranker = ElasticRanker(solver="fobos", eta0=0.1, adaptive=False, batch_lists=4)
     recipe = ListPassRecipe(
         "fobos", ranker._update_options(0.1), ranker._objective(), 4, "ndcg@10", 3, 300,
@@ -404,6 +445,33 @@ def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole):
     cold = part.learn(np.ones(6), 0, False)[0]
     assert not np.allclose(warm, cold)
     np.testing.assert_allclose(cold, first)
+
+
+def test_passes_over_lists_tell_the_means_of_all_lists_so_far(files):
+    parts, answers = rd.scan(files, partition_bytes=20_000), []
+    total = parts.runner.total
+    parts.runner.total = lambda *asked: answers.append(total(*asked)) or answers[-1]
+    ranker = ElasticRanker(n_passes=3, random_state=0, scale="none").fit(parts)
+    passes = answers[-3:]
+    values = np.cumsum([answer[1] for answer in passes], axis=0)
+    losses = np.cumsum([answer[2] for answer in passes], axis=0)
+    name = next(iter(ranker.solution_.trace[0].keys() - {"pass", "progressive_loss"}))
+    assert name.startswith("progressive_ndcg")
+    assert list(ranker.solution_.trace) == [
+        {"pass": k + 1, "progressive_loss": loss[0] / loss[1], name: value[0] / value[1]}
+        for k, (value, loss) in enumerate(zip(values, losses, strict=True))
+    ]
+    assert 0.0 < losses[-1][0] / losses[-1][1] != 1.0
+    assert ranker.progressive_ == ranker.solution_.certificate[name]
+    assert ranker.solution_.certificate["passes"] == 3.0
+
+
+def test_columns_are_looked_at_in_the_same_lists_once_they_are_filled():
+    spec = object()
+    columns = PartColumns("team", (3, 0), None)
+    assert columns.asked == ((3, 0), None)
+    filled = columns.filled(spec)
+    assert (filled.team, filled.asked) == ("team", ((3, 0), spec))
 
 
 def test_the_largest_weights_are_kept():

@@ -24,6 +24,7 @@ from rankine.core.errors import (
 )
 from rankine.data.options import ReadOptions
 from rankine.data.sources import Source
+from rankine.distributed import pieces
 from rankine.distributed.pieces import cut_file
 
 
@@ -95,6 +96,47 @@ def test_text_files_are_one_partition_each(tmp_path, files):
     parts = rd.scan(tmp_path / "a.txt")
     assert parts.n_partitions == 1
     assert parts.pieces[0].load().n_rows == data.n_rows
+    size = (tmp_path / "a.txt").stat().st_size
+    assert cut(tmp_path / "a.txt", 1) == ([None], [size], data.n_features, None, 0)
+
+
+def test_files_are_as_wide_as_the_widest(tmp_path):
+    for name, wide in (("a", 2), ("b", 5), ("c", 3)):
+        (tmp_path / f"{name}.txt").write_text(f"1 qid:{wide} {wide}:1.5\n0 qid:{wide} 1:2\n")
+    parts = rd.scan(f"{tmp_path}/*.txt")
+    assert parts.n_features == 5
+    assert [piece.load().n_features for piece in parts.pieces] == [5, 5, 5]
+
+
+def test_a_file_of_one_row_is_one_partition(tmp_path):
+    rows = pa.table({"label": [1.0], "qid": [3], "f": [0.5]})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    for partition_bytes in (1, 10**6):
+        found = cut(tmp_path / "a.parquet", partition_bytes)
+        assert (found.ranges, found.nbytes) == ([(0, 1)], [108])
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "bounds"),
+    [
+        (b"\x02", b"\x05", (2, 5)),
+        (b"\xfe\xff", b"\x01\x00", (-2, 1)),
+        (b"\x07", b"\x07", (7, 7)),
+        (b"\x05", b"\x02", None),
+        (None, b"\x05", None),
+        (b"\x02", None, None),
+    ],
+)
+def test_bounds_are_known_where_a_footer_tells_both(least, most, bounds):
+    other = SimpleNamespace(path=("f",), least=b"\x00", most=b"\x01")
+    own = SimpleNamespace(path=("qid",), least=least, most=most)
+    cutter = object.__new__(pieces._Cutter)
+    cutter.file = SimpleNamespace(plan=SimpleNamespace(query="qid"), texts=())
+    cutter.groups = [SimpleNamespace(chunks=chunks) for chunks in ([other, own], [other])]
+    assert cutter._bounds(0) == bounds
+    assert cutter._bounds(1) is None
+    cutter.file.texts = ("qid",)
+    assert cutter._bounds(0) == ((least, most) if least and most else None)
 
 
 def test_a_query_split_over_files_is_named_with_its_files(tmp_path):
@@ -221,15 +263,18 @@ def expected_cuts(qid, groups, row_bytes, partition_bytes):
     return list(zip(cuts, [*cuts[1:], start], strict=True))
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(40))
 def test_cuts_are_at_the_first_query_after_a_full_part(tmp_path, seed):
     rng = np.random.default_rng(seed)
     groups = rng.integers(1, 12, rng.integers(1, 9))
+    if seed >= 24:  # some row groups hold nothing
+        groups = np.append(groups * rng.integers(0, 2, len(groups)), [0, 7, 0, 0, 8, 0])
     if seed % 3 == 0:
         groups[rng.integers(len(groups))] = 40
     n_rows = int(groups.sum())
     ids = rng.permutation(n_rows) - n_rows // 2 if seed % 2 else np.arange(n_rows)
     qid = np.repeat(ids, rng.integers(1, 6, n_rows))[:n_rows]
+    qid = qid[::-1] if seed >= 32 else qid
     names = [f"q{q + 500:04d}" for q in qid] if seed % 4 == 1 else qid
     rows = pa.table({"label": np.ones(n_rows), "qid": names, "f": np.ones(n_rows),
                      "g": np.ones(n_rows)})  # fmt: skip
@@ -244,6 +289,29 @@ def test_cuts_are_at_the_first_query_after_a_full_part(tmp_path, seed):
         assert found.nbytes == [row_bytes * (b - a) for a, b in found.ranges]
         assert found.peeked <= len(groups)
         assert (found.n_features, found.feature_names) == (2, ("f", "g"))
+
+
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_query_ids_are_read_once_and_only_around_a_cut(tmp_path, empty):
+    """Without statistics: both neighbours of a cut between row groups, one where it is inside."""
+    rows = pa.table({"label": np.ones(24), "qid": np.arange(24) // 2, "f": np.ones(24)})
+    row_bytes = 100 + 8
+    for groups, peeked in (([12, 12], 2), ([8, 8, 8], 3), ([24], 1), ([5, 6, 13], 2)):
+        file = tmp_path / "a.parquet"
+        with pq.ParquetWriter(file, rows.schema, write_statistics=False) as writer:
+            start = 0
+            for size in groups:
+                writer.write_table(rows.slice(start, size))
+                start += size
+                for _ in range(empty):
+                    writer.write_table(rows.slice(0, 0))
+        wanted = max(groups) if len(groups) > 1 else 12
+        found = cut(file, row_bytes * wanted)
+        assert found.ranges == expected_cuts(
+            np.arange(24) // 2, groups, row_bytes, row_bytes * wanted
+        )
+        assert found.peeked == peeked
+        assert len(found.ranges) > 1
 
 
 def test_further_columns_count_towards_the_size(tmp_path):
@@ -313,8 +381,9 @@ def test_counts_and_the_first_lists_of_every_partition(files, monkeypatch):
 
 
 @pytest.mark.parametrize("text_ids", [False, True])
-def test_queries_in_two_partitions_are_counted(tmp_path, text_ids):
-    for k, first in enumerate((0, 9, 7)):
+@pytest.mark.parametrize("others", [1, 2])
+def test_queries_in_two_partitions_are_counted(tmp_path, text_ids, others):
+    for k, first in enumerate((0, 9, 5 + others)):
         rows = table(5, k, first_query=first, text_ids=text_ids)
         pq.write_table(rows, tmp_path / f"{k}.parquet")
     with pytest.raises(QueryOrderError) as caught:
@@ -322,7 +391,7 @@ def test_queries_in_two_partitions_are_counted(tmp_path, text_ids):
     named = "'q00009'" if text_ids else "9"
     assert caught.value.reason == (
         f"query {named} has rows in {tmp_path}/1.parquet and in {tmp_path}/2.parquet "
-        "(2 more are split like it)"
+        f"({others} more are split like it)"
     )
     (tmp_path / "1.parquet").unlink()
     assert rd.scan(f"{tmp_path}/*.parquet").measure().queries == 10

@@ -120,6 +120,9 @@ def test_a_workers_share_of_memory(monkeypatch):
     assert memory_share() == int(SHARE * (4 * GB - BASELINE))
     monkeypatch.setattr(team, "memory_limit", lambda: BASELINE - 1)
     assert memory_share() == 0
+    # A process without data takes about 320 MiB, and of the rest a quarter may be partitions.
+    monkeypatch.setattr(team, "memory_limit", lambda: 320 * 2**20 + 4000)
+    assert memory_share() == 1000
     monkeypatch.setenv("RANKINE_PARTITION_CACHE", "123")
     assert memory_share() == 123
 
@@ -148,6 +151,9 @@ def test_a_worker_is_near_its_limit_before_it_is_paused(monkeypatch):
     left = int(PAUSE * GB) - GB // 2
     assert not near_limit(left)
     assert near_limit(left + 1)
+    monkeypatch.setattr(team, "memory_limit", lambda: 10)
+    process.memory_info = lambda: SimpleNamespace(rss=5)
+    assert [near_limit(size) for size in (1, 2, 3)] == [False, False, True]
 
 
 def test_bytes_of_rows_and_of_stored_values():

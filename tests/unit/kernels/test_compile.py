@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numba
@@ -15,6 +17,7 @@ import pytest
 
 from rankine.core.errors import ParameterError
 from rankine.kernels import compile as compile_
+from rankine.kernels import rows as rows_kernels
 from rankine.kernels.dispatch import question
 
 PROGRAM = """
@@ -340,6 +343,7 @@ def package(tmp_path, monkeypatch):
     return root
 
 
+@pytest.mark.kernels
 def test_kernels_depend_on_what_they_may_be_made_of_and_on_nothing_else(package):
     """What a file takes from others: values and functions, compiled files, whole folders.
 
@@ -513,3 +517,165 @@ def test_what_is_compiled_already_or_never_is_no_light_kernel():
     assert compile_.light(never, 1) is never
     assert own(1) == 2
     assert compile_.light(own, 1) is own
+
+
+@pytest.fixture
+def jit_on(monkeypatch):
+    """Kernels are made as with the JIT on; nothing here compiles them."""
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 0)
+    monkeypatch.setattr(compile_.CPUDispatcher, "compile", None)
+
+
+def _taken(x):
+    return x + 1
+
+
+FLOAT = (numba.float64,)
+
+
+def test_what_is_compiled_meanwhile_is_inner_code(jit_on, monkeypatch):
+    outer, inner = compile_.jit(_taken), compile_.jit(_taken)
+    steps, fails = [], []
+
+    def compile_one(kernel, sig):
+        steps.append((kernel, kernel._compiler.pipeline_class, type(kernel._cache)))
+        if kernel is outer:
+            inner.compile(sig)
+        if fails:
+            raise TypeError("no such type")
+        return "way in"
+
+    whole = (compile_.compiler.Compiler, compile_._KernelCache)
+    within = (compile_.Inner, compile_._KernelCache)
+    monkeypatch.setattr(compile_.CPUDispatcher, "compile", compile_one)
+    for _ in range(2):
+        steps.clear()
+        assert outer.compile(FLOAT) == "way in"
+        assert steps == [(outer, *whole), (inner, *within)]
+    # Inner code serves inner code, but nobody else; what can be called is not compiled again.
+    inner.overloads[FLOAT] = SimpleNamespace(library=object.__new__(compile_._Linked))
+    outer.compile(FLOAT)
+    assert FLOAT in inner.overloads
+    steps.clear()
+    assert inner.compile(FLOAT) == "way in"
+    assert steps == [(inner, *whole)]
+    assert FLOAT not in inner.overloads
+    outer.overloads[FLOAT] = SimpleNamespace(library="whole", entry_point="known")
+    steps.clear()
+    assert outer.compile(FLOAT) == "known"
+    assert not steps
+    fails.append(1)
+    with pytest.raises(TypeError):
+        inner.compile(FLOAT)
+    fails.clear()
+    inner.compile(FLOAT)
+    assert steps[-1] == (inner, *whole)
+
+
+def test_inner_code_is_known_without_a_way_in(jit_on, monkeypatch):
+    kernel, added = compile_.jit(_taken), []
+    monkeypatch.setattr(compile_.CPUDispatcher, "add_overload", lambda _, one: added.append(one))
+    signature = SimpleNamespace(args=list(FLOAT))
+    linked = SimpleNamespace(library=object.__new__(compile_._Linked), signature=signature)
+    kernel.add_overload(linked)
+    assert kernel.overloads[FLOAT] is linked
+    whole = SimpleNamespace(library="whole", signature=signature)
+    kernel.add_overload(whole)
+    assert added == [whole]
+
+
+def test_inner_code_has_no_wrappers_and_a_library_that_is_not_finished_alone(monkeypatch):
+    begun = []
+    monkeypatch.setattr(
+        compile_.compiler.Compiler, "__init__", lambda _, *given: begun.append(given)
+    )
+    monkeypatch.setattr(compile_, "_Linked", lambda made, name: (made, name))
+    target = SimpleNamespace(codegen=lambda: "codegen")
+    for library, expected in (("given", "given"), (None, ("codegen", "inner"))):
+        flags = SimpleNamespace()
+        compile_.Inner("typing", target, library, "args", "result", flags, {})
+        assert begun.pop() == ("typing", target, expected, "args", "result", flags, {})
+        assert flags.no_compile
+        assert flags.no_cpython_wrapper
+        assert flags.no_cfunc_wrapper
+
+
+def test_a_library_of_inner_code_is_finished_without_machine_code():
+    library, done = object.__new__(compile_._Linked), []
+    library._finalize_dynamic_globals = lambda: done.append("globals")
+    library._finalize_final_module()
+    assert done == ["globals"]
+    assert library._finalized
+
+
+def test_kernels_of_a_function_lie_by_its_sources_beside_the_package_and_at_the_users(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("RANKINE_CACHE_DIR", str(tmp_path / "own"))
+    monkeypatch.setattr(compile_, "_BROUGHT", tmp_path / "brought")
+    monkeypatch.setattr(compile_, "_OUTSIDE", set())
+    shelf = compile_._KernelCache(_taken)
+    locator = shelf._impl.locator
+    digest = compile_.source_digest(compile_.compiled_from(Path(__file__).resolve()))
+    assert locator.name == f"test_compile-{digest}"
+    assert locator.get_source_stamp() == digest
+    assert locator.get_cache_path() == str(tmp_path / "own" / "kernels" / locator.name)
+    assert locator.get_disambiguator() == str(_taken.__code__.co_firstlineno)
+    assert compile_._Locator.from_function(_taken, str(tmp_path / "gone.py")) is None
+    codegen = SimpleNamespace(magic_tuple=lambda: ("this", "machine"))
+    seen = set()
+    for checks, outside in ((0, set()), (1, set()), (0, {Path(__file__)})):
+        monkeypatch.setattr(numba.config, "BOUNDSCHECK", checks)
+        monkeypatch.setattr(compile_, "_OUTSIDE", outside)
+        for sig in (FLOAT, (numba.int64,)):
+            key, files = shelf._files(sig, codegen)
+            seen.add(key)
+            folders = [Path(file._index_path).parent for file in files]
+            assert folders == [
+                tmp_path / place / "kernels" / locator.name for place in ("brought", "own")
+            ]
+            seen.add(Path(files[0]._index_path).name)
+    assert len(seen) == 2 * 6
+    unkept = SimpleNamespace(
+        lifted=(),
+        library=SimpleNamespace(has_dynamic_globals=True),
+        fndesc=SimpleNamespace(qualname="taken"),
+    )
+    with pytest.warns(numba.NumbaWarning, match="Cannot cache") as caught:
+        assert not shelf._impl.check_cachable(unkept)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.kernels
+def test_where_answers_stand_is_noted(monkeypatch, tmp_path):
+    for name in ("_OUTSIDE", "_TYPED_IN"):
+        monkeypatch.setattr(compile_, name, set())
+    inside = next(iter(rows_kernels.row_dot.answers.values()))
+    compile_.note_answer(inside, _Squared)
+    assert (set(), set()) == (compile_._OUTSIDE, compile_._TYPED_IN)
+    compile_.note_answer(_taken, _Squared)
+    assert ({Path(__file__)}, set()) == (compile_._OUTSIDE, compile_._TYPED_IN)
+    space = {}
+    exec("def typed(spec):\n    return 1\n", space)  # noqa: S102
+    compile_.note_answer(space["typed"], _Squared)
+    assert ({Path(__file__)}, {"_Squared"}) == (compile_._OUTSIDE, compile_._TYPED_IN)
+
+
+CALLS = """
+def add(x, y=2, *, z=10):
+    return x + y * z
+def outer(spec, x):
+    return add(x) + size(spec, x) + add(x, 0, z=1)
+"""
+
+
+@pytest.mark.kernels
+def test_plain_functions_keep_their_defaults_and_what_they_call(jit_on):
+    space = {"size": _size}
+    exec(CALLS, space)  # noqa: S102
+    space["add"] = compile_.jit(space["add"])
+    outer = compile_.jit(space["outer"])
+    before = _squared.__globals__["_product"]
+    assert compile_.plain(space["add"])(1) == 21
+    assert compile_.plain(outer)(_Squared(3.0), 2.0) == 22.0 + 12.0 + 2.0
+    assert _squared.__globals__["_product"] is before

@@ -6,6 +6,7 @@ import pytest
 from rankine.core.specs import FUSION_RULES, RunScores
 from rankine.kernels.run_scores import run_score_values
 
+pytestmark = pytest.mark.kernels
 CASES = [(e, n) for e, rules in FUSION_RULES.items() for n in rules.normalizations]
 
 

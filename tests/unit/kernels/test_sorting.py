@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rankine.data import LabelIndex, QueryIndex
 from rankine.kernels.sorting import (
     RADIX_FROM,
+    _radix_sort,
     merge_sort,
     order_descending,
     rank_order,
@@ -94,6 +95,26 @@ def test_queries_sort_within_themselves(sizes: list[int], monkeypatch: pytest.Mo
         expected = a + np.argsort(scores[rows[a:b]], kind="stable")
         np.testing.assert_array_equal(items[a:b], expected)
         np.testing.assert_array_equal(out[a:b], scores[rows[expected]])
+
+
+@pytest.mark.parametrize(
+    "digits", [(), (0,), (2,), (5,), (0, 1), (3, 4), (0, 2, 5), (1, 2, 3, 4), (0, 1, 2, 3, 4, 5)]
+)
+def test_radix_sort_of_keys_that_differ_in_few_digits_is_stable(digits: tuple[int, ...]) -> None:
+    """One pass for each digit in which keys differ: an odd or an even number of them, or none."""
+    rng = np.random.default_rng(len(digits))
+    bits = np.full(60, np.float64(1.5).view(np.uint64))
+    for digit in digits:  # the last one holds the sign and most of the exponent
+        low, high = (55, 63) if digit == 5 else (11 * digit, 11 * digit + 10)
+        for bit in (low, high):
+            bits ^= rng.integers(0, 2, 60).astype(np.uint64) << np.uint64(bit)
+    keys, items = bits.view(np.float64), rng.permutation(60)
+    assert len(set(keys.tolist())) >= 1 + 3 * len(digits)
+    order = np.argsort(keys, kind="stable")
+    expected = keys[order].copy(), items[order].copy()
+    _radix_sort(keys, items, np.full(63, np.nan), np.full(63, -1))
+    np.testing.assert_array_equal(keys, expected[0])
+    np.testing.assert_array_equal(items, expected[1])
 
 
 @pytest.mark.parametrize("n_labels", [2, 3, 500])

@@ -156,6 +156,48 @@ def test_an_item_has_one_form(item):
         items_of([{"features": {}}, item])
 
 
+@pytest.mark.parametrize("more", [{}, {"id": "x:y"}, {"id": 7}])
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"features": {"a:b": 1.0, "c": 2.0}},
+        {"features": {}},
+        {"raw": {"a": "b:c", "d": None, "e": True}},
+        {"indices": [1, 3], "values": [0.5, 2.0]},
+    ],
+)
+def test_good_items_are_taken_with_and_without_names_and_colons(form, more):
+    request = {"items": [{**form, **more}, form], "model": "m:n", "unknown": "zero", "k": 3}
+    found, (one,) = read(_RANK, json.dumps(request).encode(), Limits())
+    assert (found.model, found.k, len(one.items)) == ("m:n", 3, 2)
+    context = {"context": {"f": "g:h", "i": 1}} if "raw" in form else {}
+    lists = [{"items": [form], "id": "a:b", **context}, {"items": []}, {"items": [form] * 2}]
+    _, found = read(_RANK, json.dumps({"lists": lists}).encode(), Limits())
+    assert [len(one.items) for one in found] == [1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        ({"items": [], "lists": []}, "pass either items"),
+        ({}, "pass either items"),
+        ({"items": [{"features": {}}], "context": {"a": 1}}, "context goes with raw items only"),
+        ({"items": [{"features": {}}, {"raw": {}}]}, "differ in form"),
+        ({"items": [{"raw": {}}, {"indices": [], "values": []}]}, "differ in form"),
+        ({"items": [{"indices": [], "values": []}, {"features": {}}]}, "differ in form"),
+        ({"items": [{"indices": [1, 2], "values": [1]}]}, "more indices than values, or fewer"),
+        ({"items": [{"indices": [1], "values": [1, 2]}]}, "more indices than values, or fewer"),
+        ({"items": [{"indices": [2**70], "values": [1]}]}, "outside 1 .. 5"),
+        ({"items": [{"indices": [-(2**70)], "values": [1]}]}, "outside 1 .. 5"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(request_, reason):
+    with pytest.raises(Refusal, match=reason) as caught:
+        _, (one,) = read(_RANK, json.dumps(request_).encode(), Limits())
+        _rows(one, 1, 5)
+    assert caught.value.status == 422
+
+
 def test_a_batch_has_a_limit_and_contexts_of_its_own():
     two = {"lists": [{"items": []}, {"items": []}]}
     assert len(read(_RANK, json.dumps(two).encode(), Limits(lists=2))[1]) == 2

@@ -111,6 +111,7 @@ def with_line(line):
         with_line(b"Transfer-Encoding : chunked"),
         with_line(b"Transfer-Encoding: chunked").replace(b"HTTP/1.1", b"HTTP/1.0"),
         with_line(b"Expect: 200-ok"),
+        with_line(b"Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/1.0"),
         CHUNKED.replace(b"3\r\n", b"0x3\r\n"),
         CHUNKED.replace(b"3\r\n", b"+3\r\n"),
         CHUNKED.replace(b"3\r\n", b"-3\r\n"),
@@ -128,7 +129,13 @@ def with_line(line):
 def test_doubtful_requests_are_refused(data):
     found = read(data)
     assert found, "the parser still waits"
-    assert found[-1] in {400, 413, 417}
+    assert found[0] in {400, 413, 417}
+
+
+def test_a_connection_does_not_change_its_protocol():
+    line = b"Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket"
+    first, *rest = read(GET.replace(b"Host: a", line) + GET)
+    assert (first.method, rest) == (b"GET", [400])
 
 
 @pytest.mark.parametrize(
@@ -280,6 +287,51 @@ def test_limits_are_kept_to_the_byte_and_to_the_field():
         data = head + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * count + b"0\r\n\r\n"
         found = read(data)
         assert found[-1] == status or (status is None and len(found[0].body) == count)
+
+
+@pytest.mark.parametrize("before", [b"", POST])
+def test_a_header_is_limited_to_the_byte(before):
+    for more, status in ((0, None), (1, 431)):
+        # The fields alone count, with four bytes for what stands around each.
+        rest = LIMITS.header_bytes - len(b"Host" + b"a") - 4 - len(b"X") - 4 + more
+        data = b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * rest + b"\r\n\r\n"
+        found = read(before + data)
+        assert len(found) == 1 + bool(before)
+        assert found[-1] == status or (status is None and len(found[-1].fields[b"x"]) == rest)
+
+
+def test_an_unfinished_header_is_refused_from_the_first_byte_too_many():
+    for size, refused in ((LIMITS.header_bytes, False), (LIMITS.header_bytes + 1, True)):
+        reader = RequestReader(LIMITS)
+        start = b"GET / HTTP/1.1\r\nHost: a\r\nX: "
+        for at in range(size):
+            reader.feed(start[at : at + 1] or b"y")
+        if not refused:
+            assert reader.next() is None
+            continue
+        with pytest.raises(BadRequest) as told:
+            reader.next()
+        assert told.value.status == 431
+        assert str(told.value) == told.value.reason == "the header is larger than 2048 bytes"
+
+
+def test_a_path_is_limited_to_the_byte():
+    for size, status in ((4096, None), (4097, 414)):
+        data = b"GET /" + b"a" * (size - 1) + b" HTTP/1.1\r\nHost: a\r\n\r\n"
+        (found,) = read(data, limits=Limits())
+        assert found == status or (status is None and len(found.target) == size)
+
+
+def test_a_pipeline_of_small_headers_is_read_under_a_small_limit():
+    assert len(read(GET * 200, limits=Limits(header_bytes=100))) == 200
+
+
+def test_a_continue_is_wanted_from_the_first_byte_of_a_body():
+    line = b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+    for size in (0, 1, 2):
+        reader = RequestReader(LIMITS)
+        reader.feed(line % size)
+        assert reader.wants_continue == (size > 0)
 
 
 def test_a_body_of_known_length_is_one_slice(monkeypatch):

@@ -337,7 +337,7 @@ def test_continue_is_said_once_for_a_body_that_is_awaited():
     feed(at_once, HEAD_OF_BODY + b"Expect: 100-continue\r\n\r\n" + b"x" * 9)
     assert at_once.transport.sent.startswith(b"HTTP/1.1 200 OK\r\n")
     empty = RequestReader(Limits())
-    empty.feed(GET[:-2] + b"Expect: 100-continue\r\n")
+    empty.feed(GET[:-2] + b"Expect: 100-continue\r\n\r\n")
     assert not empty.wants_continue
     chunked = RequestReader(Limits())
     line = b"Transfer-Encoding: chunked\r\nExpect: 100-Continue\r\n\r\n"

@@ -63,10 +63,21 @@ def test_a_server_says_what_it_serves_and_stops_when_told(tmp_path, request):
         connection.sendall(asked)
         assert read_reply(connection)[0] == 200
     assert not server.serving.pool.stopping
+    assert server.serving.pool.thread._max_workers == 1, "large requests take turns"
     assert server.stop()
     assert server.serving.pool.stopping
     with pytest.raises(ConnectionError):
         server.connect()
+
+
+def test_there_are_descriptors_for_more_than_the_connections(tmp_path, monkeypatch):
+    wanted = []
+    monkeypatch.setattr("rankine.serve.server._raise_descriptor_limit", wanted.append)
+    monkeypatch.setattr("rankine.serve.server.bind", lambda *_: None)
+    monkeypatch.setattr("sys.setswitchinterval", lambda _: None)
+    with pytest.raises(ModelError, match="the folder is empty"):
+        serve(Settings(tmp_path, limits=Limits(connections=100)))
+    assert wanted == [164]
 
 
 def test_a_public_address_and_an_empty_folder_are_refused(tmp_path):

@@ -4,13 +4,16 @@ import base64
 import hashlib
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import rankine
 from integration.serve.serve_tools import NAMES, log_model, make_model
 from rankine import LinearModel, ModelBundle, Scorer
 from rankine.core.errors import ModelError
+from rankine.core.specs import LogColumns, OneHot
 from rankine.model.weights import Probes
 from rankine.serve import registry as registry_module
 from rankine.serve.app import Service, check_json, openapi_document, page_reply
@@ -156,6 +159,39 @@ def test_explained_items_have_a_limit_of_their_own():
     assert (status, told["code"]) == (422, "limit")
 
 
+def test_a_batch_is_answered_list_by_list():
+    house = House(shop(), Served("log", log_model()))
+    items = [ITEM, {"features": {NAMES[1]: 2.0}, "id": "b"}]
+    lists = [{"items": [], "id": "none"}, {"items": items, "id": 7}, {"items": items[:1]}]
+    scores = Scorer(make_model(0)).score([item["features"] for item in items]).tolist()
+    asked = {"model": "shop", "lists": lists}
+    found = json.loads(house.ask(b"POST", b"/v1/score", asked).body)
+    assert found["lists"] == [
+        {"scores": [], "id": "none"}, {"scores": scores, "id": 7}, {"scores": scores[:1]},
+    ]  # fmt: skip
+    assert "scores" not in found
+    ranked = json.loads(house.ask(b"POST", b"/v1/rank", asked).body)["lists"]
+    best = sorted((0, 1), key=lambda i: -scores[i])
+    assert [[one["index"] for one in each["ranking"]] for each in ranked] == [[], best, [0]]
+    assert [one.get("id") for one in ranked[1]["ranking"]] == [[None, "b"][i] for i in best]
+    wrong = {"model": "shop", "lists": [*lists, {"items": [{"features": {"x": 1}}]}]}
+    status, told = error(house.ask(b"POST", b"/v1/score", wrong))
+    assert status == 422
+    assert told["message"].startswith("list 3: ")
+    raw = {"price": 2.0, "brand": "a", "colour": 1}
+    shared = {"model": "log", "items": [{"raw": raw}, {"raw": {}}], "context": {"shop": "north"}}
+    found = json.loads(house.ask(b"POST", b"/v1/score", shared).body)
+    rows = [{"shop": "north", **raw}, {"shop": "north"}]
+    assert found["scores"] == Scorer(log_model(), unknown="zero").score(rows).tolist()
+    assert found["unknown_columns"] == {"colour": 1}
+    assert house.value("unknown_columns_total") == 1
+    lacking = sum(found["missing_columns"].values())
+    assert house.value("missing_columns_total") == lacking > 0
+    strict = House(Served("log", log_model()), strict=True)
+    assert strict.ask(b"POST", b"/v1/score", shared).status == 422
+    assert house.ask(b"POST", b"/v1/score", {**shared, "unknown": "error"}).status == 422
+
+
 def test_an_explanation_shows_ten_terms_unless_told():
     house = House(shop())
     rows = [dict(zip(NAMES, np.random.default_rng(k).normal(size=20), strict=True)) for k in (1, 2)]
@@ -206,7 +242,20 @@ def test_what_is_counted():
     assert house.value("model_info", model="shop", kind="linear", digest=digest) == 1
     house.registry.report("shop", None)
     assert house.value("model_error", model="shop") == 0
-    assert 1e6 < _resident_bytes() == pytest.approx(house.value("resident_memory_bytes"), rel=0.5)
+    assert house.value("build_info", version=rankine.__version__) == 1
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    told = next(line.split() for line in lines if line.startswith("VmRSS"))
+    resident = _resident_bytes()
+    assert resident == pytest.approx(1024 * int(told[1]), rel=0.1)
+    assert resident == pytest.approx(house.value("resident_memory_bytes"), rel=0.1)
+
+
+def test_memory_is_told_as_none_where_the_system_does_not_tell(monkeypatch):
+    def absent(*_, **__):
+        raise FileNotFoundError
+
+    monkeypatch.setattr("pathlib.Path.read_text", absent)
+    assert _resident_bytes() == 0
 
 
 def test_models_are_listed_with_their_errors():
@@ -224,8 +273,9 @@ def test_models_are_listed_with_their_errors():
     assert json.loads(house.ask(b"GET", b"/v1/models/topics").body)["topics_count"] == 2
     for name, reason in ((b"none", "no model of this name"), (b"topics/x", "no such topic"),
                          (b"shop/x", "is one model"), (b"absent", "no model")):  # fmt: skip
-        status, told = error(house.ask(b"GET", b"/v1/models/" + name))
-        assert status == 404
+        reply = house.ask(b"GET", b"/v1/models/" + name)
+        status, told = error(reply)
+        assert (status, reply.kind) == (404, b"application/json")
         assert reason in told["message"]
     house.registry.drop("topics")
     assert json.loads(house.ask(b"GET", b"/v1/models").body)["default"] == "shop"
@@ -284,6 +334,13 @@ def test_topics_are_kept_while_they_are_asked_for(monkeypatch):
         served.target("h")
         assert served.target("b") is kept[1]
         assert served.target("a") is not kept[0]
+    monkeypatch.setattr(registry_module, "_MAX_NAMES_READY", 6)
+    for width, ready in ((0, 6), (1, 6), (2, 4)):
+        served = Served("b", ModelBundle.from_weights({k: [1.0] * width for k in "abcdefgh"}))
+        kept = [served.target(name) for name in "abcdefgh"[:ready]]
+        assert served.target("a") is kept[0]
+        served.target("h")
+        assert served.target("b") is not kept[1]
 
 
 def test_an_example_has_three_different_items():
@@ -298,12 +355,24 @@ def test_an_example_has_three_different_items():
     raw = [item["raw"] for item in Target("m", "", log_model()).example]
     assert [item["shop"] for item in raw] == ["south", "north", "south"]
     assert {item["price"] for item in raw} == {0.0, 1.0, 2.0}
+    sizes = LogColumns(one_hot=tuple(OneHot(name, ("s", "m", "l")) for name in ("a", "b")))
+    model = LinearModel.from_weights(np.arange(1.0, 7.0), transforms=(sizes,))
+    example = [item["raw"] for item in Target("m", "", model).example]
+    assert [item["a"] for item in example] == ["s", "m", "l"]
+    assert [item["b"] for item in example] == ["m", "l", "s"]
 
 
 def test_a_model_that_scores_its_rows_wrongly_is_not_proven():
     model = make_model(0)
     wrong = Probes(model.probes.rows, tuple(x + 1 for x in model.probes.scores))
     Target("m", "", model).prove()
+    for good in (Target("m", "", model), Target("log", "", log_model())):
+        ranked = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Scorer, "rank", lambda _, rows, ranked=ranked: ranked.append(rows))
+            good.prove()
+        (form,) = {"features", "raw"} & set(good.example[0])
+        assert ranked == [[item[form] for item in good.example]]
     with pytest.raises(ModelError, match="stored rows"):
         Target("m", "", make_model(0, probes=wrong)).prove()
 
