@@ -104,6 +104,12 @@ def test_the_part_of_a_file_is_named(put):
     assert rankine.load(put(table())).notes == {}
 
 
+def test_a_part_begins_with_its_first_row():
+    for place, where in ((Place("f"), ""), (Place("f", 7, "p"), " (p, row 3 of it)")):
+        error = place.error(2, "c", "wrong", "mend it")
+        assert (error.reason, error.line) == (f"wrong{where}", place.first_row + 3)
+
+
 def test_nulls_of_features_are_missing_values(put):
     data = rankine.load(put(table(a=NULLS["a"])))
     np.testing.assert_array_equal(data.X[:, 0], [0, 1, 2, 3, np.nan, 5])
@@ -537,6 +543,11 @@ def test_sparse_columns_by_other_names(put):
     renamed = sparse_table().rename_columns(["label", "qid", "where", "what"])
     data = rankine.load(put(renamed), features=["where", "what"])
     assert data.X.shape == (6, 4)
+
+
+def test_the_order_of_the_two_lists_does_not_matter(put):
+    turned = sparse_table().select(["values", "label", "indices", "qid"])
+    assert rankine.load(put(turned)).fingerprint == rankine.load(put(sparse_table())).fingerprint
 
 
 def test_base_is_declared(put):

@@ -18,7 +18,6 @@ from rankine.core.errors import (
     LimitError,
     ParameterError,
     ParseError,
-    QueryOrderError,
     SchemaError,
 )
 from rankine.data.options import ReadKeywords, ReadOptions
@@ -90,34 +89,6 @@ def test_null_and_nan_are_missing_values():
         load(b"1 qid:1 1:NA\n")
     with pytest.raises(ParseError, match="infinite"):
         load(b"1 qid:1 1:inf\n")
-
-
-@pytest.mark.kernels
-@pytest.mark.parametrize(
-    "word",
-    ["n", "na", "nax", "nxn", "nann", "nu", "nul", "nulx", "nuxl", "nuxx", "nxll", "nulll", "xan"],
-)
-def test_words_like_those_for_missing_values_are_none(word):
-    for text in (word, word.upper()):
-        for end in (" 2:1\n", "\n"):
-            with pytest.raises(ParseError) as caught:
-                load(f"0 qid:1 1:1\n1 qid:1 1:{text}{end}".encode())
-            assert (caught.value.line, caught.value.column) == (2, 11)
-
-
-@pytest.mark.kernels
-@pytest.mark.parametrize("word", ["quid:1", "query:1", "q:1", "xid:1", "qxd:1", "qix:1", "qid=1"])
-def test_words_like_qid_are_none(word):
-    with pytest.raises(QueryOrderError, match="no query id before") as caught:
-        load(f"1 {word} 1:1\n".encode())
-    assert caught.value.column == 3
-
-
-@pytest.mark.kernels
-@pytest.mark.parametrize("text", [b"\x80", b"a\x80", b"\xff", b"\xc3"])
-def test_text_ids_of_any_bad_byte_are_refused(text):
-    with pytest.raises(ParseError, match="is not UTF-8"):
-        load(b"1 qid:" + text + b" 1:1\n", qid_type="str")
 
 
 @pytest.mark.kernels
