@@ -135,10 +135,9 @@ def read_clicks(
     n_rows = len(found[query])
     if n_rows == 0:
         raise EmptyDataError("the log has no rows", fix="Check the path")
-    value = formula(found) if set(formula.columns) <= set(found) else found[label]
     return ClickLog(
         encode(found[query], query)[0],
-        np.asarray(value, dtype=np.float64),
+        np.asarray(formula(found), dtype=np.float64),
         None if position is None else check_positions(found[position]),
         None if item is None else encode(found[item], item)[0],
         None if search is None else encode(found[search], search)[0],

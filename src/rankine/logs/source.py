@@ -147,8 +147,8 @@ class LogEncoding:
                 fix="Start from a model of a log, or leave it out",
             )
         check_same_features(self.schema, own, "the model to start from")
-        theirs = columns_of(model)
-        if theirs is None or theirs.read_columns != self.spec.read_columns:
+        theirs = getattr(columns_of(model), "read_columns", None)
+        if theirs != self.spec.read_columns:
             raise FeatureMismatchError(
                 "the one-hot values or cuts of this log are not those of the model to start from",
                 fix="Read the log as the model does: rankine.logs.scan(path, like=model)",
@@ -310,7 +310,7 @@ class LogRecord:
             sample.columns,
             centred(scores, sample),
             sample.n_queries,
-            self._seen if len(self._seen) > 1 else self._seen[:0],
+            self._seen,
         )
         provenance = {**made.provenance, "log": msgspec.to_builtins(summary)}
         return replace(made, provenance=provenance)
@@ -548,7 +548,7 @@ def scan(
     }  # fmt: skip
     chosen = LogSchema.make(given, schema or own)
     spec = None
-    if like is not None and own is not None:
+    if own is not None:
         check_same_features(chosen, own)
         spec = like.encoding.spec if hasattr(like, "encoding") else columns_of(like)
     formula = _formula(path, chosen, propensity)

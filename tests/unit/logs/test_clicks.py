@@ -84,14 +84,63 @@ def test_a_log_is_the_same_in_every_form(tmp_path):
         assert read_clicks(forms(tmp_path)[kind], **weighed).value.tolist() == [0, 5, 0, 1, 5, 0, 0]
     data = dataset()
     assert read_clicks(data, label="purchased").value.tolist() == LOG["purchased"]
-    with pytest.raises(SchemaError, match="no column 'device'"):
-        read_clicks({k: v for k, v in LOG.items() if k != "device"}, **NAMES)
+    less = {k: v for k, v in LOG.items() if k != "device"}
+    for without in (
+        less,
+        pa.table(less),
+        replace(data, columns={"search": np.array(LOG["search"])}),
+    ):
+        with pytest.raises(SchemaError, match="no column 'device'"):
+            read_clicks(without, **NAMES)
+
+
+def test_positions_by_another_name(tmp_path):
+    renamed = {"rank" if name == "position" else name: LOG[name] for name in LOG}
+    pq.write_table(pa.table(renamed), tmp_path / "log.parquet")
+    for form in (renamed, pa.table(renamed), pd.DataFrame(renamed), tmp_path / "log.parquet"):
+        assert read_clicks(form, position="rank").position.tolist() == LOG["position"]
+        with pytest.raises(SchemaError, match="position"):
+            read_clicks(form)
+    assert read_clicks(dataset(), position="rank").position.tolist() == LOG["position"]
+
+
+def test_a_column_stands_before_a_field_of_its_name():
+    data = dataset()
+    data = replace(data, columns={**data.columns, "clicked": 1 - data.y, "rank": data.position + 1})
+    found = read_clicks(data, position="rank")
+    assert found.value.tolist() == [1 - click for click in LOG["clicked"]]
+    assert found.position.tolist() == [place + 1 for place in LOG["position"]]
+    assert read_clicks(data, label="y").value.tolist() == LOG["clicked"]
+
+
+def test_one_row_is_a_log():
+    one = {name: values[1:2] for name, values in LOG.items()}
+    for form in (one, pa.table(one), [dataset().take(slice(1, 2))]):
+        found = read_clicks(form, **NAMES)
+        assert (found.n_rows, found.position.tolist(), found.value.tolist()) == (1, [2], [1])
+        np.testing.assert_allclose(expected_clicks(found), [1.0])
+        np.testing.assert_allclose(coec(found, shrinkage=1.0), [1.0])
+
+
+def test_positions_shown_once_or_never():
+    """Position 2 is not in the log, position 3 once."""
+    log = read_clicks({"session": [1, 1, 2], "position": [1, 3, 1], "clicked": [1, 1, 0]})
+    np.testing.assert_allclose(expected_clicks(log), [0.5, 1.0, 0.5])
+    np.testing.assert_allclose(expected_clicks(log, [0.5]), [2 / 3] * 3)
 
 
 def test_what_is_no_click_log():
     for nothing in ([], {"session": [], "clicked": [], "position": []}):
         with pytest.raises(EmptyDataError, match="no rows"):
             read_clicks(nothing)
+    rowless = {name: values[:0] for name, values in LOG.items()}
+    for frame in (pd.DataFrame(rowless), pl.DataFrame(rowless), pa.table(rowless), rowless,
+                  dataset().take(slice(0, 0)), [dataset().take(slice(0, 0))]):  # fmt: skip
+        with pytest.raises(EmptyDataError, match="no rows"):
+            read_clicks(frame)
+    for frame in (pd.DataFrame(), pl.DataFrame(), pa.table({}), {}, pd.DataFrame(index=[1, 2])):
+        with pytest.raises(SchemaError, match="no column 'session'"):
+            read_clicks(frame)
     with pytest.raises(SchemaError, match="a int is no click log"):
         read_clicks(3)
     bare = Dataset.from_arrays(np.zeros((2, 1)), [0, 1])

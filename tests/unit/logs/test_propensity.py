@@ -307,6 +307,61 @@ def test_rates_that_rise_are_pooled_by_their_clicks():
     pooled = (20 * 0.2 + 80 * 0.4) / 100
     np.testing.assert_allclose(found.values, [1.0, pooled / 0.5, pooled / 0.5], rtol=1e-12)
     np.testing.assert_allclose(estimate_propensity(log, **RANDOM).values, [1.0, 0.4, 0.8])
+    log["clicked"][101:120] = 0
+    found = estimate_propensity(log, **RANDOM | {"falling": True})
+    pooled = (1 * 0.01 + 80 * 0.4) / 81
+    np.testing.assert_allclose(found.values, [1.0, pooled / 0.5, pooled / 0.5], rtol=1e-12)
+
+
+def shown(*rows):
+    """A log of (item, position, clicked), one list each."""
+    item, position, clicked = zip(*rows, strict=True)
+    return {"session": np.arange(len(rows)), "item": item, "position": position,
+            "clicked": clicked}  # fmt: skip
+
+
+ONCE = {"item": "item", "min_rows": 1, "n_resamples": 0, "falling": False}
+
+
+def test_one_click_connects_two_positions():
+    log = shown(("a", 1, 1), ("a", 2, 0), ("b", 1, 0), ("b", 1, 0), ("b", 2, 1), ("c", 1, 1),
+                ("d", 1, 0), ("d", 2, 0))  # fmt: skip
+    found = estimate_propensity(log, **ONCE)
+    # a: theta / (1 + theta) of its click at 2; b: theta / (2 + theta); together they are one click
+    np.testing.assert_allclose(found.values, [1.0, np.sqrt(2)], rtol=1e-7)
+    assert (found.pairs, found.rows.tolist(), found.clicks.tolist()) == (2, [3, 2], [1, 1])
+    by_item = estimate_propensity(log, **ONCE, method="em")
+    assert (by_item.pairs, by_item.rows.tolist()) == (4, [5, 3])
+    once = estimate_propensity(shown(("a", 1, 1), ("a", 2, 1)), **RANDOM)
+    np.testing.assert_allclose(once.values, [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("apart", "words"),
+    [
+        ((1, 2, 2), "position 1 and at positions 2, 3"),
+        ((1, 1, 2), "positions 1, 2 and at position 3"),
+        ((1, 2, 1), "positions 1, 3 and at position 2"),
+    ],
+)
+def test_two_parts_without_an_item_in_both(apart, words):
+    rows = [(item, k + 1, 1) for item in (1, 2) for k in range(3) if apart[k] == item]
+    for said in ({"method": "em"}, {}):
+        with pytest.raises(OverlapError, match=f"shown both at {words}"):
+            estimate_propensity(shown(*rows), **ONCE, **said)
+
+
+def test_equal_rows_of_features_are_one_group():
+    grid = np.array([[2.0**a, 2.0**b, 3.0 * 2.0**c] for a in range(8) for b in range(8)
+                     for c in range(4)])  # fmt: skip
+    group, first = module._equal_rows(np.vstack([grid, grid[::-1]]))
+    assert group.tolist() == [*range(256), *reversed(range(256))]
+    assert first.tolist() == list(range(256))
+    log = small(60)
+    assert estimate_propensity(log, method="em", features=["x"], **RANDOM_LESS).pairs == 4
+
+
+RANDOM_LESS = {"n_resamples": 0, "min_rows": 1}
 
 
 @pytest.mark.parametrize("search", [None, "search"])
@@ -518,7 +573,10 @@ def test_propensities_are_a_list_and_come_back_from_files(tmp_path):
         with pytest.raises(SchemaError, match="positive numbers"):
             Propensity.load(tmp_path / "looks.json")
     (tmp_path / "looks.json").write_text('{"propensity": [1.0, 0.5]}')
-    assert Propensity.load(tmp_path / "looks.json").high.tolist() == [1.0, 0.5]
+    by_hand = Propensity.load(tmp_path / "looks.json")
+    assert by_hand.high.tolist() == [1.0, 0.5]
+    assert (by_hand.method, by_hand.pairs, by_hand.rows.tolist()) == ("given", 0, [])
+    assert (by_hand.n_units, by_hand.n_resamples, by_hand.contexts) == (0, 0, {})
 
 
 def test_likelihoods_that_are_not_climbed_are_not_called_estimates(monkeypatch):

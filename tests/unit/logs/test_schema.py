@@ -151,6 +151,11 @@ def test_cuts_are_measured_where_they_are_not_known():
     assert 0.25 <= (finite <= cut).mean() <= 0.75
     with pytest.raises(SchemaError, match="column 'size_cm' holds no value"):
         schema.measure_cuts(blocks(size_cm=np.full(18, np.nan)), ["size_cm"], 2)
+    (constant,) = schema.measure_cuts(blocks(size_cm=np.full(18, 7.0)), ["size_cm"], 2)
+    assert constant.cuts == ()
+    (apart,) = schema.measure_cuts(blocks(size_cm=np.arange(18) % 2 + 5.0), ["size_cm"], 2)
+    (cut,) = apart.cuts
+    assert 5.0 < cut <= 6.0
     assert schema.measure_cuts(iter([None]), ["price"], 2, {"price": (1.0,)})[0].cuts == (1.0,)
     assert schema.read_cuts(None, []) == {}
 
@@ -202,6 +207,16 @@ def test_a_proposal_by_names_types_and_values(tmp_path):
     assert why["ids"] == "101 values in 200 rows: left out"
     assert why["one"] == "1 values in 200 rows: left out"
     assert why["two"] == "2 values in 200 rows"
+
+
+@pytest.mark.parametrize(
+    ("names", "label"),
+    [(["clicked"], "clicked"), (["added"], "2*added"), (["purchased"], "4*purchased"),
+     (["bought", "added", "label"], "label + 2*added + 4*bought")],
+)  # fmt: skip
+def test_outcomes_have_their_worth(tmp_path, names, label):
+    found, _ = proposed(tmp_path, qid=[1, 1], price=[1.0, 2.0], **{key: [0, 1] for key in names})
+    assert (found.label, found.numeric) == (label, ("price",))
 
 
 def test_a_log_without_outcomes_or_lists(tmp_path):

@@ -435,6 +435,7 @@ def test_hashed_weights_are_named_by_the_first_value_met(log):
     assert encoding.weight_names(used) == found, "no more is read than is needed"
     encoding.raw = None
     assert encoding.weight_names([used[1], 0]) == [f"hash:{used[1] - 1}", "price"]
+    assert encoding.weight_names([1, 2]) == ["hash:0", "hash:1"], "the first hashed places"
     encoding.raw = SimpleNamespace(blocks=stopping)
     assert encoding.weight_names([0]) == ["price"]
 
@@ -481,6 +482,8 @@ def test_made_up_rows_are_the_same_in_every_version():
     assert [row["e"] for row in rows] == ["v0", "v1", "v2", "v3"]
     assert [row["f"] for row in rows] == [f"made up {k}" for k in range(4)]
     assert _made_up(spec, names, 9)["e"] == "v1", "eight of the names are dealt out"
+    apart = LogColumns(one_hot=tuple(OneHot(name, ("x", "y", "z")) for name in "abc"))
+    assert list(_made_up(apart, (), 1).values()) == ["y", "z", "x"]
 
 
 # ------------------------------------------------------------------ what a fit remembers
@@ -518,6 +521,18 @@ def test_the_lists_of_the_smallest_hashes_are_remembered(
         assert mine.tolist() == all_rows.tolist()
 
 
+def test_lists_are_sorted_out_when_there_are_twice_too_many(log, monkeypatch):
+    monkeypatch.setattr(source, "SAMPLE", 3)
+    lists = logs.scan(log, query="session_id", numeric=["price"]).load()
+    record = logs.scan(log, query="session_id", numeric=["price"]).encoding.begin()
+    held = []
+    for query in range(8):
+        units, one, places = sample_lists(lists.take_queries(np.array([query])), 1)
+        record.add((units, one, places))
+        held.append(len(record._units))
+    assert held == [1, 2, 3, 4, 5, 6, 3, 4]
+
+
 def test_lists_above_the_bound_are_left_out(log):
     block = logs.scan(log, query="session_id", numeric=["price"]).load()
     units, lists, places = sample_lists(block, 1)
@@ -548,8 +563,13 @@ def test_the_summary_is_of_all_lists(log):
     assert record.finish(bare).provenance["log"]["lists"] == 300
     assert record.unread is None
     plain = LinearModel.from_weights([1.0])
-    with pytest.raises(ParameterError, match="no summary of a training log"):
-        source.watch_log(plain, [])
+    for without in (plain, replace(model, provenance={})):
+        with pytest.raises(ParameterError, match="no summary of a training log"):
+            source.watch_log(without, [])
+    assert summary["seen"] != ""
+    numbers = logs.scan(log, query="session_id", label="clicked", numeric=["price"])
+    model = ElasticRanker(random_state=0, n_passes=1).fit(numbers).to_model()
+    assert model.provenance["log"].get("seen", "") == ""
 
 
 # ------------------------------------------------------------------ how a log is read
@@ -614,6 +634,52 @@ def test_columns_that_are_read(log):
     assert set(plain.encoding.spec.one_hot[0].values) == set(KINDS.tolist())
 
 
+def test_positions_of_a_log_by_another_name(log, tmp_path):
+    table = pq.read_table(log)
+    places = table["position"].to_pylist()
+    plain = {"query": "session_id", "numeric": ["price"]}
+    assert logs.scan(log, **plain).load().position.tolist() == places, "called position"
+    renamed = tmp_path / "renamed.parquet"
+    pq.write_table(table.rename_columns({"position": "shown_at"}), renamed)
+    assert logs.scan(renamed, **plain).load().position is None
+    lists = logs.scan(renamed, **plain, position="shown_at")
+    assert lists.load().position.tolist() == places
+    assert list(lists.raw.options.columns) == ["price"]
+    both = logs.scan(renamed, **{**plain, "numeric": ["price", "ts"]}, position="shown_at")
+    assert list(both.raw.options.columns) == ["price", "ts"]
+    said = {**plain, "item": "brand", "label": "coec"}
+    filled = table.set_column(2, "brand", table["brand"].cast(pa.string()).fill_null("none"))
+    named, default = tmp_path / "named.parquet", tmp_path / "default.parquet"
+    pq.write_table(filled.rename_columns({"position": "shown_at"}), named)
+    pq.write_table(filled, default)
+    found = [
+        logs.scan(named, **said, position="shown_at"), logs.scan(default, **said),
+        logs.scan(default, **said, position="position"),
+    ]  # fmt: skip
+    labels = [lists.load().y for lists in found]
+    assert len(set(labels[0])) == len(BRANDS) + 1
+    for other in labels[1:]:
+        np.testing.assert_array_equal(other, labels[0])
+
+
+def test_partitions_measure_values_where_they_are(log):
+    lists = logs.scan(log, query="session_id", label="clicked", one_hot=["category"])
+    lists.raw.blocks = stopping
+    parts = lists.partitions(partition_bytes=30_000)
+    assert parts.encoding.feature_names == tuple(f"category={kind}" for kind in
+                                                 dict.fromkeys(pq.read_table(log)["category"]
+                                                               .to_pylist()))  # fmt: skip
+
+
+def test_tables_of_a_log_like_another(log):
+    wanted = {"query": "session_id", "numeric": ["price"], "one_hot": ["category"]}
+    lists = logs.scan(log, **wanted)
+    tables = logs.scan(log, like=lists).of_tables()
+    assert tables.encoding.spec.tables
+    assert tables.encoding.spec == lists.of_tables().encoding.spec
+    assert tables.load().X.shape[1] == 2
+
+
 # ------------------------------------------------------------------ how a model reads
 def test_a_model_of_features_reads_files_of_features(tmp_path):
     path = tmp_path / "x.txt"
@@ -662,10 +728,19 @@ def test_models_of_coec_are_judged_by_clicks(log, trained, tmp_path):
     model = replace(trained, parameters={**trained.parameters, "log": note})
     data = read_for(model, log)
     assert data.y.tolist() == pq.read_table(log)["purchased"].to_pylist()
-    note["columns"] = ["gone", "ts"]
+    note["columns"] = ["gone", "clicked"]
     model = replace(trained, parameters={**trained.parameters, "log": note})
-    assert "gone" not in read_for(model, log).columns
-    assert "ts" in read_for(model, log).columns
+    kept = read_for(model, log).columns
+    assert "gone" not in kept
+    assert "clicked" in kept, "neither a feature nor a part of the label"
+
+
+def test_a_label_may_be_all_that_a_log_holds(tmp_path):
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({"q": [1, 1, 2, 2], "x": [1.0, 2.0, 5.0, 4.0]}), path)
+    lists = logs.scan(path, query="q", label="x + 0*q", numeric=["x"])
+    model = LeastSquaresRanker(scale="none").fit(lists).to_model()
+    assert read_for(model, path).y.tolist() == [1.0, 2.0, 5.0, 4.0]
 
 
 def test_runs_of_retrievers_are_columns_of_tables(tmp_path):
@@ -684,6 +759,19 @@ def test_runs_of_retrievers_are_columns_of_tables(tmp_path):
                    tmp_path / "other.parquet")  # fmt: skip
     other = read_for(model, tmp_path / "other.parquet")
     assert (other.feature_names, other.n_features) == (("f1", "f2"), 2)
+    stream = read_for(model, tmp_path / "other.parquet", stream=True)
+    assert [block.n_rows for block in stream.blocks()] == [1]
+    pq.write_table(pa.table({"bm25": pa.array([0.5, None]), "dense": [1.0, 2.0]}),
+                   tmp_path / "bare.parquet")  # fmt: skip
+    bare = read_for(model, tmp_path / "bare.parquet", label=None, single_query=True)
+    np.testing.assert_array_equal(bare.X, [[0.5, 1.0], [np.nan, 2.0]])
+    single = pa.table({"qid": [1], "label": [1], "bm25": np.float32([0.1]), "dense": [2.0]})
+    pq.write_table(single.set_column(3, "dense", pa.array(np.float32([2.0]))),
+                   tmp_path / "single.parquet")  # fmt: skip
+    features = LinearModel.from_weights([1.0, 2.0], feature_names=["bm25", "dense"])
+    read = read_for(features, tmp_path / "single.parquet")
+    loaded = rankine.load(tmp_path / "single.parquet")
+    assert (read.X.dtype, read.columns) == (loaded.X.dtype, {}), "no runs of retrievers"
     unnamed = replace(LinearModel.from_weights([1.0, 2.0]), transforms=(RunScores(),))
     assert read_for(unnamed, tmp_path / "other.parquet").X.tolist() == [[1.0, 2.0]]
     (tmp_path / "x.txt").write_text("1 qid:1 1:1 2:2\n")
