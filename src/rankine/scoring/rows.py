@@ -22,6 +22,9 @@ from rankine.model.explain import name_positions, unknown_feature
 from rankine.scoring.kernels import exact_scores
 from rankine.transforms.log_columns import LogEncoder
 
+#: Types of real numbers.
+NUMBERS = (int, float, np.integer, np.floating, np.bool_)
+
 
 class Parts(NamedTuple):
     """Compressed rows."""
@@ -109,7 +112,7 @@ def check_group(group: ArrayLike | None, n_rows: int) -> NDArray[np.int64]:
     if group is None:
         return np.array([0, n_rows], dtype=np.int64)
     sizes = _integers(group, "group")
-    if sizes.ndim != 1 or (sizes < 0).any() or int(sizes.sum()) != n_rows:
+    if (sizes < 0).any() or int(sizes.sum()) != n_rows:
         raise SchemaError(
             f"group sizes add up to {int(sizes.sum())} for {n_rows} rows",
             fix="Pass the number of rows of each list, in order",
@@ -120,13 +123,13 @@ def check_group(group: ArrayLike | None, n_rows: int) -> NDArray[np.int64]:
 def refuse_scores(model: LinearModel, rows: Any, scores: NDArray[np.float64]) -> NoReturn:
     """Name the row, and the feature where there is one, that makes a score NaN or infinite."""
     i = int(np.flatnonzero(~np.isfinite(scores))[0])
+    columns: Any = ()
+    values: Any = ()
     if isinstance(rows, Parts):
         span = slice(int(rows.indptr[i]), int(rows.indptr[i + 1]))
         columns, values = rows.indices[span], rows.data[span]
     elif isinstance(rows, np.ndarray):
         columns, values = np.arange(rows.shape[1]), rows[i]
-    else:
-        columns, values = np.zeros(0, dtype=np.int64), np.zeros(0)
     bad = np.flatnonzero(~np.isfinite(values))
     where = ""
     if len(bad):
@@ -200,7 +203,7 @@ class NamedRows:
             indices, values = self._row(row, i, notes)
             scores[i] = _sum(map(mul, map(self._by_index.__getitem__, indices), values))
             if not isfinite(scores[i]):
-                refuse_scores(self._model, rows, scores[: i + 1])
+                refuse_scores(self._model, rows, scores)
         return scores
 
     def to_rows(self, rows: Any, notes: Notes) -> Parts:
@@ -242,8 +245,8 @@ class NamedRows:
     @cached_property
     def _marked(self) -> dict[str, int]:
         """Name -> feature whose missing value adds to the score, whatever its weight."""
-        spec, names = self._missing, self._model.feature_names
-        if spec is None or names is None or spec.rule != "indicator":
+        spec, names = self._missing, self._model.feature_names or ()
+        if spec is None or spec.rule != "indicator":
             return {}
         return {names[j]: j for j in spec.columns}
 
@@ -295,7 +298,6 @@ class RawColumns:
         self._required = required
         self._refuses_unknown = unknown == "error"
         self._refuses_missing = strict
-        self._take = itemgetter(*required) if len(required) > 1 else None
 
     def read(self, rows: Any, notes: Notes) -> tuple[dict[str, Sequence[Any]], int]:
         """The columns that the weights read, of dictionaries, columns or a data frame."""
@@ -314,18 +316,11 @@ class RawColumns:
         unknown = {str(name): sum(name in row for row in rows) for name in surplus}
         missing = {}
         try:
-            if self._take is None:
-                columns = {name: [row[name] for row in rows] for name in required}
-            else:
-                columns = dict(zip(required, zip(*map(self._take, rows), strict=True), strict=True))
+            columns = {name: list(map(itemgetter(name), rows)) for name in required}
         except KeyError:
             counts = {name: sum(name not in row for row in rows) for name in required}
             missing = {name: count for name, count in counts.items() if count}
-            columns = {
-                name: [row.get(name) for row in rows]
-                for name in required
-                if counts[name] < len(rows)
-            }
+            columns = {name: [row.get(name) for row in rows] for name in required}
         if unknown or missing:
             self._note(unknown, missing, len(rows), notes)
         return columns, len(rows)
@@ -376,7 +371,7 @@ def _unknown_columns(unknown: Iterable[str], required: Sequence[str]) -> Feature
 
     names = sorted(unknown)
     shown = ", ".join(repr(printable(name)) for name in names[:10])
-    close = get_close_matches(names[0][:200], required[:10_000], n=1)
+    close = get_close_matches(names[0][:200], required[:10_000])
     meant = f"Did you mean {printable(close[0])!r}? " if close else ""
     return FeatureMismatchError(
         f"the model knows no column {shown}",
@@ -394,7 +389,7 @@ def no_dictionary(i: int, row: object) -> SchemaError:
 def _number(name: object, value: Any, i: int, *, missing: bool) -> float:
     if missing and (value is None or (isinstance(value, float) and isnan(value))):
         return nan
-    if isinstance(value, (int, float, np.number, np.bool_)) and not isinstance(value, complex):
+    if isinstance(value, NUMBERS):
         try:
             number = float(value)
         except OverflowError:  # an integer beyond the doubles

@@ -97,14 +97,9 @@ class LinearScores:
             refuse_scores(self.model, filled, scores)
         return scores if added is None else scores + added
 
-    def _filled(self, rows: Any, starts: NDArray[np.int64] | None) -> tuple[Any, Any]:
+    def _filled(self, rows: Any, starts: Any) -> tuple[Any, Any]:
         """Rows without missing values, and what these add to the scores."""
-        if self.missing is None:
-            return rows, None
-        if starts is None:
-            n_rows = len(rows) if isinstance(rows, np.ndarray) else len(rows.indptr) - 1
-            starts = np.array([0, n_rows], dtype=np.int64)
-        return fill_missing(self.missing, rows, starts)
+        return (rows, None) if self.missing is None else fill_missing(self.missing, rows, starts)
 
     def csr(self, parts: Parts, starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
         """Scores of compressed rows."""
@@ -356,7 +351,8 @@ class Scorer:
         assert self.run_scores is not None  # noqa: S101 - narrows the type
         if isinstance(rows, Parts):
             indptr, indices = rows.indptr, rows.indices
-            if (np.diff(indptr) < 0).any() or not 0 <= indptr[0] <= indptr[-1] <= len(indices):
+            size = min(len(indices), len(rows.data))
+            if (np.diff(indptr) < 0).any() or not 0 <= indptr[0] <= indptr[-1] <= size:
                 raise FeatureMismatchError("offsets are broken", fix="Pass valid compressed rows")
             kept = slice(int(indptr[0]), int(indptr[-1]))
             rows = Parts(indptr - indptr[0], indices[kept], rows.data[kept])
@@ -367,8 +363,8 @@ class Scorer:
                 )
             if not np.isfinite(rows.data).all():
                 owner = np.repeat(np.arange(len(indptr) - 1), np.diff(rows.indptr))
-                totals = np.bincount(owner, weights=rows.data, minlength=len(indptr) - 1)
-                refuse_scores(self.model, rows, totals.astype(np.float64))
+                totals: NDArray[Any] = np.bincount(owner, weights=rows.data)
+                refuse_scores(self.model, rows, totals)
         elif np.isinf(rows).any():
             infinite = np.where(np.isinf(rows), rows, 0.0)  # NaN is absent
             refuse_scores(self.model, infinite, np.abs(infinite).sum(axis=1))

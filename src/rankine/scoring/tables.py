@@ -15,6 +15,7 @@ from rankine.kernels.compile import jit
 from rankine.model import LinearModel
 from rankine.model.tables import Tables
 from rankine.scoring.rows import (
+    NUMBERS,
     Notes,
     Parts,
     RawColumns,
@@ -29,7 +30,7 @@ from rankine.transforms.log_columns import LogEncoder
 @jit
 def _table_scores(values: Any, search: Any, layout: Any, table: Any, out: Any) -> None:
     """out_i = sum of all table entries of row i."""
-    codes = np.empty((values.shape[1], min(values.shape[0], FEW)), dtype=np.uint8)
+    codes = np.empty((values.shape[1], FEW), dtype=np.uint8)
     for first in range(0, values.shape[0], FEW):
         n = min(FEW, values.shape[0] - first)
         code_rows(values[first : first + n], search, codes)
@@ -52,7 +53,7 @@ class TableScores:
         used[layout.firsts] = used[layout.seconds] = True
         for j, size in enumerate(bins.n_cells):
             start = layout.starts[j]
-            used[j] |= size > 0 and bool(weights[start : start + size].any())
+            used[j] |= weights[start : start + size].any()
         self._search = cut_search(bins, used)
         self._layout = layout._replace(starts=np.where(used, layout.starts, -1))
         self._table = np.ascontiguousarray(weights[: layout.size])
@@ -78,7 +79,8 @@ class TableScores:
         counts = np.diff(parts.indptr)
         stored = slice(int(parts.indptr[0]), int(parts.indptr[-1]))
         indices = parts.indices[stored]
-        fits = len(parts.data) >= stored.stop and (counts >= 0).all() and stored.start >= 0
+        size = min(len(parts.data), len(parts.indices))
+        fits = size >= stored.stop and (counts >= 0).all() and stored.start >= 0
         if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < self.n_columns):
             raise FeatureMismatchError(
                 f"compressed rows do not fit a model of {self.n_columns} columns",
@@ -135,7 +137,7 @@ class TableRows:
     def _number(self, name: str, value: Any, i: int, j: int) -> float:
         if value is None:
             return float(self._blank[j])
-        if isinstance(value, (int, float, np.number, np.bool_)) and not isinstance(value, complex):
+        if isinstance(value, NUMBERS):
             return float(value)
         raise SchemaError(
             f"column {printable(name)!r} of row {i} is {printable(repr(value), 40)}",

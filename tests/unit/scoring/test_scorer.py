@@ -17,13 +17,24 @@ from rankine.core.errors import (
     ParameterError,
     SchemaError,
 )
-from rankine.core.specs import Bins, ListRange, LogColumns, MissingValues, OneHot, RunScores
+from rankine.core.specs import (
+    Bins,
+    GridAxis,
+    Grids,
+    ListRange,
+    LogColumns,
+    MissingValues,
+    OneHot,
+    RunScores,
+)
 from rankine.data import Dataset
 from rankine.model import LinearModel
 from rankine.model.weights import Probe, Probes
 from rankine.scoring import Notes, Scorer, latency
 from rankine.scoring import scorer as scorer_module
 from rankine.scoring.kernels import DenseTable, HashTable, build_table, exact_scores
+from rankine.scoring.rows import alike_rows, csr_parts
+from rankine.scoring.scorer import LinearScores
 from rankine.transforms.apply import score_dataset
 from rankine.transforms.scaling import scale_lists
 
@@ -70,6 +81,21 @@ def test_every_storage_gives_the_same_scores(dtype, small, transforms):
     named = [{str(j): float(x) for j, x in enumerate(row) if w[j] != 0 and x != 0} for row in X]
     for rows in (X, np.asfortranarray(X), X.tolist(), csr, wide, csr.tocsc(), bare, named):
         np.testing.assert_allclose(scorer.score(rows), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("transforms", [(), (ListRange(),), (MissingValues("zero"),)])
+def test_few_weights_of_a_wide_space_score_every_form_of_rows(small, transforms):
+    rng = np.random.default_rng(4)
+    X, w = rng.integers(-4, 5, (7, 300)) / 2, np.zeros(300)
+    w[[0, 3, 150, 299]] = 1.0, -2.0, 0.5, 4.0
+    model = LinearModel.from_weights(w, transforms=transforms, base=0)
+    scorer = Scorer(model, small=small)
+    assert isinstance(LinearScores(model, small).table, HashTable if small else DenseTable)
+    expected = brute_force(w, X, transforms if transforms == (ListRange(),) else ())
+    named = [{str(j): row[j] for j in np.flatnonzero(w)} for row in X]
+    for rows in (X, X.tolist(), sparse.csr_array(X), named, X.astype(np.float32)):
+        np.testing.assert_allclose(scorer.score(rows), expected, rtol=1e-12)
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 6), min_size=1, max_size=5))
@@ -184,6 +210,30 @@ def test_unknown_names_are_an_error_or_a_counted_zero():
         Scorer(model, unknown="ignore")
 
 
+def test_a_model_without_names_knows_the_indices_of_its_weights():
+    model = LinearModel.from_weights([0.0, 3.0])
+    assert Scorer(model).score([{"2": 2.0}]).tolist() == [6.0]
+    for row in ({"1": 2.0}, {"2": 1.0, "7": 1.0}):
+        with pytest.raises(FeatureMismatchError, match="knows no feature"):
+            Scorer(model).score([row])
+    lenient = Scorer(model, unknown="zero")
+    assert lenient.score([{"1": 2.0}, {"2": 1.0, "7": 1.0}]).tolist() == [0.0, 3.0]
+    assert lenient.notes.unknown_features == 2
+
+
+def test_rows_alike_are_read_at_once_and_others_are_not():
+    known = {"a": 0, "b": 1, "c": -1}
+    names, values = alike_rows([{"b": 1, "a": 2.5, "c": True}, {"b": 3, "a": 4, "c": 0}], known)
+    assert names == ("b", "a", "c")
+    assert values.tolist() == [[1.0, 2.5, 1.0], [3.0, 4.0, 0.0]]
+    names, values = alike_rows([{"a": 7}], known)
+    assert (names, values.tolist()) == (("a",), [[7.0]])
+    for second in ({"b": 1, "a": 2}, {"a": 1}, {"a": 1, "b": None}, {"a": 1, "b": "2"}, {}):
+        assert alike_rows([{"a": 1, "b": 2}, second], known) is None
+    assert alike_rows([{"x": 1}], known) is None
+    assert alike_rows([{"a": 1, "x": 1}], known) is None
+
+
 def test_hashed_models_know_only_the_names_of_their_weights():
     model = LinearModel.from_weights([0.0, 2.0, 0.0], weight_names=["brand=x"])
     assert Scorer(model).score([{"brand=x": 1, "brand=y": 1}]).tolist() == [2.0]
@@ -201,6 +251,35 @@ def test_frames_and_columns_are_read_by_name():
         scorer.score({"colour": [1.0]})
     with pytest.raises(SchemaError, match="lengths"):
         scorer.score({"clicks": [1.0], "bm25": [1.0, 2.0]})
+
+
+def test_no_columns_are_no_rows_and_what_is_no_table_is_refused():
+    import pandas as pd
+
+    scorer = Scorer(LinearModel.from_weights(WEIGHTS, NAMES))
+    assert scorer.score({}).tolist() == []
+    assert scorer.score({"bm25": []}).tolist() == []
+    for rows in (pd.Series([1.0]), SimpleNamespace(columns=["bm25"]), 1.0, {1.0}):
+        with pytest.raises(FeatureMismatchError):
+            scorer.score(rows)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, with the JIT off
+@pytest.mark.parametrize("transforms", [(), (ListRange(),), (MissingValues("zero"),)])
+def test_a_bad_value_is_refused_also_where_its_weight_is_zero(transforms):
+    scorer = Scorer(LinearModel.from_weights(WEIGHTS, NAMES, transforms=transforms))
+    missing = [np.nan, None]
+    if transforms == (MissingValues("zero"),):
+        for value in missing:
+            rows = [{"bm25": 1.0, "age": 1.0}, {"age": value}]
+            assert scorer.score(rows).tolist() == [0.5, 0.0]
+        missing = []
+    for value in (*missing, np.inf, "1", 1j, np.complex64(1j), 10**400):
+        different = [{"bm25": 1.0, "age": 1.0}, {"age": value}]
+        alike = [{"age": 1.0, "bm25": 1.0}, {"age": value, "bm25": 1.0}]
+        for rows in (different,) if isinstance(value, np.complex64) else (different, alike):
+            with pytest.raises(SchemaError, match=r"feature 'age' of row 1 is .*not a finite"):
+                scorer.score(rows)
 
 
 @pytest.mark.parametrize(
@@ -242,6 +321,41 @@ def test_bad_rows_are_refused_with_a_typed_error(rows, error, transforms):
         scorer.score(rows)
 
 
+@pytest.mark.parametrize("kind", [np.int16, np.int32, np.int64, np.uint8])
+def test_compressed_rows_become_arrays_of_two_types_that_kernels_know(kind):
+    """C-ordered and writable, offsets and indices of one type."""
+    csr = sparse.csr_array(np.array([[1.0, 2.0, 0.0], [0.0, 3.0, 4.0]]))
+    for other in (np.int16, np.int32, np.int64):
+        for data in (csr.data, csr.data.astype(np.float32), csr.data.astype(np.int8)):
+            frozen = data.copy()
+            frozen.flags.writeable = False
+            for values in (data, frozen, np.repeat(data, 2)[::2]):
+                indptr = np.repeat(csr.indptr.astype(kind), 2)[::2]
+                rows = SimpleNamespace(
+                    indptr=indptr, indices=csr.indices.astype(other), data=values
+                )
+                parts = csr_parts(rows, 3)
+                assert parts.indptr.dtype == parts.indices.dtype
+                assert parts.indptr.dtype in (np.int32, np.int64)
+                assert parts.data.dtype in (np.float32, np.float64)
+                assert all(part.flags.carray for part in parts)
+                for part, known in zip(parts, (indptr, csr.indices, data), strict=True):
+                    np.testing.assert_array_equal(part, known)
+
+
+def test_compressed_rows_may_hold_nothing_but_need_an_end():
+    scorer = Scorer(LinearModel.from_weights([1.0, 2.0]))
+    for kind in (np.uint8, np.int16, np.int32, np.int64):
+        nothing = np.zeros(0, dtype=kind)
+        rows = SimpleNamespace(indptr=np.zeros(2, dtype=kind), indices=nothing, data=[])
+        assert scorer.score(rows).tolist() == [0.0]
+        rows.indptr = rows.indptr[:1]
+        assert scorer.score(rows).tolist() == []
+        rows.indptr = nothing
+        with pytest.raises(SchemaError, match="indptr must be a list of whole numbers"):
+            scorer.score(rows)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, with the JIT off
 def test_a_score_that_is_not_finite_names_row_and_feature():
     scorer = Scorer(LinearModel.from_weights(WEIGHTS, NAMES))
@@ -253,6 +367,19 @@ def test_a_score_that_is_not_finite_names_row_and_feature():
     assert huge.score(np.ones((1, 2))).tolist() == [2e300]
     with pytest.raises(SchemaError, match="row 0 is inf"):
         huge.score(np.full((1, 2), 1e300))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, with the JIT off
+@pytest.mark.parametrize("base", [0, 1])
+def test_the_feature_that_is_not_finite_is_told_by_its_index_and_only_in_its_row(base):
+    scorer = Scorer(LinearModel.from_weights([1e300, 1e300, 1.0], base=base))
+    X = np.array([[1.0, 1.0, 1.0], [1.0, 2.0, np.inf], [1.0, 0.0, np.nan]])
+    huge = np.array([[1.0, 2.0, 3.0], [1e300, 1e300, 1.0], [np.nan, 1.0, 1.0]])
+    for storage in (np.asarray, sparse.csr_array):
+        with pytest.raises(SchemaError, match=f"row 1 is inf: feature '{2 + base}' is inf"):
+            scorer.score(storage(X))
+        with pytest.raises(SchemaError, match=r"row 1 is inf(?!: feature)"):
+            scorer.score(storage(huge))
 
 
 def test_bad_groups_are_refused():
@@ -304,6 +431,38 @@ def test_probes_may_be_raw_rows_and_models_without_probes_still_run():
     empty = LinearModel.from_weights(np.zeros(3))
     assert empty.probes is None
     Scorer(empty).self_test()
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e6])
+def test_stored_scores_may_differ_by_a_billionth_of_the_largest(size):
+    def tested(stored):
+        rows = (Probe((0,), (1.0,)), Probe((1,), (1.0,)))
+        model = LinearModel.from_weights([size, size / 1000], probes=Probes(rows, stored))
+        Scorer(model).self_test()
+
+    near = 1e-9 * max(1.0, size)
+    for sign in (1, -1):
+        tested((size, size / 1000 + sign * 0.9 * near))
+        for stored in ((size, size / 1000 + sign * 1.1 * near), (size + sign * near * 1.1, 0.0)):
+            with pytest.raises(ModelError, match="stored rows score up to"):
+                tested(stored)
+
+
+def test_one_stored_row_is_enough_and_the_tolerance_is_inside():
+    alone = Probes((Probe((0,), (1.0,)),), (0.0,))
+    Scorer(LinearModel.from_weights([1e-9], probes=alone)).self_test()
+    with pytest.raises(ModelError, match="stored rows"):
+        Scorer(LinearModel.from_weights([1.01e-9], probes=alone)).self_test()
+
+
+def test_without_stored_rows_one_row_of_zeros_is_scored(monkeypatch):
+    seen = []
+    score = Scorer.score
+    monkeypatch.setattr(Scorer, "score", lambda self, rows: seen.append((rows, score(self, rows))))
+    Scorer(LinearModel.from_weights(np.zeros(3))).self_test()
+    ((rows, scores),) = seen
+    assert scores.tolist() == [0.0]
+    assert len(rows.indices) == len(rows.data) == 0
 
 
 def test_explanations_inside_a_list_add_up_to_the_score():
@@ -443,6 +602,30 @@ def test_unknown_and_missing_columns_are_refused_or_noted():
         Scorer(model).score([good, [1.0]])
 
 
+@pytest.mark.parametrize("columns", [("price",), ("price", "brand"), ("price", "ctr", "brand")])
+def test_columns_that_no_row_holds_are_missing_values(columns):
+    rng = random.Random(3)
+    w = np.random.default_rng(2).normal(size=SPEC.n_features)
+    scorer = Scorer(LinearModel.from_weights(w, transforms=(SPEC,)))
+    rows = raw_rows(rng, 9)
+    some = [{name: row[name] for name in columns} for row in rows]
+    null = [dict.fromkeys(rows[0]) | row for row in some]
+    expected = scorer.score(null)
+    assert scorer.score(some).tolist() == expected.tolist()
+    assert scorer.score([*some, null[0]]).tolist() == [*expected, expected[0]]
+    assert scorer.score({name: [row[name] for row in some] for name in columns}).tolist() == (
+        expected.tolist()
+    )
+    assert scorer.notes.missing_columns == {name: 27 for name in rows[0] if name not in columns}
+
+
+def test_all_unknown_columns_are_told_and_what_may_be_meant():
+    model = LinearModel.from_weights(np.ones(SPEC.n_features), transforms=(SPEC,))
+    with pytest.raises(FeatureMismatchError, match=r"no column 'brant', 'x'") as caught:
+        Scorer(model).score({"x": [1], "brant": ["a"], "price": [1.0]})
+    assert "Did you mean 'brand'?" in caught.value.fix
+
+
 @pytest.mark.parametrize(
     ("row", "place"),
     [
@@ -464,6 +647,19 @@ def test_sparse_rows_without_groups_are_one_list_of_missing_values():
     scorer = Scorer(LinearModel.from_weights([1.0, 10.0], transforms=(missing,)))
     X = np.array([[3.0, np.nan], [np.nan, 2.0], [1.0, 5.0]])
     np.testing.assert_array_equal(scorer.score(sparse.csr_array(X)), scorer.score(X))
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scaling", [(), (ListRange(),)])
+def test_missing_values_are_the_smallest_of_their_own_list(storage, scaling):
+    model = LinearModel.from_weights([1.0, 10.0], transforms=(MissingValues("query_min"), *scaling))
+    scorer = Scorer(model)
+    X = np.array([[3.0, np.nan], [np.nan, 2.0], [1.0, 5.0], [np.nan, 7.0], [9.0, np.nan], [8, 8]])
+    group = [2, 0, 1, 3]
+    alone = [scorer.score(storage(X[a:b])) for a, b in ((0, 2), (2, 3), (3, 6))]
+    found = scorer.score(storage(X), group=group)
+    np.testing.assert_array_equal(found, np.concatenate(alone))
+    assert found.tolist() != scorer.score(storage(X)).tolist()
 
 
 @pytest.mark.parametrize("storage", [np.asarray, np.asfortranarray, sparse.csr_array])
@@ -632,6 +828,8 @@ def test_scores_of_retrievers_are_checked():
         ({"indptr": [0, 3, 2, 5]}, "offsets"),
         ({"indptr": [-1, 2, 3, 5]}, "offsets"),
         ({"indptr": [0, 2, 3, 6]}, "offsets"),
+        ({"indices": [0, 1, 0, 0]}, "offsets"),
+        ({"data": [1.0, 5.0, 3.0, 2.0]}, "offsets"),
         ({"indices": [0, 2, 0, 0, 1]}, "outside the 2 runs"),
         ({"indices": [0, -1, 0, 0, 1]}, "outside the 2 runs"),
     ):
@@ -723,7 +921,8 @@ def test_tables_score_rows_in_every_form():
     assert scorer.reads_columns
     assert scorer.required == ("x", "y", "z")
     rng = np.random.default_rng(0)
-    X = rng.choice([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0], size=(70, 3))
+    X = rng.choice([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0], size=(140, 3))
+    X[[7, 139]] = 0.0
     expected = [by_hand(*row) for row in X]
     named = [dict(zip("xyz", row, strict=True)) for row in X.tolist()]
     turned = [{"z": row["z"], "x": row["x"], "y": row["y"]} for row in named]
@@ -735,7 +934,13 @@ def test_tables_score_rows_in_every_form():
     )
     for rows in (X, X.astype(np.float32), csr, shifted, named, turned, more, columns):
         assert scorer.score(rows).tolist() == expected
-    assert scorer.notes.unknown_columns == {"other": 70}
+    assert scorer.notes.unknown_columns == {"other": 140}
+    for n in (1, 2, 3, 4):
+        for name, place in (("x", 0), ("z", 2)):
+            one = np.full(3, np.nan)
+            one[1] = 0.0
+            want = [by_hand(*np.where(np.arange(3) == place, X[i, place], one)) for i in range(n)]
+            assert scorer.score([{name: X[i, place]} for i in range(n)]).tolist() == want
     holes = [{"x": 1.0}, {"x": None, "y": None, "z": 1.5}, {"y": 2.0, "z": np.float32(3.0)}]
     nan = np.nan
     want = [by_hand(1.0, 0.0, nan), by_hand(nan, 0.0, 1.5), by_hand(nan, 2.0, 3.0)]
@@ -751,19 +956,59 @@ def test_tables_score_rows_in_every_form():
         scorer.score(X)
 
 
+PLACES = LogColumns(numeric=("x", "y"), one_hot=(OneHot(column="shop", values=("a", "b")),))
+CELLS = Bins(((0.5,), (1.0,), (0.5,)), names=("x", "y", "shop"))
+PAIRED = Grids((GridAxis(0, (0, 1, 2)), GridAxis(1, (0, 1, 1))), ((0, 1),))
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("own", [0.0, 1.0])
+def test_tables_of_pairs_and_of_raw_columns_add_up(raw, paired, own):
+    """``own`` is 0 where only the pair has entries: its columns are looked up all the same."""
+    weights = own * 2.0 ** np.arange(9)
+    if paired:
+        weights = np.concatenate([weights, 1000.0 * np.arange(1.0, 7.0)])
+    elif not own:
+        weights += 0.5
+    transforms = (*((PLACES,) if raw else ()), CELLS, *((PAIRED,) if paired else ()))
+    scorer = Scorer(LinearModel.from_weights(weights, transforms=transforms), unknown="zero")
+    numbers = [(0.0, 0.0, 0.0), (1.0, 0.0, 1.0), (0.0, 2.0, 1.0), (1.0, 2.0, 0.0), (np.nan, 0, 1)]
+    expected = []
+    for x, y, shop in numbers:
+        cells = [2 if np.isnan(v) else int(v >= c) for v, c in ((x, 0.5), (y, 1.0), (shop, 0.5))]
+        total = sum(weights[3 * j + cell] for j, cell in enumerate(cells))
+        if paired:
+            total += weights[9 + 2 * (0, 1, 2)[cells[0]] + (0, 1, 1)[cells[1]]]
+        expected.append(total)
+    assert len(set(expected)) == 5 or not own
+    rows = [
+        {"x": None if np.isnan(x) else x, "y": y, "shop": "ab"[int(shop)] if raw else shop}
+        for x, y, shop in numbers
+    ]
+    assert scorer.score(np.array(numbers)).tolist() == expected
+    assert scorer.score(rows).tolist() == expected
+    assert scorer.score({name: [row[name] for row in rows] for name in rows[0]}).tolist() == (
+        expected
+    )
+    assert scorer.reads_columns
+
+
 def test_rows_that_do_not_fit_tables_are_refused():
     scorer = Scorer(LinearModel.from_weights(TABLE, transforms=(BINS,)))
     good = {"indptr": [0, 1, 3], "indices": [0, 1, 2], "data": [1.0, 2.0, 3.0]}
     assert len(scorer.score(SimpleNamespace(**good))) == 2
     for change in (
         {"indices": [0, 1, 3]}, {"indices": [0, -1, 2]}, {"data": [1.0, 2.0]},
-        {"indptr": [0, 2, 1]}, {"indptr": [-1, 1, 3]}, {"indptr": [0, 1, 4]},
+        {"indptr": [0, 2, 1]}, {"indptr": [-1, 1, 3]}, {"indptr": [0, 1, 4]}, {"indices": [0, 1]},
     ):  # fmt: skip
-        with pytest.raises((FeatureMismatchError, SchemaError)):
+        with pytest.raises(FeatureMismatchError, match="do not fit a model of 3 columns"):
             scorer.score(SimpleNamespace(**{**good, **change}))
     for value in ("1", [1.0], 1j, {}):
         with pytest.raises(SchemaError, match="column 'x' of row 1 is "):
             scorer.score([{"x": 1.0, "y": 1.0, "z": 1.0}, {"x": value, "y": 1.0, "z": 1.0}])
+    with pytest.raises(SchemaError, match="column 'x' of row 0 is "):
+        scorer.score([{"x": np.complex64(1.0), "y": 1.0}])
     strict = Scorer(LinearModel.from_weights(TABLE, transforms=(BINS,)), strict=True)
     with pytest.raises(FeatureMismatchError, match=r"1 of 2 rows lack .* 'y'"):
         strict.score([{"x": 1.0, "z": 1.0}, {"x": 1.0, "y": 1.0, "z": 1.0}])
@@ -804,6 +1049,9 @@ def test_latency_is_the_fastest_of_some_measurements(monkeypatch):
     assert scored[0].shape == (4, 1)
     scored.clear()
     durations = [1.0] * 600
+    single = Dataset.from_arrays(np.ones((1, 1)), np.zeros(1))
+    assert latency.scoring_latency(np.ones(1), single) == pytest.approx(1000.0)
+    scored.clear()
     many = Dataset.from_arrays(np.ones((120, 1)), np.zeros(120), np.arange(120))
     assert latency.scoring_latency(np.ones(1), many) == pytest.approx(1000.0)
     assert len(scored) == 500
