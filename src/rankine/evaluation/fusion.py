@@ -307,7 +307,7 @@ def join_runs(runs: Mapping[str, Run], qrels: Qrels) -> Dataset:
     bounds = np.cumsum([len(part.qid) for part in parts])[:-1]
     asked, ids = _numbers([part.qid for part in parts])
     shown, names = _numbers([part.docid for part in parts])
-    judged = int(asked[: len(qrels.qid)].max(initial=-1)) + 1  # later numbers have no judgement
+    judged = int((asked[: len(qrels.qid)] + 1).max(initial=0))  # later numbers have no judgement
     order = np.argsort(names)[::-1]
     place = np.empty(len(names), dtype=np.int64)
     place[order] = np.arange(len(names))

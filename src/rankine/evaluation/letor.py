@@ -501,7 +501,8 @@ class _Protocol:
             if fold.train.nnz < SMALL:
                 ranker.set_params(n_threads=1)
             elif self.workers > 1:
-                ranker.set_params(n_threads=max((os.cpu_count() or 1) // self.workers, 1))
+                cores = os.cpu_count() or self.workers
+                ranker.set_params(n_threads=max(cores // self.workers, 1))
         return ranker
 
 

@@ -182,7 +182,7 @@ def _candidates(ranker: Any, metric: str, seed: int, workers: int) -> dict[str, 
         if known.get("random_state", 0) is None or isinstance(ranker, str):
             one.set_params(random_state=seed)
         if workers > 1 and known.get("n_threads", 0) is None:
-            one.set_params(n_threads=max((os.cpu_count() or 1) // workers, 1))
+            one.set_params(n_threads=max((os.cpu_count() or workers) // workers, 1))
     return found
 
 

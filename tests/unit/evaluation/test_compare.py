@@ -318,7 +318,9 @@ def test_the_unit_of_query_weights_changes_nothing():
 def test_rankings_of_different_length_stand_side_by_side(lengths):
     one, two = ([{"doc": f"{name}{k}", "label": k} for k in range(n)]
                 for name, n in zip("ab", lengths, strict=True))  # fmt: skip
-    shown = _side_by_side(Changed("A", "B", 7, 0.5, 0.25, one, two)).rows
+    made = _side_by_side(Changed("A", "B", 7, 0.5, 0.25, one, two))
+    assert r"\begin{tabular}{llrrr}" in made.latex()
+    shown = made.rows
     assert [row[0] for row in shown] == [str(k + 1) for k in range(max(lengths))]
     assert {len(row) for row in shown} == {5}
     assert [row[1] for row in shown if row[1]] == [item["doc"] for item in one]

@@ -15,8 +15,10 @@ from rankine.evaluation.compare import Pair
 from rankine.evaluation.fusion import (
     MAX_CANDIDATES,
     _candidates,
+    _choose,
     _drop_unreachable,
     _Judge,
+    _Learnt,
     _verdict,
     blend,
     fuse,
@@ -425,6 +427,42 @@ def test_what_does_not_match_is_counted():
     assert data.y.tolist() == [0, 0, 1, 0, 0]
     assert data.columns["retrieved"].tolist() == [1, 1, 1, 0, 0]
     assert data.X.toarray().tolist() == [[0, 3], [1, 0], [2, 0], [0, 0], [0, 0]]
+
+
+def test_one_document_of_one_run_is_enough_in_common():
+    one = Run(np.array(["1"]), np.array(["x"]), np.array([2.0]), "a")
+    other = Run(np.array(["8", "9"]), np.array(["x", "y"]), np.array([1.0, 2.0]), "b")
+    judged = Qrels(np.array(["1"]), np.array(["x"]), np.array([1.0]))
+    for runs in ({"a": one, "b": other}, {"b": other, "a": one}):
+        data = join_runs(runs, judged)
+        assert data.notes["queries_missing_from_runs"] == 0
+        assert data.notes["queries_without_judgements"] == 2
+        assert data.X.toarray().sum() == 2.0
+    none = Qrels(np.array([], dtype=str), np.array([], dtype=str), np.array([]))
+    with pytest.raises(DataError, match="no query in common"):
+        join_runs({"a": one, "b": other}, none)
+
+
+@pytest.mark.parametrize("metric", ["map", "pairwise-error"])
+def test_a_fold_is_judged_by_what_is_best_on_the_others(metric):
+    rule = parse_metric(metric)
+    sign = 1.0 if rule.larger_is_better else -1.0
+    # every fold has a choice that is best there and bad elsewhere
+    table = np.array([[0.9, 0.8, 0.1, 0.2, 0.3, 0.1], [0.1, 0.3, 0.9, 0.8, 0.2, 0.2],
+                      [0.2, 0.1, 0.4, 0.1, 0.9, 0.95]])  # fmt: skip
+    fold = np.array([0, 0, 1, 1, 2, 2])
+    keys = [("min_max", "search"), ("l2", "search"), ("l2", "ranksvm")]
+    learnt = {key: _Learnt(row, np.zeros(2)) for key, row in zip(keys, table, strict=True)}
+    chosen, values = _choose(learnt, fold, 3, rule)
+    assert chosen == max(keys, key=lambda key: sign * learnt[key].held.mean())
+    for k in range(3):
+        best = max(range(3), key=lambda c, k=k: sign * table[c, fold != k].mean())
+        assert values[fold == k].tolist() == table[best, fold == k].tolist()
+
+
+def test_two_judged_queries_are_fused():
+    found = fuse(*made(2), n_folds=2, n_resamples=100, normalization="min_max")
+    assert found.data.n_queries == 2
 
 
 def test_a_judged_query_that_no_run_holds_counts_nothing():

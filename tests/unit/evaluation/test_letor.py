@@ -225,6 +225,23 @@ def test_a_killed_worker_is_told(folders):
             work.run([letor._Trial(0, 0, "one", [{}])], _Protocol.test)
 
 
+def test_a_worker_works_by_the_protocol_it_began_with(folders):
+    folder = LetorFolder(folders / "ohsumed")
+    protocol = _Protocol([folder], {"one": Spy()}, "map", None, 2)
+    trial = letor._Trial(0, 1, "one", [{"l2": 1.0}])
+    letor._begin(replace(protocol, metric="ndcg@1"))
+    letor._begin(protocol)
+    found, seconds = letor._ask(_Protocol.try_settings, trial)
+    assert found == protocol.try_settings(trial)
+    assert 0 < seconds < 60
+
+
+def test_a_setting_may_stand_in_a_grid_twice(folders):
+    grid = {"one": {"l2": [2.0, 2.0]}}
+    found = run_letor([folders / "ohsumed"], {"one": Spy()}, grids=grid)
+    assert {fold.chosen["l2"] for fold in found.tasks[0].methods[0].folds} == {2.0}
+
+
 @pytest.mark.parametrize("metric", ["map", "pairwise-error"])
 def test_of_equal_settings_the_first_is_chosen_and_errors_are_small(folders, metric):
     grid = {"one": {"l2": [2.0, 1.0, 3.0, 1.5]}}  # 1.0 and 1.5 rank by the same feature

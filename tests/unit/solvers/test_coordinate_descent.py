@@ -98,6 +98,11 @@ def test_a_gentle_exponential_is_newtons_parabola():
         assert newton_step(-1.0, 1.0, 1e-6, beta, 0.0, 0.0, 0.0) == pytest.approx(1.0, rel=1e-5)
         assert newton_step(-9.0, 3.0, 1e-6, 3 * beta, 0.0, 0.0, 0.0) == pytest.approx(3.0, rel=1e-5)
 
+    # Where both gain nearly the same, the third term of the series decides.
+    bold = exponential_step(-1.0, 1.0, 1e-4, 0.0, 0.0, 0.0)
+    for beta in (1.0001, 1.0002):
+        assert newton_step(-1.0, 1.0, 1e-4, beta, 0.0, 0.0, 0.0) == bold > 1 / beta
+
 
 def test_a_vanishing_curvature_does_not_make_the_step_tiny():
     # phi'' is 0.01 here but may be 30 elsewhere: the parabola alone would creep.

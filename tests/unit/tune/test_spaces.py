@@ -87,6 +87,7 @@ def test_narrowing_keeps_conditions_and_adds_parameters():
     assert space.dimensions["l1"] == Number(1e-4, 1e-2, log=True, unless={"solver": ("psgd",)})
     assert space.dimensions["margin"].values == (0, 1)
     assert isinstance(space.dimensions["batch_lists"], Choice)
+    assert {"margin", "batch_lists"} <= space.active({})  # read whatever else is chosen
     rewritten = Space(
         {"elastic": ElasticRanker()},
         {"l1": Number(1e-4, 1e-2), "l2": (1e-3, 1e-1), "margin": (0, 1, 2), "eta0": 3.0,
@@ -145,6 +146,16 @@ def test_a_condition_on_a_condition_is_asked_last():
     assert set(suggest(space, **{**every, "sampling": "uniform"})) == {"n_steps", "sampling"}
     distributions = space.distributions()
     assert distributions["n_steps"] == optuna.distributions.IntDistribution(1, 5)
+
+    class Twice(SPDRanker):
+        search_space: ClassVar = {
+            "l2": Number(0.1, 1.0, when={"sampling": ("query",), "margin": (2.0,)}),
+            "margin": Choice((1.0, 2.0), when={"sampling": ("query",)}),
+            "sampling": Choice(("query", "uniform")),
+        }
+
+    both = suggest(Space({"spd": Twice()}), l2=0.5, margin=2.0, sampling="query")
+    assert set(both) == {"l2", "margin", "sampling"}
 
 
 def test_unknown_parameters_and_empty_spaces_are_refused():

@@ -111,6 +111,8 @@ def test_candidates_share_metric_seed_and_threads(monkeypatch):
     ((name, one),) = _candidates(own, "map", 7, 2).items()
     assert (name, one.random_state, one.n_threads) == ("ranksvm", 3, 5)
     assert one is not own
+    (seeded,) = _candidates(rankine.RankSVM(), "map", 7, 1).values()
+    assert seeded.random_state == 7
 
     class Nameless(Means):
         system = ""
