@@ -169,7 +169,12 @@ def test_what_is_asked_of_a_path(monkeypatch, tmp_path):
 def test_what_is_said_of_a_path(monkeypatch, tmp_path):
     class Found(list):
         metric, measured = "map", True
-        best, records = (lambda _: 1), (lambda self: list(self))
+
+        def best(self):
+            return 1
+
+        def records(self):
+            return list(self)
 
         def to_model(self, step):
             return LinearModel.from_weights([float(step)])
