@@ -225,7 +225,8 @@ def test_a_killed_worker_is_told(folders):
             work.run([letor._Trial(0, 0, "one", [{}])], _Protocol.test)
 
 
-def test_a_worker_works_by_the_protocol_it_began_with(folders):
+def test_a_worker_works_by_the_protocol_it_began_with(folders, monkeypatch):
+    monkeypatch.setattr(letor, "_MINE", [])
     folder = LetorFolder(folders / "ohsumed")
     protocol = _Protocol([folder], {"one": Spy()}, "map", None, 2)
     trial = letor._Trial(0, 1, "one", [{"l2": 1.0}])

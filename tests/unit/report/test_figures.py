@@ -286,6 +286,10 @@ def test_the_training_of_a_model_can_be_read_back():
     assert found.curves["objective"] == pytest.approx([r["objective"] for r in trace], rel=1e-5)
     assert found.certificate["gap"] == ranker.solution_.certificate["gap"]
     assert training(LinearModel.from_weights([1.0])).curves == {}
+    checks = {"step": [0, 7, None], "value": [0.3, 0.4, 0.5]}
+    checked = training(LinearModel.from_weights([1.0], provenance={"validation": checks}))
+    assert checked.validation_steps == [0.0, 7.0, 0.0]
+    assert checked.validation == [0.3, 0.4, 0.5]
     broken = LinearModel.from_weights([1.0], provenance={"trace": {"a": [1], "b": [1, 2]}})
     assert training(broken).curves == {}
 
@@ -480,9 +484,10 @@ def test_wilson_intervals_and_ties():
                 assert (p - end) ** 2 == pytest.approx(1.959964**2 * end * (1 - end) / n, abs=1e-12)
             assert found.low <= p + 1e-12
             assert found.high >= p - 1e-12
-    data = Dataset.from_arrays([[1.0], [0.0], [0.0]], [1, 0, 1], [0, 0, 0])
+    data = Dataset.from_arrays([[1.0], [0.0], [0.0], [0.0]], [1, 0, 1, 1], [0, 0, 0, 0])
     found = calibration(judge_subject(LinearModel.from_weights([1.0]), data))
-    assert (found.pairs, found.tied, found.right, len(found.bins)) == (2, 1, 0.75, 2)
+    assert (found.pairs, found.tied, len(found.bins)) == (3, 2, 3)
+    assert found.right == pytest.approx(2 / 3)
     flat = Dataset.from_arrays([[1.0], [0.0]], [1, 1], [0, 0])
     assert calibration(judge_subject(LinearModel.from_weights([1.0]), flat)) is None
 
