@@ -48,7 +48,7 @@ def made(n_queries=40, n_runs=3, depth=12, seed=0):
     return runs, Qrels(q.astype(str), d.astype(str), grades[q, d].astype(float))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fused():
     return fuse(*made(), random_state=1, n_resamples=500)
 

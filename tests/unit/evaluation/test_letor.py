@@ -109,7 +109,7 @@ class Spy(rankine.SPDRanker):
         return X.X[:, self.column_]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def result(folders):
     Spy.seen.clear()
     calls = []
@@ -272,7 +272,7 @@ GRIDS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def learned(folders):
     rankers = {"spd": rankine.SPDRanker(n_steps=3000), "svm": rankine.RankSVM(scale="standard")}
     return run_letor([folders / "packed"], rankers, grids=GRIDS), rankers

@@ -34,7 +34,7 @@ from unit.report.report_cases import fitted, random_data, shop
 NDCG = parse_metric("ndcg@10")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def judged():
     return judge_subject(fitted(), shop()[1])
 
@@ -153,8 +153,9 @@ def test_a_list_shows_ranks_labels_and_exact_terms(judged, scores):
     assert [item.rank for item in found.left[5:]] == missed
 
 
-def test_effects_are_weight_times_spread_within_lists(judged):
+def test_effects_are_weight_times_spread_within_lists():
     test = shop()[1]
+    judged = judge_subject(fitted(), test)  # whose effects nobody has asked for
     model = judged.model
     centred = test.X.copy()
     for q in range(test.n_queries):
