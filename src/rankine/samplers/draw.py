@@ -249,7 +249,8 @@ def _pick_outside(row_mass: Any, seed: int, start: int, stop: int, first: int, l
         return position + (last - first) if position >= first else position
     skipped = row_mass[last] - row_mass[first]
     target = random_unit(seed, 3) * (row_mass[stop] - skipped)  # sums begin at 0 in a query
-    if target >= row_mass[first]:
+    # Next to a huge block the target may be rounded beyond the first part, also where no other is.
+    if target >= row_mass[first] and row_mass[stop] > row_mass[last]:
         return _search(row_mass, last + 1, stop, target + skipped) - 1
     return _search(row_mass, start + 1, first, target) - 1
 

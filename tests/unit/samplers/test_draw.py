@@ -447,6 +447,16 @@ def test_a_number_on_the_edge_of_two_belongs_to_the_second():
 
 
 @pytest.mark.kernels
+@pytest.mark.parametrize("zeros", [0, 2])
+def test_a_huge_block_at_the_end_is_not_drawn_from_for_rows_outside(zeros):
+    """Rows that weigh 1.5 and 1e16, and perhaps nothing: their sums are rounded to even numbers."""
+    mass = np.r_[0.0, 1.5, np.full(zeros + 1, 1.5 + 1e16), 0.0]
+    assert mass[2] - (mass[2] - mass[1]) > mass[1]
+    found = {_pick_outside(mass, seed, 0, 2 + zeros, 1, 2) for seed in range(200)}
+    assert found == {0}
+
+
+@pytest.mark.kernels
 def test_masses_at_the_end_of_all_numbers_are_drawn_within_their_range():
     """More than half of the smallest number is that number: only the range ends the search."""
     tiny = 5e-324
