@@ -144,6 +144,23 @@ def test_lifts_are_sums_over_all_pairs(name, weighted):
 
 
 @pytest.mark.parametrize("name", PAIR_LOSSES)
+def test_the_lift_of_a_single_pair_is_its_loss(name):
+    known = PAIR_LOSSES[name]
+    queries = PairQueries.build(Dataset.from_arrays(np.zeros((2, 1)), [0, 1]))
+    spec, scores, v = known.spec(), np.array([0.25, -0.5]), np.array([3.0, 1.0])
+    value, slope, bend = pair_loss(spec, -0.75)
+    for lift in {AllPairs, known.lift} - {None}:
+        risk = lift(spec, queries, np.array([2.0]), "tree", 1)
+        found, by_row = risk.evaluate(scores)
+        assert found == pytest.approx(2.0 * value, rel=1e-14)
+        np.testing.assert_allclose(by_row, [-2.0 * slope, 2.0 * slope], rtol=1e-14)
+        if known.smooth:
+            curvature = risk.curved(scores)[2]
+            np.testing.assert_allclose(curvature.times(v), [4.0 * bend, -4.0 * bend], rtol=1e-14)
+            np.testing.assert_allclose(curvature.degrees(), [2.0 * bend] * 2, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", PAIR_LOSSES)
 def test_every_ranker_that_uses_pairs_knows_every_loss(name):
     """Registered once, known everywhere; RankSVM where there is a lift."""
     rng = np.random.default_rng(6)

@@ -73,7 +73,6 @@ def root(
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-        raise typer.Exit
 
 
 def about() -> dict[str, Any]:

@@ -260,14 +260,14 @@ def _level_of(table: Any, count: int, value: float) -> int:
 
 @jit
 def _few_levels(labels: Any, table: Any) -> int:
-    """Fill ``table`` with the sorted distinct labels; -1 when they are more than it can hold."""
+    """Fill ``table`` with the sorted distinct labels; negative when they are more than it holds."""
     count = 0
     for value in labels:
         low = _level_of(table, count, value)
         if low < count and table[low] == value:
             continue
         if count == table.shape[0]:
-            return -1
+            return -count
         for k in range(count, low, -1):
             table[k] = table[k - 1]
         table[low] = value
@@ -278,15 +278,18 @@ def _few_levels(labels: Any, table: Any) -> int:
 @jit
 def _count_into(labels: Any, base: int, table: Any, count: int, order: Any, ends: Any) -> None:
     """Counting sort of one query; ``ends[l]`` becomes the end of level l relative to the query."""
-    place = np.zeros(count + 1, dtype=np.int64)
+    place = np.zeros(count, dtype=np.int64)
     level_of = np.empty(labels.shape[0], dtype=np.uint8)
     for i in range(labels.shape[0]):
         level = _level_of(table, count, labels[i]) if count > 2 else np.int64(labels[i] > table[0])
         level_of[i] = level
-        place[level + 1] += 1
+        place[level] += 1
+    end = 0
     for level in range(count):
-        place[level + 1] += place[level]
-        ends[level] = place[level + 1]
+        size = place[level]
+        place[level] = end
+        end += size
+        ends[level] = end
     for i in range(labels.shape[0]):
         level = level_of[i]
         order[base + place[level]] = base + i

@@ -347,7 +347,7 @@ def _write_table(
 
 def _write_pending(writer: Any, pending: list[_Rows]) -> None:
     table = _join(pending).table
-    writer.write_table(table, max(table.num_rows, 1))
+    writer.write_table(table, table.num_rows)
     pending.clear()
 
 

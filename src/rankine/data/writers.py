@@ -8,6 +8,7 @@ numbers. Parquet and Arrow are streamed; npz is joined in memory.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
@@ -214,7 +215,7 @@ def write_parquet(
     import pyarrow.parquet as pq
 
     check_choice("compression", compression, ("none", "snappy", "gzip", "brotli", "lz4", "zstd"))
-    options = ReadOptions(block_rows=row_group_rows, max_query_rows=2**62)
+    options = ReadOptions(block_rows=row_group_rows, max_query_rows=sys.maxsize)
     aligned = align(iter(blocks), options)
     first = _some(aligned)
     maker = _BatchMaker(first, layout, base)
@@ -222,7 +223,7 @@ def write_parquet(
     with atomic_file(path) as file, pq.ParquetWriter(file, maker.schema, **chosen) as writer:
         return maker.write_all(
             chain([first], aligned),
-            lambda batch: writer.write_batch(batch, row_group_size=max(batch.num_rows, 1)),
+            lambda batch: writer.write_batch(batch, row_group_size=batch.num_rows),
         )
 
 

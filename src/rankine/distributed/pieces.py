@@ -25,8 +25,6 @@ from rankine.data.readers.parquet_guard import Chunk, RowGroup
 from rankine.data.readers.tables import ParquetRows, open_parquet
 from rankine.data.sources import Source
 
-#: A row group is cut inside only when it is this many times larger than a partition.
-INSIDE = 2
 #: Bytes of a row besides its features: label, query id, weight, index of the pairs.
 ROW_BYTES = 100
 #: Bytes of a value of a further column, and of the feature that it becomes in a raw log.
@@ -172,11 +170,9 @@ class _Cutter:
                 wanted.append(int(self.first_row[number]))
                 held = 0
             held += size
-            pieces = size // partition_bytes if size >= INSIDE * partition_bytes else 1
+            pieces = size // partition_bytes  # of a row group that holds several
             start, n_rows = int(self.first_row[number]), self.groups[number].n_rows
             wanted += [start + n_rows * k // pieces for k in range(1, pieces)]
-            if pieces > 1:
-                held = size // pieces
         end = int(self.first_row[-1])
         rows = [0]
         for row in wanted:

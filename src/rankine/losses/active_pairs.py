@@ -55,7 +55,7 @@ def _centre(p: Any, starts: Any, out: Any) -> None:
         mean = 0.0
         for k in range(start, stop):
             mean += p[k] - offset
-        mean = mean / max(stop - start, 1)
+        mean = mean / (stop - start)
         for k in range(start, stop):
             out[k] = (p[k] - offset) - mean
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rankine.kernels.lists import exchange, open_list, rank_into, uses_ranking
 from rankine.losses.base import list_loss, needs_pairs, pair_loss
 
@@ -53,7 +55,7 @@ def _lambda_weighted(objective: Any, work: Any, n: Any, cutoff: Any, seed: Any) 
         keys = levels if objective.target else scores
         rank_into(keys, n, seed, work.order, work.ranks)
     common = open_list(objective.gain, work, n, cutoff)
-    lowest = levels[0]
+    lowest = np.inf
     for i in range(n):
         slopes[i] = 0.0
         lowest = min(lowest, levels[i])

@@ -62,7 +62,7 @@ class PairQueries:
             if data.weight is None
             else _weighted_mass(data.weight[labels.order], labels.level_starts, labels.level_ptr)
         )
-        keep = (mass > 0) & (weights > 0) & (labels.n_levels >= 2)
+        keep = (mass > 0) & (weights > 0)
         level = np.repeat(np.arange(len(labels.level_sizes)), labels.level_sizes)
         rank_of_row = np.empty(index.n_rows, dtype=np.uint32)
         first_level = np.repeat(labels.level_ptr[:-1], index.sizes)
@@ -168,7 +168,5 @@ def _weighted_mass(
     level_weight = np.add.reduceat(weight, level_starts[:-1])
     total = np.concatenate([[0.0], np.cumsum(level_weight)])
     below = total[:-1] - np.repeat(total[level_ptr[:-1]], np.diff(level_ptr))
-    mass = np.add.reduceat(level_weight * below, level_ptr[:-1])
-    # Sums of zeros and ones leave rounding dust; a query needs two levels of positive weight.
-    positive = np.add.reduceat((level_weight > 0).astype(np.int64), level_ptr[:-1]) >= 2
-    return np.where(positive, np.maximum(mass, 0.0), 0.0)
+    # Weights of 0 leave a sum as it is: without two levels of positive weight this is exactly 0.
+    return np.add.reduceat(level_weight * below, level_ptr[:-1])

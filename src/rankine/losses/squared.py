@@ -73,12 +73,12 @@ def _apply(lap: Laplacian, q: int, t: Any) -> None:
         w = lap.weight[start + k] if weighted else 1.0
         total += w
         mean += w * t[k]
-    mean = mean / total if total > 0.0 else 0.0
+    mean = mean / total  # a usable query has a positive weight
     rest = 0.0  # what rounding left of the mean
     for k in range(m):
         t[k] -= mean
         rest += (lap.weight[start + k] if weighted else 1.0) * t[k]
-    rest = rest / total if total > 0.0 else 0.0
+    rest = rest / total
     if lap.ranks.shape[0] == 0:
         for k in range(m):
             w = lap.weight[start + k] if weighted else 1.0

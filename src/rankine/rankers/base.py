@@ -31,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankine.core.checks import check_count
 from rankine.core.errors import (
     CheckpointError,
+    EmptyDataError,
     FeatureMismatchError,
     NoPairsError,
     ParameterError,
@@ -457,7 +458,7 @@ class BaseRanker(BaseEstimator, ABC):
             raise SchemaError("both qid and group were given", fix="Pass one of them")
         if group is not None:
             return QueryIndex.from_group(group, n_rows)
-        if qid is None and act and n_rows > 1 and self.training_.get("queries", 1) > 1:
+        if qid is None and act and n_rows > 1 and self.training_["queries"] > 1:
             raise SchemaError(
                 f"{type(self).__name__} was fitted to {self.training_['queries']:,} queries, and "
                 f"the {n_rows:,} rows to {act} come without query ids",
@@ -624,8 +625,13 @@ class BaseRanker(BaseEstimator, ABC):
         if is_frame(X):
             values, names, qid = split_frame(X)
             validate_data(self, take_qid(X)[0], reset=reset, skip_check_array=True)
-            if not all(values.shape):
-                validate_data(self, values, reset=False)  # refuses it in scikit-learn's words
+            if 0 in values.shape:
+                what = "sample" if len(values) == 0 else "feature"
+                raise EmptyDataError(
+                    f"a frame with 0 {what}(s) (shape={values.shape}) while a minimum of 1 is "
+                    "required",
+                    fix="Check how its rows and columns were chosen",
+                )
             return check_matrix(values, names, infinite=self.takes_missing), qid
         try:
             matrix = validate_data(

@@ -30,6 +30,8 @@ _SCAN = 8
 #: Draws of two rows with ties: that both are the same row 500 times has a chance below 1e-5 unless
 #: one row has 98 % of its query's weight.
 _TIED_DRAWS = 1000
+#: Rows whose numbers need more than 32 bits.
+_MANY_ROWS = 2**32
 _NONE = np.zeros(0)
 
 
@@ -70,11 +72,11 @@ def build_pair_index(
             "every pair has weight zero", fix="Give some rows and queries a weight > 0"
         )
     chance = shares[usable]
-    uniform = len(usable) == 1 or bool(np.all(chance == chance[0]))
+    uniform = bool(np.all(chance == chance[0]))
     level_weight, query_total = _weights(data)
     owner = np.repeat(np.arange(data.n_queries), index.n_levels)
     level_mass = _running(level_weight * (query_total[owner] - level_weight), index.level_ptr)
-    order: Any = index.order.astype(np.uint32 if data.n_rows < 2**32 else np.uint64)
+    order: Any = index.order.astype(np.uint32 if data.n_rows < _MANY_ROWS else np.uint64)
     labels, row_mass, level_starts, apart = data.y[index.order], _NONE, index.level_starts, 0
     if data.weight is not None:
         # Queries stand one place apart, and sums begin at 0 in each: a draw depends on the rows of
@@ -209,7 +211,7 @@ class RejectionPairs(NamedTuple):
 
 @jit
 def _search(mass: Any, low: int, high: int, target: float) -> int:
-    """First k in [low, high) with mass[k] > target."""
+    """First k in [low, high) with mass[k] > target, or ``high``."""
     while low < high:
         middle = (low + high) >> 1
         if mass[middle] > target:
@@ -226,7 +228,7 @@ def _pick_query(query_mass: Any, n: int, seed: int) -> int:
     if query_mass.shape[0] == 0:
         return random_below(seed, 0, n)
     target = random_unit(seed, 0) * query_mass[n - 1]
-    return min(_search(query_mass, 0, n - 1, target), n - 1)
+    return _search(query_mass, 0, n - 1, target)
 
 
 @jit
@@ -236,7 +238,7 @@ def _pick_position(row_mass: Any, seed: int, counter: int, start: int, stop: int
         return start + random_below(seed, counter, stop - start)
     low, high = row_mass[start], row_mass[stop]
     target = low + random_unit(seed, counter) * (high - low)
-    return min(_search(row_mass, start + 1, stop, target) - 1, stop - 1)
+    return _search(row_mass, start + 1, stop, target) - 1
 
 
 @jit
@@ -246,11 +248,11 @@ def _pick_outside(row_mass: Any, seed: int, start: int, stop: int, first: int, l
         position = start + random_below(seed, 3, stop - start - (last - first))
         return position + (last - first) if position >= first else position
     skipped = row_mass[last] - row_mass[first]
-    total = row_mass[stop] - row_mass[start] - skipped
-    target = row_mass[start] + random_unit(seed, 3) * total
-    if target >= row_mass[first]:
-        return min(_search(row_mass, last + 1, stop, target + skipped) - 1, stop - 1)
-    return min(_search(row_mass, start + 1, first, target) - 1, first - 1)
+    target = random_unit(seed, 3) * (row_mass[stop] - skipped)  # sums begin at 0 in a query
+    # Next to a huge block the target may be rounded beyond the first part, also where no other is.
+    if target >= row_mass[first] and row_mass[stop] > row_mass[last]:
+        return _search(row_mass, last + 1, stop, target + skipped) - 1
+    return _search(row_mass, start + 1, first, target) - 1
 
 
 @jit

@@ -46,8 +46,7 @@ class Reservoir:
         self._of_row = stream_seed(seed, *OF_ROWS)
         self._parts: list[Dataset] = []
         self._numbers: list[NDArray[np.float64]] = []
-        #: Queries met, up to ``SHARES``, and the number from which on none is kept.
-        self._queries = 0
+        #: The number from which on no query is kept.
         self._below = np.inf
 
     def add(self, block: Dataset) -> None:
@@ -67,17 +66,13 @@ class Reservoir:
         if not self._parts:
             raise EmptyDataError("the stream holds no rows", fix="Check where it comes from")
         data = self._tidy()
-        full = bool(data.queries.sizes.max() >= self.rows // self._queries)
-        return data, full
+        return data, bool(data.queries.sizes.max() >= self._share(data))
 
     def _tidy(self) -> Dataset:
         """Leave out what is too much."""
         data, numbers = concat(self._parts), np.concatenate(self._numbers)
         index = data.queries
-        # Before the buffer was full no query was left out, so that these are all there were.
-        if self._queries < SHARES:
-            self._queries = min(index.n_queries, SHARES)
-        share = self.rows // self._queries
+        share = self._share(data)
         order = np.lexsort((numbers, index.codes))
         before = np.cumsum(index.sizes) - index.sizes
         place = np.empty(data.n_rows, dtype=np.int64)
@@ -93,3 +88,11 @@ class Reservoir:
             data, numbers = data.take(kept), numbers[kept]
         self._parts, self._numbers = [data], [numbers]
         return data
+
+    def _share(self, data: Dataset) -> int:
+        """Rows that one query may fill.
+
+        No query is left out before there are ``SHARES`` of them, and so many stay: a smaller
+        number is that of all queries there were.
+        """
+        return self.rows // min(data.queries.n_queries, SHARES)

@@ -540,7 +540,8 @@ def solve_bundle(
     w = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
     best = _Best(problem, np.maximum(0.0, w) if positive else w, l2)
     cut_w, cut_risk, cut_slopes = best.w, best.risk, best.slopes
-    low, stalled, coarse, reason, iteration, begun = 0.0, 0, 0, "max_iter", 0, 1
+    low, reason, begun = 0.0, "max_iter", 1
+    stalled = coarse = iteration = 0
     trace: list[dict[str, float]] = []
     mark = problem.bookmark("bundle")
     if mark.state is not None:

@@ -266,7 +266,8 @@ def solve_egdm(
     k1, kn = eigenvalues
     run = _Momentum(system, gamma, start, "egdm")
     step, momentum = optimal_pair(k1, kn)
-    restarts, reference, since, iteration, begun = 0, np.inf, 0, 0, 0
+    restarts = since = begun = 0
+    reference = np.inf
     mark = system.problem.bookmark("egdm")
     if mark.state is not None:
         k1, kn, restarts, reference, since, begun, at = mark.state
@@ -281,7 +282,7 @@ def solve_egdm(
         run.look(iteration, kappa_1=k1, kappa_n=kn)
         if run.ends(iteration, tol, max_iter, callbacks):
             break
-        if iteration == 0 or run.best_residual < 0.5 * reference:
+        if run.best_residual < 0.5 * reference:
             reference, since = run.best_residual, 0
         since += 1
         exploded = not run.residual <= EXPLODED * run.best_residual
@@ -319,7 +320,7 @@ def solve_gdm(
             f"eta={eta:g} with momentum={momentum:g} diverges: the largest eigenvalue is {k1:.6g}",
             fix=f"Pass 0 < eta < {limit:.6g}, or leave eta at its default 1/kappa_1",
         )
-    run, iteration, begun = _Momentum(system, gamma, start, "gdm"), 0, 0
+    run, begun = _Momentum(system, gamma, start, "gdm"), 0
     mark = system.problem.bookmark("gdm")
     if mark.state is not None:
         begun, at = mark.state

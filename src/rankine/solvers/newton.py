@@ -143,7 +143,8 @@ def solve_newton(
     bounded = penalty.bounded
     w = np.zeros(problem.n_features) if start is None else np.array(start, dtype=np.float64)
     point = _look(problem, penalty, np.where(bounded, np.maximum(0.0, w), w))
-    low, reason, iteration, begun, products, first = 0.0, "max_iter", 0, 0, 0, 0.0
+    low, reason, first = 0.0, "max_iter", 0.0
+    begun = products = 0
     trace: list[dict[str, float]] = []
     mark = problem.bookmark("newton")
     if mark.state is not None:

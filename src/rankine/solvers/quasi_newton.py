@@ -149,7 +149,8 @@ def solve_quasi_newton(
     """
     run = _QuasiNewton(problem, penalty, start, first)
     goal = tol * at_zero
-    low, reason, last_bound, iteration, begun = -np.inf, "max_iter", 0, 0, 0
+    low, reason = -np.inf, "max_iter"
+    last_bound = begun = 0
     trace: list[dict[str, float]] = []
     mark = problem.bookmark("quasi-Newton")
     if mark.state is not None:

@@ -10,6 +10,7 @@ import pytest
 
 from rankine.cli import _console
 from rankine.cli._console import (
+    command_line,
     console,
     progress_bar,
     require_folders,
@@ -111,6 +112,11 @@ def test_a_table_is_never_cut(capsys, monkeypatch):
     show_tables([narrow], markdown=True)
     assert "| n | v |" in capsys.readouterr().out
     assert console().width == 40
+
+
+def test_the_command_can_be_copied(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/bin/rankine", "train", "a b.txt", "--json"])
+    assert command_line() == "rankine train 'a b.txt' --json"
 
 
 def test_text_goes_to_a_file_or_to_stdout(tmp_path, capsys):

@@ -123,6 +123,7 @@ def test_the_demo_writes_what_it_learnt_from(monkeypatch, tmp_path):
         "map", result.test.y, result.test.queries
     )
     assert made[0]["random_state"] == 5
+    assert made[1]["pairs"] == 1, "a map of two columns"
     assert pages == [(4, "rankine demo --seed 5"), (4, None)]
     assert list(result.seconds) == ["log", "training", "evaluation", "report", "curves"]
     assert set(result.seconds.values()) <= {1.0, 1.01}

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from rankine.cli import letor
 from rankine.cli._options import LogOptions
 from rankine.cli.main import app, find_commands
+from rankine.cli.path import path_table
 from rankine.core.errors import ParameterError
 
 pytestmark = pytest.mark.cli
@@ -93,10 +94,73 @@ def test_a_line_of_progress_now_and_then(monkeypatch, capsys):
         (130.0, 5, None),
         (140.0, 5, "5 of 10 fits, about 40 s left (spd)"),
         (170.0, 10, None),
+        (200.0, 1, "1 of 10 fits, about 900 s left (spd)"),
     ):
         clock[0] = seconds
         tell(done, 10, "spd")
         assert capsys.readouterr().err == ("" if told is None else f"{told}\n")
+
+
+STEP = {"l1": 0.5, "nonzeros": 1234, "map": 0.25, "loss": 1.5, "relative_gap": None, "seconds": 2}
+
+
+@pytest.mark.parametrize(
+    ("more", "heads"),
+    [
+        ({}, ["", "", "l1", "weights", "map", "gap", "seconds"]),
+        ({"smooth": 0.5, "pairs": 3}, ["", "pairs", "smooth", "weights", "map", "gap", "seconds"]),
+        (
+            {"solver": "rda", "latency_ms": 0.125},
+            ["", "solver", "l1", "weights", "map", "ms an item", "seconds"],
+        ),
+    ],
+)
+def test_a_star_marks_the_best_step(more, heads):
+    for count in (1, 3):
+        steps = [{**STEP, **more} for _ in range(count)]
+        result = {"metric": "map", "measured": True, "steps": steps, "best": count - 1}
+        table = path_table(result)
+        assert [str(column.header) for column in table.columns] == heads
+        assert list(table.columns[0].cells) == [""] * (count - 1) + ["*"]
+        assert set(table.columns[3].cells) == {"1,234"}
+        assert set(table.columns[1].cells) == {str(more.get(heads[1], ""))}
+    table = path_table({**result, "measured": False})
+    assert (table.columns[4].header, next(table.columns[4].cells)) == ("loss", "1.5000")
+
+
+def test_what_is_asked_of_a_path(monkeypatch, tmp_path):
+    found, held = {}, []
+
+    def ask(_self, rows, **options):
+        found.clear()
+        found.update(options, rows=rows)
+        raise AskedError
+
+    monkeypatch.setattr("rankine.DominationRanker.path", ask)
+    monkeypatch.setattr(LogOptions, "open", lambda *_, **__: "rows")
+    monkeypatch.setattr(LogOptions, "open_like", lambda *_: held.append(1) or "held")
+    monkeypatch.setattr(LogOptions, "parts", lambda *_: {"train": "old", "valid": "new"})
+    for words, rows, eval_set, steps in (
+        ([], "rows", None, {"max_nonzero": None}),
+        (["--n-steps", "4"], "rows", None, {"max_nonzero": None, "n_steps": 4}),
+        (["--min-ratio", "0.5"], "rows", None, {"max_nonzero": None, "min_ratio": 0.5}),
+        (["--max-nonzero", "9", "--valid", "v"], "rows", "held", {"max_nonzero": 9}),
+        (["--split", "time:0.5,0.5"], "old", "new", {"max_nonzero": None}),
+    ):
+        with pytest.raises(AskedError):
+            call("path", "rows.txt", *words)
+        assert (found.pop("rows"), found.pop("eval_set"), found.pop("callbacks")) == (
+            rows, eval_set, [],
+        )  # fmt: skip
+        assert found == steps
+    with pytest.raises(ParameterError, match="both --valid and --split"):
+        call("path", "rows.txt", "--valid", "v", "--split", "time:0.5,0.5")
+    for option in (["--solvers", "rda"], ["--max-latency", "1ms"]):
+        with pytest.raises(ParameterError, match=f"has no {option[0][2:].replace('-', '_')}"):
+            call("path", "rows.txt", *option)
+    monkeypatch.setattr("rankine.DominationRanker.path", lambda *_, **__: [])
+    with pytest.raises(ParameterError, match="the path is empty"):
+        call("path", "rows.txt")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from rankine.cli._options import (
     Reading,
     make_ranker,
     parse_settings,
+    pick_model,
     split_list,
     spread,
 )
@@ -30,7 +31,7 @@ from rankine.core.errors import ParameterError
 from rankine.core.specs import LogColumns
 from rankine.data import Dataset
 from rankine.logs.schema import LogSchema
-from rankine.model import LinearModel
+from rankine.model import LinearModel, ModelBundle
 
 pytestmark = pytest.mark.cli
 
@@ -94,6 +95,51 @@ def test_reading_options_leave_out_what_is_not_given():
     assert "n_features" not in given
     assert "extra" not in given
     assert "base" not in ModelReading().options()
+
+
+@pytest.mark.parametrize(("level", "shown"), [(-1, False), (0, True), (1, True)])
+def test_reading_shows_progress_unless_quiet(level, shown):
+    _console.set_verbosity(level)
+    try:
+        assert Reading().options()["progress"] is shown
+    finally:
+        _console.set_verbosity(0)
+
+
+def test_types_that_are_no_groups_are_options_as_they_stand():
+    seen = []
+    app = typer.Typer()
+
+    @app.command()
+    @spread
+    def draw(name: str, times: int = 2) -> None:
+        seen.append((name, times))
+
+    for words in (["a"], ["b", "--times", "3"]):
+        assert CliRunner().invoke(app, words).exit_code == 0
+    assert seen == [("a", 2), ("b", 3)]
+
+
+def test_a_log_is_raw_where_a_schema_or_a_column_is_named():
+    assert not Reading(query="q", label="y", columns="a").raw
+    for named in ({"schema": "s.toml"}, {"cross": ["a*b"]}, {"binned": "x"}, {"one_hot": "x"}):
+        assert Reading(**named).raw
+    assert Reading(cross=["a*b", "b*c"]).fields()["crosses"] == ("a*b", "b*c")
+    assert "crosses" not in Reading(numeric="x").fields()
+
+
+def test_a_model_of_a_bundle_is_named_and_a_single_one_is_not():
+    single = LinearModel.from_weights([1.0])
+    bundle = ModelBundle.from_weights({"a": [1.0], "b": [2.0]})
+    assert pick_model(single, None) is single
+    assert pick_model(bundle, "b").values.tolist() == [2.0]
+    for found, topic, reason in (
+        (single, "a", "this is a single model"),
+        (bundle, None, "this is a bundle of 2 models"),
+        (bundle, "c", "the bundle has no topic 'c'"),
+    ):
+        with pytest.raises(ParameterError, match=reason):
+            pick_model(found, topic)
 
 
 def test_lists_are_split_at_commas():
@@ -161,6 +207,7 @@ def test_options_that_would_be_ignored_are_refused(raw_log):
         make_ranker("ranksvm", {"l2": 1.0, "lamda": 1})
     ranker = make_ranker("spd", {"scale": None, "random_state": None})
     assert (ranker.scale, ranker.random_state) == ("none", None)
+    assert make_ranker("spd", {"solver": "romma"}).solver == "romma"
 
 
 def test_options_of_clusters_that_would_be_ignored_are_refused():
@@ -222,6 +269,56 @@ def test_files_of_features_are_read_as_rows_and_as_a_stream(raw_log):
         assert list(found.columns) == ["day"]
         model = reading.open(str(raw_log / "rows.parquet"), model=one, columns=columns)
         assert list(model.columns) == ["day"]
+
+
+def test_the_newest_lists_are_those_of_the_latest_time(tmp_path):
+    """The oldest stand last in these files."""
+    columns = {"session": np.repeat(np.arange(10), 2), "day": np.repeat(np.arange(10, 0, -1), 2)}
+    columns |= {"price": np.arange(20.0), "clicked": np.tile([0, 1], 10)}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    named = {"query": "session", "label": "clicked", "numeric": "price"}
+    split = "time:0.8,0.2"
+    raw = Reading(split=split, time="day", **named)
+    assert set(raw.newest(raw.open(str(tmp_path / "log.parquet"))).qid) == {0, 1}
+    spec, log = LogColumns(numeric=("price",)), {**named, "numeric": ["price"], "time": "day"}
+    model = LinearModel.from_weights([1.0], transforms=(spec,), parameters={"log": log})
+    newest = ModelReading(split=split).open(str(tmp_path / "log.parquet"), model=model)
+    assert set(newest.qid) == {0, 1}
+    rows = Dataset.from_arrays(
+        columns["price"][:, None], columns["clicked"], columns["session"],
+        columns={"day": columns["day"]}, feature_names=["f"],
+    )  # fmt: skip
+    rows.save(tmp_path / "rows.parquet")
+    for how in ({}, {"model": LinearModel.from_weights([1.0], ["f"])}):
+        flat = Reading(split=split, time="day")
+        found = flat.open(str(tmp_path / "rows.parquet"), features=("f",), **how)
+        assert set((found if how else flat.newest(found)).qid) == {0, 1}
+
+
+def test_held_out_rows_have_the_features_of_the_others(tmp_path):
+    for name, brands in (("all", ["a", "b", "c", "a"]), ("held", ["b", "b", "b", "b"])):
+        columns = {"session": [1, 1, 2, 2], "brand": brands, "clicked": [0, 1, 1, 0]}
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    reading = Reading(query="session", label="clicked", one_hot="brand")
+    data = reading.open(str(tmp_path / "all.parquet"))
+    held = reading.open_like(str(tmp_path / "held.parquet"), data)
+    assert held.feature_names == data.feature_names
+    assert data.n_features == 3
+    (tmp_path / "all.csv").write_text("better,worse\na,b\nb,c\n")
+    (tmp_path / "held.csv").write_text("better,worse\nc,b\n")
+    reading = Reading(pairs="better,worse")
+    data = reading.open(str(tmp_path / "all.csv"))
+    held = reading.open_like(str(tmp_path / "held.csv"), data)
+    assert held.feature_names == data.feature_names == ("a", "b", "c")
+
+
+def test_files_with_fewer_features_than_the_model_are_told(raw_log, capsys):
+    _console.set_verbosity(0)
+    wide = LinearModel.from_weights([1.0, 2.0, 3.0])
+    ModelReading().open([str(raw_log / "rows.txt")], model=wide)
+    assert "1 of 1 files hold fewer features than the model's 3" in capsys.readouterr().err
+    ModelReading().open([str(raw_log / "rows.txt")], model=LinearModel.from_weights([1.0, 2.0]))
+    assert "fewer features" not in capsys.readouterr().err
 
 
 def test_comparisons_are_read_by_the_names_of_their_sides(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,10 +18,18 @@ from typer.testing import CliRunner
 import rankine
 from rankine import Dataset, shop_log
 from rankine.cli import _console
-from rankine.cli._options import Reading
+from rankine.cli._options import Cluster, Reading
 from rankine.cli._train_options import ClickOptions
 from rankine.cli.main import app, find_commands
-from rankine.cli.train import _Correction, _measured, _next_commands, _Run, _summary_table
+from rankine.cli.train import (
+    _Correction,
+    _grouped,
+    _measured,
+    _next_commands,
+    _opened,
+    _Run,
+    _summary_table,
+)
 from rankine.core.errors import LabelError, ParameterError
 from rankine.core.specs import LogColumns
 from rankine.logs.clicks import coec, read_clicks
@@ -359,7 +368,9 @@ def test_words_after_a_training_are_for_people(files, tmp_path):
     words = [lists, "--ranker", "least-squares", "--out", tmp_path / "m.rankine"]
     assert f"rankine report {tmp_path / 'm.rankine'} {lists}" in run(*words).stderr
     assert f"m.rankine {valid}" in run(*words, "--valid", valid).stderr
-    assert LinearModel.load(tmp_path / "m.rankine").base == 1
+    kept = LinearModel.load(tmp_path / "m.rankine")
+    assert kept.base == 1
+    assert kept.provenance["training"]["fingerprint"] == rankine.load(lists).fingerprint
     (tmp_path / "zero.txt").write_text("1 qid:1 0:1 1:2\n0 qid:1 0:2 1:1\n")
     train(tmp_path / "zero.txt", *words[1:], "--base", "0")
     assert LinearModel.load(tmp_path / "m.rankine").base == 0
@@ -501,3 +512,50 @@ def test_what_is_asked_of_a_run(files, tmp_path, monkeypatch):
         assert {name: found[name] for name in parameters} == parameters
     done = run(files[0], "--set", "early_stopping=2", *out)
     assert "there is none" in str(done.exception)
+    auto = ["--propensity", "auto", "--position", "p", "--item", "i", "--search", "s"]
+    log = ["--query", "q", "--label", "y", "--numeric", "x"]
+    for words, more in (
+        (auto, {"position": "p"}),
+        ([*auto, *log], {"position": "p", "item": "i", "search": "s"}),
+    ):
+        assert isinstance(run(files[0], *words, *out).exception, AskedError), words
+        assert asked["raw"] == (words != auto)
+        assert asked["given"][0].more == more
+
+
+def test_partitions_have_their_size_and_rows_their_place(tmp_path, monkeypatch):
+    asked = {}
+    monkeypatch.setattr("rankine.distributed.scan", asking(asked))
+    for options, size, seconds in (
+        ({}, 64, 600.0),
+        ({"partition_mb": 3, "timeout": 5.0}, 3, 5.0),
+    ):
+        cluster = Cluster(dask="here", **options)
+        with (
+            pytest.raises(AskedError),
+            _opened(
+                lambda paths, stream: (paths, stream),
+                lambda log, source: ("corrected", log, source),
+                ["a"], cluster, stream=False, resume=False,
+            ),
+        ):  # fmt: skip
+            pass
+        assert (asked["partition_bytes"], asked["timeout"]) == (size * 1024 * 1024, seconds)
+        assert asked["given"] == (("corrected", (["a"], True), (["a"], True)),)
+    grouped = []
+
+    def repartition(paths, target, **options):
+        grouped.append((paths, target, options))
+        return SimpleNamespace(rows=1, queries=1)
+
+    monkeypatch.setattr("rankine.distributed.repartition", repartition)
+    paths = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        paths.append(str(tmp_path / name / "rows.txt"))
+        (tmp_path / name / "rows.txt").write_text("1 qid:1 1:1\n")
+    options = SimpleNamespace(query="q", format="letor", label="y")
+    stream = SimpleNamespace(options=options)
+    found = _grouped(paths, stream, Cluster(dask="here", repartition=True), resume=False)
+    assert found == str(tmp_path / "one" / "rankine-partitions" / "rows.parquet")
+    assert grouped == [(paths, Path(found), vars(options))]

@@ -8,6 +8,8 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -169,12 +171,29 @@ def test_missing_values_are_a_parameter_of_linear_rankers(
         raise AskedError
 
     monkeypatch.setattr("rankine.tune", tune)
+    table = pa.table({"session": [1, 1], "f": [0.5, 1.5], "label": [0, 1], "day": [1, 1]})
+    pq.write_table(table, files / "log.parquet")
+    pq.write_table(table.rename_columns(["qid", "f", "label", "day"]), files / "rows.parquet")
     with pytest.raises(AskedError):
         call("train.txt", "--ranker", ranker, *words, "--folds", "3", "--max-latency", "2ms",
              "--space", " l2 = 1..2 ")  # fmt: skip
     assert asked["parameters"] == parameters
     assert (asked["folds"], asked["max_latency"], asked["trials"]) == (3, 2.0, 30)
     assert (asked["space"], asked["valid"], asked["time_column"]) == ({"l2": "1..2"}, None, None)
+    assert asked["workers"] == 1
+    with pytest.raises(AskedError):
+        call("rows.parquet", "--time", "day")
+    assert (asked["time_column"], asked["space"], asked["parameters"]) == ("day", {}, {})
+    log = ("--query", "session", "--label", "label", "--numeric", "f")
+    with pytest.raises(AskedError):
+        call("log.parquet", *log, "--time", "day")
+    assert asked["time_column"] == "day"
+    (files / "s.toml").write_text(
+        'query = "session"\nlabel = "label"\nnumeric = ["f"]\ntime = "day"\n'
+    )
+    with pytest.raises(AskedError):
+        call("log.parquet", "--schema", "s.toml")
+    assert asked["time_column"] == "day"
 
 
 def test_a_result_is_a_table_and_the_winner(capsys, monkeypatch):

@@ -89,6 +89,10 @@ def test_a_table_outside_its_message_is_no_table(place):
         FlatTable(bytes(8), place)
 
 
+def test_a_table_at_the_start_of_its_message_is_one():
+    assert FlatTable(bytes(8), 0).number(0, "I") == 0
+
+
 def test_a_table_at_the_end_of_its_message_is_one():
     assert FlatTable(bytes(8), 4).number(0, "I") == 0
     assert FlatTable(struct.pack("<HHi", 4, 8, 4), 4).child(0) is None
@@ -197,6 +201,10 @@ def test_the_index_at_the_end_must_be_one(tmp_path, coded_table):
     path.write_bytes(whole[:-1] + b"2")
     with pytest.raises(FileKindError, match="no index at its end"):
         rankine.load(path, features=["f"])
+    path.write_bytes(whole)
+    changed(path, -10, struct.pack("<i", 1))
+    with pytest.raises(FileKindError, match="not a complete Arrow file: unpack"):
+        rankine.load(path, features=["f"])
 
 
 def test_the_first_message_must_lie_in_the_file(tmp_path, coded_table):
@@ -206,6 +214,20 @@ def test_the_first_message_must_lie_in_the_file(tmp_path, coded_table):
         changed(path, 12, struct.pack("<i", length))
         with pytest.raises(FileKindError, match=f"a first message of {length} bytes"):
             rankine.load(path, features=["f"])
+    changed(path, 12, struct.pack("<i", 1))
+    with pytest.raises(FileKindError, match="the Arrow schema cannot be read") as error:
+        rankine.load(path, features=["f"])
+    assert "a first message" not in error.value.reason
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "arrows"])
+def test_batches_without_rows_are_passed_over(tmp_path, batch, suffix):
+    path = tmp_path / f"x.{suffix}"
+    kind = pa.ipc.new_file if suffix == "arrow" else pa.ipc.new_stream
+    with kind(path, batch.schema) as writer:
+        for one in (batch[:0], batch[:5], batch[:0], batch[5:], batch[:0]):
+            writer.write_batch(one)
+    assert rankine.load(path).qid.tolist() == batch["qid"].to_pylist()
 
 
 def test_batches_must_lie_in_the_file(tmp_path, coded_table):

@@ -104,6 +104,12 @@ def test_the_part_of_a_file_is_named(put):
     assert rankine.load(put(table())).notes == {}
 
 
+def test_a_part_begins_with_its_first_row():
+    for place, where in ((Place("f"), ""), (Place("f", 7, "p"), " (p, row 3 of it)")):
+        error = place.error(2, "c", "wrong", "mend it")
+        assert (error.reason, error.line) == (f"wrong{where}", place.first_row + 3)
+
+
 def test_nulls_of_features_are_missing_values(put):
     data = rankine.load(put(table(a=NULLS["a"])))
     np.testing.assert_array_equal(data.X[:, 0], [0, 1, 2, 3, np.nan, 5])
@@ -264,6 +270,8 @@ def test_query_ids_at_the_edges(put):
     assert rankine.load(put(table(qid=pa.array(edge)))).qid.tolist() == edge
     beyond = pa.array([0, 0, 0, 0, 0, 2**63], pa.uint64())
     assert_refused(put(table(qid=beyond)), SchemaError, line=6, column="qid", match="2\\^63")
+    after = pa.array([0, 0, 0, 0, 2**63 - 1, 2**63], pa.uint64())
+    assert_refused(put(table(qid=after)), SchemaError, line=6, column="qid", match="2\\^63")
 
 
 def test_unsigned_ids_fit_up_to_the_edge(put):
@@ -499,6 +507,18 @@ def test_the_first_item_out_of_order_is_found():
         assert columns._first_disorder(flat, pointer) == (wrong[0] if wrong else -1)
 
 
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_rows_are_the_same_wherever_a_block_begins(put, first):
+    lists = [[1, 2][:first], [3, 4], [1], [], [2, 3], [4]]
+    values = [[10.0 * k + j for j in row] for k, row in enumerate(lists)]
+    path = put(sparse_table(lists, values), size=6)
+    whole = rankine.load(path, n_features=4).X.toarray()
+    for rows in (1, 2, 5):
+        blocks = rankine.scan(path, n_features=4, block_rows=rows).raw_blocks()
+        assert np.concatenate([block.X.toarray() for block in blocks]).tolist() == whole.tolist()
+    assert whole[1].tolist() == [0, 0, 13, 14]
+
+
 def test_equal_indices_of_neighbouring_rows_are_no_twins(put):
     lists = [[], [3, 1], [3], [3, 4], [], []]
     values = [[], [1.0, 2.0], [3.0], [4.0, 5.0], [], []]
@@ -523,6 +543,11 @@ def test_sparse_columns_by_other_names(put):
     renamed = sparse_table().rename_columns(["label", "qid", "where", "what"])
     data = rankine.load(put(renamed), features=["where", "what"])
     assert data.X.shape == (6, 4)
+
+
+def test_the_order_of_the_two_lists_does_not_matter(put):
+    turned = sparse_table().select(["values", "label", "indices", "qid"])
+    assert rankine.load(put(turned)).fingerprint == rankine.load(put(sparse_table())).fingerprint
 
 
 def test_base_is_declared(put):
@@ -673,6 +698,15 @@ def test_a_dictionary_stays_whole_unless_it_is_longer_than_the_block():
         assert coded.texts == [*kept, ""]
         found = [coded.texts[code] for code in coded.codes]
         assert found == ["" if code is None else "abcd"[code] for code in codes]
+
+
+def test_a_dictionary_of_nothing_but_null_is_all_missing():
+    faults = RowFaults(Place("f"), 2, skip=False)
+    codes, texts = pa.array([None, 0], pa.int32()), pa.array([None], pa.string())
+    array = pa.DictionaryArray.from_arrays(codes, texts)
+    found = columns._coded(array, "c", faults, SimpleNamespace(dictionaries={}))
+    assert [found.texts[code] for code in found.codes] == ["", ""]
+    assert faults.missing == 2
 
 
 def test_invalid_arrow_data_are_refused(tmp_path):

@@ -191,6 +191,8 @@ def test_bytes_are_counted_and_views_filled():
     assert (compression.fill(stream, view), bytes(view), stream.consumed) == (4, b"abcd", 4)
     assert (compression.fill(stream, view), bytes(view[:2]), stream.consumed) == (2, b"ef", 6)
     assert compression.fill(stream, view) == 0
+    nothing = SimpleNamespace(readinto=lambda _view: None)  # a file that has none at the moment
+    assert compression.ByteStream(nothing).readinto(view) == 0
     drops = SimpleNamespace(readinto=lambda view: io.BytesIO(b"x").readinto(view[:1]))
     assert compression.fill(drops, memoryview(bytearray(3))) == 3
 
@@ -216,6 +218,7 @@ def test_every_byte_that_no_line_starts_with_is_binary():
     for head, wide in (
         (b"1\x001", False), (b"1\x001\x00", True), (b"\x001\x001", True),
         (b"1\x00 \x00q", True), (b"1 q\x00d\x00", True), (b"1 q d\x00", False),
+        (b"1 q\x00", False), (b"#\x001\x00", False),
     ):  # fmt: skip
         assert (compression.kind_of(head) is not None) == wide, head
 

@@ -163,7 +163,9 @@ def test_a_line_of_exactly_the_limit_is_read(chunk):
             row = b"1 qid:1 1:5".ljust(length, b" ")
             text = b"#\n# 2\n" + row + ending
             options = {"chunk_bytes": chunk}
-            assert rankine.load(io.BytesIO(text), max_line_bytes=length, **options).X[0, 0] == 5
+            data = rankine.load(io.BytesIO(text), max_line_bytes=length, **options)
+            assert data.X.tolist() == [[5]]
+            assert ("no_final_newline" in data.notes) == (not ending)
             for bad in (row, row[:-1] + b"x"):
                 text = b"#\n# 2\n" + bad + ending
                 with pytest.raises(LimitError, match=f"longer than {length - 1} bytes") as caught:

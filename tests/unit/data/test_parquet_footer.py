@@ -1,3 +1,4 @@
+import itertools
 from types import SimpleNamespace
 from unittest import mock
 
@@ -59,6 +60,22 @@ def test_a_footer_of_an_impossible_length_is_refused(path, length):
     path.write_bytes(whole[:-1] + b"2")
     with pytest.raises(FileKindError, match="no footer at its end"):
         rankine.load(path, format="parquet")
+
+
+def test_a_footer_of_one_byte_is_read_and_found_wanting(path):
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-8] + (1).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(FileKindError, match="the Parquet footer is damaged"):
+        rankine.load(path)
+
+
+def test_what_a_chunk_leaves_out():
+    said = {1: 5, 3: ["a", "b"], 7: 10, 9: 50}
+    found = parquet_guard._chunk(said)
+    assert found == (("a", "b"), 8, 50, 60, 0, b"", b"")
+    for first, start in ((0, 50), (1, 1), (40, 40), (60, 50)):
+        assert parquet_guard._chunk({**said, 11: first}).start == start
+    assert parquet_guard._chunk({**said, 1: 4, 5: 7})[1:] == (4, 50, 60, 7, b"", b"")
 
 
 def test_a_footer_above_the_limit_is_refused(path, monkeypatch):
@@ -144,6 +161,16 @@ def test_headers_that_are_none(monkeypatch):
     assert parquet_guard._header(Raw(data), 4, len(data)) is None
     for bad in (b"\x1f\0", field(1, 5, zigzag(1)) + b"\0", b"\x15" * 3):
         assert parquet_guard._header(Raw(bad), 0, len(bad)) is None
+    plain = field(2, 5, zigzag(7)) + field(1, 5, zigzag(4)) + b"\0"  # that of a dictionary
+    assert parquet_guard._header(Raw(plain), 0, len(plain)) == ((4, 7, 0), len(plain))
+
+
+@pytest.mark.parametrize("sizes", [(-1, 2, 3), (1, -2, 3), (1, 2, -3)])
+def test_sizes_of_pages_are_not_negative(sizes):
+    data = b"PAR1" + page_header(*sizes) + b"p"
+    chunk = parquet_guard.Chunk(("a",), 8, 4, len(data), 0, b"", b"")
+    with pytest.raises(SchemaError, match="a page of 'a' has no valid header"):
+        list(parquet_guard._pages(Raw(data), chunk))
 
 
 #: Columns: name, bytes a value, pages (stored, expanded, items); max_memory, max_ratio, items.
@@ -155,6 +182,7 @@ GROUPS = [
     ([("a.x", 8, [(0, 0, 9)])], [(288, 72, 9), (288, 71, None)]),
     ([("a.x", 8, [(0, 0, 4)])], [(128, 1, 4)]),
     ([("other", 8, [(1, 10**9, 1)]), ("a", 8, [])], [(3, 1, 0)]),
+    ([("other", 8, [(1, 10**9, 1)]), ("a.x", 8, [(1, 5, 4)])], [(128, 1, 4), (127, 1, None)]),
 ]
 
 
@@ -167,14 +195,14 @@ def test_what_a_row_group_needs(monkeypatch, columns, limits):
         parquet_guard.Chunk(tuple(name.split(".")), width, 4, 4, 0, b"", b"")
         for name, width, _ in columns
     ]
-    for memory, ratio, items in limits:
+    for n_rows, (memory, ratio, items) in itertools.product((1, 9), limits):
         options = ReadOptions(max_memory=memory, max_ratio=ratio)
+        group = RowGroup(n_rows, chunks)
         if items is None:
             with pytest.raises(LimitError, match=r"a row group (needs|expands)"):
-                parquet_guard.check_row_group(None, RowGroup(9, chunks), ["a", "b"], options)
+                parquet_guard.check_row_group(None, group, ["a", "b"], options)
         else:
-            found = parquet_guard.check_row_group(None, RowGroup(9, chunks), ["a", "b"], options)
-            assert found == items
+            assert parquet_guard.check_row_group(None, group, ["a", "b"], options) == items
     tight = ReadOptions(max_memory=1, max_ratio=1)
     assert parquet_guard.check_row_group(None, RowGroup(0, chunks), ["a", "b"], tight) == 0
 
@@ -208,6 +236,13 @@ def test_only_row_groups_of_a_span_are_read(path, monkeypatch):
         data = tables.read(source, ReadOptions(block_rows=30), span)
         assert data.qid.tolist() == list(range(*span))
         assert visited == [starts[k] for k in groups]
+
+
+def test_a_span_of_no_rows_is_a_dataset_of_none(path):
+    (source,) = find_sources(path)
+    for dense in (None, False):
+        none = tables.read(source, ReadOptions(dense=dense), (300, 300))
+        assert (none.X.shape, none.y.shape, none.qid.shape) == ((0, 0), (0,), (0,))
 
 
 def test_rows_of_a_span_keep_their_numbers(path):

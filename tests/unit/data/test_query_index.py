@@ -42,6 +42,18 @@ def test_rows_are_ordered_by_query_and_label(levels, grouped):
     assert found.usable.tolist() == [k for k, count in enumerate(pairs) if count]
 
 
+@pytest.mark.kernels
+@pytest.mark.parametrize("levels", [2, FEW_LEVELS + 2])
+def test_a_query_without_rows_has_no_levels(levels):
+    y = np.arange(levels)[::-1].astype(float)
+    queries = QueryIndex(np.arange(4), np.array([0, 0, levels, levels, levels]))
+    found = LabelIndex.build(queries, y)
+    assert found.level_ptr.tolist() == [0, 0, levels, levels, levels]
+    assert found.level_starts.tolist() == list(range(levels + 1))
+    assert found.order.tolist() == list(range(levels))[::-1]
+    assert found.usable.tolist() == [1]
+
+
 def test_a_better_and_a_worse_row_are_needed():
     with pytest.raises(NoPairsError, match="no query holds two different labels"):
         labels_of([1, 1, 2], [3, 3, 0]).require_pairs()

@@ -149,6 +149,24 @@ def test_compression_is_as_asked(tmp_path):
         assert stream.read_all().num_rows == 10
 
 
+@pytest.mark.parametrize(("nnz", "kind"), [(2**31 - 1, pa.list_), (2**31, pa.large_list)])
+def test_offsets_are_as_wide_as_the_stored_values_need(nnz, kind):
+    class Long(sparse.csr_matrix):
+        """A matrix that says it holds more than it does."""
+
+        said = None
+        nnz = property(lambda self: self.said or len(self.data))
+
+    maker = writers._BatchMaker(make(kind=sparse.csr_matrix), "sparse", 1)
+    matrix = Long(np.array([[0.0, 5.0], [6.0, 0.0]]))
+    matrix.said = nnz
+    found = maker._lists(matrix)
+    assert found["indices"].type == kind(pa.int32())
+    assert found["values"].type == kind(pa.float64())
+    assert found["indices"].to_pylist() == [[2], [1]]
+    assert found["values"].to_pylist() == [[5.0], [6.0]]
+
+
 # ------------------------------------------------------------------ text
 def test_rows_per_query_run_on_over_blocks(tmp_path):
     data = make()
@@ -226,8 +244,9 @@ def test_runs_of_ids_are_counted_over_blocks():
     whole = Dataset.from_arrays(np.zeros((12, 1)), np.zeros(12), ids)
     for cut in (1, 2, 3, 5, 12):
         report = Converted()
-        blocks = iter([whole.take(slice(k, k + cut)) for k in range(0, 12, cut)])
-        assert sum(block.n_rows for block in _counted(blocks, report)) == 12
+        blocks = [whole.take(slice(k, k + n)) for k in range(0, 12, cut) for n in (0, cut)]
+        found = [block.n_rows for block in _counted(iter(blocks), report)]
+        assert (sum(found), min(found) > 0) == (12, True)
         assert (report.queries, report.skipped, report.missing) == (7, 0, 0)
 
 

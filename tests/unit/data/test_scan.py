@@ -25,7 +25,7 @@ from rankine.core.errors import (
 )
 from rankine.data import Dataset
 from rankine.data.options import ReadOptions
-from rankine.data.scan import QueryGuard, _sort_hint, align, regroup
+from rankine.data.scan import QueryGuard, _sort_hint, align, regroup, run_ends
 
 
 def dataset(qid):
@@ -274,6 +274,11 @@ def test_skipped_rows_of_wholly_bad_blocks_are_counted(tmp_path, bad):
     assert data.notes == {"skipped_rows": 2, "empty_files": 1}
     (block,) = rankine.scan(both, on_bad_row="skip")
     assert block.notes["skipped_rows"] == 2
+
+
+def test_no_rows_have_no_runs():
+    for qid, ends in (([], []), ([7], [1]), ([7, 7], [2]), ([7, 8, 8], [1, 3])):
+        assert run_ends(np.array(qid)).tolist() == ends
 
 
 def test_notes_are_told_once():

@@ -247,7 +247,7 @@ def test_as_many_folds_as_queries(data):
 
 
 @pytest.mark.parametrize(
-    "text", ["space:1,1", "time", "time:1,1,1,1", "time:-1,2", ":1,1", "time:1,,1"]
+    "text", ["space:1,1", "time", "time:1,1,1,1", "time:-1,2", "time:0,1", ":1,1", "time:1,,1"]
 )
 def test_splits_that_are_none(text):
     with pytest.raises(ParameterError, match="cannot read the split"):

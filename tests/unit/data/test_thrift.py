@@ -131,6 +131,19 @@ def test_data_that_end_too_early():
             read_struct(data[:stop], 0, {2: INT})
 
 
+def test_what_is_of_no_kind_takes_no_bytes():
+    data = field(1, 12, b"\x10\0") + field(1, 6, zigzag(5)) + b"\0"
+    assert read_struct(data, 0, {2: INT}) == ({2: 5}, len(data))
+
+
+@pytest.mark.parametrize("wanted", [{1: [INT]}, {}])
+def test_lengths_beyond_the_data_are_named(wanted):
+    with pytest.raises(IndexError, match="a list longer than the data"):
+        read_struct(field(1, 9, b"\x45\0\0") + b"\0", 0, wanted)
+    with pytest.raises(IndexError, match="a text longer than the data"):
+        read_struct(field(1, 8, varint(2) + b"a"), 0, {1: TEXT})
+
+
 BAD = {
     "nested too deeply": (field(1, 12) * 50 + b"\0" * 51, {}, ValueError),
     "wanted and nested": (field(1, 12) * 50 + b"\0" * 51, {1: {1: {1: {}}}}, ValueError),

@@ -18,6 +18,7 @@ from rankine.core.errors import (
 from rankine.distributed.recipes import (
     ListPassRecipe,
     PairPassRecipe,
+    PartColumns,
     RawRecipe,
     _largest,
     counted_part,
@@ -239,6 +240,13 @@ def test_one_class_is_no_pointwise_problem(shift, tmp_path):
         ElasticRanker(objective="pointwise").fit(parts)
     regression = ElasticRanker(objective="pointwise", loss="squared", random_state=0)
     assert regression.fit(parts).coef_.any()
+    told = [set(record) for record in regression.solution_.trace]
+    if shift < 0:  # no gains of negative labels
+        assert np.isnan(regression.progressive_)
+        assert told == [{"pass", "progressive_loss"}] * 10
+    else:
+        assert 0.0 < regression.progressive_ <= 1.0
+        assert all(len(names) == 3 for names in told)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 11, 23, 64, 100])
@@ -407,7 +415,12 @@ def test_a_share_is_that_of_the_examples(whole):
     assert len(tokens) == 6
 
 
-def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole):
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole, tied):
+    """Equal rows have equal scores, whose order is drawn by the number of the list."""
+    if tied:
+        X = np.sign(whole.X) * (np.arange(6) < 2)
+        whole = rankine.Dataset.from_arrays(X, whole.y, whole.qid)
     ranker = ElasticRanker(solver="fobos", eta0=0.1, adaptive=False, batch_lists=4)
     recipe = ListPassRecipe(
         "fobos", ranker._update_options(0.1), ranker._objective(), 4, "ndcg@10", 3, 300,
@@ -432,6 +445,33 @@ def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole):
     cold = part.learn(np.ones(6), 0, False)[0]
     assert not np.allclose(warm, cold)
     np.testing.assert_allclose(cold, first)
+
+
+def test_passes_over_lists_tell_the_means_of_all_lists_so_far(files):
+    parts, answers = rd.scan(files, partition_bytes=20_000), []
+    total = parts.runner.total
+    parts.runner.total = lambda *asked: answers.append(total(*asked)) or answers[-1]
+    ranker = ElasticRanker(n_passes=3, random_state=0, scale="none").fit(parts)
+    passes = answers[-3:]
+    values = np.cumsum([answer[1] for answer in passes], axis=0)
+    losses = np.cumsum([answer[2] for answer in passes], axis=0)
+    name = next(iter(ranker.solution_.trace[0].keys() - {"pass", "progressive_loss"}))
+    assert name.startswith("progressive_ndcg")
+    assert list(ranker.solution_.trace) == [
+        {"pass": k + 1, "progressive_loss": loss[0] / loss[1], name: value[0] / value[1]}
+        for k, (value, loss) in enumerate(zip(values, losses, strict=True))
+    ]
+    assert 0.0 < losses[-1][0] / losses[-1][1] != 1.0
+    assert ranker.progressive_ == ranker.solution_.certificate[name]
+    assert ranker.solution_.certificate["passes"] == 3.0
+
+
+def test_columns_are_looked_at_in_the_same_lists_once_they_are_filled():
+    spec = object()
+    columns = PartColumns("team", (3, 0), None)
+    assert columns.asked == ((3, 0), None)
+    filled = columns.filled(spec)
+    assert (filled.team, filled.asked) == ("team", ((3, 0), spec))
 
 
 def test_the_largest_weights_are_kept():

@@ -146,6 +146,32 @@ def test_a_level_that_underflows_leaves_the_others_in_the_sum():
     assert problem.value_and_gradient(np.ones(1))[0] == pytest.approx(second, rel=1e-12)
 
 
+@pytest.mark.parametrize("table", [None, np.zeros((3, 3))], ids=["plain", "table"])
+def test_terms_that_underflow_leave_no_trace_in_slopes_and_bounds(table):
+    """Both e^-1000 of the lowest levels are 0: only the second query moves anything."""
+    X = np.array([[0.0], [0.0], [1000.0], [0.5], [0.0]])
+    y, qid = np.array([0.0, 1.0, 2.0, 0.0, 1.0]), np.array([0, 0, 0, 1, 1])
+    descent, alone = (
+        start(X[rows], y[rows], qid[rows], margin_table=table)
+        for rows in (slice(None), slice(3, None))
+    )
+    for one in (descent, alone):
+        one.restart(np.ones(1))
+    assert descent.risk.value() == pytest.approx(alone.risk.value(), rel=1e-12)
+    np.testing.assert_allclose(descent.gradient(1), alone.gradient(1), rtol=1e-12)
+    for kappa in (0.3, 1.0):
+        dual = alone.risk.current_dual(kappa)
+        assert descent.risk.current_dual(kappa) == pytest.approx(dual, rel=1e-12)
+    curvatures = [
+        slope_and_curvature(one.risk.state, one.columns, 0, one.risk.scratch())
+        for one in (descent, alone)
+    ]
+    np.testing.assert_allclose(*curvatures, rtol=1e-12)
+    slopes = descent.risk.evaluate(X[:, 0])[1]
+    np.testing.assert_allclose(slopes[3:], alone.risk.evaluate(X[3:, 0])[1], rtol=1e-12)
+    assert not slopes[:3].any()
+
+
 def test_gaps_and_margins_of_zero_are_legal():
     own, rows = resolve_table(np.zeros((2, 2)), np.array([0.0, 1.0]))
     assert (own == 0).all()

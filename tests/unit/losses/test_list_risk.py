@@ -109,6 +109,20 @@ def test_delta_weighs_pairs_by_the_change_of_ndcg(cutoff):
     assert risk.evaluate(np.zeros(data.n_rows))[0] == pytest.approx(omega.sum())
 
 
+def test_a_pair_exactly_at_the_margin_bends_nothing():
+    """And one just before it bends with all its weight."""
+    data = Dataset.from_arrays(np.zeros((2, 1)), [1, 0])
+    queries, gains = PairQueries.build(data), np.array([1.0, 0.0])
+    risk = DeltaRisk(queries, np.ones(1), gains, np.zeros(2), 5)
+    for gap, bend in ((1.0, 0.0), (1.0 - 2.0**-50, 2.0)):
+        p = np.array([gap, 0.0])
+        value, slope, curvature = risk.curved(p)
+        assert value == pytest.approx((1.0 - gap) ** 2)
+        np.testing.assert_allclose(slope, np.array([-2.0, 2.0]) * (1.0 - gap))
+        np.testing.assert_allclose(curvature.degrees(), [bend, bend])
+        np.testing.assert_allclose(curvature.times(np.array([1.0, 0.0])), [bend, -bend])
+
+
 def test_lists_without_gain_have_no_delta():
     data, queries, gains, rng = lists()
     risk = DeltaRisk(queries, np.ones(queries.n_queries), 0 * gains, np.zeros(data.n_rows), 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,13 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 
 from rankine import AdditiveRanker, DominationRanker, LeastSquaresRanker, RankSVM, SPDRanker
-from rankine.core.errors import FeatureMismatchError, NoPairsError, ParameterError, SchemaError
+from rankine.core.errors import (
+    EmptyDataError,
+    FeatureMismatchError,
+    NoPairsError,
+    ParameterError,
+    SchemaError,
+)
 from rankine.data import Dataset
 from rankine.metrics import evaluate, scorer
 
@@ -346,6 +353,78 @@ def test_steps_are_handed_on_by_models_of_the_same_ranker_alone() -> None:
     assert cold.fit(X, y, qid=QID).n_iter_ == 30
 
 
+def test_a_model_that_does_not_know_its_steps_has_made_none() -> None:
+    X, y = lists()
+    own = SPDRanker(n_steps=70, random_state=0).fit(X, y, qid=QID).to_model()
+    bare = replace(own, provenance={})
+    assert SPDRanker(n_steps=30, random_state=0).fit(X, y, qid=QID, coef_init=bare).n_iter_ == 30
+
+
+@pytest.mark.parametrize("n_lists", [1, 2])
+def test_two_lists_need_ids_and_one_does_not(n_lists: int) -> None:
+    X, y = np.array([[1.0], [2.0], [3.0], [5.0]]), np.array([0.0, 1.0, 0.0, 1.0])
+    ids = np.arange(4) * n_lists // 4
+    ranker = LeastSquaresRanker(scale="query").fit(X, y, qid=ids)
+    if n_lists == 1:
+        assert ranker.predict(X[:2]).shape == (2,)
+        ranker.fit(X, y, qid=ids, eval_set=(X, y))
+        return
+    with pytest.raises(SchemaError, match="the 2 rows to predict"):
+        ranker.predict(X[:2])
+    with pytest.raises(SchemaError, match="the 2 rows to score"):
+        LeastSquaresRanker().fit(X, y, qid=ids).score(X[:2], y[:2])
+    with pytest.raises(SchemaError, match="those of eval_set no query ids"):
+        ranker.fit(X, y, qid=ids, eval_set=(X, y))
+
+
+def test_two_rows_are_enough() -> None:
+    ranker = RankSVM().fit([[1.0], [2.0]], [0, 1])
+    assert ranker.coef_[0] > 0
+    assert RankSVM().fit(pd.DataFrame({"f": [1.0, 2.0]}), [0, 1]).coef_ == ranker.coef_
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"f": np.zeros(0), "g": np.zeros(0)}),
+        pd.DataFrame({"qid": np.zeros(3)}),
+        pd.DataFrame(index=range(3)),
+        pd.DataFrame(),
+    ],
+    ids=["no rows", "query ids alone", "no columns", "nothing"],
+)
+def test_a_frame_without_rows_or_columns_is_refused(frame: pd.DataFrame) -> None:
+    labels = np.zeros(len(frame))
+    with pytest.raises(EmptyDataError, match=r"0 (sample|feature)\(s\) .*minimum of 1 is required"):
+        RankSVM().fit(frame, labels)
+    words = "sample" if len(frame) == 0 else "feature"
+    with pytest.raises(EmptyDataError, match=f"a frame with 0 {words}"):
+        AdditiveRanker().fit(frame, labels)
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        (np.arange(3.0), "Expected 2D array"),
+        (np.zeros((3, 2)) + 1j, "Complex data not supported"),
+        (np.zeros((0, 2)), "minimum of 1 is required"),
+        (np.zeros((3, 0)), "minimum of 1 is required"),
+        (np.zeros((3, 2, 2)), "Found array with dim 3|expected <= 2"),
+    ],
+    ids=["one dimension", "complex", "no rows", "no columns", "three dimensions"],
+)
+def test_arrays_of_another_shape_are_refused_as_scikit_learn_does(X: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        RankSVM().fit(X, np.zeros(len(X)))
+
+
+def test_scikit_learn_is_told_what_a_ranker_is() -> None:
+    tags = RankSVM().__sklearn_tags__()
+    assert tags.estimator_type == "ranker"
+    assert tags.input_tags.sparse
+    assert tags.target_tags.required
+
+
 def test_what_may_be_missing_is_told_to_scikit_learn() -> None:
     for ranker, allowed in ((RankSVM(), False), (RankSVM(missing="error"), False),
                             (RankSVM(missing="zero"), True), (AdditiveRanker(), True)):  # fmt: skip
@@ -368,8 +447,10 @@ def test_eval_sets_have_an_entry_each() -> None:
     for given in (weights, [weights]):
         one = RankSVM().fit(data, eval_set=[data], eval_query_weight=given)
         assert one.evals_[0]["value"] == pytest.approx(found.evals_[0]["value"])
-    with pytest.raises(ParameterError, match="no entry for each of the 2"):
-        RankSVM().fit(data, eval_set=[data, data], eval_query_weight=[1.0, 2.0])
+        assert set(one.evals_[0]) & {"valid_0", "value"} == {"value"}
+    for given in ([1.0, 2.0], [weights] * 3, (weights,)):
+        with pytest.raises(ParameterError, match="no entry for each of the 2"):
+            RankSVM().fit(data, eval_set=[data, data], eval_query_weight=given)
 
 
 def test_a_fitted_ranker_in_a_notebook() -> None:

@@ -224,7 +224,12 @@ def test_a_user_who_stops_is_told_apart_from_patience():
     assert plain.finish(ended) is ended
     assert (plain.callbacks, plain.state()) == ((plain,), ({}, {}))
     assert Watch(None, None, ()).callbacks == ()
-    assert Watch(judge_of(), 3, ()).state()[1]["best_value"] is None
+    fresh = Watch(judge_of(), 3, ())
+    assert fresh.state() == ({}, {"evals": [], "best_value": None, "since_best": 0})
+    fresh.restore({}, {})
+    assert (fresh.trace, fresh.since_best, fresh.best_coef) == ([], 0, None)
+    unknown = Watch(judge_of(np.nan, np.nan), 2, ())
+    assert reports(unknown, 2) == [False, True], "no value is better than none"
 
 
 @pytest.mark.parametrize("cut", range(6))
@@ -257,6 +262,9 @@ def test_the_best_of_several_solutions_is_kept_and_the_last_without_a_judge(larg
     assert (alone.position, alone.evals) == (2, [[], [], []])
     noted = found.noting(l2=3.0).noting(C=4.0)
     assert dict(noted.solution.certificate) == {"gap": 1.0, "l2": 3.0, "C": 4.0}
+    one = task.choose([9.0], solutions[:1])
+    assert (one.position, one.values) == (0, [9.0])
+    assert (task.seed, task.steps_seen) == (0, 0)
 
 
 def test_a_warning_says_how_far_from_what():

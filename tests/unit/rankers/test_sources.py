@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,7 +57,10 @@ def divisor(kind: str, y: np.ndarray, w: np.ndarray) -> float:
 @pytest.mark.parametrize("kind", ["pairs", "ties", "gains", "rows", "square"])
 def test_inverse_weights_are_not_divided_out(kind):
     data, inverse = shown(), (1.0, 2.0, 4.0)
+    light = replace(data, weight=0.02 * data.weight)
     source = MemorySource(data, None, Clicks(inverse, 0, kind))
+    lightly = MemorySource(light, None, Clicks(inverse, 0, kind)).query_weight
+    np.testing.assert_allclose(lightly, source.query_weight, rtol=1e-9)
     looks = np.where(data.y > 0, np.array(inverse)[np.minimum(data.position, 3) - 1], 1.0)
     for q in range(12):
         rows = data.qid == q
@@ -154,6 +158,9 @@ def test_what_is_a_stream():
     assert source_kind(Blocks(data)) == "stream"
     assert source_kind(iter([])) == "stream"
     assert source_kind([[1.0]]) == "memory"
+    assert source_kind(SimpleNamespace(pieces=1)) == "memory"
+    assert source_kind(SimpleNamespace(runner=1)) == "memory"
+    assert source_kind(SimpleNamespace(pieces=1, runner=1)) == "partitions"
     able = Capabilities(fit=("memory", "stream"))
     able.require("fit", "stream", "A")
     with pytest.raises(ParameterError, match=r"A cannot be fitted to partitions") as caught:
@@ -191,6 +198,63 @@ def test_uneven_columns_go_by_name_or_number():
         rows.measure("none", "error")  # columns are not looked at row by row
     with pytest.warns(UserWarning, match="very different sizes"):
         MemorySource(replace(shown(), X=sides)).measure("none", "error")
+    stream = StreamSource(Blocks(replace(shown(), X=sides), 3, 6))
+    stream.measure("none", "error")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert len(list(stream.blocks())) == 3
+    assert len(told) == 1, "once, of the first block"
+
+
+def test_weights_of_rows_and_queries_count_in_a_scaling():
+    data, weight = shown(), np.linspace(0.0, 2.0, 12)
+    counted = data.weight * weight[data.qid]
+    mean = counted @ data.X / counted.sum()
+    spread = np.sqrt(counted @ (data.X - mean) ** 2 / counted.sum())
+    for source in (MemorySource(data, weight), StreamSource(Blocks(data, 3), weight)):
+        found = source.measure("standard", "error").apply(data).X
+        ratio = data.X[:, 0] / found[:, 0], data.X[:, 1] / found[:, 1]
+        for j in range(2):
+            np.testing.assert_allclose(ratio[j], ratio[j][0])
+        np.testing.assert_allclose(ratio[0][0] / ratio[1][0], spread[0] / spread[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", ["auto", "none", "query"])
+@pytest.mark.parametrize("missing", ["error", "mean"])
+def test_a_stream_that_is_read_once_loses_no_list(scale, missing):
+    data = shown()
+    if missing == "mean":
+        data = replace(data, X=np.where(data.X > 1, np.nan, data.X))
+    again = StreamSource(Blocks(data, 3, 5))
+    again.measure(scale, missing)
+    wanted = np.vstack([block.X for block in again.blocks()])
+
+    class Once:
+        n_features = 2
+
+        def __init__(self):
+            self.left = iter(Blocks(data, 3, 5))
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            return next(self.left)
+
+    for sampled in (False, True):
+        once = StreamSource(Once())
+        once.measure(scale, missing)
+        if sampled:
+            seen = np.vstack([block.X for block in once.sample()])
+            np.testing.assert_array_equal(seen, wanted)
+        rows = np.vstack([block.X for block in once.blocks()])
+        np.testing.assert_array_equal(rows, wanted)
+    for _ in range(2):
+        np.testing.assert_array_equal(np.vstack([b.X for b in again.sample()]), wanted)
+        np.testing.assert_array_equal(np.vstack([b.X for b in again.blocks()]), wanted)
+    for scale_of_all in ("standard", "maxabs"):
+        with pytest.raises(ParameterError, match="read only once"):
+            StreamSource(Once()).measure(scale_of_all, missing)
 
 
 def test_marks_and_offsets_are_columns_of_a_stream():

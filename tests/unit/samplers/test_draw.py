@@ -11,11 +11,16 @@ from slow_pairs import pair_weights
 import rankine
 from rankine import SPDRanker
 from rankine.core.errors import NoPairsError, ParameterError
-from rankine.kernels.random import random_bits
+from rankine.kernels.random import random_bits, random_unit
+from rankine.samplers import draw
 from rankine.samplers.draw import (
     SAMPLINGS,
     ExactPairs,
     StreamPairs,
+    _pick_level,
+    _pick_outside,
+    _pick_position,
+    _pick_query,
     build_pair_index,
     draw_pair,
     pair_sampler,
@@ -402,6 +407,69 @@ def test_masses_are_kept_where_queries_or_rows_differ():
 
 
 @pytest.mark.kernels
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_numbers_of_very_many_rows_are_drawn_alike(weighted, monkeypatch):
+    one, query_weight = made("skewed", weighted)
+    found = []
+    for many in (draw._MANY_ROWS, 10):
+        monkeypatch.setattr(draw, "_MANY_ROWS", many)
+        sampler = pair_sampler(one, query_weight)
+        pairs = [draw_pair(sampler, random_bits(1, step), step) for step in range(40)]
+        found.append((sampler.pairs.order.dtype, pairs))
+    assert [dtype for dtype, _ in found] == [np.uint32, np.uint64]
+    assert found[0][1] == found[1][1]
+
+
+def seed_with(counter, low, high):
+    """A seed whose number of this counter is in a range, and the number."""
+    for number in range(1000):
+        seed = random_bits(5, number)
+        if low < float(random_unit(seed, counter)) < high:
+            return seed, float(random_unit(seed, counter))
+    raise AssertionError
+
+
+@pytest.mark.kernels
+def test_a_number_on_the_edge_of_two_belongs_to_the_second():
+    """Whatever has the masses [a, b) is drawn by numbers from a on and below b."""
+    seed, unit = seed_with(0, 0.1, 0.9)
+    assert _pick_query(np.array([unit, 1.0]), 2, seed) == 1
+    assert _pick_query(np.array([unit / 2, unit, 1.0]), 3, seed) == 2
+    seed, unit = seed_with(1, 0.1, 0.9)
+    assert _pick_position(np.array([0.0, unit, 1.0]), seed, 1, 0, 2) == 1
+    for rest in (5, 3, 2):  # nine levels are searched, eight and seven are scanned
+        edges = np.r_[unit * np.array([0.25, 0.5, 0.75, 1.0]), np.linspace(unit, 1.0, rest + 1)[1:]]
+        assert _pick_level(edges, 0, len(edges), seed) == 4
+        assert _pick_level(np.r_[7.0, edges, 7.0], 1, len(edges), seed) == 5
+    seed, unit = seed_with(3, 0.1, 0.4)
+    # Rows of the weights unit, 0.25 and 1 - unit, without the middle one.
+    assert _pick_outside(np.array([0.0, unit, unit + 0.25, 1.25]), seed, 0, 3, 1, 2) == 2
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("zeros", [0, 2])
+def test_a_huge_block_at_the_end_is_not_drawn_from_for_rows_outside(zeros):
+    """Rows that weigh 1.5 and 1e16, and perhaps nothing: their sums are rounded to even numbers."""
+    mass = np.r_[0.0, 1.5, np.full(zeros + 1, 1.5 + 1e16), 0.0]
+    assert mass[2] - (mass[2] - mass[1]) > mass[1]
+    found = {_pick_outside(mass, seed, 0, 2 + zeros, 1, 2) for seed in range(200)}
+    assert found == {0}
+
+
+@pytest.mark.kernels
+def test_masses_at_the_end_of_all_numbers_are_drawn_within_their_range():
+    """More than half of the smallest number is that number: only the range ends the search."""
+    tiny = 5e-324
+    seed, _ = seed_with(0, 0.6, 1.0)
+    for length in (2, 3, 4, 7, 8):
+        assert _pick_query(np.full(length, tiny), length, seed) == length - 1
+    seed, _ = seed_with(1, 0.6, 1.0)
+    for length in (1, 2, 3, 8, 9, 12):
+        assert _pick_level(np.full(length, tiny), 0, length, seed) == length - 1
+        assert _pick_position(np.r_[0.0, np.full(length, tiny)], seed, 1, 0, length) == length - 1
+
+
+@pytest.mark.kernels
 @pytest.mark.parametrize(("sampling", "ties"), [w for w in WAYS if w[0] in ("query", "indexed")])
 def test_steps_of_a_stream_belong_to_its_queries_in_turn(sampling, ties):
     """Within its steps a query is drawn from as if it were alone."""
@@ -425,6 +493,9 @@ def test_weight_in_one_row_alone_offers_no_second_row():
     first = np.zeros(3, dtype=np.int64)
     assert not draw_span(sampler, np.uint64(0), 0, first, first)
     assert isinstance(pair_sampler(one, np.ones(1)), ExactPairs)
+    rejecting = pair_sampler(one, np.ones(1), sampling="rejection", max_trials=1)
+    found = {draw_pair(rejecting, random_bits(0, step), step) for step in range(20)}
+    assert found == {(0, 0, -1.0)}
 
 
 def test_rejection_gives_up_after_its_trials():
@@ -509,6 +580,9 @@ def test_all_pairs_are_listed_up_to_a_limit_and_drawn_alike_beyond():
     better, worse, _ = pair_rows(alone, 160, seed=1)
     assert set(better.tolist()) == {57, 58, 59}
     assert (alone.y[better] > alone.y[worse]).all()
+    sampler = pair_sampler(alone, np.ones(1), sampling="uniform")
+    drawn = [draw_pair(sampler, random_bits(1, step), step) for step in range(160)]
+    assert drawn == [(a, b, 1.0) for a, b in zip(better.tolist(), worse.tolist(), strict=True)]
     again = pair_rows(alone, 160, seed=2)[1]
     assert worse.tolist() != again.tolist()
     with pytest.raises(NoPairsError):

@@ -152,10 +152,27 @@ def test_a_dual_point_within_the_tolerance_is_left_as_it_is():
         assert alpha.tolist() == [0.0, 1.0, 0.0] if moved else [1.0, 0.0, 0.0]
         found = maximise_dual_positive(cuts, b, 1.0, np.array([1.0, 0.0, 0.0]), tol)
         assert found.tolist() == alpha.tolist()
+    # Only what has weight counts: all of it on the gradient 1 leaves a gap of 2.
+    for tol, moved in ((2.0, False), (np.nextafter(2.0, 0.0), True)):
+        alpha = np.array([0.0, 0.0, 1.0])
+        maximise_dual(cuts @ cuts.T, b, 1.0, alpha, tol)
+        assert alpha.tolist() == ([0.0, 1.0, 0.0] if moved else [0.0, 0.0, 1.0])
+        found = maximise_dual_positive(cuts, b, 1.0, np.array([0.0, 0.0, 1.0]), tol)
+        assert found.tolist() == alpha.tolist()
     bundle = Bundle(2)
     bundle.add(np.zeros(2), 3.0)
     assert bundle.solve(1.0, 3.0) == (pytest.approx(np.zeros(2)), 0.0)
     assert not bundle.coarse
+
+
+def test_a_weight_that_an_exchange_leaves_as_dust_goes_with_it():
+    """All but 5e-17 of a weight of 1e-8 is to move from the second cut to the first."""
+    gram, rest = np.diag([0.5, 0.5, 0.0]), 5e-17
+    b = np.array([0.5e-8 - rest, 0.0, 0.5e-8 - rest])
+    alpha = np.array([0.0, 1e-8, 1.0 - 1e-8])
+    maximise_dual(gram, b, 1.0, alpha, 0.7e-8)
+    assert alpha[1] == 0.0
+    assert alpha[0] == pytest.approx(1e-8, rel=1e-12)
 
 
 def slow_interior(gram, b, l2, tol):
@@ -186,13 +203,15 @@ def slow_interior(gram, b, l2, tol):
     return x / x.sum()
 
 
-@pytest.mark.parametrize("tol", [1e-1, 1e-4, 1e-8])
+@pytest.mark.parametrize("tol", [1e-1, 1e-4, 1e-8, 1e-11])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_interior_point_takes_newtons_steps(seed, tol):
     gram, b, alpha, _ = duals(seed)
     found = alpha.copy()
     interior_dual(gram, b, 0.3, found, tol)
     np.testing.assert_allclose(found, slow_interior(gram, b, 0.3, tol), atol=1e-7)
+    assert (found == 0.0).any() == (tol == 1e-11)  # dust, which the others make up for
+    assert abs(found.sum() - 1.0) < 5e-16
 
 
 def test_the_interior_point_keeps_what_is_better():
@@ -454,6 +473,13 @@ def test_a_run_that_cannot_go_on_says_why(bounds, coarse, reason, n_iter):
     solution = solve_bundle(flat_problem(), 0.1, tol=1e-30, max_iter=90, bundle=given)
     assert (solution.stop_reason, solution.n_iter) == (reason, n_iter)
     assert solution.certificate["lower_bound"] == max(0.0, *bounds[:n_iter])
+
+
+def test_without_an_iteration_nothing_is_known_but_the_start():
+    solution = solve_bundle(flat_problem(), 0.1, start=np.array([2.0]), max_iter=0)
+    assert (solution.stop_reason, solution.n_iter, list(solution.trace)) == ("max_iter", 0, [])
+    certificate = solution.certificate
+    assert (certificate["gap"], certificate["evaluations"], certificate["cuts"]) == (1.2, 1, 1)
 
 
 def test_a_gap_that_equals_the_tolerance_is_within_it():

@@ -115,6 +115,16 @@ def test_the_model_is_minimised_by_sweeps(seed, l1):
         np.testing.assert_allclose(v, N.T @ d, atol=1e-9)
 
 
+def test_a_model_that_rounding_has_flattened_bends_a_little():
+    """1e-10 of its gamma."""
+    for gamma in (1e6, 1e-3):
+        d, v = np.zeros(1), np.zeros(1)
+        N, Q = np.ones((1, 1)), np.full((1, 1), gamma)
+        module._minimise_model(np.zeros(1), np.array([3.0]), 0.0, gamma, N, Q, d, v, 1)
+        np.testing.assert_allclose(d, -3.0 / (1e-10 * gamma))
+        np.testing.assert_array_equal(v, d)
+
+
 PENALTY = Penalty(0.6, 0.2)
 
 

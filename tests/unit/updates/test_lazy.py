@@ -123,27 +123,56 @@ def test_lazy_equals_eager_from_given_weights(kind, before):
         compare(kind, seed, 60, start, before)
 
 
+@pytest.mark.parametrize("every", [1, 4, 7])
 @pytest.mark.parametrize("kind", ["fobos", "psgd"])
-def test_long_shrinking_is_rebased(kind):
-    options = {"eta0": 3.0, "power": 0.0, "l1": 1e-3, "l2": 2.0, "theta": 1e-3, "every": 7}
+def test_weights_stay_the_same_when_the_product_of_shrinkings_restarts(kind, every):
+    """Whether prunings fall on a restart or between two; weights shrink by a power of two.
+
+    Sizes are powers of two as well, so that many weights are exactly at the threshold and pruned
+    weights equal the textbook's to the bit.
+    """
+    options = {"eta0": 1.0, "power": 0.0, "l1": 2.0**-60, "l2": 2.0**40 - 1, "every": every}
+    options["theta"] = 2.0**-70
     optimizer, slow = make(kind, options), Eager(kind, N, **options)
     state, clock = np.zeros((N, int(state_width(optimizer)))), new_clock()
-    rng = np.random.default_rng(0)
-    rebased = 0
-    for t in range(400):  # the product of shrinkings would be 7^-400
-        places = np.array([t % 5])
-        gradient = rng.normal(size=1)
+    rng = np.random.default_rng(every)
+    restarts, below, at = [], 0, 0
+    for t in range(1, 301):  # the product of shrinkings would be 2^-12000
+        places = np.sort(rng.choice(N, 2, replace=False)).astype(np.int64)
+        gradient = rng.choice([-1.0, 1.0], 2) * 2.0 ** rng.integers(-40, 200, 2)
         before = clock[SHRINK]
         step(optimizer, clock, state, places, gradient)
-        rebased += clock[SHRINK] > before
+        if clock[SHRINK] > before:
+            restarts.append(t % every)
         full = np.zeros(N)
         full[places] = gradient
         slow.step(full)
-    out = np.empty(N)
+        out = np.empty(N)
+        read_all(optimizer, clock, state, out)
+        exact = kind == "psgd"
+        np.testing.assert_allclose(
+            out, slow.w, rtol=0 if exact else 1e-9, atol=0 if exact else 1e-12 * options["l1"]
+        )
+        np.testing.assert_array_equal(out == 0, slow.w == 0)
+        below += np.count_nonzero((slow.w != 0) & (np.abs(slow.w) < options["theta"]))
+        at += np.count_nonzero(np.abs(slow.w) == options["theta"])
+    assert len(restarts) >= 30
+    assert len(set(restarts)) == every
+    if kind == "psgd":
+        assert at > 5
+        assert (below > 50) == (every > 1)  # alive until the next pruning
+
+
+@pytest.mark.parametrize("kind", ["fobos", "rda", "adaptive", "psgd", "tgd"])
+def test_a_weight_of_nothing_has_no_sign(kind):
+    options = {"eta0": 1.0, "power": 0.0, "l1": 10.0, "l2": 0.1, "theta": 20.0, "every": 1}
+    optimizer = make(kind, options)
+    state, clock = np.zeros((2, int(state_width(optimizer)))), new_clock()
+    step(optimizer, clock, state, np.array([0, 1]), np.array([1.0, -1.0]))
+    out = np.empty(2)
     read_all(optimizer, clock, state, out)
-    assert rebased >= 2
-    np.testing.assert_allclose(out, slow.w, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(out == 0, slow.w == 0)
+    assert out.tolist() == [0.0, 0.0]
+    assert not np.signbit(out).any()
 
 
 def test_truncated_gradient_at_every_step_is_fobos_without_l2():

@@ -407,8 +407,8 @@ def csr_rows(
     """
     base = options.base
     highest = options.max_features if n_features is None else n_features
-    if len(indices) and (indices.min() < base or indices.max() >= highest + base):
-        low, high = indices < base, indices >= highest + base
+    low, high = indices < base, indices >= highest + base
+    if low.any() or high.any():
         items.refuse(
             low,
             name,

@@ -6,6 +6,7 @@ rows to growing arrays.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +103,7 @@ def line_windows(
     The buffer holds at most a chunk and one line of ``max_line_bytes``; a longer line is refused
     before it is read. ``lines[0]``, the lines parsed so far, gives such an error its place.
     """
-    store = bytearray(len(head) + 2 * chunk_bytes + 2)
+    store = bytearray(len(head) + 2 * chunk_bytes)
     store[: len(head)] = head
     held, stop = 0, len(head)
     while True:
@@ -160,12 +161,12 @@ class Columns:
         self._options = options
         self._state = state
         self._arrays: dict[str, NDArray[Any]] = {}
-        self._before: dict[str, int] = {}
+        self._before: Counter[str] = Counter()
         self.reset()
 
     def reset(self) -> None:
         """Forget all rows, but not how much room they took; arrays handed out stay untouched."""
-        self._before = {name: self._need(name, 0)[0] for name in self._arrays}
+        self._before = Counter({name: self._need(name, 0)[0] for name in self._arrays})
         kinds: dict[str, Any] = {
             "indptr": np.int64,
             "indices": np.int32,
@@ -180,7 +181,7 @@ class Columns:
             "starts": np.int64,
             "stops": np.int64,
         }
-        self._arrays = {name: np.zeros(1, dtype=kind) for name, kind in kinds.items()}
+        self._arrays = {name: np.array([0], dtype=kind) for name, kind in kinds.items()}
         for slot in (State.ROWS, State.NNZ, State.IMPLIED, State.QID_BYTES, State.DOCID_BYTES):
             self._state[slot] = 0
 
@@ -193,7 +194,7 @@ class Columns:
             used, worst = self._need(name, n_bytes)
             room = worst + 2
             if used + room > len(self._arrays[name]):
-                expected = max(int(used * max(1.5, 1.05 * ahead)), self._before.get(name, 0))
+                expected = max(int(used * max(1.5, 1.05 * ahead)), self._before[name])
                 self._grow(name, used, expected + room)
         return Arrays(**self._arrays)
 
@@ -403,7 +404,7 @@ class Reader:
         """Parse window after window, handing each out after it is parsed."""
         options, state = self._options, self._state
         size = None if self._streaming else self._source.size
-        lines = state[State.LINE : State.LINE + 1]
+        lines = state[State.LINE :]
         with (
             self._source.watched(),
             open_stream(self._source, options) as stream,

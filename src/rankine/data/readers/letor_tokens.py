@@ -161,11 +161,12 @@ def parse_int_qid(buf: Any, pos: Any) -> Any:
         value = value * _10 + digit
         pos += _1
         digit = np.uint64(buf[pos]) - _48
+    found = np.int64(_0 - value if negative else value)
     if pos == start or not ends_token(buf[pos]):
-        return Fault.QID_BAD, np.int64(0), begin
+        return Fault.QID_BAD, found, begin
     if not fits:
-        return Fault.QID_RANGE, np.int64(0), begin
-    return Fault.DONE, np.int64(_0 - value if negative else value), pos
+        return Fault.QID_RANGE, found, begin
+    return Fault.DONE, found, pos
 
 
 @jit

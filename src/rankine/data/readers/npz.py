@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -48,7 +48,7 @@ def read(source: Source, options: ReadOptions) -> Dataset:
     """The whole archive."""
     with source.watched(), _opened(source) as archive, Meter(source, options) as meter:
         data = _ArchiveReader(archive, source.name, options).dataset()
-        meter.update(source.size or 0)
+        meter.update(cast("int", source.size))  # known, since the file is open
     return data
 
 

@@ -361,5 +361,5 @@ def _header(raw: pa.NativeFile, place: int, end: int) -> tuple[Page, int] | None
         except IndexError:
             continue
         except (KeyError, ValueError):
-            break
+            return None
     return None

@@ -292,7 +292,7 @@ class ParquetRows(_Table):
 
     def __init__(self, raw: pa.NativeFile, source: Source, options: ReadOptions) -> None:
         self._raw = raw
-        self._size = source.size or 0
+        self._size = raw.size()
         #: Row groups, as the footer says.
         self.groups: list[RowGroup] = read_footer(raw)
         #: Rows of the file, as its footer says.
