@@ -116,14 +116,14 @@ def weighted_values(
         everything = pool.gain[pool.starts[q] : pool.starts[q + 1]]
         everything = top_values(everything, everything.shape[0])  # the ideal order is found once
         ties = key[a:b]
-        order = np.empty(0, dtype=np.int64)
+        order = np.arange(b - a)
         for c in range(weights.shape[0]):
             scores[:] = 0.0
             for j in range(width):
                 weight, column = weights[c, j], columns[j]
                 for i in range(scores.shape[0]):
                     scores[i] += weight * column[i]
-            floor = -np.inf if c == 0 else np.inf
+            floor = np.inf
             for r in range(order.shape[0]):  # the last top is near: what lies below it is no top
                 floor = min(floor, scores[order[r]])
             order = top_order(scores, ties, cutoffs[q], floor)

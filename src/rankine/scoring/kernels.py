@@ -222,9 +222,7 @@ def _rounded(partials: Any, count: int) -> float:
         low = y - (high - x)
         if low != 0.0:
             break
-    if count > 0 and (
-        (low < 0.0 and partials[count - 1] < 0.0) or (low > 0.0 and partials[count - 1] > 0.0)
-    ):
+    if count > 0 and (low < 0.0) == (partials[count - 1] < 0.0):  # neither is 0
         y = low * 2.0
         x = high + y
         if y == x - high:

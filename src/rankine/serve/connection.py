@@ -107,11 +107,11 @@ class RequestReader:
         self.limits = limits
         self.ready: deque[Request] = deque()
         self.stage = "idle"
-        self.wants_continue = False
+        self.wants_continue: bool
         self._parser: Any = httptools.HttpRequestParser(self)
         self._error: BadRequest | None = None
         self._unparsed = bytearray()
-        self._bodies = self._completed = self._unfinished = 0
+        self._bodies = self._unfinished = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -173,7 +173,6 @@ class RequestReader:
         return at
 
     def _parse_slice(self, data: bytes | memoryview) -> None:
-        completed = self._completed
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -184,7 +183,7 @@ class RequestReader:
             self._error = error.__context__
         except httptools.HttpParserError as error:
             self._error = BadRequest(400, f"the request is not valid: {error}")
-        if self.stage == "header" and self._completed == completed:
+        if self.stage == "header" and not self.ready:
             self._unfinished += len(data)
             if self._unfinished > self.limits.header_bytes and self._error is None:
                 self._error = self._header_too_large()
@@ -258,7 +257,6 @@ class RequestReader:
     def on_message_complete(self) -> None:
         """The last byte of a request."""
         self.stage = "idle"
-        self._completed += 1
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         parser = self._parser
         close = not parser.should_keep_alive() or parser.get_http_version() == "1.0"

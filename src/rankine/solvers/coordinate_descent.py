@@ -88,11 +88,7 @@ class CoordinateDescent:
         self.w = np.zeros(n)
         self.at_zero = float(risk.at_zero)
         self.limits = np.full((n, 3), np.nan)
-        ends = (
-            columns.indptr
-            if isinstance(columns, CscColumns)
-            else np.arange(n + 1, dtype=np.int64) * columns.n_rows
-        )
+        ends = columns.indptr if isinstance(columns, CscColumns) else np.arange(n + 1)
         self._cuts = cut_by_weight(ends)
         self._own = risk.scratch()
 
@@ -113,7 +109,7 @@ class CoordinateDescent:
 
     def _bound(self, chosen: NDArray[np.uint64], threads: int | None) -> None:
         """Find the curvature bounds of columns that are visited for the first time."""
-        new = chosen[np.isnan(self.limits[chosen, 0])]
+        new = chosen[np.isnan(self.limits[chosen]).any(axis=1)]
         limits = self.limits
 
         def part(start: int, stop: int) -> None:

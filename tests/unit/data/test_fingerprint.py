@@ -1,3 +1,5 @@
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -75,6 +77,25 @@ def test_every_part_counts():
 def test_ids_do_not_run_together(pair):
     a, b = (Dataset.from_arrays(np.eye(2), [0, 1], ids).fingerprint for ids in pair)
     assert a != b
+
+
+@pytest.mark.parametrize("names", [None, ["a", "b", "c"]])
+def test_the_digest_is_made_as_it_is_documented(names):
+    rows = np.array([[0.0, 1.5, 0.0], [0.0, 0.0, 0.0], [-2.0, 0.0, 4.0]])
+    columns = (
+        np.array([2.0, 0.0, 1.0]),
+        np.array([7, 7, -9], dtype="<i8"),
+        np.array([1, 0, 2], dtype="<i8"),
+        np.array([1, 0, 2], dtype="<i4"),
+        np.array([1.5, -2.0, 4.0]),
+    )
+    whole = hashlib.sha256(b"rankine-data-1" + np.array([3, 3], dtype="<i8").tobytes())
+    whole.update(repr(names and tuple(names)).encode())
+    for column in columns:
+        whole.update(hashlib.sha256(column.tobytes()).digest())
+    for kind in (np.asarray, sparse.csr_matrix):
+        data = Dataset.from_arrays(kind(rows), columns[0], columns[1], feature_names=names)
+        assert data.fingerprint == whole.hexdigest()
 
 
 def test_negative_zero_labels_are_zero():

@@ -84,3 +84,34 @@ def test_regroup_depends_on_the_queries_alone(cuts):
     assert [part.n_queries for part in parts] == [6, 6, 6, 5]
     np.testing.assert_array_equal(np.concatenate([part.X for part in parts]), data.X)
     np.testing.assert_array_equal(np.concatenate([part.qid for part in parts]), data.qid)
+
+
+def test_one_thread_reads_ahead():
+    threads = set()
+
+    def slow():
+        for k in range(6):
+            threads.add(threading.get_ident())
+            time.sleep(0.01)
+            yield k
+
+    assert list(read_ahead(slow())) == list(range(6))
+    assert len(threads) == 1
+    assert threads != {threading.get_ident()}
+
+
+def test_leaving_early_waits_for_what_is_being_read():
+    begun, done = threading.Event(), threading.Event()
+
+    def slow():
+        yield 0
+        begun.set()
+        time.sleep(0.2)
+        done.set()
+        yield 1
+
+    items = read_ahead(slow())
+    assert next(items) == 0
+    assert begun.wait(5)
+    items.close()
+    assert done.is_set()

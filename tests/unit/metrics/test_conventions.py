@@ -16,6 +16,8 @@ from rankine.metrics import DEFINITIONS, Metric, evaluate, metric, parse_metric,
 from rankine.metrics.gains import _look_up, discounts
 from rankine.metrics.pairs import PairwiseError
 
+pytestmark = pytest.mark.kernels
+
 Y = [1, 0, 0, 0, 2, 0]
 S = [1.0, 2.0, 1.0, 2.0, 3.0, 1.0]
 Q = ["a", "a", "b", "b", "c", "c"]
@@ -237,6 +239,17 @@ def test_metrics_are_values():
         Metric("map", mode="letor9")
     with pytest.raises(ParameterError, match="True is not positive"):
         Metric("ndcg", True)
+
+
+@pytest.mark.parametrize(("mode", "table"), [("letor4", "0,1,3"), ("mslr", "0,1,3,7,15")])
+def test_the_mean_of_a_script_has_its_gains_and_discounts(mode, table):
+    rule = metric.mode_defaults(mode, "mean-ndcg")
+    assert rule == {"gain": table, "discount": "letor"}
+    with pytest.raises(ParameterError, match=f"the {mode} script does not compute mrr"):
+        metric.mode_defaults(mode, "mrr")
+    labels, scores = [0, 2, 1], [3.0, 2.0, 1.0]
+    at = [evaluate(f"ndcg@{k}:gain={table}:discount=letor", labels, scores) for k in (1, 2, 3)]
+    assert evaluate(f"{mode}:mean-ndcg", labels, scores) == pytest.approx(np.mean(at))
 
 
 def test_a_registered_metric_is_known_by_all_its_names_and_learns_the_longest_list(monkeypatch):

@@ -7,6 +7,8 @@ import pytest
 
 from rankine.metrics import evaluate, parse_metric, random_expectation
 
+pytestmark = pytest.mark.kernels
+
 #: Labels in ranked order 0, 1, 2.
 LABELS, SCORES = [0, 1, 2], [3.0, 2.0, 1.0]
 

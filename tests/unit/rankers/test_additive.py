@@ -670,3 +670,70 @@ def test_grids_are_coarser_where_there_are_many_columns(monkeypatch):
         assert [axis.size for axis in paired.grids.axes] == [side + 1] * 3
         assert paired.pairs == [(0, 2), (1, 2)]
     assert plan.with_pairs([]).grids is None
+
+
+def test_a_sample_without_a_seed_is_that_of_seed_0(monkeypatch):
+    X, y, qid = shop(30, size=6)
+    monkeypatch.setattr(additive_search, "SEARCH_ROWS", 30)
+    seen = []
+    solve = additive.first_solution
+    monkeypatch.setattr(
+        additive,
+        "first_solution",
+        lambda plan, few, *rest: seen.append(few) or solve(plan, few, *rest),
+    )
+    for seed in (None, 1, 2):
+        AdditiveRanker(smooth=1.0, pairs=0, reweight=0, random_state=seed).fit(X, y, qid=qid)
+    wanted = additive_search.sample(table_data(), 0).lists.queries.ids.tolist()
+    assert [few.lists.queries.ids.tolist() for few in seen] == [wanted] * 3
+    assert wanted != additive_search.sample(table_data(), 1).lists.queries.ids.tolist()
+
+
+@pytest.mark.parametrize(("asked", "patience"), [(None, 2), (1, 1), (5, 5)])
+def test_a_search_is_as_patient_as_it_is_told(monkeypatch, asked, patience):
+    def search(_plan, _train, _valid, _pairs, rounds, given, *_):
+        raise KeyboardInterrupt(rounds, given)
+
+    monkeypatch.setattr(additive, "search", search)
+    X, y, qid = shop(4)
+    held = {} if asked is None else {"eval_set": (X, y), "eval_qid": qid}
+    for reweight, rounds in ((None, 1), (0, 0), (3, 3)):
+        with pytest.raises(KeyboardInterrupt) as told:
+            AdditiveRanker(early_stopping=asked, reweight=reweight).fit(X, y, qid=qid, **held)
+        assert told.value.args == (rounds, patience)
+
+
+def test_a_fit_does_not_remember_the_one_before():
+    X, y, qid = shop(12)
+    told = {"smooth": 1.0, "pairs": [(1, 2)], "linear": [3], "reweight": 0}
+    again = AdditiveRanker(**told).fit(X, y, qid=qid)
+    again.fit(X * [3, 1, 1, 10, 1], y, qid=qid)
+    new = AdditiveRanker(**told).fit(X * [3, 1, 1, 10, 1], y, qid=qid)
+    assert again.bins_ == new.bins_
+    assert again.coef_.tobytes() == new.coef_.tobytes()
+
+
+def test_two_columns_make_a_pair_and_may_rise_and_fall():
+    X, y, qid = shop(12)
+    both = AdditiveRanker(smooth=1.0, pairs=[(1, 0), (0, 1)]).fit(X[:, 1:3], y, qid=qid)
+    assert both.pairs_ == [(0, 1)]
+    sought = AdditiveRanker(smooth=1.0, pairs=3).fit(X[:, 1:3], y, qid=qid)
+    assert sought.pairs_ == [(0, 1)]
+    signs = AdditiveRanker(smooth=1.0, pairs=0, monotone={0: 1, 1: -1}).fit(X[:, :2], y, qid=qid)
+    line = np.linspace(-2, 2, 30)
+    for j, sign in ((0, 1), (1, -1)):
+        rows = np.zeros((30, 2))
+        rows[:, j] = line
+        assert (sign * np.diff(signs.predict(rows)) >= -1e-12).all()
+
+
+def test_pairs_are_sought_among_columns_with_cuts_that_are_free():
+    X, y, qid = shop(12)
+    wide = np.column_stack([X[:, 1:3], np.ones(len(X)), X[:, 0] > 0, np.where(y > 1, np.nan, 1.0)])
+    for monotone, wanted in (({}, {0, 1, 3}), ({0: 1}, {1, 3}), ({0: 1, 1: -1}, set())):
+        ranker = AdditiveRanker(smooth=1.0, pairs=20, monotone=monotone, tol=1e-2)
+        ranker.fit(wide, y, qid=qid)
+        assert {j for pair in ranker.pairs_ for j in pair} == wanted
+        assert len(ranker.pairs_) == len(wanted) * (len(wanted) - 1) // 2, "each once"
+    alone = AdditiveRanker(smooth=1.0, pairs=20, tol=1e-2).fit(wide[:, [0, 2]], y, qid=qid)
+    assert alone.pairs_ == []

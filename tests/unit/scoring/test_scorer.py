@@ -32,7 +32,7 @@ from rankine.model import LinearModel
 from rankine.model.weights import Probe, Probes
 from rankine.scoring import Notes, Scorer, latency
 from rankine.scoring import scorer as scorer_module
-from rankine.scoring.kernels import DenseTable, HashTable, build_table, exact_scores
+from rankine.scoring.kernels import DenseTable, HashTable, _rounded, build_table, exact_scores
 from rankine.scoring.rows import alike_rows, csr_parts
 from rankine.scoring.scorer import LinearScores
 from rankine.transforms.apply import score_dataset
@@ -690,6 +690,37 @@ def test_sums_between_two_doubles_are_rounded_to_even():
         assert not exact_scores(np.array([[1.0, bad]]), np.ones(2), np.empty(1))
 
 
+@pytest.mark.parametrize("beside", [1e5, -1e5])
+def test_what_lies_beside_partial_sums_is_not_read(beside):
+    """They grow in size and do not overlap; half of the last place goes by the next one's sign."""
+    for parts in (
+        [], [3.0], [2.0**-53, 1.0], [-(2.0**-53), 1.0], [2.0**-106, 2.0**-53, 1.0],
+        [-(2.0**-106), 2.0**-53, 1.0], [2.0**-160, -(2.0**-106), -(2.0**-53), 1.0 + 2.0**-52],
+    ):  # fmt: skip
+        for sign in (1, -1):
+            partials = np.array([sign * part for part in parts] + [beside] * 3)
+            assert _rounded(partials, len(parts)) == math.fsum(partials[: len(parts)])
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_compressed_rows_are_added_in_four_sums(small):
+    """To the bit: blocks of four values in four sums, what is left over in the first."""
+    rng = np.random.default_rng(2)
+    w = np.zeros(300)
+    w[:40] = rng.normal(size=40) * 10.0 ** rng.integers(-8, 9, 40)
+    scorer = Scorer(LinearModel.from_weights(w), small=small)
+    for size in range(14):
+        for _ in range(5):
+            indices, data = np.sort(rng.choice(40, size, replace=False)), rng.normal(size=size)
+            products = (data * w[indices]).tolist()
+            whole = size - size % 4
+            sums = [0.0] * 4
+            for k, product in enumerate(products):
+                sums[k % 4 if k < whole else 0] += product
+            rows = SimpleNamespace(indptr=[0, size], indices=indices, data=data)
+            assert scorer.score(rows)[0] == (sums[0] + sums[1]) + (sums[2] + sums[3])
+
+
 @pytest.mark.parametrize("weights", [1, 8, 9, 72])
 def test_a_hash_table_is_taken_where_it_is_smaller(weights):
     slots = 8 * max(weights, 8)
@@ -945,6 +976,9 @@ def test_tables_score_rows_in_every_form():
     nan = np.nan
     want = [by_hand(1.0, 0.0, nan), by_hand(nan, 0.0, 1.5), by_hand(nan, 2.0, 3.0)]
     assert scorer.score(holes).tolist() == want
+    matrix = [[1.0, 0.0, nan], [nan, 0.0, 1.5], [nan, 2.0, 3.0]]
+    np.testing.assert_array_equal(scorer.features(holes), matrix)
+    np.testing.assert_array_equal(scorer.features(turned), X)
     X[3, 0] = X[5, 2] = nan
     assert scorer.score(X).tolist() == [by_hand(*row) for row in X]
     for i in (0, 3, 5):

@@ -110,6 +110,8 @@ def with_line(line):
         with_line(b"Transfer-Encoding: \x0bchunked"),
         with_line(b"Transfer-Encoding : chunked"),
         with_line(b"Transfer-Encoding: chunked").replace(b"HTTP/1.1", b"HTTP/1.0"),
+        CHUNKED.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        CHUNKED.replace(b": chunked", b": gzip, chunked"),
         with_line(b"Expect: 200-ok"),
         with_line(b"Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/1.0"),
         CHUNKED.replace(b"3\r\n", b"0x3\r\n"),
@@ -300,9 +302,12 @@ def test_a_header_is_limited_to_the_byte(before):
         assert found[-1] == status or (status is None and len(found[-1].fields[b"x"]) == rest)
 
 
-def test_an_unfinished_header_is_refused_from_the_first_byte_too_many():
+@pytest.mark.parametrize("before", [b"", GET, POST])
+def test_an_unfinished_header_is_refused_from_the_first_byte_too_many(before):
     for size, refused in ((LIMITS.header_bytes, False), (LIMITS.header_bytes + 1, True)):
         reader = RequestReader(LIMITS)
+        reader.feed(before)
+        assert bool(reader.next()) == bool(before)
         start = b"GET / HTTP/1.1\r\nHost: a\r\nX: "
         for at in range(size):
             reader.feed(start[at : at + 1] or b"y")
@@ -323,7 +328,21 @@ def test_a_path_is_limited_to_the_byte():
 
 
 def test_a_pipeline_of_small_headers_is_read_under_a_small_limit():
-    assert len(read(GET * 200, limits=Limits(header_bytes=100))) == 200
+    small = Limits(header_bytes=100)
+    assert len(read(GET * 200, limits=small)) == 200
+    reader = RequestReader(small)
+    for _ in range(20):  # in two pieces each
+        reader.feed(GET[:20])
+        assert reader.next() is None
+        reader.feed(GET[20:])
+        assert reader.next().method == b"GET"
+
+
+def test_the_last_byte_of_a_body_is_read_by_itself():
+    reader = RequestReader(LIMITS)
+    reader.feed(POST[:-1])
+    reader.feed(POST[-1:] + GET * 3)
+    assert (len(reader.ready), reader.held) == (1, 4 + 3 * len(GET))
 
 
 def test_a_continue_is_wanted_from_the_first_byte_of_a_body():

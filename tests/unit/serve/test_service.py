@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 from pathlib import Path
@@ -208,6 +209,15 @@ def test_an_explanation_shows_ten_terms_unless_told():
         assert all("where" not in term for term in first["explanation"]["contributions"])
         assert all("other" not in term for term in first["explanation"]["contributions"])
         assert all("other" in term for term in first["lead"]["contributions"])
+
+
+def test_a_lead_is_that_over_the_next_item():
+    asked = {"items": [{"features": {NAMES[0]: x}} for x in (1.0, 5.0, 2.0, -4.0)], "explain": 1}
+    ranking = json.loads(House(shop()).ask(b"POST", b"/v1/rank", asked).body)["ranking"]
+    assert len({one["index"] for one in ranking}) == 4
+    for one, below in itertools.pairwise(ranking):
+        assert one["lead"]["total"] == pytest.approx(one["score"] - below["score"])
+    assert "lead" not in ranking[-1]
 
 
 def test_what_is_counted():

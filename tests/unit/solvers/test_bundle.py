@@ -203,13 +203,15 @@ def slow_interior(gram, b, l2, tol):
     return x / x.sum()
 
 
-@pytest.mark.parametrize("tol", [1e-1, 1e-4, 1e-8])
+@pytest.mark.parametrize("tol", [1e-1, 1e-4, 1e-8, 1e-11])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_interior_point_takes_newtons_steps(seed, tol):
     gram, b, alpha, _ = duals(seed)
     found = alpha.copy()
     interior_dual(gram, b, 0.3, found, tol)
     np.testing.assert_allclose(found, slow_interior(gram, b, 0.3, tol), atol=1e-7)
+    assert (found == 0.0).any() == (tol == 1e-11)  # dust, which the others make up for
+    assert abs(found.sum() - 1.0) < 5e-16
 
 
 def test_the_interior_point_keeps_what_is_better():

@@ -9,6 +9,7 @@ import pytest
 from rankine.core.errors import DivergenceError
 from rankine.data import Dataset
 from rankine.kernels.columns import DenseColumns
+from rankine.kernels.random import permutation, stream_seed
 from rankine.losses.domination import TaskOptions, domination_risk
 from rankine.solvers import coordinate_descent as module
 from rankine.solvers.coordinate_descent import (
@@ -135,6 +136,13 @@ def test_a_linear_sequence_is_followed_to_its_end():
         assert extrapolated([end, 1e300 * end, -1e300 * end]) is None
 
 
+def test_the_end_of_a_sequence_does_not_depend_on_units():
+    points = [np.array([1.0 - 0.6**k, 2.0 + 0.9**k, 0.3 - 0.2**k]) for k in range(5)]
+    for factor in (2.0**-40, 2.0**40):
+        found = extrapolated([factor * point for point in points])
+        np.testing.assert_allclose(found, factor * extrapolated(points), rtol=1e-9)
+
+
 def test_an_extrapolated_weight_keeps_its_sign_or_is_zero():
     target = extrapolated([np.array([1.0 - 0.1**k, 0.4 * 0.5**k - 0.02]) for k in range(4)])
     assert target[0] == pytest.approx(1.0, abs=1e-6)
@@ -175,6 +183,51 @@ def descent(seed=0, m=60, n=8, correlated=0.0, noise=1.0):
     data = Dataset.from_arrays(X, y, np.repeat(range(m // 10), 10))
     risk = domination_risk(data, TaskOptions())
     return CoordinateDescent(risk, DenseColumns(m, np.ascontiguousarray(X.T).ravel()))
+
+
+@pytest.mark.parametrize(
+    ("left", "moves", "expected"),
+    [(1e9, 0, (False, 1)), (1e9, 1, (True, 50)), (0.0, 1, (True, 1)), (0.0, 0, (False, 1))],
+)
+def test_sweeps_go_on_while_weights_move_and_much_is_left(left, moves, expected, monkeypatch):
+    monkeypatch.setattr(module, "sweep", lambda *_: (left, moves))
+    run = descent()
+    slopes, settings = run.gradient(), DescentSettings(plain=True)
+    assert run._descend(slopes, Penalty(0.1, 0.0), settings, 0) == expected
+
+
+def test_one_column_is_enough():
+    solution = descent(n=1).solve(Penalty(0.1, 0.1), DescentSettings(tol=1e-9))
+    assert solution.stop_reason == "converged"
+    assert solution.coef[0] != 0.0
+
+
+@pytest.mark.parametrize("paper", [False, True])
+def test_a_weight_that_the_loss_does_not_depend_on_is_put_to_zero(paper):
+    run = descent()
+    values = run.columns.values.reshape(8, 60)
+    values[3] = 0.0
+    run.restart(np.where(np.arange(8) == 3, 2.0, 0.0))
+    solution = run.solve(Penalty(0.2, 0.1), DescentSettings(tol=1e-9, paper=paper))
+    assert solution.stop_reason == "converged"
+    assert solution.coef[3] == 0.0
+    assert np.count_nonzero(solution.coef) > 3
+
+
+def test_shuffled_columns_have_an_order_of_their_own_in_every_sweep(monkeypatch):
+    orders, sweep = [], module.sweep
+
+    def noted(loss, columns, order, *rest):
+        orders.append(order.tolist())
+        return sweep(loss, columns, order, *rest)
+
+    monkeypatch.setattr(module, "sweep", noted)
+    settings = DescentSettings(tol=1e-9, plain=True, shuffle=True, seed=7)
+    solution = descent().solve(Penalty(0.0, 0.1), settings)
+    assert len(solution.trace) > 2
+    assert DescentSettings(shuffle=True) == DescentSettings(shuffle=True, seed=0)
+    expected = [permutation(stream_seed(7, k), 8).tolist() for k in range(solution.n_iter)]
+    assert orders == expected
 
 
 def test_sweeps_are_counted_and_kept_within_the_budget():

@@ -209,10 +209,18 @@ def test_steps_are_halved_until_they_gain_enough(size, positive):
     assert module._step(problem, penalty, point, gradient, still) is None
 
 
+class Ahead(module._Ridge):
+    """A ridge whose equations need not be solved beyond half of the tolerance."""
+
+    forcing, ahead = 0.25, 0.5
+
+
+@pytest.mark.parametrize("kind", [module._Ridge, Ahead])
 @pytest.mark.parametrize("positive", [False, True])
-def test_newton_solves_its_equations_more_exactly_near_the_end(positive, monkeypatch):
+def test_newton_solves_its_equations_more_exactly_near_the_end(positive, kind, monkeypatch):
     """What every direction is asked: the free coordinates, and the share that may be left."""
     problem, X = smooth()
+    penalty = 0.5 if kind is module._Ridge else kind(0.5, 5, positive=positive)
     asked = []
     one = module._direction
 
@@ -221,7 +229,7 @@ def test_newton_solves_its_equations_more_exactly_near_the_end(positive, monkeyp
         return asked[-1][-1]
 
     monkeypatch.setattr(module, "_direction", noted)
-    solution = solve_newton(problem, 0.5, tol=1e-10, positive=positive, start=-np.ones(5))
+    solution = solve_newton(problem, penalty, tol=1e-10, positive=positive, start=-np.ones(5))
     best = optimize.minimize(
         lambda w: 0.25 * w @ w + (np.maximum(0, 1 - X @ w) ** 2).sum(),
         np.zeros(5),
@@ -242,13 +250,27 @@ def test_newton_solves_its_equations_more_exactly_near_the_end(positive, monkeyp
         np.testing.assert_array_equal(free, ~held)
         np.testing.assert_allclose(wanted, -gradient * free, atol=1e-12)
         sizes.append(np.linalg.norm(gradient * free))
-        assert forcing == pytest.approx(min(0.1, np.sqrt(sizes[k] / max(sizes))))
-        assert allowed == 0.0
+        assert forcing == pytest.approx(min(kind.forcing, np.sqrt(sizes[k] / max(sizes))))
+        assert allowed == pytest.approx(kind.ahead * 1e-10 * 30.0)
         assert solution.trace[k]["products"] == products
         products += found.products
     assert solution.certificate["products"] == products
     assert len(asked) == solution.n_iter
     assert sizes[-1] < 1e-3 * sizes[0]
+
+
+def test_a_gap_that_equals_the_tolerance_is_within_it(monkeypatch):
+    problem, _ = smooth()
+    problem.at_zero = 1.0
+    gaps = [record["gap"] for record in solve_newton(problem, 0.5, tol=1e-10).trace]
+    for k, gap in enumerate(gaps):
+        solution = solve_newton(problem, 0.5, tol=gap)
+        assert (solution.stop_reason, solution.n_iter) == ("converged", k)
+    flat = Problem(lambda *_: (1.0, np.zeros(1)), 1, 1.0)
+    ends = Solution(np.zeros(1), 1.0, {"products": 1.0, "lower_bound": 0.75}, 1)
+    monkeypatch.setattr(module, "solve_newton", lambda *_, **__: ends)
+    rounded = solve_rounded(flat, 0.5, tol=0.25)
+    assert (rounded.stop_reason, rounded.n_iter) == ("converged", 2)
 
 
 def test_an_estimate_may_end_the_run_but_not_before_a_step():

@@ -38,7 +38,7 @@ def lists(n_queries=25, size=12, seed=0):
     return Dataset.from_arrays(X, y, np.repeat(np.arange(n_queries), size))
 
 
-def build(data, risk_of, monotone=None, pairs=((0, 1), (1, 2)), linear=()):
+def build(data, risk_of, monotone=None, pairs=((0, 1), (1, 2)), linear=(), sides=(4, 4, 4)):
     bins = fit_bins(data.X, 8, unordered=[3])
     if linear:
         cuts = tuple(() if j in linear else own for j, own in enumerate(bins.cuts))
@@ -47,7 +47,8 @@ def build(data, risk_of, monotone=None, pairs=((0, 1), (1, 2)), linear=()):
     counts = BinnedProducts(rows, layout_of(bins)).transpose_times(np.ones(data.n_rows))
     ends = np.cumsum(bins.n_cells)
     axes = tuple(
-        grid_axis(bins, j, counts[ends[j] - bins.n_cells[j] : ends[j]], 4) for j in (1, 2, 3)
+        grid_axis(bins, j, counts[ends[j] - bins.n_cells[j] : ends[j]], side)
+        for j, side in zip((1, 2, 3), sides, strict=True)
     )
     grids = Grids(axes, pairs)
     layout = layout_of(bins, grids)
@@ -130,6 +131,8 @@ SHAPES = [
     {"monotone": {0: 1}},
     {"monotone": {1: -1, 2: 1}},
     {"pairs": ()},
+    {"sides": (3, 2, 4)},
+    {"sides": (2, 6, 3), "pairs": ((0, 1), (0, 2), (1, 2))},
     {"linear": (0,)},
     {"linear": (0,), "monotone": {1: 1}},
 ]
