@@ -19,6 +19,7 @@ from rankine.cli._options import (
     Cluster,
     ModelReading,
     Reading,
+    SortReading,
     make_ranker,
     parse_settings,
     pick_model,
@@ -95,6 +96,7 @@ def test_reading_options_leave_out_what_is_not_given():
     assert "n_features" not in given
     assert "extra" not in given
     assert "base" not in ModelReading().options()
+    assert SortReading().options()["base"] == 1
 
 
 @pytest.mark.parametrize(("level", "shown"), [(-1, False), (0, True), (1, True)])
@@ -284,11 +286,9 @@ def test_the_newest_lists_are_those_of_the_latest_time(tmp_path):
     model = LinearModel.from_weights([1.0], transforms=(spec,), parameters={"log": log})
     newest = ModelReading(split=split).open(str(tmp_path / "log.parquet"), model=model)
     assert set(newest.qid) == {0, 1}
-    rows = Dataset.from_arrays(
-        columns["price"][:, None], columns["clicked"], columns["session"],
-        columns={"day": columns["day"]}, feature_names=["f"],
-    )  # fmt: skip
-    rows.save(tmp_path / "rows.parquet")
+    rows = {"qid": "session", "label": "clicked", "f": "price", "day": "day"}
+    table = pa.table({name: columns[given] for name, given in rows.items()})
+    pq.write_table(table, tmp_path / "rows.parquet")
     for how in ({}, {"model": LinearModel.from_weights([1.0], ["f"])}):
         flat = Reading(split=split, time="day")
         found = flat.open(str(tmp_path / "rows.parquet"), features=("f",), **how)
