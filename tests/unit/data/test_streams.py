@@ -110,7 +110,7 @@ def test_leaving_early_waits_for_what_is_being_read():
         done.set()
         yield 1
 
-    items = read_ahead(slow())
+    items = read_ahead(slow(), depth=1)
     assert next(items) == 0
     assert begun.wait(5)
     items.close()
