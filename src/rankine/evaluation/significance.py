@@ -130,7 +130,7 @@ def randomisation_test(difference: NDArray[np.float64], n_resamples: int, seed: 
 
 
 def _all_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    sums = np.zeros(1)
+    sums = np.array([0.0])
     for value in values:
         sums = np.concatenate([sums + value, sums - value])
     return sums

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +15,7 @@ from rankine.cli._options import LogOptions
 from rankine.cli.main import app, find_commands
 from rankine.cli.path import path_table
 from rankine.core.errors import ParameterError
+from rankine.model import LinearModel
 
 pytestmark = pytest.mark.cli
 find_commands()
@@ -161,6 +164,36 @@ def test_what_is_asked_of_a_path(monkeypatch, tmp_path):
     monkeypatch.setattr("rankine.DominationRanker.path", lambda *_, **__: [])
     with pytest.raises(ParameterError, match="the path is empty"):
         call("path", "rows.txt")
+
+
+def test_what_is_said_of_a_path(monkeypatch, tmp_path):
+    class Found(list):
+        metric, measured = "map", True
+
+        def best(self):
+            return 1
+
+        def records(self):
+            return list(self)
+
+        def to_model(self, step):
+            return LinearModel.from_weights([float(step)])
+
+    drawn = []
+    monkeypatch.setattr("rankine.DominationRanker.path", lambda *_, **__: Found([STEP, STEP]))
+    monkeypatch.setattr(LogOptions, "open", lambda *_, **__: SimpleNamespace(n_features=7))
+    monkeypatch.setattr("rankine.plot.path", lambda found: found)
+    monkeypatch.setattr("rankine.plot.save_axes", lambda ax, file: drawn.append((len(ax), file)))
+    out, plot = str(tmp_path / "m.rankine"), str(tmp_path / "p.svg")
+    bare = json.loads(call("path", "rows.txt", "--json").stdout)
+    assert bare == {
+        "ranker": "DominationRanker", "metric": "map", "measured": True, "n_features": 7,
+        "best": 1, "steps": [STEP, STEP],
+    }  # fmt: skip
+    said = json.loads(call("path", "rows.txt", "--json", "--out", out, "--plot", plot).stdout)
+    assert said == {**bare, "plot": plot, "model": out, "digest": LinearModel.load(out).digest}
+    assert LinearModel.load(out).values.tolist() == [1.0]
+    assert drawn == [(2, plot)]
 
 
 @pytest.mark.parametrize(

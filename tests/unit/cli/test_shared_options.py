@@ -19,6 +19,7 @@ from rankine.cli._options import (
     Cluster,
     ModelReading,
     Reading,
+    SortReading,
     make_ranker,
     parse_settings,
     pick_model,
@@ -95,6 +96,7 @@ def test_reading_options_leave_out_what_is_not_given():
     assert "n_features" not in given
     assert "extra" not in given
     assert "base" not in ModelReading().options()
+    assert SortReading().options()["base"] == 1
 
 
 @pytest.mark.parametrize(("level", "shown"), [(-1, False), (0, True), (1, True)])

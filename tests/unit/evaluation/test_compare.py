@@ -25,7 +25,7 @@ def data():
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def result(data):
     systems = {"good": data.X[:, 0], "poor": data.X[:, 1], "copy": data.X[:, 0] * 2}
     return rankine.compare(systems, data, "ndcg@5", n_resamples=2000, n_changed=2, depth=4)

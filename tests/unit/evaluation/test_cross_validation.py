@@ -17,7 +17,7 @@ def data():
     return rankine.Dataset.from_arrays(X, y, qid)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def result(data):
     ranker = rankine.SPDRanker(n_steps=2000, random_state=0, metric="map")
     return rankine.cross_validate(ranker, data, cv=4, random_state=7)

@@ -48,7 +48,7 @@ def made(n_queries=40, n_runs=3, depth=12, seed=0):
     return runs, Qrels(q.astype(str), d.astype(str), grades[q, d].astype(float))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fused():
     return fuse(*made(), random_state=1, n_resamples=500)
 
@@ -379,6 +379,32 @@ def test_weights_of_a_solver_add_up_and_none_are_equal_ones():
     assert low.ranksvm(grid, every).tolist() == [1 / 3] * 3
     few = judge.ranksvm(grid, every[:10])
     assert np.abs(few - weights).max() > 1e-6
+
+
+def test_small_weights_of_a_solver_are_scaled_too(monkeypatch):
+    monkeypatch.setattr("rankine.evaluation.fusion.L2", 1e3)
+    judge = _Judge(join_runs(*made(20)), parse_metric("ndcg@10"), "opensearch", 60.0)
+    weights = judge.ranksvm(judge.grid("min_max"), np.arange(20))
+    assert 0 < judge._svm.coef_.sum() < 1
+    assert weights == pytest.approx(judge._svm.coef_ / judge._svm.coef_.sum())
+    assert np.ptp(weights) > 1e-3
+
+
+@pytest.mark.parametrize("metric", ["ndcg@2", "p@3", "recall@2", "err@4", "map@3", "mrr@2"])
+def test_queries_that_no_run_holds_have_their_values_among_the_others(metric):
+    runs, judged = made(6)
+    for lost in ("0", "3", "5"):  # the first of them, one between, the last
+        runs = {name: Run(*(c[run.qid != lost] for c in run[:3]), run.tag)
+                for name, run in runs.items()}  # fmt: skip
+    judged = judged._replace(label=np.where(judged.qid == "3", 0.0, judged.label))
+    data = join_runs(runs, judged)
+    judge = _Judge(data, parse_metric(metric), "opensearch", 60.0)
+    stored = np.where(data.X.toarray() == 0, np.nan, data.X.toarray())
+    scores = run_score_values(RunScores("min_max"), stored, data.queries.starts)
+    grid = judge.grid("min_max")
+    for weights, found in zip(grid.W, grid.values, strict=True):
+        wanted = evaluate_on(data, metric=metric, scores=scores @ weights, per_query=True)
+        np.testing.assert_allclose(found, wanted[judge.kept], atol=1e-12)
 
 
 def test_documents_near_the_top_of_some_run_teach():

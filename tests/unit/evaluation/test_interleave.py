@@ -71,6 +71,7 @@ def test_a_draft_takes_turns():
     assert abs(seen[("a", "b"), (0, 1)] - 2000) < 150
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("teams", [2, 3])
 def test_every_round_gives_each_team_its_best_item_left(teams):
     rng = np.random.default_rng(0)

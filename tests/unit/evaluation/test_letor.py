@@ -109,7 +109,7 @@ class Spy(rankine.SPDRanker):
         return X.X[:, self.column_]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def result(folders):
     Spy.seen.clear()
     calls = []
@@ -225,7 +225,8 @@ def test_a_killed_worker_is_told(folders):
             work.run([letor._Trial(0, 0, "one", [{}])], _Protocol.test)
 
 
-def test_a_worker_works_by_the_protocol_it_began_with(folders):
+def test_a_worker_works_by_the_protocol_it_began_with(folders, monkeypatch):
+    monkeypatch.setattr(letor, "_MINE", [])
     folder = LetorFolder(folders / "ohsumed")
     protocol = _Protocol([folder], {"one": Spy()}, "map", None, 2)
     trial = letor._Trial(0, 1, "one", [{"l2": 1.0}])
@@ -271,7 +272,7 @@ GRIDS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def learned(folders):
     rankers = {"spd": rankine.SPDRanker(n_steps=3000), "svm": rankine.RankSVM(scale="standard")}
     return run_letor([folders / "packed"], rankers, grids=GRIDS), rankers

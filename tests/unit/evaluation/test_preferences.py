@@ -123,6 +123,10 @@ def test_an_optimum_is_certified_by_its_gradient():
     counts = np.random.default_rng(3).integers(0, 3, 300).astype(float)
     eye = np.eye(5)
     D = np.hstack([eye[winner] - eye[loser], first - second])
+    chance = 1 / (1 + np.exp(D @ start))
+    H = D.T @ ((v / v.sum() * chance * (1 - chance))[:, None] * D) + 1e-2 * np.eye(7)
+    known = _Likelihood(data, 1e-2, 1e-8, start).curvature
+    np.testing.assert_allclose(preferences.cho_solve(known, H), np.eye(7), atol=1e-9)
     share = counts * v / (counts * v).sum()
     for tol in np.geomspace(1e-8, 1e-2, 300):
         w = _Likelihood(data, 1e-2, tol, start).optimum(counts)

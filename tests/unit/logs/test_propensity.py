@@ -464,6 +464,54 @@ def test_the_top_is_found_from_another_start(method, starts):
         np.testing.assert_allclose(climb(np.ones(200), np.array(start)), top, rtol=1e-4)
 
 
+@pytest.mark.parametrize("start", [[1.0, 0.9, 0.9], [1.0, 1e-4, 1e4]])
+def test_weights_of_any_size_are_harvested_in_as_many_steps(monkeypatch, start):
+    climb = solver(small(400, seed=3), "harvest", item="item")
+    top = climb(None, None)
+    steps, solve = [], np.linalg.solve
+    monkeypatch.setattr(np.linalg, "solve", lambda *a: steps.append(1) or solve(*a))
+    counts = []
+    for size in (1e-9, 1e-3, 1.0, 1e6):
+        found = climb(np.full(400, size), np.array(start))
+        np.testing.assert_allclose(found, top, rtol=1e-9)
+        counts.append(len(steps))
+        steps.clear()
+    assert len(set(counts)) == 1
+    assert counts[0] <= 20
+
+
+@pytest.mark.parametrize("method", ["harvest", "em", "features"])
+def test_a_position_that_a_resample_does_not_show_stays_where_it_starts(method):
+    log = small(200, seed=1)
+    kept = (log["position"] < 3) | (log["session"] >= 100)
+    log = {name: values[kept] for name, values in log.items()}
+    short = {name: values[log["session"] < 100] for name, values in log.items()}
+    weight = (np.arange(200) < 100).astype(float)
+    found = solver(log, method, item="item")(weight, np.array([1.0, 0.5, 0.25]))
+    np.testing.assert_allclose(found[:2], solver(short, method, item="item")(None, None), rtol=1e-4)
+    assert found[2] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1e-4, 0.0), (1e4, 0.0), (1.0, 1e3), (-5.0, 30.0)])
+def test_features_are_standardised(factor, shift):
+    log = small(300, seed=5)
+    told = {"method": "em", "n_resamples": 0, "falling": False}
+    wanted = estimate_propensity(log, features=["x"], **told)
+    log["z"], log["same"] = factor * log["x"] + shift, np.full(len(log["x"]), 7.0)
+    for features in (["z"], ["z", "same"]):
+        found = estimate_propensity(log, features=features, **told)
+        np.testing.assert_allclose(found.values, wanted.values, rtol=1e-9)
+        assert found.pairs == 4
+
+
+def test_a_position_that_is_always_clicked():
+    """The chance of a click there is 1, up to the last bit."""
+    log = small(300, seed=6)
+    log["clicked"] = np.where(log["position"] == 1, 1, log["clicked"])
+    told = {"method": "em", "features": ["x"], "n_resamples": 0, "falling": False}
+    np.testing.assert_allclose(estimate_propensity(log, **told).values, rates(log, 3), rtol=1e-6)
+
+
 def test_a_resample_without_clicks_stays_where_it_starts():
     climb = solver(small(50), "harvest", item="item")
     start = np.array([1.0, 0.5, 0.25])

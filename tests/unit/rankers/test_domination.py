@@ -227,6 +227,7 @@ def test_constant_features_get_no_weight():
     X[:, 0] = 3.0
     assert DominationRanker(0.1).fit(X, y, qid=qid).coef_[0] == 0.0
     assert not DominationRanker().fit(np.ones((4, 2)), [0, 1, 0, 1]).coef_.any()
+    assert not DominationRanker(l1=0.0, l2=0.0).fit(np.ones((4, 2)), [0, 1, 0, 1]).coef_.any()
 
 
 def test_too_few_sweeps_are_said():

@@ -86,6 +86,9 @@ def test_max_nonzero_bounds_the_model(data):
     assert np.count_nonzero(small.coef_) < np.count_nonzero(larger.coef_) <= 8
     judged = DominationRanker(max_nonzero=8).fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid)
     assert np.count_nonzero(judged.coef_) <= 8
+    tiny = DominationRanker(max_nonzero=3, scale="none").fit(1e-4 * X, y, qid=qid)
+    assert tiny.l1_max_ < 1
+    assert 1 <= np.count_nonzero(tiny.coef_) <= 3
 
 
 def test_plot_marks_the_best_model(path):

@@ -10,6 +10,7 @@ import pytest
 from rankine import Dataset, ElasticRanker
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import concat
+from rankine.rankers import elastic
 from rankine.solvers.one_pass import OnePassLearner
 
 pytestmark = pytest.mark.usefixtures("raw_units")
@@ -347,7 +348,7 @@ def test_list_scaling_works_in_streams():
     np.testing.assert_allclose(plain.coef_, scaled.coef_, rtol=1e-9)
 
 
-def test_the_step_size_is_such_that_the_first_scores_spread():
+def test_the_step_size_is_such_that_the_first_scores_spread(monkeypatch):
     """With a tiny step, a pass over the lists in order gives the weights of the formula."""
     data = shop(lists=60)
     told = {"objective": "pairwise", "loss": "hinge", "adaptive": True, "random_state": 0}
@@ -360,6 +361,17 @@ def test_the_step_size_is_such_that_the_first_scores_spread():
     assert ElasticRanker(adaptive=True, eta0=0.3).fit(data).eta0_ == 0.3
     assert ElasticRanker(solver="fobos").fit(data).eta0_ == 1.0
     assert ElasticRanker(adaptive=True).fit(shop(lists=20)).eta0_ == 0.2
+    n_used = len(data.labels.usable)
+    for enough, usual in ((n_used, False), (n_used + 1, True)):
+        monkeypatch.setattr(elastic, "ENOUGH_TO_TELL", enough)
+        assert (ElasticRanker(adaptive=True).fit(data).eta0_ == 0.2) == usual
+
+
+def test_a_stream_of_one_list_is_learned_from():
+    data = shop(lists=1)
+    streamed = ElasticRanker(random_state=0).fit(Blocks(data, 1))
+    assert streamed.coef_.any()
+    assert streamed.training_["queries_used"] == 1
 
 
 def test_the_step_size_does_not_depend_on_seed_cut_or_source():

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rankine import LeastSquaresRanker
 from rankine.core.errors import NoPairsError, ParameterError
+from rankine.kernels.random import SPLIT, permutation, stream_seed
 from rankine.rankers.least_squares import TRIED, _nearest_good
 from rankine.solvers.heavy_ball import lanczos, power
 
@@ -279,6 +280,12 @@ def test_noise_asks_for_more_l2_and_few_lists_for_the_usual_one():
     assert l2s[0] < 2.1e-3 < l2s[1]
     assert all(any(l2 == pytest.approx(one) for one in TRIED) for l2 in l2s)
     assert noisy.solution_.certificate["l2"] == noisy.l2_
+    half = LeastSquaresRanker().fit(X, y, qid=qid, query_weight=np.full(40, 0.5))
+    assert half.l2_ == pytest.approx(noisy.l2_)
+    some = (np.arange(40) < 24).astype(float)
+    for weight, usual in ((some, True), (some + (np.arange(40) == 30), False)):
+        found = LeastSquaresRanker().fit(X, y, qid=qid, query_weight=weight).l2_
+        assert (found == pytest.approx(2e-3)) == usual, "lists of weight 0 tell nothing"
     X, y, qid = even_lists(9, n_lists=24)
     assert LeastSquaresRanker().fit(X, y, qid=qid).l2_ == pytest.approx(2e-3)
 
@@ -308,6 +315,7 @@ def test_every_one_of_few_lists_is_held_out_once(monkeypatch):
     )
     LeastSquaresRanker().fit(X, y, qid=qid)
     assert [len(held) for held, _ in asked] == [8] * 5
+    assert asked[0][0] == permutation(stream_seed(0, SPLIT), 42)[:8].tolist(), "of seed 0"
     assert len(set().union(*(held for held, _ in asked))) == 40
     assert all(sorted(held + kept) == list(range(42)) for held, kept in asked)
     asked.clear()

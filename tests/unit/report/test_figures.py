@@ -34,7 +34,7 @@ from unit.report.report_cases import fitted, random_data, shop
 NDCG = parse_metric("ndcg@10")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def judged():
     return judge_subject(fitted(), shop()[1])
 
@@ -153,8 +153,9 @@ def test_a_list_shows_ranks_labels_and_exact_terms(judged, scores):
     assert [item.rank for item in found.left[5:]] == missed
 
 
-def test_effects_are_weight_times_spread_within_lists(judged):
+def test_effects_are_weight_times_spread_within_lists():
     test = shop()[1]
+    judged = judge_subject(fitted(), test)  # whose effects nobody has asked for
     model = judged.model
     centred = test.X.copy()
     for q in range(test.n_queries):
@@ -286,6 +287,10 @@ def test_the_training_of_a_model_can_be_read_back():
     assert found.curves["objective"] == pytest.approx([r["objective"] for r in trace], rel=1e-5)
     assert found.certificate["gap"] == ranker.solution_.certificate["gap"]
     assert training(LinearModel.from_weights([1.0])).curves == {}
+    checks = {"step": [0, 7, None], "value": [0.3, 0.4, 0.5]}
+    checked = training(LinearModel.from_weights([1.0], provenance={"validation": checks}))
+    assert checked.validation_steps == [0.0, 7.0, 0.0]
+    assert checked.validation == [0.3, 0.4, 0.5]
     broken = LinearModel.from_weights([1.0], provenance={"trace": {"a": [1], "b": [1, 2]}})
     assert training(broken).curves == {}
 
@@ -480,9 +485,10 @@ def test_wilson_intervals_and_ties():
                 assert (p - end) ** 2 == pytest.approx(1.959964**2 * end * (1 - end) / n, abs=1e-12)
             assert found.low <= p + 1e-12
             assert found.high >= p - 1e-12
-    data = Dataset.from_arrays([[1.0], [0.0], [0.0]], [1, 0, 1], [0, 0, 0])
+    data = Dataset.from_arrays([[1.0], [0.0], [0.0], [0.0]], [1, 0, 1, 1], [0, 0, 0, 0])
     found = calibration(judge_subject(LinearModel.from_weights([1.0]), data))
-    assert (found.pairs, found.tied, found.right, len(found.bins)) == (2, 1, 0.75, 2)
+    assert (found.pairs, found.tied, len(found.bins)) == (3, 2, 3)
+    assert found.right == pytest.approx(2 / 3)
     flat = Dataset.from_arrays([[1.0], [0.0]], [1, 1], [0, 0])
     assert calibration(judge_subject(LinearModel.from_weights([1.0]), flat)) is None
 

@@ -10,10 +10,20 @@ import pytest
 
 import rankine
 from rankine.core.specs import LogColumns, OneHot
-from rankine.serve.answers import _RANK, _rows, read, structural_colons
+from rankine.serve.answers import _RANK, _rows, read, refusal_answer, structural_colons
 from rankine.serve.limits import Limits
 from rankine.serve.registry import _category_values
 from rankine.serve.wire import Refusal
+
+
+def test_a_refusal_scores_nothing_and_names_the_model_once_it_is_known():
+    refusal = Refusal(422, "schema", "wrong", "Mend it")
+    answer = refusal_answer(refusal)
+    assert (answer.status, answer.items, answer.notes) == (422, 0, None)
+    told = {"code": "schema", "message": "wrong", "fix": "Mend it"}
+    assert json.loads(answer.body) == {"error": told}
+    known = refusal_answer(refusal, SimpleNamespace(name="shop", digest="d"))
+    assert json.loads(known.body) == {"error": told, "model": "shop", "digest": "d"}
 
 
 def test_colons_are_counted_outside_strings():
