@@ -119,10 +119,15 @@ def csc_from_csr(rows: CsrRows, n_features: int, threads: int | None = None) -> 
     )
     indptr = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
     places = dict(zip(cuts.tolist(), indptr[:-1] + counts.cumsum(axis=0) - counts, strict=False))
-    indices = np.empty(len(rows.values), dtype=np.uint32 if n_rows < 2**32 else np.uint64)
+    indices = np.empty(len(rows.values), dtype=_row_type(n_rows))
     values = np.empty_like(rows.values)
     map_shards(lambda a, b: _place(rows, a, b, places[a], indices, values), cuts, threads)
     return CscColumns(indptr, indices, values)
+
+
+def _row_type(n_rows: int) -> type[np.unsignedinteger[Any]]:
+    """The smaller of two types that numbers all rows."""
+    return np.uint32 if n_rows <= 2**32 else np.uint64
 
 
 @jit
@@ -262,10 +267,9 @@ def _variances(
             if starts[q] >= begin and starts[q + 1] <= end:
                 fold_means(rows, mine, 1.0 / total, moments)
                 continue
-            side = 0 if starts[q] < begin else 1
+            side = 0 if starts[q] < begin else 1  # it is the last query of the shard
             for j in range(n_features):
                 cut[side, j] = moments[j, 0]
-                moments[j, 0] = 0.0
     return moments[:, 1].copy(), cut
 
 
