@@ -119,10 +119,15 @@ def csc_from_csr(rows: CsrRows, n_features: int, threads: int | None = None) -> 
     )
     indptr = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
     places = dict(zip(cuts.tolist(), indptr[:-1] + counts.cumsum(axis=0) - counts, strict=False))
-    indices = np.empty(len(rows.values), dtype=np.uint32 if n_rows < 2**32 else np.uint64)
+    indices = np.empty(len(rows.values), dtype=_row_type(n_rows))
     values = np.empty_like(rows.values)
     map_shards(lambda a, b: _place(rows, a, b, places[a], indices, values), cuts, threads)
     return CscColumns(indptr, indices, values)
+
+
+def _row_type(n_rows: int) -> type[np.unsignedinteger[Any]]:
+    """The smaller of two types that numbers all rows."""
+    return np.uint32 if n_rows <= 2**32 else np.uint64
 
 
 @jit

@@ -232,7 +232,7 @@ def _pick_position(row_mass: Any, seed: int, counter: int, start: int, stop: int
         return start + random_below(seed, counter, stop - start)
     low, high = row_mass[start], row_mass[stop]
     target = low + random_unit(seed, counter) * (high - low)
-    return _search(row_mass, start + 1, stop, target) - 1
+    return _search(row_mass, start, stop, target) - 1
 
 
 @jit
@@ -243,10 +243,11 @@ def _pick_outside(row_mass: Any, seed: int, start: int, stop: int, first: int, l
         return position + (last - first) if position >= first else position
     skipped = row_mass[last] - row_mass[first]
     target = random_unit(seed, 3) * (row_mass[stop] - skipped)  # sums begin at 0 in a query
-    # Next to a huge block the target may be rounded beyond the first part, also where no other is.
-    if target >= row_mass[first] and row_mass[stop] > row_mass[last]:
+    # Next to a huge block sums are rounded: the target may be beyond the first part where no other
+    # is, and a second part may add nothing to them.
+    if first == start or (target >= row_mass[first] and row_mass[stop] > row_mass[last]):
         return _search(row_mass, last + 1, stop, target + skipped) - 1
-    return _search(row_mass, start + 1, first, target) - 1
+    return _search(row_mass, start, first, target) - 1
 
 
 @jit
@@ -287,8 +288,7 @@ def _exact_in(index: PairIndex, seed: int, k: int) -> Any:
     p = _pick_position(index.row_mass, seed, 2, first, last)
     q = _pick_outside(index.row_mass, seed, start, stop, first, last)
     # Positions rise with the label, so the later one is preferred; no label is read.
-    better, worse = (p, q) if p > q else (q, p)
-    return np.int64(index.order[better]), np.int64(index.order[worse]), 1.0
+    return np.int64(index.order[max(p, q)]), np.int64(index.order[min(p, q)]), 1.0
 
 
 @jit(inline=True)
@@ -359,9 +359,9 @@ def _draw_stream(sampler: Any, seed: Any, step: Any) -> Any:
 def _kept(sampler: RejectionPairs, seed: int, counter: int, a: int, b: int) -> bool:
     """Thin accepted pairs by their weight, relative to the largest possible one."""
     chance = 1.0
-    if sampler.row_weight.shape[0] > 0:
+    if sampler.row_weight.shape[0]:
         chance *= sampler.row_weight[a] * sampler.row_weight[b]
-    if sampler.query_weight.shape[0] > 0:
+    if sampler.query_weight.shape[0]:
         chance *= sampler.query_weight[sampler.query_of[a]]
     return chance >= 1.0 or random_unit(seed, counter) < chance
 

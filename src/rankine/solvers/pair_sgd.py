@@ -54,8 +54,8 @@ class Phase:
     learner: Any
     start: int
     stop: int
-    shift: int = 0
-    average_from: int = 0
+    shift: int
+    average_from: int
 
 
 class PairPlan(NamedTuple):

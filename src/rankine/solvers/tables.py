@@ -75,7 +75,7 @@ class TableSpace:
     #: Whether the places of each grid's two sides are in order.
     grid_ordered: NDArray[np.bool_]
     #: Columns that stay linear.
-    n_linear: int = 0
+    n_linear: int
 
     @classmethod
     def build(

@@ -6,6 +6,7 @@ from scipy import sparse
 
 from rankine.data.dataset import as_rows
 from rankine.kernels.columns import (
+    _row_type,
     add_column_products,
     column_row,
     column_start,
@@ -42,3 +43,9 @@ def test_columns_hold_the_matrix(storage, dtype, threads, m):
     out = np.ones(m)
     add_column_products(columns, w, out)
     np.testing.assert_allclose(out, 1 + X.astype(float) @ w, rtol=1e-12)
+
+
+def test_rows_are_numbered_by_the_smallest_type_that_holds_the_last():
+    for n_rows, kind in ((1, np.uint32), (2**32, np.uint32), (2**32 + 1, np.uint64)):
+        assert _row_type(n_rows) is kind
+        assert np.iinfo(kind).max >= n_rows - 1

@@ -65,3 +65,14 @@ def test_nearly_equal_scores_of_elasticsearch_are_equal(gap, equal):
     scores = np.array([[0.0], [gap]])
     found = alone(RunScores("min_max", "elasticsearch"), scores)
     np.testing.assert_allclose(found, scores if equal else [[0.0], [1.0]])
+
+
+def test_scores_at_the_mean_count_as_those_below_it():
+    found = alone(RunScores("z_score", "opensearch"), np.array([[1.0], [2.0], [3.0]]))
+    np.testing.assert_allclose(found, [[0.001], [0.001], [1.0]])
+
+
+def test_differences_whose_squares_vanish_leave_scores_finite():
+    scores = np.array([[1e-200], [3e-200], [2e-200]])
+    found = alone(RunScores("z_score", "opensearch"), scores)
+    np.testing.assert_allclose(found, [[0.001], [1e-200], [0.001]])

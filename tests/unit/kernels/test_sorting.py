@@ -97,6 +97,17 @@ def test_queries_sort_within_themselves(sizes: list[int], monkeypatch: pytest.Mo
         np.testing.assert_array_equal(out[a:b], scores[rows[expected]])
 
 
+@pytest.mark.parametrize("size", [5, 40, RADIX_FROM + 1])
+def test_zeros_of_both_signs_are_equal(size: int) -> None:
+    scores = np.random.default_rng(size).choice([-0.0, 0.0, 1.0, -1.0], size)
+    out, items = np.empty(size), np.empty(size, dtype=np.int64)
+    sort_queries(
+        scores, np.arange(size), np.array([0, size]), 0, 1, out, items, out.copy(), items.copy()
+    )
+    np.testing.assert_array_equal(items, np.argsort(scores + 0.0, kind="stable"))
+    assert not np.signbit(out[out == 0.0]).any()
+
+
 @pytest.mark.parametrize(
     "digits", [(), (0,), (2,), (5,), (0, 1), (3, 4), (0, 2, 5), (1, 2, 3, 4), (0, 1, 2, 3, 4, 5)]
 )

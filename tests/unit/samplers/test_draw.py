@@ -469,6 +469,22 @@ def test_masses_of_pairs_are_those_of_their_definition_at_any_weights(ties):
 
 
 @pytest.mark.kernels
+def test_an_edge_that_rounding_moved_belongs_to_the_second_as_well():
+    """Sums of 53 bits: what the middle row has, added to what stands before it, is less again."""
+    whole = 2.0**52
+    for number in range(200):
+        seed = random_bits(6, number)
+        before = float(random_unit(seed, 3)) * whole
+        for end in 1.7 * whole // 1 + np.arange(4.0):
+            middle = end - before
+            if before + middle < end and (whole + middle) - middle == whole:
+                mass = np.array([0.0, before, end, whole + middle])
+                assert _pick_outside(mass, seed, 0, 3, 1, 2) == 2
+                return
+    raise AssertionError
+
+
+@pytest.mark.kernels
 @pytest.mark.parametrize("zeros", [0, 2])
 def test_a_huge_block_at_the_end_is_not_drawn_from_for_rows_outside(zeros):
     """Rows that weigh 1.5 and 1e16, and perhaps nothing: their sums are rounded to even numbers."""
@@ -476,6 +492,21 @@ def test_a_huge_block_at_the_end_is_not_drawn_from_for_rows_outside(zeros):
     assert mass[2] - (mass[2] - mass[1]) > mass[1]
     found = {_pick_outside(mass, seed, 0, 2 + zeros, 1, 2) for seed in range(200)}
     assert found == {0}
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("huge", [0.0, 1.0, 2.0])
+def test_rows_that_add_nothing_to_a_huge_sum_still_form_pairs_with_it(huge):
+    """1e16 + 1 is 1e16, though the rows of weight 1 are a hundred."""
+    y = np.repeat([0.0, 1.0, 2.0], [100, 1, 100]) if huge == 1.0 else np.repeat([0.0, 2.0], 100)
+    weight = np.ones(len(y))
+    weight[np.flatnonzero(y == huge)[0]] = 1e16
+    one = rankine.Dataset.from_arrays(np.zeros((len(y), 1)), y, weight=weight)
+    sampler = pair_sampler(one, np.ones(1))
+    assert sampler.pairs.accept[0] < 0.25
+    drawn = frequencies(sampler, 200)
+    assert all(y[a] > y[b] for a, b in drawn)
+    assert all(huge in (y[a], y[b]) for a, b in drawn)
 
 
 @pytest.mark.kernels

@@ -976,6 +976,9 @@ def test_tables_score_rows_in_every_form():
     nan = np.nan
     want = [by_hand(1.0, 0.0, nan), by_hand(nan, 0.0, 1.5), by_hand(nan, 2.0, 3.0)]
     assert scorer.score(holes).tolist() == want
+    matrix = [[1.0, 0.0, nan], [nan, 0.0, 1.5], [nan, 2.0, 3.0]]
+    np.testing.assert_array_equal(scorer.features(holes), matrix)
+    np.testing.assert_array_equal(scorer.features(turned), X)
     X[3, 0] = X[5, 2] = nan
     assert scorer.score(X).tolist() == [by_hand(*row) for row in X]
     for i in (0, 3, 5):

@@ -225,6 +225,7 @@ def test_shuffled_columns_have_an_order_of_their_own_in_every_sweep(monkeypatch)
     settings = DescentSettings(tol=1e-9, plain=True, shuffle=True, seed=7)
     solution = descent().solve(Penalty(0.0, 0.1), settings)
     assert len(solution.trace) > 2
+    assert DescentSettings(shuffle=True) == DescentSettings(shuffle=True, seed=0)
     expected = [permutation(stream_seed(7, k), 8).tolist() for k in range(solution.n_iter)]
     assert orders == expected
 

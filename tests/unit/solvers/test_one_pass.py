@@ -167,6 +167,8 @@ def test_result_does_not_depend_on_the_cut(tied):
 
 def test_ties_are_broken_by_the_seed_not_by_the_file():
     data = make_lists(8, lists=1, labels=4)
+    plain = OnePassLearner(Rda(1.0, 0.5, 1e-3, 1e-3), parse_objective("ndcg"), 12)
+    assert (plain.seed, plain.batch_lists, plain.steps, plain.lists_seen) == (0, 1, 0, 0)
     coefs = {learn_in([range(1)], data, seed)[0].coef().tobytes() for seed in range(12)}
     assert len(coefs) > 1
 

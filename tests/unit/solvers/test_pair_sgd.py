@@ -47,6 +47,7 @@ pytestmark = pytest.mark.kernels
         (PairPlan("a", "b", matched=7), (100,), [("a", 0, 10, 0, 50), ("b", 10, 100, -3, 50)]),
         (PairPlan("a", "b", 30, 7), (90, 20), [("a", 20, 30, 0, 65), ("b", 30, 110, -23, 65)]),
         (PairPlan("a", "b", 30, 7), (90, 30), [("b", 30, 120, -23, 75)]),
+        (PairPlan("a", "b", 30), (90, 20), [("a", 20, 30, 0, 65), ("b", 30, 110, -30, 65)]),
         (PairPlan("a", "b", 30, 7), (90, 40), [("b", 40, 130, -23, 85)]),
         (PairPlan("a", "b", 500, 7), (90, 10), [("a", 10, 100, 0, 55)]),
         (PairPlan("a", "b", -5, 7), (90,), [("b", 0, 90, 7, 45)]),
@@ -184,7 +185,7 @@ def test_a_step_that_finds_no_pair_is_an_error_that_names_it():
     sampler = pair_sampler(data, np.ones(1), sampling="rejection", max_trials=1)
     found = [draw_pair(sampler, random_bits(np.uint64(2), i), i)[2] >= 0 for i in range(20)]
     first = found.index(False)
-    w, phase = new_vector(np.zeros(4)), Phase(PassiveAggressiveStep(1.0), 0, 20)
+    w, phase = new_vector(np.zeros(4)), Phase(PassiveAggressiveStep(1.0), 0, 20, 0, 0)
     with pytest.raises(NoPairsError, match=f"step {first} found no pair"):
         run_phase(data.rows, sampler, phase, w, 2, (0, 20))
 
@@ -194,7 +195,7 @@ def test_tied_pairs_are_pairs():
     sampler = pair_sampler(data, np.ones(1), sampling="uniform", ties=True)
     drawn = [draw_pair(sampler, random_bits(np.uint64(2), i), i)[2] for i in range(30)]
     assert set(drawn) == {0.0, 1.0}
-    w, phase = new_vector(np.zeros(4)), Phase(PassiveAggressiveStep(1.0), 0, 30)
+    w, phase = new_vector(np.zeros(4)), Phase(PassiveAggressiveStep(1.0), 0, 30, 0, 0)
     run_phase(data.rows, sampler, phase, w, 2, (0, 30))
     assert last_of(w)[3] > max(last_of(w)[:3])
 
@@ -203,7 +204,7 @@ def test_tied_pairs_are_pairs():
 def test_results_are_looked_at_when_a_phase_ends():
     data = Dataset.from_arrays(1e200 * np.eye(4), [0, 0, 0, 1])
     sampler, w = pair_sampler(data, np.ones(1)), new_vector(np.zeros(4))
-    phase = Phase(PassiveAggressiveStep(1.0), 0, 9)
+    phase = Phase(PassiveAggressiveStep(1.0), 0, 9, 0, 0)
     run_phase(data.rows, sampler, phase, w, 2, (0, 5))
     with pytest.raises(DivergenceError, match="nothing was learnt in 9 steps"):
         run_phase(data.rows, sampler, phase, w, 2, (5, 9))
@@ -215,7 +216,7 @@ def test_results_are_looked_at_when_a_phase_ends():
 
 
 def test_weights_that_never_left_zero_need_a_reason():
-    phase = Phase(None, 0, 7)
+    phase = Phase(None, 0, 7, 0, 0)
 
     def require(coef, largest):
         _require_steps(DenseRows(np.array([[-largest, 0.0]])), new_vector(np.array(coef)), phase)

@@ -142,7 +142,7 @@ def test_curvature_belongs_to_its_weights():
 def test_a_start_beyond_the_numbers_is_an_error():
     data = dataset()
     problem = RowsProblem.of(data, domination_risk(data, TaskOptions()))
-    with pytest.raises(DivergenceError, match="no longer finite"):
+    with pytest.raises(DivergenceError, match="the loss is no longer finite"):
         solve_quasi_newton(problem, Penalty(0.1, 0.0), np.full(4, 1e308), at_zero=1.0)
 
 
@@ -193,6 +193,16 @@ def test_a_sample_is_every_eighth_query_or_row(grouped, monkeypatch):
     assert same is weight
     expected = [row for q in range(20) for row in data.queries.rows_of(q)[::8]]
     np.testing.assert_array_equal(np.sort(rows.X[:, 0]), np.sort(data.X[expected, 0]))
+
+
+@pytest.mark.parametrize(("n_queries", "whole"), [(511, False), (512, True)])
+def test_whole_queries_are_sampled_where_there_are_hundreds(n_queries, whole):
+    m = 32_000
+    data = Dataset.from_arrays(
+        np.zeros((m, 1)), np.arange(m) % 2, np.sort(np.arange(m) % n_queries)
+    )
+    sample, _ = coarsen(data, np.ones(n_queries))
+    assert sample.n_queries == (64 if whole else n_queries)
 
 
 def test_products_are_counted_and_shifted():
