@@ -317,8 +317,6 @@ class LogOptions(_Group):
 
     def _of_log(self, more: dict[str, Any]) -> dict[str, Any]:
         """Options for a raw log; those of feature files are refused."""
-        from rankine.logs.schema import LogSchema
-
         for field in fields(self):
             if field.name in _FEATURE_FILES and getattr(self, field.name) != field.default:
                 raise ParameterError(
@@ -326,11 +324,8 @@ class LogOptions(_Group):
                     "this is a raw log",
                     fix="Leave it out",
                 )
-        rest = {
-            name: value
-            for name, value in self.options(**more).items()
-            if name not in _FEATURE_FILES and name not in LogSchema.__struct_fields__
-        }
+        options = self.options(**more).items()
+        rest = {name: value for name, value in options if name not in _FEATURE_FILES}
         return {**rest, **self.fields(**more)}
 
 

@@ -267,10 +267,9 @@ def _variances(
             if starts[q] >= begin and starts[q + 1] <= end:
                 fold_means(rows, mine, 1.0 / total, moments)
                 continue
-            side = 0 if starts[q] < begin else 1
+            side = 0 if starts[q] < begin else 1  # it is the last query of the shard
             for j in range(n_features):
                 cut[side, j] = moments[j, 0]
-                moments[j, 0] = 0.0
     return moments[:, 1].copy(), cut
 
 

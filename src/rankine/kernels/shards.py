@@ -83,7 +83,7 @@ def cut_by_weight(ends: NDArray[np.int64], n_shards: int = N_SHARDS) -> NDArray[
     total = int(ends[-1])
     targets = np.array([total * k // n_shards for k in range(1, n_shards)], dtype=np.int64)
     inner = np.searchsorted(ends, targets, side="left")
-    cuts = np.concatenate([[0], np.clip(inner, 0, n_items), [n_items]]).astype(np.int64)
+    cuts = np.concatenate([[0], inner, [n_items]]).astype(np.int64)
     return np.unique(cuts)
 
 

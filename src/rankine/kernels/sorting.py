@@ -40,7 +40,7 @@ def _insertion_runs(keys: Any, items: Any) -> None:
     """Sort runs of ``_RUN`` neighbours by insertion."""
     m = keys.shape[0]
     for start in range(0, m, _RUN):
-        for i in range(start + 1, min(start + _RUN, m)):
+        for i in range(start, min(start + _RUN, m)):
             key, item = keys[i], items[i]
             j = i - 1
             while j >= start and keys[j] > key:

@@ -286,11 +286,9 @@ def test_the_newest_lists_are_those_of_the_latest_time(tmp_path):
     model = LinearModel.from_weights([1.0], transforms=(spec,), parameters={"log": log})
     newest = ModelReading(split=split).open(str(tmp_path / "log.parquet"), model=model)
     assert set(newest.qid) == {0, 1}
-    rows = Dataset.from_arrays(
-        columns["price"][:, None], columns["clicked"], columns["session"],
-        columns={"day": columns["day"]}, feature_names=["f"],
-    )  # fmt: skip
-    rows.save(tmp_path / "rows.parquet")
+    rows = {"qid": "session", "label": "clicked", "f": "price", "day": "day"}
+    table = pa.table({name: columns[given] for name, given in rows.items()})
+    pq.write_table(table, tmp_path / "rows.parquet")
     for how in ({}, {"model": LinearModel.from_weights([1.0], ["f"])}):
         flat = Reading(split=split, time="day")
         found = flat.open(str(tmp_path / "rows.parquet"), features=("f",), **how)

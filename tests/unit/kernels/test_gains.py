@@ -60,6 +60,7 @@ def test_exchange_equals_recomputing_the_metric(name, discount, cutoff):
         graded = 2.0 ** rng.integers(0, 4, n) - 1
         levels = graded if "dcg" in name else (rng.random(n) < 0.4).astype(float)
         ranks = rng.permutation(n) + 1
+        work.first[:] = work.second[:] = rng.normal()  # what the list before has left
         work.levels[:n], work.ranks[:n] = levels, ranks
         k = 10**9 if cutoff is None else cutoff
         found = all_exchanges(specs(name, discount), work, n, k)

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from rankine.data import Dataset
 from rankine.data.dataset import as_rows
-from rankine.kernels.list_range import list_range_values
+from rankine.kernels.list_range import _slot_of, list_range_values
 from rankine.transforms.scaling import scale_lists
 
 pytestmark = pytest.mark.kernels
@@ -60,6 +60,16 @@ def test_many_lists_share_a_small_table() -> None:
     scaled = list_range_values(as_rows(stored), 900, starts, order)
     back = sparse.csr_array((scaled, stored.indices, stored.indptr), stored.shape)
     np.testing.assert_array_equal(back.toarray(), _by_hand(X, qid))
+
+
+@pytest.mark.parametrize("free", range(16))
+def test_a_column_finds_the_last_free_slot(free: int) -> None:
+    for column in (0, 5, 899):
+        keys = np.full(16, 1000)
+        keys[free] = -1
+        assert _slot_of(keys, np.uint64(28), False, column) == free
+        assert keys[free] == column
+        assert _slot_of(keys, np.uint64(28), False, column) == free
 
 
 def test_explicit_zeros_and_empty_lists_change_nothing() -> None:

@@ -125,6 +125,19 @@ def test_sparse_variances_of_short_queries_touch_only_their_columns():
     np.testing.assert_allclose(found, expected, atol=1e-14)
 
 
+def test_columns_that_rows_of_a_short_query_share_are_folded_once():
+    X = np.zeros((6, 900))
+    X[:, [3, 7]] = np.random.default_rng(7).normal(size=(6, 2))
+    X[[0, 2], 500] = 2.0, -1.0
+    members, starts = np.arange(6, dtype=np.uint32), np.array([0, 3, 6])
+    c = np.arange(1.0, 7.0)
+    found = column_variances(as_rows(sparse.csr_array(X)), members, starts, 2, c, 900)
+    expected = np.zeros(900)
+    for part, weight in ((X[:3], c[:3]), (X[3:], c[3:])):
+        expected += weight @ (part - np.average(part, axis=0, weights=weight)) ** 2
+    np.testing.assert_allclose(found, expected, atol=1e-13)
+
+
 def test_vector_kernels():
     rng = np.random.default_rng(6)
     A, a = rng.normal(size=(4, 9)), rng.normal(size=9)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rankine.data import LabelIndex, QueryIndex
 from rankine.kernels.sorting import (
     RADIX_FROM,
+    _merge_half,
     _radix_sort,
     merge_sort,
     order_descending,
@@ -95,6 +96,24 @@ def test_queries_sort_within_themselves(sizes: list[int], monkeypatch: pytest.Mo
         expected = a + np.argsort(scores[rows[a:b]], kind="stable")
         np.testing.assert_array_equal(items[a:b], expected)
         np.testing.assert_array_equal(out[a:b], scores[rows[expected]])
+
+
+@pytest.mark.parametrize(("start", "middle", "stop"), [(0, 5, 9), (3, 4, 12), (7, 15, 16)])
+def test_each_half_of_a_merge_is_done_by_itself(start: int, middle: int, stop: int) -> None:
+    rng = np.random.default_rng(stop)
+    keys, items = rng.integers(0, 4, 20).astype(float), np.arange(20)
+    for run in (slice(start, middle), slice(middle, stop)):
+        keys[run].sort()
+    order = start + np.argsort(keys[start:stop], kind="stable")
+    half = (start + stop) // 2
+    for upper, mine in ((0, slice(start, half)), (1, slice(half, stop))):
+        out, out_items = np.full(20, np.nan), np.full(20, -1)
+        _merge_half(keys, items, start, middle, stop, upper, out, out_items)
+        expected = np.full(20, -1)
+        expected[start:stop] = order
+        np.testing.assert_array_equal(out_items[mine], expected[mine])
+        np.testing.assert_array_equal(out[mine], keys[expected[mine]])
+        assert (np.delete(out_items, mine) == -1).all()
 
 
 @pytest.mark.parametrize("size", [5, 40, RADIX_FROM + 1])

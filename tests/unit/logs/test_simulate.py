@@ -158,6 +158,46 @@ def test_tastes_rankers_and_drift_are_their_formulas(taste):
     assert user.numbers == [work.random()], "what is not asked for draws nothing"
 
 
+def test_lists_are_drawn_one_by_one_where_there_is_no_room_for_two(monkeypatch):
+    monkeypatch.setattr(module, "_CHUNK", 1)
+    user = Recorder()
+    simulate(5, users=user, n_searches=1, n_items=4, random_state=0)
+    assert [len(lists) for lists in user.lists] == [1] * 5
+
+
+def test_the_second_of_two_sessions_has_the_last_taste():
+    log = simulate(2, n_searches=1, n_items=6, list_length=6, drift=1.0, base=0.0, strength=1.0,
+                   popularity=None, random_state=2)  # fmt: skip
+    likes = np.log(log.attraction / (1 - log.attraction))
+    first, last = (likes[log.session == s][np.argsort(log.row[log.session == s])] for s in (0, 1))
+    for taste in (first, last):
+        assert (taste.mean(), taste.std()) == (pytest.approx(0, abs=1e-9), pytest.approx(1))
+    assert abs(first - last).max() > 0.1
+
+
+@pytest.mark.parametrize("exploration", [0.5, 2.0])
+def test_exploration_draws_the_top_by_a_softmax(exploration):
+    scores = np.array([0.0, 1.0, 4.0])
+    catalogue = Dataset.from_arrays(np.zeros((3, 1)), np.zeros(3))
+    log = simulate(20_000, catalogue=catalogue, rankers=scores, taste=np.zeros(3),
+                   exploration=exploration, random_state=0)  # fmt: skip
+    top = np.bincount(log.row[log.position == 1], minlength=3) / 20_000
+    chance = np.exp(standard(scores) / exploration)
+    np.testing.assert_allclose(top, chance / chance.sum(), atol=0.01)
+
+
+def test_a_shop_has_tastes_that_no_feature_shows(monkeypatch):
+    """What is left of the taste is skewed to the right, as that of the best of many is."""
+    given, plain = {}, module.simulate
+    monkeypatch.setattr(
+        module, "simulate", lambda *args, **told: given.update(told) or plain(*args, **told)
+    )
+    shop_log(600)
+    left = given["taste"] - given["catalogue"].X @ np.array(list(SHOP.values()))
+    assert left.std() == pytest.approx(0.5 * np.pi / np.sqrt(6), rel=0.05)
+    assert ((left - left.mean()) ** 3).mean() / left.std() ** 3 == pytest.approx(1.14, abs=0.2)
+
+
 def test_grades_have_their_shares():
     log = simulate(1, n_searches=5, n_items=20, random_state=0)
     assert np.bincount(log.catalogue.y.astype(int)).tolist() == [50, 20, 15, 10, 5]

@@ -249,6 +249,11 @@ def test_lines_of_methods_own_ones_in_front():
     assert ticks == ["1", "2", "3"]
     ticks = [one.text for one in depths.iter("text") if one.attrib["class"] == "tick mid"]
     assert ticks == ["1", "3", "5", "8", "10"]
+    twelve = [replace(m, folds=[*m.folds] * 4) for m in task.methods]
+    made = _task(replace(task, methods=twelve), 0, "map", "map")
+    _, many = Drawn(f"<div>{made.body}</div>").root.findall(".//figure")
+    ticks = [one.text for one in many.iter("text") if one.attrib["class"] == "tick mid"]
+    assert ticks == [str(k) for k in range(1, 13)]  # every fold, however many
     (short,) = letor(1, folds=1).tasks
     paper, own, book = short.methods
     short = replace(short, methods=[replace(own, means={"map": 0.5}), paper, book])
@@ -267,12 +272,12 @@ def test_an_interleaving_is_told_in_words():
 
     def found(n, points):
         teams = tuple("vwxyz"[:n])
-        pairs = (preference("undecided"), preference("b"))
+        pairs = (preference("undecided"), preference("b"), preference("undecided"))
         return Interleaving(teams, points, (1,) * n, pairs, "session", 30, 40, "click", 0.95, 100)
 
     told = words(_interleaving_report(found(2, (30.0, 10.0)), None, "rankine y").html)
     assert "v against w " in told
-    assert "40 shared lists, 30 units (session): 1 of 2 pairs of models decided." in told
+    assert "40 shared lists, 30 units (session): 1 of 3 pairs of models decided." in told
     assert "v 75 % of 40.00 points w 25 %" in told
     assert "Make this page again rankine y" in told
     many = _interleaving_report(found(5, (0.0,) * 5), None, None)
