@@ -292,6 +292,11 @@ def test_an_update_is_made_from_what_it_knows_and_the_rest_is_checked():
     assert make_update("tgd", **given) == Tgd(0.5, 0.25, 0.1, np.inf, 7)
     for name in ("psgd", "tgd"):
         assert make_update(name, **{**given, "theta": 0}).theta == 0.0
+    kinds = {"fobos": 1, "rda": 1, "psgd": 2, "tgd": 2}  # numbers kept per weight
+    assert {name: int(state_width(make_update(name, **given))) for name in kinds} == kinds
+    for started, adaptive, width in ((True, False, 2), (False, True, 2), (True, True, 3)):
+        update = make_update("rda", **given, started=started, adaptive=adaptive)
+        assert int(state_width(update)) == width
     for name, wrong in (
         ("sgd", {}),
         ("psgd", {"theta": -0.1}),
