@@ -201,3 +201,9 @@ def test_demo_runs_and_beats_the_shop(tmp_path):
     assert "stands above" in shown
     assert "Try next" in shown
     assert (tmp_path / "d" / "model.rankine").exists()
+
+
+def test_trials_come_one_after_the_other_unless_told():
+    from rankine.cli.tune import Search
+
+    assert Search().options()["workers"] == 1

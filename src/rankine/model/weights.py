@@ -24,7 +24,8 @@ from rankine.core.specs import ListRange, RunScores
 from rankine.core.strict_json import plain
 from rankine.kernels.run_scores import run_score_values
 
-MAX_FEATURES = 2**31 - 1
+#: Positions fit into 32 bits.
+MAX_FEATURES = int(np.iinfo(np.int32).max)
 
 
 def sparse_weights(w: Any) -> tuple[int, NDArray[np.int64], NDArray[np.float64]]:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import expit, logit
 from typer.testing import CliRunner
 
 import rankine
@@ -434,6 +434,26 @@ def test_regression_em_climbs_to_the_top_in_few_steps(monkeypatch, features):
     best = minimize(likelihood, np.zeros(4 if features else 7), (log, features), tol=1e-12)
     np.testing.assert_allclose(found, np.r_[1.0, expit(best.x[:2])], atol=2e-4)
     assert len(steps) <= 8
+
+
+@pytest.mark.parametrize("features", [True, False])
+@pytest.mark.parametrize("start", [None, [1.0, 0.3, 0.99]])
+def test_regression_em_begins_at_the_click_rates_or_where_it_is_told(monkeypatch, features, start):
+    log = small(400, seed=2)
+    log["clicked"] = np.where(log["position"] == 2, 1 - log["clicked"], log["clicked"])
+    slopes, arrow_solve = [], module._arrow_solve
+    monkeypatch.setattr(
+        module, "_arrow_solve", lambda *given: slopes.append(given[-1]) or arrow_solve(*given)
+    )
+    climb = solver(log, "features" if features else "em", item="item")
+    climb(np.ones(400), None if start is None else np.array(start))
+    rate = np.array([log["clicked"][log["position"] == k].mean() for k in (1, 2, 3)])
+    theta = (rate / rate.max() if start is None else np.array(start))[1:]
+    first = np.r_[logit(np.clip(theta, 0.01, 0.95)), logit(rate[0]), np.zeros(1 if features else 4)]
+    slope = approx_fprime(first, likelihood, 1e-6, log, features)
+    for part in (slice(3), slice(3, None)):  # items are numbered as they appear
+        found, wanted = np.sort(slopes[0][part]), np.sort(slope[part])
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-2)
 
 
 def test_harvesting_takes_few_steps(monkeypatch):
