@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from rankine import RankSVM, SPDRanker, shop_log
+from rankine import AdditiveRanker, LeastSquaresRanker, RankSVM, SPDRanker, shop_log
 from rankine.rankers.registry import RANKERS, ranker_class
 
 # The checks cut max_iter to 5 and expect a warning rather than an error.
@@ -129,6 +129,29 @@ def test_rank_gives_rows_best_first(shop):
         assert len(rows) == min(3, len(mine))
         assert scores[rows[0]] == scores[mine].max()
         assert (np.diff(scores[rows]) <= 0).all()
+
+
+@pytest.mark.parametrize("ranker", [
+    SPDRanker(n_steps=500, scale="none"),
+    SPDRanker(n_steps=500, scale="none", sampling="indexed"),
+    RankSVM(scale="none"),
+    RankSVM(loss="squared_hinge", scale="none"),
+    LeastSquaresRanker(scale="none"),
+    AdditiveRanker(smooth=1.0, pairs=1),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("factor", [2.0**60, 2.0**-60])
+@pytest.mark.parametrize("q", [0, 2])
+def test_the_unit_of_the_weights_within_a_query_changes_no_bit(ranker, factor, q):
+    """Queries have the same share, so that only the ratios of weights within a query count."""
+    rng = np.random.default_rng(1)
+    X, y, qid = rng.normal(size=(24, 3)), rng.integers(0, 3, 24), np.repeat(np.arange(4), 6)
+    usual = rng.choice([0.0, 1.0, 2.0, 0.3], 24)
+    other = np.where(qid == q, usual * factor, usual)
+    one, two = (
+        clone(ranker).set_params(random_state=0).fit(X, y, qid=qid, sample_weight=weight)
+        for weight in (usual, other)
+    )
+    np.testing.assert_array_equal(one.coef_, two.coef_)
 
 
 def test_group_sizes_are_checked(shop):

@@ -276,6 +276,17 @@ BUGS: dict[str, Bug] = {
         "weight = query_weights(queries, sample_weight, None)",
         "agreement", 60, ("unequal",), only="least-squares",
     ),
+    "light queries rounded away beside a heavy one": Bug(
+        "data/query_index.py", "        return level * sums_of_others(level, self.level_ptr)\n",
+        "        whole = np.concatenate([[0.0], np.cumsum(level)])[self.level_ptr]\n"
+        "        return level * (np.repeat(np.diff(whole), self.n_levels) - level)\n",
+        "agreement", 40, ("unequal", "crashes"), only="additive",
+    ),
+    "weights of rows in the order of the file": Bug(
+        "data/query_index.py", "np.add.reduceat(weight[self.order], self.level_starts[:-1])",
+        "np.add.reduceat(weight, self.level_starts[:-1])",
+        "agreement", 60, ("unequal", "crashes"), only="ranksvm",
+    ),
     "a cross of columns the other way round": Bug(
         "transforms/categories.py", "text = _UNIT.join(map(str, value))",
         'text = _UNIT.join(map(str, value)) + ("" if str in map(type, value) else "0")',

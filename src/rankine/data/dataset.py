@@ -22,6 +22,8 @@ from rankine.kernels.products import Products
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
 #: NumPy casts these to numbers without a word.
+#: Weights above 0; products of those of two rows and a query are numbers that keep their digits.
+LIGHTEST, HEAVIEST = 1e-75, 1e75
 _TIMES = (np.datetime64, np.timedelta64)
 #: Strings of any length without the width of the longest.
 TEXT = np.dtypes.StringDType()
@@ -461,8 +463,13 @@ def check_labels(y: ArrayLike, n_rows: int) -> NDArray[np.float64]:
     return np.ascontiguousarray(labels)
 
 
+def beyond_weights(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Weights that are so large or small that their products would be infinite or 0."""
+    return (values > HEAVIEST) | ((values > 0) & (values < LIGHTEST))
+
+
 def check_weight(weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:
-    """Weights as finite, non-negative float64, one per row, not all zero."""
+    """Weights as float64, one per row, each 0 or within the range of weights, not all 0."""
     values = np.asarray(weight, dtype=np.float64)
     if values.ndim == 0:
         values = np.full(n_rows, float(values))
@@ -475,6 +482,13 @@ def check_weight(weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:
     if (values < 0).any():
         raise SchemaError(
             "Negative values in data passed to `sample_weight`", fix="Pass weights >= 0"
+        )
+    beyond = np.flatnonzero(beyond_weights(values))
+    if len(beyond):
+        raise SchemaError(
+            f"weight {values[beyond[0]]:g} at position {beyond[0]} is beyond "
+            f"{LIGHTEST:g} to {HEAVIEST:g}",
+            fix="Multiply all weights by one number",
         )
     if n_rows and not (values > 0).any():
         raise SchemaError(

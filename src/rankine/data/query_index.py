@@ -235,6 +235,14 @@ class LabelIndex:
         """Pairs in all queries."""
         return int(self.pair_counts.sum())
 
+    def level_masses(self, weight: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """Of each level, its weight times that of its query's other levels."""
+        if weight is None:
+            level = self.level_sizes.astype(np.float64)
+        else:
+            level = np.add.reduceat(weight[self.order], self.level_starts[:-1])
+        return level * sums_of_others(level, self.level_ptr)
+
     def require_pairs(self) -> None:
         """Raise NoPairsError when there is nothing to rank."""
         if len(self.usable) == 0:
@@ -242,6 +250,29 @@ class LabelIndex:
                 "no query holds two different labels, so no pair can be formed",
                 fix="Check the label and query columns; each query needs a better and a worse row",
             )
+
+
+def sums_of_others(values: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Of each value, the sum of the others of its part; part k begins at ``starts[k]``.
+
+    Nothing is taken from a larger sum, which would leave rounding in the place of small values.
+    """
+    out = np.empty_like(values)
+    light(_sum_others, len(values))(values, starts, out)
+    return out
+
+
+@jit
+def _sum_others(values: Any, starts: Any, out: Any) -> None:
+    for part in range(starts.shape[0] - 1):
+        before = 0.0
+        for k in range(starts[part], starts[part + 1]):
+            out[k] = before
+            before += values[k]
+        after = 0.0
+        for k in range(starts[part + 1] - 1, starts[part] - 1, -1):
+            out[k] += after
+            after += values[k]
 
 
 @jit

@@ -130,7 +130,7 @@ def _visit(
                 if ranks[b] < ranks[a]:
                     j = rows[b]
                     share = omega[q]
-                    if weight.shape[0] > 0:
+                    if weight.shape[0]:
                         share *= weight[a] * weight[b]
                     value, slope, bend = pair_loss(loss, scores[i] - scores[j])
                     total += share * value

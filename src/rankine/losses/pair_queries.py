@@ -60,7 +60,7 @@ class PairQueries:
         mass = (
             labels.pair_counts.astype(np.float64)
             if data.weight is None
-            else _weighted_mass(data.weight[labels.order], labels.level_starts, labels.level_ptr)
+            else np.add.reduceat(labels.level_masses(data.weight), labels.level_ptr[:-1]) / 2
         )
         keep = (mass > 0) & (weights > 0)
         level = np.repeat(np.arange(len(labels.level_sizes)), labels.level_sizes)
@@ -159,14 +159,3 @@ def check_normalization(normalization: str, n_queries: int) -> None:
             "makes no pair",
             fix="Check labels, query ids and weights; a query needs a better and a worse row",
         )
-
-
-def _weighted_mass(
-    weight: NDArray[np.float64], level_starts: NDArray[np.int64], level_ptr: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """N_q = sum over levels of (weight of the level) x (weight of the levels below it)."""
-    level_weight = np.add.reduceat(weight, level_starts[:-1])
-    total = np.concatenate([[0.0], np.cumsum(level_weight)])
-    below = total[:-1] - np.repeat(total[level_ptr[:-1]], np.diff(level_ptr))
-    # Weights of 0 leave a sum as it is: without two levels of positive weight this is exactly 0.
-    return np.add.reduceat(level_weight * below, level_ptr[:-1])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError
 from rankine.data.dataset import Dataset
+from rankine.data.query_index import sums_of_others
 from rankine.kernels.compile import jit
 from rankine.kernels.dispatch import inlined_question
 from rankine.kernels.random import random_below, random_unit
@@ -73,9 +74,8 @@ def build_pair_index(
         )
     chance = shares[usable]
     uniform = bool(np.all(chance == chance[0]))
-    level_weight, query_total = _weights(data)
     owner = np.repeat(np.arange(data.n_queries), index.n_levels)
-    level_mass = _running(level_weight * (query_total[owner] - level_weight), index.level_ptr)
+    level_mass = _running(index.level_masses(data.weight), index.level_ptr)
     order: Any = index.order.astype(np.uint32 if data.n_rows < _MANY_ROWS else np.uint64)
     labels, row_mass, level_starts, apart = data.y[index.order], _NONE, index.level_starts, 0
     if data.weight is not None:
@@ -101,7 +101,7 @@ def build_pair_index(
         index.n_levels[usable],
         level_starts,
         level_mass,
-        _acceptance(pairs, query_total)[usable],
+        _acceptance(pairs, _sums(_row_weights(data), index.query_starts))[usable],
         _NONE if uniform else np.cumsum(chance),
         row_mass,
     )
@@ -142,25 +142,19 @@ def query_shares(
 def pair_masses(data: Dataset, *, ties: bool) -> NDArray[np.float64]:
     """Sum of w_i w_j over the ordered pairs of each query: of two labels, or with ``ties`` any."""
     index = data.labels
-    level_weight, query_weight = _weights(data)
     if ties:
-        squares = np.ones(data.n_rows) if data.weight is None else np.square(data.weight)
-        own = np.add.reduceat(squares[index.order], index.query_starts[:-1])
-        return np.maximum(np.square(query_weight) - own, 0.0)
-    owner = np.repeat(np.arange(data.n_queries), index.n_levels)
-    return np.add.reduceat(
-        level_weight * (query_weight[owner] - level_weight), index.level_ptr[:-1]
-    )
+        weight = _row_weights(data)
+        return _sums(weight * sums_of_others(weight, index.query_starts), index.query_starts)
+    return _sums(index.level_masses(data.weight), index.level_ptr)
 
 
-def _weights(data: Dataset) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weight of each level and of each query; sums of sums, so one level alone leaves no dust."""
-    index = data.labels
-    if data.weight is None:
-        level = index.level_sizes.astype(np.float64)
-    else:
-        level = np.add.reduceat(data.weight[index.order], index.level_starts[:-1])
-    return level, np.add.reduceat(level, index.level_ptr[:-1])
+def _row_weights(data: Dataset) -> NDArray[np.float64]:
+    """Weights of rows in the order of their labels."""
+    return np.ones(data.n_rows) if data.weight is None else data.weight[data.labels.order]
+
+
+def _sums(values: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.add.reduceat(values, starts[:-1])
 
 
 def _acceptance(pairs: NDArray[Any], total: NDArray[Any]) -> NDArray[np.float64]:

@@ -325,7 +325,10 @@ def _direction(
         searched = problem.scores(search)
         product = penalty.times(search) + problem.curvature_times(point.curvature, searched)
         product *= free
-        step = squared / dot(search, product)
+        curved = dot(search, product)
+        if curved == 0.0:
+            break  # a product below the smallest number: no digit is left to improve
+        step = squared / curved
         d += step * search
         scores = problem.blend(1.0, scores, step, searched)
         residual = residual - step * product

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from rankine import LeastSquaresRanker, RankSVM
 from rankine.core.errors import SchemaError
 from rankine.data import Dataset, QueryIndex
 
@@ -78,3 +81,23 @@ def test_finite_values_whose_sum_is_not_finite_are_fine():
     X[2, 1] = np.inf
     with pytest.raises(SchemaError, match=r"X\[2, 1\]"):
         Dataset.from_arrays(X, np.arange(4), np.zeros(4, dtype=int))
+
+
+@pytest.mark.parametrize("value", [2e75, 5e-76, 1e300, 5e-324])
+def test_weights_whose_products_are_lost_are_refused(value):
+    weight = np.array([1.0, 0.0, value, value])
+    given = np.arange(4.0)[:, None], [0, 1, 0, 1]
+    with pytest.raises(SchemaError, match=re.escape(f"weight {value:g} at position 2 is beyond")):
+        Dataset.from_arrays(*given, [1, 1, 2, 2], weight=weight)
+    with pytest.raises(SchemaError, match="beyond 1e-75 to 1e"):
+        RankSVM().fit(*given, qid=[1, 1, 2, 2], query_weight={1: 1.0, 2: value})
+
+
+@pytest.mark.parametrize("value", [1e75, 1e-75])
+def test_weights_of_any_one_unit_train_the_same_model(value):
+    rng = np.random.default_rng(2)
+    X, y, qid = rng.normal(size=(12, 2)), rng.integers(0, 3, 12), np.repeat([1, 2], 6)
+    for ranker in (RankSVM(tol=1e-8, loss="squared_hinge"), LeastSquaresRanker()):
+        plain = ranker.fit(X, y, qid=qid).coef_
+        other = ranker.fit(X, y, qid=qid, sample_weight=np.full(12, value)).coef_
+        np.testing.assert_allclose(other, plain, rtol=1e-4)

@@ -355,6 +355,10 @@ def test_stored_types_decide_the_matrix(put, kinds, expected):
 
 def test_negative_weights_and_low_positions(put):
     assert_refused(put(table(weight=[1.0, 1, 1, 1, 1, -1])), SchemaError, line=6, column="weight")
+    for beyond in (2e75, 5e-76):
+        given = put(table(weight=[1.0, 0, 1e75, 1e-75, beyond, 1]))
+        told = assert_refused(given, SchemaError, line=5, column="weight")
+        assert f"weight {beyond:g} is beyond" in str(told)
     assert_refused(put(table(position=[1, 2, 3, 0, 1, 2])), SchemaError, line=4, column="position")
     assert_refused(put(table(position=pa.array([1.0] * 6))), SchemaError, column="position")
     assert rankine.load(put(table(weight=[0.0] * 6))).weight.tolist() == [0] * 6

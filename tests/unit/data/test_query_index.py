@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,25 @@ def test_a_query_without_rows_has_no_levels(levels):
     assert found.level_starts.tolist() == list(range(levels + 1))
     assert found.order.tolist() == list(range(levels))[::-1]
     assert found.usable.tolist() == [1]
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("spread", [0, 40, 200])
+def test_masses_of_levels_keep_light_ones_beside_heavy_ones(spread):
+    """By fractions: nothing is lost however many times heavier other levels and queries are."""
+    rng = np.random.default_rng(spread)
+    qid, y = np.repeat(np.arange(30), 6), rng.integers(0, 3, 180)
+    weight = rng.random(180) * 2.0 ** rng.integers(-spread, spread + 1, 180)
+    weight[rng.random(180) < 0.2] = 0.0
+    found = labels_of(qid, y)
+    exact = [Fraction(value) for value in weight.tolist()]
+    level = {}
+    for q, label, value in zip(qid.tolist(), y.tolist(), exact, strict=True):
+        level[q, label] = level.get((q, label), 0) + value
+    whole = {q: sum(one for (owner, _), one in level.items() if owner == q) for q in range(30)}
+    expected = [float(own * (whole[q] - own)) for (q, _), own in sorted(level.items())]
+    np.testing.assert_allclose(found.level_masses(weight), expected, rtol=1e-14, atol=0.0)
+    np.testing.assert_array_equal(found.level_masses(None), found.level_masses(np.ones(180)))
 
 
 def test_a_better_and_a_worse_row_are_needed():

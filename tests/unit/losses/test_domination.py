@@ -334,6 +334,20 @@ def test_one_move_may_empty_a_sum():
     assert value == pytest.approx(descent.risk.value(), rel=1e-11)
 
 
+def test_one_move_may_empty_a_sum_beside_a_large_one():
+    """A second label holds a row with as much mass, and one that sees what is left."""
+    X = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    y, qid = np.array([0.0, 0.0, 1.0, 1.0, 2.0]), np.zeros(5, dtype=int)
+    descent = start(sparse.csr_array(X), y, qid)
+    scratch = descent.risk.scratch()
+    descent.restart(np.array([25.0, 25.0]))
+    slope_and_curvature(descent.risk.state, descent.columns, 0, scratch)
+    shift(descent.risk.state, descent.columns, 0, -50.0, scratch)
+    gradient = descent.gradient(1)
+    descent.restart(np.array([-25.0, 25.0]))
+    np.testing.assert_allclose(gradient, descent.gradient(1), rtol=1e-9)
+
+
 def test_small_steps_change_sums_and_touch_their_queries_alone():
     """Nothing is computed afresh: a query moves by the values that a column stores in it."""
     X, y, qid, _ = problem(17, levels=3)

@@ -75,9 +75,9 @@ def test_softmax_is_the_cross_entropy_of_shares():
 
 
 def test_shares_of_gain_add_up_to_one_in_every_list():
-    gains, starts = np.array([1.0, 3.0, 0.0, 0.0, 0.0, 5.0]), np.array([0, 3, 5, 6])
-    shares = gain_shares(gains, starts)
-    np.testing.assert_allclose(shares, [0.25, 0.75, 0.0, 0.5, 0.5, 1.0])
+    gains = np.array([1.0, 3.0, 0.0, 0.0, 0.0, 5.0, 0.125, 0.375])
+    shares = gain_shares(gains, np.array([0, 3, 5, 6, 8]))
+    np.testing.assert_allclose(shares, [0.25, 0.75, 0.0, 0.5, 0.5, 1.0, 0.25, 0.75])
     assert gain_shares(np.zeros(0), np.zeros(1, dtype=np.int64)).shape == (0,)
 
 

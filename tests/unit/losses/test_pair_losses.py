@@ -313,6 +313,9 @@ def test_row_weights_are_those_of_the_data():
     data, _ = lists(True)
     ones = replace(data, weight=None, query_index=data.queries)
     assert PairQueries.build(ones).weight is None
+    chosen = PairQueries.build(ones, QUERY_WEIGHT[data.queries.ids])
+    assert set(data.qid[chosen.rows].tolist()) == {0, 1, 2, 4}  # neither 3, of no weight, nor 5
+    assert chosen.totals.n_queries == 4
     queries = PairQueries.build(data)
     np.testing.assert_array_equal(queries.weight, data.weight[queries.rows])
     for k, (a, b) in enumerate(zip(queries.starts[:-1], queries.starts[1:], strict=True)):

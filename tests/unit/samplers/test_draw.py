@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numba
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from rankine.samplers.draw import (
     _pick_query,
     build_pair_index,
     draw_pair,
+    pair_masses,
     pair_sampler,
     query_shares,
     stream_sampler,
@@ -444,6 +447,25 @@ def test_a_number_on_the_edge_of_two_belongs_to_the_second():
     seed, unit = seed_with(3, 0.1, 0.4)
     # Rows of the weights unit, 0.25 and 1 - unit, without the middle one.
     assert _pick_outside(np.array([0.0, unit, unit + 0.25, 1.25]), seed, 0, 3, 1, 2) == 2
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("ties", [False, True])
+def test_masses_of_pairs_are_those_of_their_definition_at_any_weights(ties):
+    """Fractions: a row that outweighs its list by 1e30 hides none of the pairs."""
+    rng = np.random.default_rng(4)
+    qid, y = np.repeat(np.arange(20), 5), rng.integers(0, 3, 100).astype(float)
+    weight = rng.choice([0.0, 1e-15, 1.0, 3.0, 1e15], 100)
+    given = rankine.Dataset.from_arrays(np.zeros((100, 1)), y, qid, weight=weight)
+    expected = [
+        float(sum(
+            Fraction(weight[i]) * Fraction(weight[j])
+            for i in rows for j in rows
+            if i != j and (ties or y[i] != y[j])
+        ))
+        for rows in np.arange(100).reshape(20, 5).tolist()
+    ]  # fmt: skip
+    np.testing.assert_allclose(pair_masses(given, ties=ties), expected, rtol=1e-14, atol=0.0)
 
 
 @pytest.mark.kernels

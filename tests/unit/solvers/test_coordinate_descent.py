@@ -194,6 +194,9 @@ def test_sweeps_go_on_while_weights_move_and_much_is_left(left, moves, expected,
     run = descent()
     slopes, settings = run.gradient(), DescentSettings(plain=True)
     assert run._descend(slopes, Penalty(0.1, 0.0), settings, 0) == expected
+    if not moves:  # rounding has the last word
+        solution = run.solve(Penalty(0.1, 0.0), settings)
+        assert (solution.stop_reason, solution.n_iter) == ("precision", 1)
 
 
 def test_one_column_is_enough():

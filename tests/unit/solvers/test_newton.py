@@ -182,6 +182,15 @@ def test_directions_take_no_more_products_than_allowed(monkeypatch):
     assert (nothing.products, nothing.d.any()) == (0, False)
 
 
+def test_a_residual_whose_square_is_lost_gives_no_direction():
+    problem, _ = smooth()
+    penalty = module._Ridge(0.5, 5, positive=False)
+    point = module._look(problem, penalty, np.zeros(5))
+    given = np.full(5, 1e-158), np.full(5, True), penalty.factor(np.full(5, 1e6)), 0.1, 0.0
+    found = module._direction(problem, penalty, point, *given)
+    assert (found.products, found.d.any()) == (1, False)
+
+
 @pytest.mark.parametrize("size", [1.0, -1.0, 40.0, 1e3])
 @pytest.mark.parametrize("positive", [False, True])
 def test_steps_are_halved_until_they_gain_enough(size, positive):

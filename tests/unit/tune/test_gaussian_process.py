@@ -86,6 +86,17 @@ def test_the_posterior_is_that_of_a_normal_and_log_normal_priors():
     np.testing.assert_allclose(np.diff(found), np.diff(wanted), rtol=1e-6)
 
 
+@pytest.mark.parametrize("log_noise", [-3.0, -17.0, -18.0, -19.0])
+def test_two_values_at_one_point_differ_by_noise_and_jitter(log_noise):
+    """Covariance s 11' + e I has the eigenvalues 2s + e and e; the values lie along the second."""
+    theta = np.array([-0.5, 0.3, log_noise])
+    found, _ = negative_log_posterior(theta, np.zeros((1, 2, 2)), np.array([1.0, -1.0]))
+    s, e = np.exp(0.3), np.exp(log_noise) + JITTER
+    medians, widths = np.array(PRIORS).T
+    prior = 0.5 * (((theta - np.log(medians)) / widths) ** 2).sum()
+    assert found == pytest.approx(1 / e + 0.5 * np.log((2 * s + e) * e) + prior, rel=1e-6)
+
+
 def test_an_irrelevant_parameter_gets_the_longer_scale():
     rng = np.random.default_rng(1)
     X = rng.random((30, 2))

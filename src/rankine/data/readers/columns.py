@@ -18,7 +18,17 @@ from pyarrow import types as pt
 from scipy import sparse
 
 from rankine.core.errors import DataError, LimitError, SchemaError
-from rankine.data.dataset import TEXT, CodedText, Dataset, NamedColumns, finite, make_csr
+from rankine.data.dataset import (
+    HEAVIEST,
+    LIGHTEST,
+    TEXT,
+    CodedText,
+    Dataset,
+    NamedColumns,
+    beyond_weights,
+    finite,
+    make_csr,
+)
 from rankine.data.options import ReadOptions
 from rankine.data.readers.column_plan import ColumnPlan
 from rankine.data.readers.values import (
@@ -206,6 +216,12 @@ def _to_weights(array: pa.Array, name: str, faults: RowFaults) -> NDArray[np.flo
     values = to_floats(array, name, faults)
     faults.refuse(
         values < 0, name, lambda row: f"weight {values[row]} is negative", "Pass weights >= 0"
+    )
+    faults.refuse(
+        beyond_weights(values),
+        name,
+        lambda row: f"weight {values[row]:g} is beyond {LIGHTEST:g} to {HEAVIEST:g}",
+        "Multiply all weights by one number",
     )
     return values
 
