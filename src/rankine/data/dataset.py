@@ -21,9 +21,9 @@ from rankine.kernels.columns import Columns, CscColumns, columns_of
 from rankine.kernels.products import Products
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
-#: NumPy casts these to numbers without a word.
 #: Weights above 0; products of those of two rows and a query are numbers that keep their digits.
 LIGHTEST, HEAVIEST = 1e-75, 1e75
+#: NumPy casts these to numbers without a word.
 _TIMES = (np.datetime64, np.timedelta64)
 #: Strings of any length without the width of the longest.
 TEXT = np.dtypes.StringDType()

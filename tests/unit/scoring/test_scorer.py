@@ -1021,6 +1021,7 @@ def test_tables_of_pairs_and_of_raw_columns_add_up(raw, paired, own):
         for x, y, shop in numbers
     ]
     assert scorer.score(np.array(numbers)).tolist() == expected
+    assert scorer.score(np.array(numbers[::-1])).tolist() == expected[::-1]
     assert scorer.score(rows).tolist() == expected
     assert scorer.score({name: [row[name] for row in rows] for name in rows[0]}).tolist() == (
         expected
