@@ -115,9 +115,6 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         for key in lists:
             if key in start and key not in fields:
                 start[key] = [name for name in start[key] if name not in moved]
-        for name, value in fields.items():
-            if name in cls.__struct_fields__ and isinstance(value, (tuple, list, set)):
-                fields[name] = list(value)
         if "query" not in start and "query" not in fields:
             raise ParameterError(
                 "the column that names the list of a row is not known",
