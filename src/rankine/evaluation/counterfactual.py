@@ -372,7 +372,7 @@ def _exposure(
             fix="Name their column (logged=), or search= and item= to count them in the log",
         )
     ones = np.ones(log.n_rows)
-    places = int(np.max((old, new))) + 1
+    places = int(max(old.max(), new.max())) + 1
     cells, _ = encode(np.r_[log.pair * places + old, log.pair * places + new])
     return ones, ones, (cells[: log.n_rows], cells[log.n_rows :])
 
@@ -391,7 +391,7 @@ def _counted(
     estimate with counted weights (the variation of ``w r`` itself would be too large).
     """
     was, would = cells
-    size = int(np.max(cells)) + 1
+    size = int(max(was.max(), would.max())) + 1
     before = sum_by(was, at_old, size)
     after = sum_by(would, at_new, size)
     known = before > 0

@@ -240,7 +240,7 @@ class Task:
     ) -> Outcome:
         """Keep the solution that ranks held-out data best, the last without any."""
         position = len(solutions) - 1
-        if self.judge is not None:
+        if self.judge is not None and position > 0:
             position = self.judge.best([one.coef for one in solutions])
         if evals is None:
             evals = [self._final(one) for one in solutions]

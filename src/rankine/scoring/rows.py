@@ -298,6 +298,7 @@ class RawColumns:
         self._required = required
         self._refuses_unknown = unknown == "error"
         self._refuses_missing = strict
+        self._take = itemgetter(*required) if len(required) > 1 else None
 
     def read(self, rows: Any, notes: Notes) -> tuple[dict[str, Sequence[Any]], int]:
         """The columns that the weights read, of dictionaries, columns or a data frame."""
@@ -316,7 +317,10 @@ class RawColumns:
         unknown = {str(name): sum(name in row for row in rows) for name in surplus}
         missing = {}
         try:
-            columns = {name: list(map(itemgetter(name), rows)) for name in required}
+            if self._take is None:
+                columns = {name: [row[name] for row in rows] for name in required}
+            else:
+                columns = dict(zip(required, zip(*map(self._take, rows), strict=True), strict=True))
         except KeyError:
             counts = {name: sum(name not in row for row in rows) for name in required}
             missing = {name: count for name, count in counts.items() if count}

@@ -423,8 +423,8 @@ def csr_rows(
     """
     base = options.base
     highest = options.max_features if n_features is None else n_features
-    low, high = indices < base, indices >= highest + base
-    if low.any() or high.any():
+    if len(indices) and (indices.min() < base or indices.max() >= highest + base):
+        low, high = indices < base, indices >= highest + base
         items.refuse(
             low,
             name,
