@@ -46,7 +46,8 @@ def run(tmp_path):
         environment = {**os.environ, "RANKINE_CACHE_DIR": str(folder or tmp_path / "cache")}
         environment.pop("NUMBA_DISABLE_JIT", None)
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, tmp_path],
+            # No bytecode: Python takes a file of the same size and second for the same.
+            [sys.executable, "-B", "-c", PROGRAM, tmp_path],
             env=environment,
             check=True,
             capture_output=True,
