@@ -111,6 +111,11 @@ def row_diff_norm2(rows: Rows, a: int, b: int, scratch: NDArray[np.float64]) -> 
 
 
 @question
+def row_size(rows: Rows, i: int) -> Any:
+    """The sum of |x_ij|."""
+
+
+@question
 def row_add_tracked(rows: Rows, i: int, c: float, w: NDArray[np.float64]) -> Any:
     """w += c x_i; returns the change of |w|^2, so that norms cost no pass of their own."""
 
@@ -133,6 +138,14 @@ def _dense_dot(values: Any, i: int, w: Any) -> float:
     total = 0.0
     for j in range(values.shape[1]):
         total += values[i, j] * w[j]
+    return total
+
+
+@jit(fastmath=REDUCE)
+def _size(values: Any, start: int, stop: int) -> float:
+    total = 0.0
+    for k in range(np.uint64(start), np.uint64(stop)):
+        total += abs(np.float64(values[k]))
     return total
 
 
@@ -253,6 +266,16 @@ def _csr_row_diff_norm2(rows: Any, a: Any, b: Any, scratch: Any) -> Any:
     first = (rows.indptr[a], rows.indptr[a + 1])
     second = (rows.indptr[b], rows.indptr[b + 1])
     return _csr_diff_norm2(rows.indices, rows.values, first, second, scratch)
+
+
+@row_size.answer(DenseRows)
+def _dense_row_size(rows: Any, i: Any) -> Any:
+    return _size(rows.values[i], 0, rows.values.shape[1])
+
+
+@row_size.answer(CsrRows)
+def _csr_row_size(rows: Any, i: Any) -> Any:
+    return _size(rows.values, rows.indptr[i], rows.indptr[i + 1])
 
 
 @row_add_tracked.answer(DenseRows)

@@ -33,8 +33,6 @@ from rankine.solvers.pair_steps import (
     pair_step,
 )
 
-#: Beyond this a feature cannot be squared.
-LARGEST_SQUARED = float(np.sqrt(np.finfo(np.float64).max))
 #: Rounding that a mean of many iterates may have gathered.
 BALL_SLACK = 1e-6
 #: What a checkpoint holds of a ``ScaledVector``.
@@ -147,23 +145,10 @@ def run_phase(
         )
     if stop == phase.stop:
         _require_in_ball(w, phase)
-        _require_steps(rows, w, phase)
-
-
-def _require_steps(rows: Rows, w: ScaledVector, phase: Phase) -> None:
-    """Weights that never left zero because the squares of features overflow are no result."""
-    if not w.v.any() and np.abs(rows.values).max(initial=0.0) > LARGEST_SQUARED:
-        raise DivergenceError(
-            f"nothing was learnt in {phase.stop} steps: the squares of the features overflow",
-            fix="Scale the features (scale='standard')",
-        )
 
 
 def _require_in_ball(w: ScaledVector, phase: Phase) -> None:
-    """Every projected iterate lies in a ball, so their mean does; else rounding has taken over.
-
-    With features of 1e20 a step is so long that nothing of the weights is left after it.
-    """
+    """Every projected iterate lies in a ball, so their mean does; else rounding has taken over."""
     largest = float(getattr(phase.learner, "max_norm2", np.inf))
     if not np.isfinite(largest) or (w.c[COUNT] > 0 and phase.average_from < phase.start):
         return

@@ -29,6 +29,7 @@ from rankine.kernels.rows import (
     row_add_tracked,
     row_diff_norm2,
     row_dot_diff,
+    row_size,
 )
 from rankine.losses.base import pair_loss
 
@@ -45,6 +46,10 @@ _HISTORY = 1 << 14
 #: Weights whose folding an addition pays for, and those that may be folded unpaid before folds are
 #: put off.
 _WEIGHTS_PER_ADD, _UNPAID = 64, 1 << 24
+#: A step beyond so many radii of the ball it is projected on is taken in another unit.
+_LONG = 1e6
+#: Two rows are close where the step between them is so much shorter than they are, squared.
+_CLOSE = 1e-6
 #: |w|^2 is summed afresh after so many additions.
 _REFRESH = 1 << 20
 
@@ -257,7 +262,7 @@ def add(w: Any, rows: Rows, a: int, b: int, step: float) -> None:
         row_add_diff(rows, a, b, -w.c[AL] * part, w.u)
     change = row_add_tracked(rows, a, part, w.v)
     change += row_add_tracked(rows, b, -part, w.v)
-    w.c[NORM2] = max(0.0, w.c[NORM2] + s * s * change)
+    w.c[NORM2] = np.maximum(0.0, w.c[NORM2] + s * s * change)  # NaN stays NaN
     w.c[ADDS] += 1.0
     if w.c[ADDS] >= _REFRESH:
         w.c[ADDS] = w.c[PAID] = 0.0
@@ -321,9 +326,49 @@ class PerceptronStep(NamedTuple):
 
 
 @jit(inline=True)
+def _finite(w: Any, number: float) -> float:
+    """A number that weights are made of; beyond the numbers all of them are NaN."""
+    if number == np.inf:
+        w.c[S] = np.nan
+    return number
+
+
+@jit(inline=True)
 def _project(w: Any, max_norm2: float) -> None:
     if w.c[NORM2] > max_norm2:
         scale(w, np.sqrt(max_norm2 / w.c[NORM2]))
+
+
+@jit(inline=True)
+def _add_projected(w: Any, rows: Rows, a: int, b: int, step: float, max_norm2: float) -> None:
+    """w += step (x_a - x_b), then projected."""
+    if max_norm2 < np.inf:
+        unit = abs(step) * (row_size(rows, a) + row_size(rows, b)) / np.sqrt(max_norm2)
+        if unit > _LONG:
+            _add_long(w, rows, a, b, step / unit, unit, max_norm2)
+            return
+    add(w, rows, a, b, step)
+    _project(w, max_norm2)
+
+
+@jit
+def _add_long(
+    w: Any, rows: Rows, a: int, b: int, step: float, unit: float, max_norm2: float
+) -> None:
+    """The same for a step of ``unit * step``, in a unit in which it is about the radius long.
+
+    Else the sum of iterates would gain it and lose it again, and all its digits with it.
+    """
+    if row_diff_norm2(rows, a, b, w.scratch) == 0.0:
+        _project(w, max_norm2)
+        return
+    scale(w, 1.0 / unit)
+    add(w, rows, a, b, step)
+    if w.c[NORM2] < _CLOSE * max_norm2:
+        sum_norm(w)
+    length, radius = np.sqrt(w.c[NORM2]), np.sqrt(max_norm2)
+    scale(w, unit if unit * length <= radius else radius / length)
+    _finite(w, unit)
 
 
 @pair_step.answer(GradientStep)
@@ -337,8 +382,9 @@ def _gradient_step(learner: Any, w: Any, rows: Any, a: Any, b: Any, t: Any, i: A
     slope = pair_loss(learner.loss, z)[1] if t > 0.0 else np.sign(z)
     scale(w, shrink)
     if slope != 0.0:
-        add(w, rows, a, b, -eta * slope)
-    _project(w, learner.max_norm2)
+        _add_projected(w, rows, a, b, -eta * slope, learner.max_norm2)
+    else:
+        _project(w, learner.max_norm2)
 
 
 @pair_step.answer(PassiveAggressiveStep)
@@ -348,7 +394,7 @@ def _passive_aggressive_step(
     z = dot(w, rows, a, b)
     loss = 1.0 - z if t > 0.0 else abs(z)
     if loss > 0.0:
-        norm2 = row_diff_norm2(rows, a, b, w.scratch)
+        norm2 = _finite(w, row_diff_norm2(rows, a, b, w.scratch))
         if norm2 > 0.0:
             step = min(learner.C, loss / norm2)
             add(w, rows, a, b, step if t > 0.0 or z < 0.0 else -step)
@@ -358,7 +404,7 @@ def _passive_aggressive_step(
 def _romma_step(learner: Any, w: Any, rows: Any, a: Any, b: Any, t: Any, i: Any) -> Any:
     z = dot(w, rows, a, b)
     if z < 1.0:
-        x2 = row_diff_norm2(rows, a, b, w.scratch)
+        x2 = _finite(w, row_diff_norm2(rows, a, b, w.scratch))
         w2 = w.c[NORM2]
         if x2 > 0.0:
             area = x2 * w2 - z * z

@@ -20,6 +20,7 @@ from rankine.kernels.rows import (
     row_dot,
     row_dot_diff,
     row_prefetch,
+    row_size,
     scores_into,
 )
 
@@ -41,7 +42,8 @@ def matrix(dtype):
 def ask(rows, a, b, c, w, scratch):
     """What changes weights starts from a copy of w."""
     row_prefetch(rows, a)
-    found = np.array([row_dot(rows, a, w), row_dot_diff(rows, a, b, w), n_rows(rows)])
+    dots = row_dot(rows, a, w), row_dot_diff(rows, a, b, w)
+    found = np.array([dots[0], dots[1], row_size(rows, a), n_rows(rows)])
     gap = row_diff_norm2(rows, a, b, scratch)
     one, difference, tracked = w.copy(), w.copy(), w.copy()
     row_add(rows, a, c, one)
@@ -58,7 +60,8 @@ def test_questions_about_rows(kind, dtype, pair):
     a, b = pair
     w, scratch = np.random.default_rng(1).normal(size=N), np.zeros(N)
     found, gap, one, difference, tracked, change = ask(stored, a, b, C, w, scratch)
-    np.testing.assert_allclose(found, [X[a] @ w, (X[a] - X[b]) @ w, 6], atol=1e-6)
+    sizes = [np.abs(X[a]).sum(), 6]
+    np.testing.assert_allclose(found, [X[a] @ w, (X[a] - X[b]) @ w, *sizes], atol=1e-6)
     assert gap == pytest.approx(((X[a] - X[b]) ** 2).sum(), rel=1e-12)
     assert not scratch.any()
     np.testing.assert_allclose(one, w + C * X[a], atol=1e-6)

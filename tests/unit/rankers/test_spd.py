@@ -289,6 +289,25 @@ def test_huge_and_constant_features_stay_finite():
     assert np.isfinite(ranker.coef_).all()
 
 
+@pytest.mark.filterwarnings("ignore:scale='none'")
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_a_huge_column_is_learnt_from_in_memory_streams_and_partitions(kind, tmp_path):
+    """Steps along it are 1e150 times the ball: the mean lost its digits where one was counted."""
+    rng = np.random.default_rng(77)
+    X = rng.normal(size=(60, 5)) * [1.0, 1.0, 1e150, 1.0, 1.0] * (rng.random((60, 5)) < 0.7)
+    y, qid = rng.integers(0, 3, 60), np.repeat(np.arange(12), 5)
+    data = rankine.Dataset.from_arrays(kind(X), y, qid)
+    whole, parts = tmp_path / "whole.parquet", [tmp_path / f"part-{k}.parquet" for k in (0, 1)]
+    data.save(whole)
+    for k, path in enumerate(parts):
+        data.take_queries(np.arange(6 * k, 6 * k + 6)).save(path)
+    sources = [data, rankine.scan(whole, block_rows=7), rankine.distributed.scan(parts)]
+    for seed in range(5):
+        for source in sources:
+            coef = fit(source, n_steps=300, l2=3e-3, random_state=seed).coef_
+            assert 0 < np.linalg.norm(coef) <= 3e-3**-0.5 * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [

@@ -203,6 +203,67 @@ def test_scaled_weights_are_the_plain_ones_after_any_steps(storage, n):
         assert not vector.scratch.any()
 
 
+@pytest.mark.kernels
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e8, 1e20, 1e150, 1e300])
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_steps_of_any_length_end_in_the_ball_and_leave_the_mean_its_digits(storage, size):
+    """A column of 1e300 makes steps that cannot be squared; two rows of it are equal."""
+    rng, n, lam = np.random.default_rng(1), 6, 3e-3
+    X = rng.normal(size=(12, n))
+    X[:6, 2] *= size
+    X[3] = X[4]
+    learner, rows = gradient_step(Hinge(), lam, project=True), rows_of(X, storage)
+    vector = new_vector(np.ones(n))
+    vector.c[LAZY] = storage == "csr"
+    plain, total, radius = np.ones(n, np.longdouble), np.zeros(n, np.longdouble), lam**-0.5
+    for i in range(1, 250):
+        a, b = (3, 4) if i % 50 == 49 else map(int, rng.choice(12, 2, replace=False))
+        pair_step(learner, vector.for_kernel(rows), rows, a, b, 1.0, i)
+        x = X[a].astype(np.longdouble) - X[b]
+        plain = (1 - np.longdouble(1) / i) * plain + (plain @ x < 1) * x / (np.longdouble(lam) * i)
+        plain *= min(1, radius / max(np.sqrt(plain @ plain), 1e-300))
+        if i > 100:
+            vector.c[AL] += vector.c[S]
+            vector.c[COUNT] += 1
+            total += plain
+        mean = total / (i - 100) if i > 100 else plain
+        np.testing.assert_allclose(last_of(vector), plain.astype(float), atol=1e-10 * radius)
+        np.testing.assert_allclose(average_of(vector), mean.astype(float), atol=1e-10 * radius)
+        assert vector.c[NORM2] == pytest.approx(float(plain @ plain), rel=1e-6, abs=1e-12)
+        assert not vector.scratch.any()
+
+
+@pytest.mark.kernels
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_weights_made_of_numbers_beyond_the_numbers_are_none():
+    """Squares of 1e200, and steps of 1e200 times 1e300."""
+    far = np.vstack([np.full(3, 1e200), np.zeros(3)])
+    cases = [(PassiveAggressiveStep(1.0), far), (RommaStep(math.inf), far), (RommaStep(9.0), far)]
+    cases.append((gradient_step(SquaredHinge(), 1e-9, project=True), 1e300 * np.sign(far)))
+    for learner, X in cases:
+        for start in (np.zeros(3), np.full(3, -1e3)):
+            vector, rows = new_vector(start), rows_of(X, "dense")
+            pair_step(learner, vector.for_kernel(rows), rows, 0, 1, 1.0, 1)
+            assert np.isnan(last_of(vector)).all()
+
+
+@pytest.mark.kernels
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_weights_too_long_to_be_squared_are_shrunk_as_others_are():
+    lam, plain = 0.5, np.zeros(2)
+    X = np.array([[1e160, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    vector, rows = new_vector(plain), rows_of(X, "dense")
+    for i, (a, b) in enumerate([(0, 2), (2, 0), (2, 0), (1, 2), (1, 2)], 1):
+        pair_step(
+            gradient_step(Hinge(), lam, project=False), vector.for_kernel(rows), rows, a, b, 1.0, i
+        )
+        x = X[a] - X[b]
+        plain = (1 - 1 / i) * plain + (plain @ x < 1) * x / (lam * i)
+        np.testing.assert_allclose(
+            last_of(vector), plain, rtol=1e-12, atol=1e-12 * np.abs(plain).max()
+        )
+
+
 def shrink(vector, factor, *, adds=0):
     """One step that only shrinks, on tied rows that are equal."""
     rows = rows_of(np.ones((2, len(vector.v))), "csr")
