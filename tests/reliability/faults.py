@@ -85,11 +85,8 @@ FAULTS: dict[str, list[Fault]] = {
     "Numbers": [
         Fault("constant, empty or huge features", "finite weights",
               ("tests/unit/rankers/test_spd.py::test_huge_and_constant_features_stay_finite",
+               "tests/unit/rankers/test_spd.py::test_a_huge_column_is_learnt_from_in_memory_streams_and_partitions",
                "tests/unit/rankers/test_domination.py::test_constant_features_get_no_weight")),
-        Fault("a column so huge that one step leaves nothing of the weights",
-              "the weights and their mean to rounding, wherever the rows lie",
-              ("tests/unit/solvers/test_pair_steps.py::test_steps_of_any_length_end_in_the_ball_and_leave_the_mean_its_digits",
-               "tests/unit/rankers/test_spd.py::test_a_huge_column_is_learnt_from_in_memory_streams_and_partitions")),
         Fault("training that diverges", "`DivergenceError` with the last good checkpoint; NaN is never saved",
               ("tests/unit/rankers/test_elastic_resume.py::test_divergence_names_the_last_good_checkpoint",
                "tests/unit/model/test_linear.py::test_weights_that_are_not_finite_are_refused")),
