@@ -9,8 +9,9 @@ subtracts ``al D`` from u, and every counted iterate adds s to ``al``. Before s 
 ``al v`` is folded into u; dividing al by s instead is algebraically right and numerically fatal.
 
 Folding all weights costs as much as there are features. A run whose folds are so frequent that it
-would be felt puts them off from then on: s and al go into a short history, and a weight takes part
-in what it has missed when a row touches it.
+would be felt puts them off from then on: a weight takes part in what it has missed when a row
+touches it. Weights that miss the same folds share one entry of a history, which says what these
+folds do to all of them: v is multiplied by one number, u gains another times v.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from rankine.kernels.rows import (
 from rankine.losses.base import pair_loss
 
 #: Slots of ``ScaledVector.c``.
-S, NORM2, AL, COUNT, ADDS, FOLDS, BEHIND, PAID, DEBT, LAZY = range(10)
+S, NORM2, AL, COUNT, ADDS, FOLDS, OLDEST, BEHIND, PAID, DEBT, LAZY = range(11)
+#: Columns of ``ScaledVector.history``.
+LEFT, GAIN, LEAST = range(3)
 
 #: s stays in this window; al in proportion, which keeps the sum of iterates accurate.
 _LOW, _HIGH = 1e-3, 1e3
@@ -58,9 +61,11 @@ class ScaledVector(NamedTuple):
     """w = c[S] v; sum of iterates = c[AL] v + u; c[NORM2] = |w|^2; ``scratch`` is all zeros.
 
     That holds for weights that have taken part in all of c[FOLDS] folds; ``folds`` says in how many
-    each has, ``history`` holds s and al of each fold. c[BEHIND] is 1 when a fold was made after the
-    rows of the step were brought up to date; c[PAID] is the number of additions at the last fold,
-    c[DEBT] what folds have cost beyond them, c[LAZY] 1 where folds are put off.
+    each has. Entry k of ``history`` is for those that have missed the folds from k on: what is left
+    of v, what u gains for each unit of v, and the least that counts as left; entries before
+    c[OLDEST] leave nothing. c[BEHIND] is 1 when a fold was made after the rows of the step were
+    brought up to date; c[PAID] is the number of additions at the last fold, c[DEBT] what folds have
+    cost beyond them, c[LAZY] 1 where folds are put off.
     """
 
     v: NDArray[np.float64]
@@ -91,7 +96,7 @@ def new_vector(coef: NDArray[np.float64]) -> ScaledVector:
     c[S] = 1.0
     c[NORM2] = _sum_of_squares(coef)
     n = len(coef)
-    v, folds, history = np.array(coef, np.float64), np.zeros(n, np.int16), np.zeros((_HISTORY, 2))
+    v, folds, history = np.array(coef, np.float64), np.zeros(n, np.int16), np.zeros((_HISTORY, 3))
     return ScaledVector(v, np.zeros(n), c, np.zeros(n), folds, history)
 
 
@@ -99,22 +104,26 @@ def average_of(w: ScaledVector) -> NDArray[np.float64]:
     """Mean of the counted iterates, or the last one when none were counted."""
     if w.c[COUNT] == 0:
         return last_of(w)
-    v, u = _up_to_date(w)
-    return (w.c[AL] * v + u) / w.c[COUNT]
+    return _up_to_date(w, w.c[AL], 1.0) / w.c[COUNT]
 
 
 def last_of(w: ScaledVector) -> NDArray[np.float64]:
     """The last iterate."""
-    return w.c[S] * _up_to_date(w)[0]
+    return _up_to_date(w, w.c[S], 0.0)
 
 
-def _up_to_date(w: ScaledVector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """v and u after all folds; the run goes on as if nobody had looked."""
-    if w.c[FOLDS] == 0.0:
-        return w.v, w.u
-    copy = w._replace(v=w.v.copy(), u=w.u.copy(), c=w.c.copy(), folds=w.folds.copy())
-    _settle_all(copy)
-    return copy.v, copy.u
+@jit
+def _up_to_date(w: ScaledVector, first: float, second: float) -> Any:
+    """first v + second u after all folds; the run goes on as if nobody had looked."""
+    v, u, folds, history, made = w.v, w.u, w.folds, w.history, int(w.c[FOLDS])
+    out = np.empty(v.shape[0])
+    for j in range(v.shape[0]):
+        value, total, missed = v[j], u[j], folds[j]
+        if missed != made:
+            total += history[missed, GAIN] * value
+            value *= history[missed, LEFT]
+        out[j] = first * value + second * total
+    return out
 
 
 @jit(fastmath=REDUCE)
@@ -125,43 +134,27 @@ def _sum_of_squares(v: Any) -> float:
     return total
 
 
-@jit(inline=True)
-def _settle(w: ScaledVector, j: int, made: int) -> None:
-    """Let weight j take part in the folds that it has missed.
-
-    The first of them holds shrinking from before the weight was touched: fading is counted after.
-    """
-    value, least = w.v[j], -1.0
-    for k in range(w.folds[j], made):
-        w.u[j] += w.history[k, 1] * value
-        value *= w.history[k, 0]
-        if abs(value) <= least:
-            value = 0.0
-        if value == 0.0:
-            break
-        if least < 0.0:
-            least = _FADED * abs(value)
-    w.v[j] = value
-    w.folds[j] = made
+@jit
+def _settle(w: ScaledVector, places: Any, start: int, stop: int) -> None:
+    """Let some weights take part in the folds that they have missed."""
+    v, u, folds, history, made = w.v, w.u, w.folds, w.history, int(w.c[FOLDS])
+    for k in range(np.uint64(start), np.uint64(stop)):
+        j = places[k]
+        missed = folds[j]
+        if missed != made:
+            gain = history[missed, GAIN] * v[j]
+            if gain != 0.0:
+                u[j] += gain
+            v[j] *= history[missed, LEFT]
+            folds[j] = made
 
 
 @jit
 def _settle_all(w: ScaledVector) -> None:
     """Let every weight take part, and forget the folds."""
-    made = int(w.c[FOLDS])
-    for j in range(w.v.shape[0]):
-        _settle(w, j, made)
-        w.folds[j] = 0
-    w.c[FOLDS] = 0.0
-
-
-@jit
-def _settle_row(w: ScaledVector, rows: CsrRows, i: int) -> None:
-    made = int(w.c[FOLDS])
-    for k in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
-        j = rows.indices[k]
-        if w.folds[j] != made:
-            _settle(w, j, made)
+    _settle(w, np.arange(w.v.shape[0]), 0, w.v.shape[0])
+    w.folds[:] = 0
+    w.c[FOLDS] = w.c[OLDEST] = 0.0
 
 
 @inlined_question
@@ -177,8 +170,8 @@ def _none_missed(w: Any, rows: Any, a: Any, b: Any) -> Any:
 @settle_pair.answer(ScaledVector)
 def _settle_pair(w: Any, rows: Any, a: Any, b: Any) -> Any:
     if w.c[FOLDS] != 0.0:
-        _settle_row(w, rows, a)
-        _settle_row(w, rows, b)
+        for i in (a, b):
+            _settle(w, rows.indices, rows.indptr[i], rows.indptr[i + 1])
     w.c[BEHIND] = 0.0
 
 
@@ -221,9 +214,18 @@ def _fold_at_once(w: Any) -> Any:
 def _fold_later(w: Any) -> Any:
     if w.c[AL] == 0.0 and _FADED <= abs(w.c[S]) <= _HIGH:
         return
-    made = int(w.c[FOLDS])
-    w.history[made, 0] = w.c[S]
-    w.history[made, 1] = w.c[AL]
+    s, made, oldest = w.c[S], int(w.c[FOLDS]), int(w.c[OLDEST])
+    for k in range(oldest, made):
+        w.history[k, GAIN] += w.history[k, LEFT] * w.c[AL]
+        w.history[k, LEFT] *= s
+        if abs(w.history[k, LEFT]) <= w.history[k, LEAST]:
+            w.history[k, LEFT] = 0.0
+    w.history[made, LEFT], w.history[made, GAIN] = s, w.c[AL]
+    # This fold holds shrinking from before the weight was touched: fading is counted after it.
+    w.history[made, LEAST] = _FADED * abs(s)
+    while oldest <= made and w.history[oldest, LEFT] == 0.0:
+        oldest += 1
+    w.c[OLDEST] = oldest
     w.c[FOLDS] += 1.0
     w.c[AL], w.c[S], w.c[BEHIND] = 0.0, 1.0, 1.0
     rare = _WEIGHTS_PER_ADD * (w.c[ADDS] - w.c[PAID]) >= w.v.shape[0]

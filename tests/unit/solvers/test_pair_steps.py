@@ -30,16 +30,19 @@ from rankine.solvers.pair_steps import (
     FOLDS,
     LAZY,
     NORM2,
+    OLDEST,
     PAID,
     PassiveAggressiveStep,
     PerceptronStep,
     RommaStep,
     S,
     average_of,
+    fold,
     gradient_step,
     last_of,
     new_vector,
     pair_step,
+    settle_pair,
 )
 
 pytestmark = [
@@ -336,13 +339,35 @@ def test_a_weight_that_faded_in_the_folds_it_missed_is_zero():
     """To less than 1e-18 of what it was after the first of them."""
     for last, kept in ((1.1e-6, True), (0.9e-6, False)):
         vector = new_vector(np.array([3.0, 0.0]))
-        vector.history[:4] = [[0.1, 2.0], [1e-6, 5.0], [1e-6, 0.0], [last, 7.0]]
-        vector.c[FOLDS], vector.c[COUNT] = 4.0, 1.0
+        for s, al in ((0.1, 2.0), (1e-6, 5.0), (1e-6, 4.0), (last, 7.0)):
+            vector.c[S], vector.c[AL] = s, al
+            fold(vector)
+        vector.c[COUNT] = 1.0
+        assert (vector.c[FOLDS], vector.c[OLDEST]) == (4, 0 if kept else 1)
         end = 0.1 * 1e-12 * last * 3.0
         assert last_of(vector)[0] == (pytest.approx(end) if kept else 0.0)
-        total = 3.0 * (2.0 + 0.1 * 5.0 + 0.1 * 1e-12 * 7.0)
+        total = 3.0 * (2.0 + 0.1 * 5.0 + 0.1 * 1e-6 * 4.0 + 0.1 * 1e-12 * 7.0)
         assert average_of(vector)[0] == pytest.approx(total, rel=1e-14)
         assert vector.v[0] == 3.0  # as if nobody had looked
+
+
+@pytest.mark.kernels
+def test_weights_that_missed_other_folds_end_as_if_they_had_missed_none():
+    """Each is touched once, after some of the folds; by definition, one weight at a time."""
+    rng = np.random.default_rng(3)
+    rows, n = rows_of(np.vstack([np.eye(9), np.zeros(9)]), "csr"), 9
+    vector, plain, total = new_vector(np.ones(n)), np.ones(n), np.zeros(n)
+    for j in range(n):
+        s, al = rng.choice([1e-9, 1e-4, 0.5, 2e3]), rng.choice([1.0, 3.0])
+        vector.c[S], vector.c[AL], vector.c[COUNT] = s, al, 1.0
+        total += al * plain
+        plain *= s
+        fold(vector)
+        settle_pair(vector, rows, j, n)
+        vector.v[j] += 1.0
+        plain[j] += 1.0
+    np.testing.assert_allclose(last_of(vector), plain, rtol=1e-12, atol=1e-18 * plain.max())
+    np.testing.assert_allclose(average_of(vector), total, rtol=1e-12)
 
 
 @pytest.mark.kernels
