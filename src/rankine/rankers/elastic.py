@@ -26,7 +26,7 @@ from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities, sample_lists
 from rankine.scoring.latency import scoring_latency
-from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
+from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.updates import UPDATES, UpdateOptions, make_update
@@ -374,7 +374,6 @@ class ElasticRanker(BaseRanker):
     def _solution(self, reason: str) -> Solution:
         learner, progressive = self._run.learner, self._run.progressive
         coef = self._run.coef()
-        require_finite(coef, learner.steps, "one-pass learning")
         self.progressive_ = progressive.value
         certificate, extra = {"progressive_loss": learner.mean_loss}, {}
         if progressive.unfit is None:

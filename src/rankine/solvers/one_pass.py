@@ -20,6 +20,7 @@ from rankine.kernels.lists import ListWork, list_work
 from rankine.kernels.random import LIST_DRAWS, random_bits, stream_seed
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 from rankine.losses.base import list_loss, needs_pairs
+from rankine.solvers.base import require_finite
 from rankine.updates.lazy import (
     STEP,
     close_step,
@@ -294,9 +295,11 @@ class OnePassLearner:
         )
 
     def coef(self) -> NDArray[np.float64]:
-        """Current weights."""
+        """Current weights; a step size that has vanished in an infinite sum makes none."""
         out = np.empty(self.n_features)
         read_all(self.optimizer, self.clock, self.state, out)
+        for part in (self.state, out):
+            require_finite(part, self.steps, "one-pass learning")
         return out
 
     def largest(self, count: int) -> NDArray[np.float64]:

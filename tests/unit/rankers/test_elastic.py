@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
+import rankine.distributed
 from rankine import Dataset, ElasticRanker
-from rankine.core.errors import NoPairsError, ParameterError, SchemaError
+from rankine.core.errors import DivergenceError, NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import concat
 from rankine.rankers import elastic
 from rankine.solvers.one_pass import OnePassLearner
@@ -398,3 +400,21 @@ def test_the_step_size_does_not_depend_on_seed_cut_or_source():
     ranker = ElasticRanker(adaptive=True).fit(Once())
     assert found == {ranker.eta0_}
     assert ranker.n_iter_ == data.n_queries
+
+
+@pytest.mark.filterwarnings("ignore:scale='none'", "ignore::RuntimeWarning")
+def test_step_sizes_that_vanish_in_an_infinite_sum_are_an_error_wherever_rows_lie(tmp_path):
+    """Squares of gradients overflow: every weight would be 0, with nothing to tell it by."""
+    rng = np.random.default_rng(0)
+    X, y = 1e160 * rng.normal(size=(30, 3)), rng.integers(0, 2, 30)
+    data = Dataset.from_arrays(X, y, np.repeat(np.arange(6), 5))
+    data.save(tmp_path / "rows.parquet")
+    ranker = ElasticRanker(adaptive=True, eta0=1.0, scale="none", random_state=0)
+    sources = [
+        data,
+        rankine.scan(tmp_path / "rows.parquet", dense=True),
+        rankine.distributed.scan(tmp_path / "rows.parquet", dense=True),
+    ]
+    for learn in (*(partial(ranker.fit, s) for s in sources), partial(ranker.partial_fit, data)):
+        with pytest.raises(DivergenceError, match="no longer finite"):
+            learn()
