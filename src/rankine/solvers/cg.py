@@ -68,6 +68,8 @@ def solve_cg(
         if reason == "callback":
             break
         residual = b - system.times(w, gamma)
+        # What is reported is the true residual: rounding has let the recursive one run ahead.
+        trace[-1]["residual"] = _relative(norm(residual), size)
         if norm(residual) <= tol * size:
             reason = "converged"
             break
@@ -200,6 +202,7 @@ def _solution(
     trace: list[dict[str, float]],
     reason: str,
 ) -> Solution:
+    require_finite(w, iteration, "conjugate gradients")
     certificate = {"residual": trace[-1]["residual"], "products": float(system.products)}
     return Solution(w, system.objective(w, gamma), certificate, iteration, trace, reason)
 
