@@ -290,6 +290,27 @@ def test_noise_asks_for_more_l2_and_few_lists_for_the_usual_one():
     assert LeastSquaresRanker().fit(X, y, qid=qid).l2_ == pytest.approx(2e-3)
 
 
+@pytest.mark.parametrize("normalization", ["query", "sum", "pair"])
+@pytest.mark.parametrize("pairs", ["all", "untied"])
+def test_an_automatic_l2_does_not_see_lists_without_weight(normalization, pairs):
+    X, y, qid = even_lists(3, n_lists=60)
+    lists = np.unique(qid)
+    weight = (np.arange(len(lists)) % 3 > 0).astype(float)
+    of_row = weight[np.searchsorted(lists, qid)]
+    one_label = (np.searchsorted(lists, qid) % 3 == 0) & (y == y.min())
+    kept = of_row > 0
+    told = {"normalization": normalization, "pairs": pairs}
+    expected = LeastSquaresRanker(**told).fit(X[kept], y[kept], qid=qid[kept])
+    for weights in (
+        {"query_weight": weight},
+        {"sample_weight": of_row},
+        {"sample_weight": np.maximum(of_row, one_label)},
+    ):
+        found = LeastSquaresRanker(**told).fit(X, y, qid=qid, **weights)
+        assert found.l2_ == pytest.approx(expected.l2_, rel=1e-12)
+        np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-5)
+
+
 def test_an_automatic_l2_means_the_same_for_sums_and_means():
     X, y, qid = even_lists(3)
     mean, total = (
