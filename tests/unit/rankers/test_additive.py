@@ -182,15 +182,6 @@ def test_weights_of_rows_multiply_their_gain_in_softmax():
     assert np.abs(more - plain).max() > 1e-3
 
 
-def test_heavy_rows_of_low_labels_stay_below_in_rounds_of_delta():
-    """Weights are those of pairs: as a part of the gain they would turn preferences round."""
-    X, y = np.tile([[0.0], [1.0], [2.0]], (20, 1)), np.tile([0, 1, 2], 20)
-    heavy = np.tile([1.0, 50.0, 1.0], 20)
-    told = {"smooth": 0.1, "pairs": 0, "reweight": 3}
-    ranker = AdditiveRanker(**told).fit(X, y, qid=np.repeat(np.arange(20), 3), sample_weight=heavy)
-    assert (np.diff(ranker.predict(X[:3])) > 0).all()
-
-
 def test_a_warm_start_keeps_cuts_pairs_and_strengths():
     X, y, qid = shop(40)
     ranker = AdditiveRanker(pairs=2, random_state=0, warm_start=True).fit(X, y, qid=qid)
