@@ -36,7 +36,7 @@ from rankine.samplers.draw import pair_sampler, query_shares
 from rankine.solvers.base import Callback, Solution, report, require_finite
 from rankine.solvers.one_pass import OnePassLearner
 from rankine.solvers.one_pass_run import OnePassRun, Progressive
-from rankine.solvers.pair_sgd import PairPlan, run_phase
+from rankine.solvers.pair_sgd import PairPlan, require_weights, run_phase
 from rankine.solvers.pair_steps import average_of, last_of, new_vector
 from rankine.solvers.problem import Problem, RowsProblem
 from rankine.transforms.clicks import ByContext, weigh
@@ -415,7 +415,7 @@ def average_pairs(
         part = counted_part(number, n_passes) if recipe.plan.average else 0.0
         mean, counted = mean + part * averaged, counted + part
         current = mean / counted if counted else w
-        require_finite(current, number, "stochastic pairwise descent")
+        require_weights(current, number)
         stop = report(callbacks, "passes", number + 1, n_passes, {}, current)
         if stop and number + 1 < n_passes:
             reason = "callback"

@@ -101,7 +101,13 @@ def cross_validate(
     """
     from sklearn.base import clone
 
-    data = data if isinstance(data, Dataset) else data.load()
+    if not isinstance(data, Dataset):
+        if not hasattr(data, "load"):
+            raise SchemaError(
+                f"cross_validate holds out whole queries, and {type(data).__name__} names none",
+                fix="Pass Dataset.from_arrays(X, y, qid), rankine.load(...) or a raw log",
+            )
+        data = data.load()
     chosen = parse_metric(metric if metric is not None else ranker.metric)
     splits = _splits(cv, data, random_state)
     index = data.queries

@@ -5,11 +5,11 @@ weight of a list::
 
     softmax  R  = - sum_q om_q sum_i g_i log softmax(p)_i          g: shares of the list's gain
              u  = om (softmax(p) - g),    Hv = om (s v - s <s, v>)
-    delta    R  = sum_q om_q sum over label_i > label_j of D_ij max(0, 1 - (p_i - p_j))^2
+    delta    R  = sum_q om_q sum over label_i > label_j of w_i w_j D_ij max(0, 1 - (p_i - p_j))^2
              D_ij = (G_i - G_j) |d_i - d_j|: the change of DCG when i and j change places
 
-with the discounts d held fixed at a ranking; they are 0 beyond the cutoff k, so that a pass costs
-O(k m) for a list of m rows.
+with w the weights of rows and the discounts d held fixed at a ranking; they are 0 beyond the cutoff
+k, so that a pass costs O(k m) for a list of m rows.
 """
 
 from __future__ import annotations
@@ -155,6 +155,7 @@ class SoftmaxRisk(ListRisk):
 class Swaps(NamedTuple):
     """What a change of places changes: gain and discount of each grouped row, rows by discount."""
 
+    weight: NDArray[np.float64]
     gains: NDArray[np.float64]
     discounts: NDArray[np.float64]
     order: NDArray[np.int64]
@@ -165,7 +166,7 @@ def _delta(
     p: Any, v: Any, swaps: Any, starts: Any, omega: Any, first: int, last: int, out: Any, diag: Any
 ) -> float:
     """One pass over the pairs that count: one of the two stands within the cutoff."""
-    gains, discounts, order = swaps.gains, swaps.discounts, swaps.order
+    rows, gains, discounts, order = swaps
     risk = 0.0
     for q in range(first, last):
         stop = starts[q + 1]
@@ -178,6 +179,7 @@ def _delta(
                 gap = gains[i] - gains[j]
                 sign = 1.0 if gap > 0.0 else -1.0
                 weight = 2.0 * omega[q] * abs(gap) * (discounts[i] - discounts[j])
+                weight *= rows[i] * rows[j]
                 short = 1.0 - sign * (p[i] - p[j])
                 if weight > 0.0 and short > 0.0:
                     if v.shape[0] > 0:
@@ -196,8 +198,9 @@ class DeltaRisk(ListRisk):
     """Squared hinge of pairs, each weighted by the change of NDCG at a fixed ranking.
 
     All weights are scaled together so that R(0) is the sum of the lists' weights, as for the mean
-    over pairs. ``gains`` is G of each grouped row; the ranking by ``scores`` of all rows is held,
-    equal scores in grouped order; ``cutoff`` is the k of NDCG@k.
+    over pairs; within a list rows weigh relative to the mean of its pairs. ``gains`` is G of each
+    grouped row; the ranking by ``scores`` of all rows is held, equal scores in grouped order;
+    ``cutoff`` is the k of NDCG@k.
     """
 
     def __init__(
@@ -210,20 +213,22 @@ class DeltaRisk(ListRisk):
         threads: int | None = None,
     ) -> None:
         super().__init__(queries, omega, threads)
-        sizes = np.diff(queries.starts)
+        sizes, total = np.diff(queries.starts), omega.sum()
         lists = np.repeat(np.arange(len(sizes)), sizes)
         rank = np.arange(len(lists)) - np.repeat(queries.starts[:-1], sizes)
         by_rank = np.where(rank < cutoff, 1.0 / np.log2(rank + 2.0), 0.0)
         order = np.lexsort((-scores[queries.rows], lists))
         discounts = np.empty(len(lists))
         discounts[order] = by_rank
-        self.swaps = Swaps(gains, discounts, order)
+        weight = np.ones(len(lists)) if queries.weight is None else queries.weight
+        self.swaps = Swaps(weight, gains, discounts, order)
         best = gains[np.lexsort((-gains, lists))]
         ideal = np.add.reduceat(best * by_rank, queries.starts[:-1])
+        omega = omega * queries.n_pairs / queries.mass
         self.omega = np.divide(omega, ideal, out=np.zeros(len(omega)), where=ideal > 0.0)
         at_zero = self.evaluate(np.zeros(len(scores)))[0]
         if at_zero > 0.0:
-            self.omega *= omega.sum() / at_zero
+            self.omega *= total / at_zero
 
     def kernel(self, p: Any, v: Any, first: int, last: int, slope: Any, diagonal: Any) -> float:
         """See ``ListRisk``."""

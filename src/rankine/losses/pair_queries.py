@@ -79,6 +79,15 @@ class PairQueries:
             mass[keep],
         )
 
+    @property
+    def n_pairs(self) -> NDArray[np.float64]:
+        """Pairs of positive weight of each query."""
+        first = np.cumsum(self.n_levels) - self.n_levels
+        level = np.repeat(first, np.diff(self.starts)) + self.ranks - 1
+        rows = np.bincount(level, None if self.weight is None else self.weight > 0.0)
+        squares = np.add.reduceat(rows**2, first)
+        return 0.5 * (np.add.reduceat(rows, first) ** 2 - squares)
+
     @cached_property
     def cuts(self) -> NDArray[np.int64]:
         """Shards of whole queries."""

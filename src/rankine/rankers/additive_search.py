@@ -268,10 +268,9 @@ def make_risk(plan: Plan, data: TableData, ranked_by: NDArray[np.float64] | None
         omega = queries.query_weight / queries.mass
         return SquaredHingeRisk(SquaredHinge(), queries, omega, threads=plan.threads)
     gains = list_gains(data.lists.y[queries.rows], queries.starts)
-    if queries.weight is not None:
-        gains = gains * queries.weight
     if ranked_by is None:
-        shares = gain_shares(gains, queries.starts)
+        weighed = gains if queries.weight is None else gains * queries.weight
+        shares = gain_shares(weighed, queries.starts)
         return SoftmaxRisk(queries, queries.query_weight, shares, plan.threads)
     cutoff = parse_metric(plan.metric).cutoff
     depth = cutoff if isinstance(cutoff, int) else 10

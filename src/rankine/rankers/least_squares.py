@@ -19,6 +19,7 @@ from rankine.rankers.base import BaseRanker
 from rankine.rankers.fitting import Outcome, Task
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities, sample_lists
+from rankine.samplers.draw import pair_masses
 from rankine.solvers.base import Callback, Solution
 from rankine.solvers.cg import solve_cg, solve_shifted_cg
 from rankine.solvers.heavy_ball import (
@@ -214,8 +215,7 @@ class LeastSquaresRanker(BaseRanker):
     def _strength_of(self, task: Task) -> float:
         """The l2 that held-out lists speak for; they are the same ones for every seed."""
         data, weight = sample_lists(task.source)
-        usable = data.labels.usable
-        usable = usable[weight[usable] > 0]
+        usable = np.flatnonzero((weight > 0.0) & (pair_masses(data, ties=False) > 0.0))
         if len(usable) < FEWEST_LISTS:
             mean = self.normalization == "query"
             mass = 1.0 if mean else self._rows_problem(data, weight).risk.mass
@@ -230,7 +230,9 @@ class LeastSquaresRanker(BaseRanker):
         l2 = float(TRIED[_nearest_good(np.hstack(losses), USUAL)] * np.mean(masses))
         if self.normalization == "sum":
             return l2
-        return l2 * (len(order) - size) / int(task.source.facts()["queries_used"])
+        # Lists without weight are as many among the others as among these.
+        weighed = len(usable) / len(data.labels.usable)
+        return l2 * (len(order) - size) / (weighed * task.source.facts()["queries_used"])
 
     def _try(
         self,

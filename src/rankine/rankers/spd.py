@@ -29,8 +29,8 @@ from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import SOURCES, Capabilities, source_kind
 from rankine.samplers.draw import SAMPLINGS, pair_sampler, query_shares, stream_spans
 from rankine.samplers.reservoir import Reservoir
-from rankine.solvers.base import Solution, require_finite
-from rankine.solvers.pair_sgd import PairPlan, Span, run_phase, solve_pairs
+from rankine.solvers.base import Solution
+from rankine.solvers.pair_sgd import PairPlan, Span, require_weights, run_phase, solve_pairs
 from rankine.solvers.pair_steps import (
     PassiveAggressiveStep,
     PerceptronStep,
@@ -353,7 +353,7 @@ class SPDRanker(BaseRanker):
             )
             run_phase(span.rows, span.sampler, counted, w, self._seed, (phase.start, phase.stop))
         coef = average_of(w)
-        require_finite(coef, span.stop, "stochastic pairwise descent")
+        require_weights(coef, span.stop)
         return self._told(Outcome([Solution(coef, float("nan"), {}, span.stop, (), "steps")], [[]]))
 
     # ------------------------------------------------------------------ from parameters to specs

@@ -28,9 +28,6 @@ _DIRECT = 0.25
 EXACT, WITH_TIES, BY_LABELS = 0, 1, 2
 #: Few levels are scanned, many are searched.
 _SCAN = 8
-#: Draws of two rows with ties: that both are the same row 500 times has a chance below 1e-5 unless
-#: one row has 98 % of its query's weight.
-_TIED_DRAWS = 1000
 #: Rows whose numbers need more than 32 bits.
 _MANY_ROWS = 2**32
 _NONE = np.zeros(0)
@@ -39,7 +36,9 @@ _NONE = np.zeros(0)
 class PairIndex(NamedTuple):
     """Rows ordered by (query, label) with cumulative masses.
 
-    Empty mass arrays mean "uniform"; the draw then needs no search.
+    A level is the rows of one label, or one row where ties are weighed. Empty mass arrays mean
+    "uniform"; the draw then needs no search. Sums of rows begin at 0 in each level, and those of
+    levels stand on either side of each, so that none holds a huge weight besides what it is for.
     """
 
     order: NDArray[np.uint32]  # row at each position
@@ -50,9 +49,11 @@ class PairIndex(NamedTuple):
     n_levels: NDArray[np.int64]  # levels of each drawable query
     level_starts: NDArray[np.int64]  # position where each level starts, one more at the end
     level_mass: NDArray[np.float64]  # cumulative n_l (m_q - n_l), restarting in each query
+    level_before: NDArray[np.float64]  # row weights of the query's levels before each, or empty
+    level_after: NDArray[np.float64]  # and after each
     accept: NDArray[np.float64]  # chance that two random rows of a query form a pair
     query_mass: NDArray[np.float64]  # cumulative chance of each drawable query, or empty
-    row_mass: NDArray[np.float64]  # row weights of the query before each position, or empty
+    row_mass: NDArray[np.float64]  # row weights of the level before each position, or empty
 
 
 def build_pair_index(
@@ -74,33 +75,37 @@ def build_pair_index(
         )
     chance = shares[usable]
     uniform = bool(np.all(chance == chance[0]))
-    owner = np.repeat(np.arange(data.n_queries), index.n_levels)
-    level_mass = _running(index.level_masses(data.weight), index.level_ptr)
     order: Any = index.order.astype(np.uint32 if data.n_rows < _MANY_ROWS else np.uint64)
-    labels, row_mass, level_starts, apart = data.y[index.order], _NONE, index.level_starts, 0
-    if data.weight is not None:
-        # Queries stand one place apart, and sums begin at 0 in each: a draw depends on the rows of
-        # its own query alone, to the bit, however a stream is cut into blocks.
-        apart = 1
-        of_query = np.repeat(np.arange(data.n_queries), np.diff(index.query_starts))
-        places = np.arange(data.n_rows) + of_query
-        length = data.n_rows + data.n_queries
-        row_mass = _at(places + 1, _running(data.weight[index.order], index.query_starts), length)
+    labels, query_starts = data.y[index.order], index.query_starts
+    level_ptr, level_starts = index.level_ptr, index.level_starts
+    before = after = row_mass = _NONE
+    if data.weight is None:
+        level_mass = _running(index.level_masses(None), level_ptr)
+    else:
+        if ties:
+            level_ptr, level_starts = query_starts, np.arange(data.n_rows + 1)
+        # Levels stand one place apart.
+        n_levels = len(level_starts) - 1
+        places = np.arange(data.n_rows) + np.repeat(np.arange(n_levels), np.diff(level_starts))
+        length = data.n_rows + n_levels
+        row_mass = _at(places + 1, _running(data.weight[index.order], level_starts), length)
         order, labels = _at(places, order, length), _at(places, labels, length)
-        levels = np.arange(len(owner)) + owner
-        ends = index.query_starts[1:] + np.arange(data.n_queries)
-        level_starts = np.concatenate([np.repeat(ends, index.n_levels + 1), [length]])
-        level_starts[levels] = index.level_starts[:-1] + owner
-        level_mass = _at(levels, level_mass, len(owner) + data.n_queries)
+        query_starts = query_starts + level_ptr
+        level_starts = level_starts + np.arange(n_levels + 1)
+        levels = row_mass[level_starts[1:] - 1]
+        before, after = _beside(levels, level_ptr)
+        level_mass = _running(levels * (before + after), level_ptr)
     return PairIndex(
         order,
         labels,
-        index.query_starts[usable] + apart * usable,
-        index.query_starts[usable + 1] + apart * usable,
-        index.level_ptr[usable] + apart * usable,
-        index.n_levels[usable],
+        query_starts[usable],
+        query_starts[usable + 1],
+        level_ptr[usable],
+        np.diff(level_ptr)[usable],
         level_starts,
         level_mass,
+        before,
+        after,
         _acceptance(pairs, _sums(_row_weights(data), index.query_starts))[usable],
         _NONE if uniform else np.cumsum(chance),
         row_mass,
@@ -124,6 +129,19 @@ def _running(values: Any, starts: Any) -> Any:
             total += values[k]
             out[k] = total
     return out
+
+
+@jit
+def _beside(values: Any, starts: Any) -> Any:
+    """Sums of the values before and after each, within each of the parts."""
+    before, after = np.zeros(values.shape[0]), np.zeros(values.shape[0])
+    for part in range(starts.shape[0] - 1):
+        first, last = starts[part], starts[part + 1] - 1
+        for k in range(first, last):
+            before[k + 1] = before[k] + values[k]
+        for k in range(last, first, -1):
+            after[k - 1] = after[k] + values[k]
+    return before, after
 
 
 def query_shares(
@@ -226,28 +244,67 @@ def _pick_query(query_mass: Any, n: int, seed: int) -> int:
 
 
 @jit
-def _pick_position(row_mass: Any, seed: int, counter: int, start: int, stop: int) -> int:
-    """A position in [start, stop), in proportion to row weights."""
-    if row_mass.shape[0] == 0:
-        return start + random_below(seed, counter, stop - start)
-    low, high = row_mass[start], row_mass[stop]
-    target = low + random_unit(seed, counter) * (high - low)
-    return _search(row_mass, start, stop, target) - 1
+def _weight_of(index: PairIndex, level: int) -> float:
+    return index.row_mass[index.level_starts[level + 1] - 1]
 
 
 @jit
-def _pick_outside(row_mass: Any, seed: int, start: int, stop: int, first: int, last: int) -> int:
-    """A position of the query [start, stop) that is not in the block [first, last)."""
-    if row_mass.shape[0] == 0:
+def _below(target: float, total: float) -> float:
+    """The target, brought back where rounding has taken it out of [0, total)."""
+    return max(0.0, min(target, np.nextafter(total, 0.0)))
+
+
+@jit
+def _row_at(index: PairIndex, level: int, target: float) -> int:
+    """The position of a level before which and with which its weights pass the target."""
+    start, stop = index.level_starts[level], index.level_starts[level + 1] - 1
+    return _search(index.row_mass, start, stop, _below(target, index.row_mass[stop])) - 1
+
+
+@jit
+def _pick_within(index: PairIndex, seed: int, counter: int, level: int) -> int:
+    """A position of a level, in proportion to row weights."""
+    if index.row_mass.shape[0] == 0:
+        start = index.level_starts[level]
+        return start + random_below(seed, counter, index.level_starts[level + 1] - start)
+    return _row_at(index, level, random_unit(seed, counter) * _weight_of(index, level))
+
+
+@jit
+def _pick_position(index: PairIndex, seed: int, counter: int, k: int) -> int:
+    """A position of query k, in proportion to row weights."""
+    if index.row_mass.shape[0] == 0:
+        start = index.query_starts[k]
+        return start + random_below(seed, counter, index.query_stops[k] - start)
+    before, first = index.level_before, index.query_levels[k]
+    last = first + index.n_levels[k] - 1
+    target = random_unit(seed, counter) * (before[last] + _weight_of(index, last))
+    level = _search(before, first + 1, last + 1, target) - 1
+    return _row_at(index, level, target - before[level])
+
+
+@jit
+def _pick_outside(index: PairIndex, seed: int, k: int, level: int) -> int:
+    """A position of query k that is not in a level of it."""
+    first, last = index.level_starts[level], index.level_starts[level + 1]
+    if index.row_mass.shape[0] == 0:
+        start, stop = index.query_starts[k], index.query_stops[k]
         position = start + random_below(seed, 3, stop - start - (last - first))
         return position + (last - first) if position >= first else position
-    skipped = row_mass[last] - row_mass[first]
-    target = random_unit(seed, 3) * (row_mass[stop] - skipped)  # sums begin at 0 in a query
-    # Next to a huge block sums are rounded: the target may be beyond the first part where no other
-    # is, and a second part may add nothing to them.
-    if first == start or (target >= row_mass[first] and row_mass[stop] > row_mass[last]):
-        return _search(row_mass, last + 1, stop, target + skipped) - 1
-    return _search(row_mass, start, first, target) - 1
+    before, after = index.level_before[level], index.level_after[level]
+    target = random_unit(seed, 3) * (before + after)
+    if target < before:
+        other = _search(index.level_before, index.query_levels[k], level, target) - 1
+        return _row_at(index, other, target - index.level_before[other])
+    target = _below(target - before, after)
+    other, high = level + 1, index.query_levels[k] + index.n_levels[k] - 1
+    while other < high:
+        middle = (other + high) >> 1
+        if after - index.level_after[middle] > target:
+            high = middle
+        else:
+            other = middle + 1
+    return _row_at(index, other, target - (after - index.level_after[other - 1]))
 
 
 @jit
@@ -274,40 +331,38 @@ def _oriented(index: PairIndex, p: int, q: int) -> Any:
 
 @jit(inline=True)
 def _exact_in(index: PairIndex, seed: int, k: int) -> Any:
-    start, stop = index.query_starts[k], index.query_stops[k]
     if index.accept[k] >= _DIRECT:
         counter = 1
         while True:
-            p = _pick_position(index.row_mass, seed, counter, start, stop)
-            q = _pick_position(index.row_mass, seed, counter + 1, start, stop)
+            p = _pick_position(index, seed, counter, k)
+            q = _pick_position(index, seed, counter + 1, k)
             if index.labels[p] != index.labels[q]:
                 return _oriented(index, p, q)
             counter += 2
     level = _pick_level(index.level_mass, index.query_levels[k], index.n_levels[k], seed)
-    first, last = index.level_starts[level], index.level_starts[level + 1]
-    p = _pick_position(index.row_mass, seed, 2, first, last)
-    q = _pick_outside(index.row_mass, seed, start, stop, first, last)
+    p = _pick_within(index, seed, 2, level)
+    q = _pick_outside(index, seed, k, level)
     # Positions rise with the label, so the later one is preferred; no label is read.
     return np.int64(index.order[max(p, q)]), np.int64(index.order[min(p, q)]), 1.0
 
 
 @jit(inline=True)
 def _tied_in(index: PairIndex, seed: int, k: int) -> Any:
-    start, stop = index.query_starts[k], index.query_stops[k]
-    counter = 1
-    # A query whose weight sits in one row offers no second row; the cap ends the search.
-    while counter < _TIED_DRAWS:
-        p = _pick_position(index.row_mass, seed, counter, start, stop)
-        q = _pick_position(index.row_mass, seed, counter + 1, start, stop)
-        if p != q:
-            return _oriented(index, p, q)
-        counter += 2
-    return np.int64(0), np.int64(0), -1.0
+    if index.accept[k] >= _DIRECT:
+        counter = 1
+        while True:
+            p = _pick_position(index, seed, counter, k)
+            q = _pick_position(index, seed, counter + 1, k)
+            if p != q:
+                return _oriented(index, p, q)
+            counter += 2
+    level = _pick_level(index.level_mass, index.query_levels[k], index.n_levels[k], seed)
+    return _oriented(index, index.level_starts[level], _pick_outside(index, seed, k, level))
 
 
 @jit(inline=True)
 def _labels_in(index: PairIndex, seed: int, k: int) -> Any:
-    n, starts, mass = index.n_levels[k], index.level_starts, index.row_mass
+    n = index.n_levels[k]
     counter = 1
     while True:
         i = random_below(seed, counter, n)
@@ -315,14 +370,13 @@ def _labels_in(index: PairIndex, seed: int, k: int) -> Any:
         j += j >= i
         low, high = index.query_levels[k] + min(i, j), index.query_levels[k] + max(i, j)
         # A label whose rows all have weight 0 is none; a drawable query has two others.
-        if mass.shape[0] == 0 or (
-            mass[starts[low + 1]] > mass[starts[low]]
-            and mass[starts[high + 1]] > mass[starts[high]]
+        if index.row_mass.shape[0] == 0 or (
+            _weight_of(index, low) > 0.0 and _weight_of(index, high) > 0.0
         ):
             break
         counter += 4
-    p = _pick_position(mass, seed, counter + 2, starts[high], starts[high + 1])
-    q = _pick_position(mass, seed, counter + 3, starts[low], starts[low + 1])
+    p = _pick_within(index, seed, counter + 2, high)
+    q = _pick_within(index, seed, counter + 3, low)
     return np.int64(index.order[p]), np.int64(index.order[q]), 1.0
 
 

@@ -76,7 +76,9 @@ def solve_cg(
         search, squared, refreshed = residual.copy(), dot(residual, residual), refreshed + 1
     else:
         reason = "precision"
-    return _solution(system, w, gamma, iteration, trace, reason)
+    # The true residual: rounding may have let the recursive one run ahead.
+    left = trace[-1]["residual"] if reason == "callback" else _relative(norm(residual), size)
+    return _solution(system, w, gamma, iteration, trace, reason, left)
 
 
 def solve_shifted_cg(
@@ -128,7 +130,9 @@ def solve_shifted_cg(
         stopped = report(callbacks, "cg", iteration, max_iter, values, driver.w)
     if stopped:
         return [
-            _solution(system, one.w, gamma, iteration, one.trace, "callback")
+            _solution(
+                system, one.w, gamma, iteration, one.trace, "callback", one.trace[-1]["residual"]
+            )
             for gamma, one in zip(gammas, shifts, strict=True)
         ]
     return [
@@ -199,8 +203,10 @@ def _solution(
     iteration: int,
     trace: list[dict[str, float]],
     reason: str,
+    residual: float,
 ) -> Solution:
-    certificate = {"residual": trace[-1]["residual"], "products": float(system.products)}
+    require_finite(w, iteration, "conjugate gradients")
+    certificate = {"residual": residual, "products": float(system.products)}
     return Solution(w, system.objective(w, gamma), certificate, iteration, trace, reason)
 
 

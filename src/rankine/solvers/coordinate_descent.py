@@ -105,7 +105,24 @@ class CoordinateDescent:
             _gradient_into(self.risk.state, self.columns, start, stop, self.risk.scratch(), out)
 
         map_shards(part, self._cuts, threads)
-        return out
+        return self._without_dust(out, threads)
+
+    def _without_dust(
+        self, slopes: NDArray[np.float64], threads: int | None
+    ) -> NDArray[np.float64]:
+        """Slopes whose largest are no rounding.
+
+        Along a column that is constant in every list the slope is 0, whatever its sum comes to;
+        among the largest that would be taken for the smallest l1 that gives w = 0, or for a gap.
+        """
+        while True:
+            sizes = np.abs(slopes)
+            large = np.flatnonzero((sizes > 0.0) & (sizes >= 0.5 * sizes.max(initial=0.0)))
+            self._bound(large.astype(np.uint64), threads)
+            flat = large[self.limits[large, 0] == 0.0]
+            if len(flat) == 0:
+                return slopes
+            slopes[flat] = 0.0
 
     def _bound(self, chosen: NDArray[np.uint64], threads: int | None) -> None:
         """Find the curvature bounds of columns that are visited for the first time."""
@@ -159,6 +176,7 @@ class CoordinateDescent:
                 reason = "callback"
                 break
             if sweeps >= settings.max_iter:
+                self._require_curvature(sweeps)
                 break
             moved, used = self._descend(slopes, penalty, settings, sweeps)
             sweeps += used
@@ -246,7 +264,7 @@ class CoordinateDescent:
         if np.isinf(self.limits).any():
             column = int(np.flatnonzero(np.isinf(self.limits).any(axis=1))[0])
             raise DivergenceError(
-                f"the squares of column {column} overflow, so nothing moves after {sweeps} sweeps",
+                f"the squares of column {column} overflow, and it rests after {sweeps} sweeps",
                 fix="Scale the features (scale='maxabs')",
             )
 

@@ -147,6 +147,12 @@ def run_phase(
         _require_in_ball(w, phase)
 
 
+def require_weights(coef: NDArray[np.float64], step: int) -> None:
+    """Refuse weights that are not finite or too long for l2/2 |w|^2 and for the scores of rows."""
+    length = norm(coef)
+    require_finite(np.array(length * length), step, "stochastic pairwise descent")
+
+
 def _require_in_ball(w: ScaledVector, phase: Phase) -> None:
     """Every projected iterate lies in a ball, so their mean does; else rounding has taken over."""
     largest = float(getattr(phase.learner, "max_norm2", np.inf))
@@ -232,7 +238,7 @@ class _PairRun:
         values = {}
         if self.record is not None or self.done == self.total:
             current = average_of(self.w)
-            require_finite(current, self.done, "stochastic pairwise descent")
+            require_weights(current, self.done)
             values = {} if self.record is None else self.record(self.done, current)
         else:  # the mean of wide weights takes as long as thousands of steps
             for part in (self.w.v, self.w.u):
@@ -253,6 +259,6 @@ class _PairRun:
         self.trace = [dict(row) for row in saved.facts["trace"]]
 
     def _save(self, keeper: Keeper) -> None:
-        require_finite(average_of(self.w), self.done, "stochastic pairwise descent")
+        require_weights(average_of(self.w), self.done)
         arrays = {name: getattr(self.w, name) for name in KEPT}
         keeper.save("pairs", self.done, arrays, {"trace": self.trace})

@@ -66,7 +66,9 @@ class Penalty:
         best = dual(kappa)
         if self.l2 > 0.0 and kappa < 1.0:
             excess = np.maximum(np.abs(slopes) - self.l1, 0.0)
-            best = max(best, dual(1.0) - float(np.square(excess).sum()) / (2.0 * self.l2))
+            with np.errstate(over="ignore"):  # no bound at all
+                pull = float(np.square(excess).sum())
+            best = max(best, dual(1.0) - pull / (2.0 * self.l2))
         return best
 
 

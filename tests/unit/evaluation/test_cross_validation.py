@@ -96,6 +96,8 @@ def test_refusals(data):
     rest = np.flatnonzero(data.queries.codes != 0)
     with pytest.raises(SchemaError, match="fold 2 holds out a query that another fold"):
         rankine.cross_validate(ranker, data, [(rest, held), (rest, held)])
+    with pytest.raises(SchemaError, match=r"whole queries, and ndarray names none.*from_arrays"):
+        rankine.cross_validate(ranker, data.X, data.y)
     with pytest.raises(ParameterError, match="no split"):
         rankine.cross_validate(ranker, data, [])
     with pytest.raises(ParameterError):

@@ -21,9 +21,11 @@ from reference.elastic_rank import exchange_weight
 pytestmark = pytest.mark.kernels
 
 
-def lists(seed=0, m=30):
+def lists(seed=0, m=30, weighted=False):
     rng = np.random.default_rng(seed)
-    data = Dataset.from_arrays(np.zeros((m, 1)), rng.integers(0, 4, m), rng.integers(0, 5, m))
+    y, qid = rng.integers(0, 4, m), rng.integers(0, 5, m)
+    weight = rng.choice([0.0, 0.5, 1.0, 30.0], m) if weighted else None
+    data = Dataset.from_arrays(np.zeros((m, 1)), y, qid, weight=weight)
     queries = PairQueries.build(data)
     gains = 2.0 ** data.y[queries.rows] - 1.0
     return data, queries, gains, rng
@@ -81,9 +83,11 @@ def test_shares_of_gain_add_up_to_one_in_every_list():
     assert gain_shares(np.zeros(0), np.zeros(1, dtype=np.int64)).shape == (0,)
 
 
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("cutoff", [1, 3, 100])
-def test_delta_weighs_pairs_by_the_change_of_ndcg(cutoff):
-    data, queries, gains, rng = lists(cutoff)
+def test_delta_weighs_pairs_by_the_change_of_ndcg(cutoff, weighted):
+    data, queries, gains, rng = lists(cutoff, weighted=weighted)
+    of_row = np.ones(data.n_rows) if data.weight is None else data.weight
     omega = rng.random(queries.n_queries) + 0.5
     scores = rng.integers(0, 4, data.n_rows).astype(float)  # ties keep the grouped order
     weights = []
@@ -94,10 +98,17 @@ def test_delta_weighs_pairs_by_the_change_of_ndcg(cutoff):
         discount = {k: 1 / np.log2(rank[k] + 1) if rank[k] <= cutoff else 0.0 for k in mine}
         best = sorted(gains[mine], reverse=True)[:cutoff]
         ideal = sum(g / np.log2(r + 1) for r, g in enumerate(best, 1))
+        pairs = [
+            of_row[a] * of_row[b]
+            for a, b in combinations(queries.rows[mine], 2)
+            if data.y[a] != data.y[b] and of_row[a] * of_row[b] > 0
+        ]
         for i, j in combinations(mine, 2):
             better, worse = (i, j) if gains[i] > gains[j] else (j, i)
             change = (gains[better] - gains[worse]) * abs(discount[i] - discount[j]) / ideal
-            weights.append((queries.rows[better], queries.rows[worse], om * change))
+            better, worse = queries.rows[[better, worse]]
+            weight = of_row[better] * of_row[worse] / np.mean(pairs)
+            weights.append((better, worse, om * change * weight))
 
     def raw(p):
         return sum(w * max(0.0, 1.0 - (p[i] - p[j])) ** 2 for i, j, w in weights)

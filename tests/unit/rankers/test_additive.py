@@ -153,6 +153,35 @@ def test_weights_are_repetitions():
     assert np.ptp(weighted.predict(X) - repeated.predict(X)) < 1e-3  # centred by other counts
 
 
+def test_weights_of_rows_are_repetitions_with_the_same_cuts():
+    X, y, qid = shop(12)
+    weight = np.random.default_rng(0).integers(0, 4, len(y))
+    many = np.repeat(np.arange(len(y)), weight)
+    told = {"smooth": 1.0, "pairs": [(1, 2)], "reweight": 0, "tol": 1e-10}
+    weighted, repeated = (AdditiveRanker(**told, warm_start=True) for _ in range(2))
+    for ranker in (weighted, repeated):
+        ranker.fit(X, y, qid=qid)
+    weighted.fit(X, y, qid=qid, sample_weight=weight)
+    repeated.fit(X[many], y[many], qid=qid[many])
+    scores = weighted.predict(X)
+    assert np.ptp(scores - repeated.predict(X)) < 1e-3 * np.ptp(scores)
+
+
+def test_weights_of_rows_multiply_their_gain_in_softmax():
+    """Rows of the lowest label have none: they are candidates once, whatever they weigh."""
+    X, y, qid = shop(12)
+    lowest = y == np.minimum.reduceat(y, np.arange(0, len(y), 15))[qid]
+    told = {"smooth": 1.0, "pairs": 0, "loss": "softmax", "reweight": 0}
+    plain, light, heavy = (
+        AdditiveRanker(**told).fit(X, y, qid=qid, sample_weight=weight).coef_
+        for weight in (None, np.where(lowest, 3.0, 1.0), np.where(lowest, 1.0, 1.0 + qid % 3))
+    )
+    np.testing.assert_allclose(light, plain, atol=1e-9)
+    np.testing.assert_allclose(heavy, plain, atol=1e-9)  # alike within a list: the same shares
+    more = AdditiveRanker(**told).fit(X, y, qid=qid, sample_weight=1.0 + (y == y.max())).coef_
+    assert np.abs(more - plain).max() > 1e-3
+
+
 def test_a_warm_start_keeps_cuts_pairs_and_strengths():
     X, y, qid = shop(40)
     ranker = AdditiveRanker(pairs=2, random_state=0, warm_start=True).fit(X, y, qid=qid)

@@ -468,3 +468,20 @@ def test_a_fitted_ranker_in_a_notebook() -> None:
     assert sparse_one._shown_weights()[0] == [str(j) for j in used]
     spd = SPDRanker(n_steps=10, random_state=0).fit(X, y, qid=QID)
     assert "certificate" not in spd._html_repr()
+
+
+def test_rows_of_no_weight_are_absent_but_for_the_range_of_their_list():
+    """``scale="query"`` sees what will be seen when the list is scored."""
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.normal(size=(80, 3)), rng.integers(0, 3, 80), np.repeat(np.arange(10), 8)
+    weight = (np.arange(80) % 8 > 0).astype(float)
+    kept, told = weight > 0, {"loss": "squared_hinge", "tol": 1e-10}
+    for scale in ("none", "auto", "standard", "maxabs", "query"):
+        ranker = RankSVM(scale=scale, **told)
+        weighed = ranker.fit(X, y, qid=qid, sample_weight=weight).coef_
+        alone = ranker.fit(X[kept], y[kept], qid=qid[kept]).coef_
+        assert np.allclose(weighed, alone, rtol=1e-5, atol=1e-8) == (scale != "query")
+    low, high = (extreme.reduceat(X, np.arange(0, 80, 8)) for extreme in (np.minimum, np.maximum))
+    by_hand = (X - low[qid]) / (high - low)[qid]
+    ranker = RankSVM(scale="none", **told).fit(by_hand, y, qid=qid, sample_weight=weight)
+    np.testing.assert_allclose(weighed, ranker.coef_, rtol=1e-5)

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from slow_domination import brute_loss, reference_optimum
 
 from rankine import DominationRanker
-from rankine.core.errors import NoPairsError, ParameterError, SchemaError
+from rankine.core.errors import DivergenceError, NoPairsError, ParameterError, SchemaError
 from rankine.data import Dataset
 
 pytestmark = pytest.mark.usefixtures("raw_units")
@@ -228,6 +228,39 @@ def test_constant_features_get_no_weight():
     assert DominationRanker(0.1).fit(X, y, qid=qid).coef_[0] == 0.0
     assert not DominationRanker().fit(np.ones((4, 2)), [0, 1, 0, 1]).coef_.any()
     assert not DominationRanker(l1=0.0, l2=0.0).fit(np.ones((4, 2)), [0, 1, 0, 1]).coef_.any()
+
+
+@pytest.mark.parametrize("solver", ["cd", "cd_plain"])
+@pytest.mark.parametrize("constant", [3.0, 1e10, 1e100])
+def test_rounding_along_constant_columns_decides_nothing(constant, solver):
+    """Slopes that are 0 come out as dust, at 1e100 as a mountain of it."""
+    X, y, qid = problem(1)
+    X[:, [2, 5]] = constant, -constant / 7
+    for options in ({}, {"l1": 0.5}, {"l1": 0.0, "l2": 0.5}, {"max_nonzero": 3}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ranker = DominationRanker(solver=solver, **options).fit(X, y, qid=qid)
+            rest = DominationRanker(solver=solver, **options).fit(
+                np.delete(X, [2, 5], axis=1), y, qid=qid
+            )
+            alone = DominationRanker(solver=solver, **options).fit(X[:, [2, 5]], y, qid=qid)
+        assert ranker.l1_max_ == rest.l1_max_
+        assert not ranker.coef_[[2, 5]].any()
+        np.testing.assert_array_equal(np.delete(ranker.coef_, [2, 5]), rest.coef_)
+        assert alone.l1_max_ == 0.0
+        assert not alone.coef_.any()
+        assert alone.solution_.stop_reason == "converged"
+
+
+def test_squares_beyond_the_numbers_are_an_error_where_other_columns_move():
+    X, y, qid = problem(1)
+    X[:, 3] *= 1e170
+    with (
+        warnings.catch_warnings(),
+        pytest.raises(DivergenceError, match=r"squares of column 3 overflow.*after 30 sweeps"),
+    ):
+        warnings.filterwarnings("ignore", "scale='none' with columns")
+        DominationRanker(0.0, 0.1, max_iter=30).fit(X, y, qid=qid)
 
 
 def test_too_few_sweeps_are_said():

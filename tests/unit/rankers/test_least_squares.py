@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from rankine import LeastSquaresRanker
-from rankine.core.errors import NoPairsError, ParameterError
+from rankine.core.errors import DivergenceError, NoPairsError, ParameterError
 from rankine.kernels.random import SPLIT, permutation, stream_seed
 from rankine.rankers.least_squares import TRIED, _nearest_good
 from rankine.solvers.heavy_ball import lanczos, power
@@ -290,6 +290,27 @@ def test_noise_asks_for_more_l2_and_few_lists_for_the_usual_one():
     assert LeastSquaresRanker().fit(X, y, qid=qid).l2_ == pytest.approx(2e-3)
 
 
+@pytest.mark.parametrize("normalization", ["query", "sum", "pair"])
+@pytest.mark.parametrize("pairs", ["all", "untied"])
+def test_an_automatic_l2_does_not_see_lists_without_weight(normalization, pairs):
+    X, y, qid = even_lists(3, n_lists=60)
+    lists = np.unique(qid)
+    weight = (np.arange(len(lists)) % 3 > 0).astype(float)
+    of_row = weight[np.searchsorted(lists, qid)]
+    one_label = (np.searchsorted(lists, qid) % 3 == 0) & (y == y.min())
+    kept = of_row > 0
+    told = {"normalization": normalization, "pairs": pairs}
+    expected = LeastSquaresRanker(**told).fit(X[kept], y[kept], qid=qid[kept])
+    for weights in (
+        {"query_weight": weight},
+        {"sample_weight": of_row},
+        {"sample_weight": np.maximum(of_row, one_label)},
+    ):
+        found = LeastSquaresRanker(**told).fit(X, y, qid=qid, **weights)
+        assert found.l2_ == pytest.approx(expected.l2_, rel=1e-12)
+        np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-5)
+
+
 def test_an_automatic_l2_means_the_same_for_sums_and_means():
     X, y, qid = even_lists(3)
     mean, total = (
@@ -335,3 +356,22 @@ def test_the_chosen_strength_is_the_one_next_to_the_usual_that_is_no_worse_than_
             if (own - best).mean() <= 0.5 * (own - best).std(ddof=1) / np.sqrt(12)
         ]
         assert _nearest_good(losses, 6) == min(good, key=lambda k: abs(k - 6))
+
+
+@pytest.mark.parametrize("solver", ["cg", "egdm", "gdm", "sgd"])
+@pytest.mark.parametrize("l2", [1.0, [1.0, 0.01]], ids=["one", "several"])
+def test_squares_beyond_the_numbers_are_an_error(solver, l2):
+    X, y, qid = problem()
+    with pytest.raises(DivergenceError):
+        LeastSquaresRanker(l2, solver=solver).fit(1e170 * X, y, qid=qid)
+
+
+@pytest.mark.parametrize("l2", [1e-3, [1.0, 1e-3]], ids=["one", "several"])
+def test_a_residual_that_rounding_hides_from_the_recursion_is_said(l2):
+    """Of rows near 1e13 products keep three digits."""
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.normal(size=(200, 8)), rng.integers(0, 3, 200), np.repeat(np.arange(20), 10)
+    with pytest.warns(ConvergenceWarning, match=r"residual=.*short of tol=1e-06"):
+        ranker = LeastSquaresRanker(l2, scale="none").fit(X + 1e13, y, qid=qid)
+    assert ranker.solution_.stop_reason == "precision"
+    assert ranker.solution_.certificate["residual"] > 1e-6

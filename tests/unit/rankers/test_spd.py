@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from slow_pairs import hinge, objective
 
 import rankine
 from rankine import SPDRanker
-from rankine.core.errors import NoPairsError, ParameterError
+from rankine.core.errors import DivergenceError, NoPairsError, ParameterError
 from rankine.losses import Hinge
 from rankine.losses.all_pairs import BY_QUERIES, MeanPairLoss
+from rankine.rankers.spd import SOLVERS
 from rankine.samplers.draw import pair_sampler
 from rankine.solvers.pair_sgd import Phase, Span, run_phase, solve_pairs
 from rankine.solvers.pair_steps import average_of, last_of, new_vector
@@ -30,6 +32,32 @@ def shop():
 
 def fit(data, **parameters):
     return SPDRanker(**{"n_steps": 5000, "random_state": 1, **parameters}).fit(data)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("size", [1e20, 1e170, 1e300])
+def test_columns_of_any_size_are_learnt_from_or_refused(solver, size, tmp_path):
+    """Weights as long as the rows are would give infinite scores."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(10), 6)
+    X *= size
+    data = rankine.Dataset.from_arrays(X, rng.integers(0, 3, 60), qid)
+    path = tmp_path / "rows.parquet"
+    data.save(path)
+    ranker = SPDRanker(solver, n_steps=500, random_state=0)
+    runs = {
+        "memory": lambda: ranker.fit(data),
+        "stream": lambda: ranker.fit(rankine.scan(path)),
+        "partitions": lambda: ranker.fit(rankine.distributed.scan(path)),
+        "instalment": lambda: clone(ranker).partial_fit(data),
+    }
+    for name, run in runs.items():
+        try:
+            fitted = run()
+        except DivergenceError:
+            assert size > 1e20, name
+        else:
+            assert np.isfinite(fitted.predict(data)).all(), name
 
 
 def test_same_seed_same_bits_and_another_seed_differs(shop):
