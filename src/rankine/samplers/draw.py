@@ -53,6 +53,7 @@ class PairIndex(NamedTuple):
     accept: NDArray[np.float64]  # chance that two random rows of a query form a pair
     query_mass: NDArray[np.float64]  # cumulative chance of each drawable query, or empty
     row_mass: NDArray[np.float64]  # row weights of the query before each position, or empty
+    own_mass: NDArray[np.float64]  # row weights of the level up to each position, or empty
 
 
 def build_pair_index(
@@ -77,7 +78,8 @@ def build_pair_index(
     owner = np.repeat(np.arange(data.n_queries), index.n_levels)
     level_mass = _running(index.level_masses(data.weight), index.level_ptr)
     order: Any = index.order.astype(np.uint32 if data.n_rows < _MANY_ROWS else np.uint64)
-    labels, row_mass, level_starts, apart = data.y[index.order], _NONE, index.level_starts, 0
+    labels, row_mass, own_mass = data.y[index.order], _NONE, _NONE
+    level_starts, apart = index.level_starts, 0
     if data.weight is not None:
         # Queries stand one place apart, and sums begin at 0 in each: a draw depends on the rows of
         # its own query alone, to the bit, however a stream is cut into blocks.
@@ -85,7 +87,9 @@ def build_pair_index(
         of_query = np.repeat(np.arange(data.n_queries), np.diff(index.query_starts))
         places = np.arange(data.n_rows) + of_query
         length = data.n_rows + data.n_queries
-        row_mass = _at(places + 1, _running(data.weight[index.order], index.query_starts), length)
+        weight = data.weight[index.order]
+        row_mass = _at(places + 1, _running(weight, index.query_starts), length)
+        own_mass = _at(places, _running(weight, index.level_starts), length)
         order, labels = _at(places, order, length), _at(places, labels, length)
         levels = np.arange(len(owner)) + owner
         ends = index.query_starts[1:] + np.arange(data.n_queries)
@@ -104,6 +108,7 @@ def build_pair_index(
         _acceptance(pairs, _sums(_row_weights(data), index.query_starts))[usable],
         _NONE if uniform else np.cumsum(chance),
         row_mass,
+        own_mass,
     )
 
 
@@ -236,18 +241,35 @@ def _pick_position(row_mass: Any, seed: int, counter: int, start: int, stop: int
 
 
 @jit
-def _pick_outside(row_mass: Any, seed: int, start: int, stop: int, first: int, last: int) -> int:
-    """A position of the query [start, stop) that is not in the block [first, last)."""
-    if row_mass.shape[0] == 0:
-        position = start + random_below(seed, 3, stop - start - (last - first))
+def _pick_in_level(own_mass: Any, seed: int, counter: int, start: int, stop: int) -> int:
+    """The same in a level, whose own sums no huge row of another level can round away."""
+    if own_mass.shape[0] == 0:
+        return start + random_below(seed, counter, stop - start)
+    return _search(own_mass, start, stop - 1, random_unit(seed, counter) * own_mass[stop - 1])
+
+
+@jit
+def _pick_outside(index: PairIndex, seed: int, k: int, own: int) -> int:
+    """A position of query k that is not in its level ``own``."""
+    starts, mass = index.level_starts, index.own_mass
+    if mass.shape[0] == 0:
+        start, first, last = index.query_starts[k], starts[own], starts[own + 1]
+        position = start + random_below(seed, 3, index.query_stops[k] - start - (last - first))
         return position + (last - first) if position >= first else position
-    skipped = row_mass[last] - row_mass[first]
-    target = random_unit(seed, 3) * (row_mass[stop] - skipped)  # sums begin at 0 in a query
-    # Next to a huge block sums are rounded: the target may be beyond the first part where no other
-    # is, and a second part may add nothing to them.
-    if first == start or (target >= row_mass[first] and row_mass[stop] > row_mass[last]):
-        return _search(row_mass, last + 1, stop, target + skipped) - 1
-    return _search(row_mass, start, first, target) - 1
+    # Level by level: in sums over the query a huge level would round the others away.
+    begin, end = index.query_levels[k], index.query_levels[k] + index.n_levels[k]
+    total = 0.0
+    for level in range(begin, end):
+        total += mass[starts[level + 1] - 1] if level != own else 0.0
+    target, chosen = random_unit(seed, 3) * total, begin
+    for level in range(begin, end):
+        here = mass[starts[level + 1] - 1] if level != own else 0.0
+        if here > 0.0:
+            chosen = level
+            if target < here:
+                break
+            target -= here
+    return _search(mass, starts[chosen], starts[chosen + 1] - 1, target)
 
 
 @jit
@@ -285,8 +307,8 @@ def _exact_in(index: PairIndex, seed: int, k: int) -> Any:
             counter += 2
     level = _pick_level(index.level_mass, index.query_levels[k], index.n_levels[k], seed)
     first, last = index.level_starts[level], index.level_starts[level + 1]
-    p = _pick_position(index.row_mass, seed, 2, first, last)
-    q = _pick_outside(index.row_mass, seed, start, stop, first, last)
+    p = _pick_in_level(index.own_mass, seed, 2, first, last)
+    q = _pick_outside(index, seed, k, level)
     # Positions rise with the label, so the later one is preferred; no label is read.
     return np.int64(index.order[max(p, q)]), np.int64(index.order[min(p, q)]), 1.0
 
@@ -307,7 +329,7 @@ def _tied_in(index: PairIndex, seed: int, k: int) -> Any:
 
 @jit(inline=True)
 def _labels_in(index: PairIndex, seed: int, k: int) -> Any:
-    n, starts, mass = index.n_levels[k], index.level_starts, index.row_mass
+    n, starts, mass = index.n_levels[k], index.level_starts, index.own_mass
     counter = 1
     while True:
         i = random_below(seed, counter, n)
@@ -316,13 +338,12 @@ def _labels_in(index: PairIndex, seed: int, k: int) -> Any:
         low, high = index.query_levels[k] + min(i, j), index.query_levels[k] + max(i, j)
         # A label whose rows all have weight 0 is none; a drawable query has two others.
         if mass.shape[0] == 0 or (
-            mass[starts[low + 1]] > mass[starts[low]]
-            and mass[starts[high + 1]] > mass[starts[high]]
+            mass[starts[low + 1] - 1] > 0.0 and mass[starts[high + 1] - 1] > 0.0
         ):
             break
         counter += 4
-    p = _pick_position(mass, seed, counter + 2, starts[high], starts[high + 1])
-    q = _pick_position(mass, seed, counter + 3, starts[low], starts[low + 1])
+    p = _pick_in_level(mass, seed, counter + 2, starts[high], starts[high + 1])
+    q = _pick_in_level(mass, seed, counter + 3, starts[low], starts[low + 1])
     return np.int64(index.order[p]), np.int64(index.order[q]), 1.0
 
 

@@ -19,6 +19,7 @@ from rankine.samplers.draw import (
     SAMPLINGS,
     ExactPairs,
     StreamPairs,
+    _pick_in_level,
     _pick_level,
     _pick_outside,
     _pick_position,
@@ -432,6 +433,13 @@ def seed_with(counter, low, high):
     raise AssertionError
 
 
+def of_rows(weights):
+    """The index of one list whose rows, each of its own label, have these weights."""
+    y = np.arange(float(len(weights)))
+    one = rankine.Dataset.from_arrays(np.zeros((len(y), 1)), y, weight=np.array(weights))
+    return build_pair_index(one, np.ones(1))
+
+
 @pytest.mark.kernels
 def test_a_number_on_the_edge_of_two_belongs_to_the_second():
     """Whatever has the masses [a, b) is drawn by numbers from a on and below b."""
@@ -446,7 +454,7 @@ def test_a_number_on_the_edge_of_two_belongs_to_the_second():
         assert _pick_level(np.r_[7.0, edges, 7.0], 1, len(edges), seed) == 5
     seed, unit = seed_with(3, 0.1, 0.4)
     # Rows of the weights unit, 0.25 and 1 - unit, without the middle one.
-    assert _pick_outside(np.array([0.0, unit, unit + 0.25, 1.25]), seed, 0, 3, 1, 2) == 2
+    assert _pick_outside(of_rows([unit, 0.25, 1.0 - unit]), seed, 0, 1) == 2
 
 
 @pytest.mark.kernels
@@ -469,29 +477,32 @@ def test_masses_of_pairs_are_those_of_their_definition_at_any_weights(ties):
 
 
 @pytest.mark.kernels
-def test_an_edge_that_rounding_moved_belongs_to_the_second_as_well():
-    """Sums of 53 bits: what the middle row has, added to what stands before it, is less again."""
-    whole = 2.0**52
-    for number in range(200):
-        seed = random_bits(6, number)
-        before = float(random_unit(seed, 3)) * whole
-        for end in 1.7 * whole // 1 + np.arange(4.0):
-            middle = end - before
-            if before + middle < end and (whole + middle) - middle == whole:
-                mass = np.array([0.0, before, end, whole + middle])
-                assert _pick_outside(mass, seed, 0, 3, 1, 2) == 2
-                return
-    raise AssertionError
-
-
-@pytest.mark.kernels
 @pytest.mark.parametrize("zeros", [0, 2])
 def test_a_huge_block_at_the_end_is_not_drawn_from_for_rows_outside(zeros):
     """Rows that weigh 1.5 and 1e16, and perhaps nothing: their sums are rounded to even numbers."""
-    mass = np.r_[0.0, 1.5, np.full(zeros + 1, 1.5 + 1e16), 0.0]
-    assert mass[2] - (mass[2] - mass[1]) > mass[1]
-    found = {_pick_outside(mass, seed, 0, 2 + zeros, 1, 2) for seed in range(200)}
-    assert found == {0}
+    index = of_rows([1.5, 1e16, *np.zeros(zeros)])
+    assert {int(_pick_outside(index, seed, 0, 1)) for seed in range(200)} == {0}
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("labels", [[0.0, 0.0, 1.0, 1.0], [0.0, 2.0, 2.0, 1.0, 3.0, 3.0]])
+@pytest.mark.parametrize("sampling", ["query", "uniform", "indexed"])
+@pytest.mark.parametrize("huge", [0, -1])
+def test_light_rows_beside_a_huge_one_are_drawn_by_their_weights(sampling, huge, labels):
+    """1e30 + 3 is 1e30: labels of light rows were none, which never ended, or gave their last."""
+    y, weight = np.array(labels), np.resize([3.0, 1.0], len(labels))
+    weight[huge] = 1e30
+    one = rankine.Dataset.from_arrays(np.zeros((len(y), 1)), y, weight=weight)
+    expected = by_definition(one, np.ones(1), sampling, ties=False)
+    draws = 1500 if numba.config.DISABLE_JIT else 20_000
+    for sampler in (
+        pair_sampler(one, np.ones(1), sampling=sampling),
+        stream_sampler(one, np.ones(1), np.array([10**9]), sampling=sampling),
+    ):
+        count = frequencies(sampler, draws)
+        for pair, chance in expected.items():
+            near = 5.5 * np.sqrt(draws * chance) + 2.5
+            assert abs(count.get(pair, 0) - draws * chance) < near, pair
 
 
 @pytest.mark.kernels
@@ -520,6 +531,7 @@ def test_masses_at_the_end_of_all_numbers_are_drawn_within_their_range():
     for length in (1, 2, 3, 8, 9, 12):
         assert _pick_level(np.full(length, tiny), 0, length, seed) == length - 1
         assert _pick_position(np.r_[0.0, np.full(length, tiny)], seed, 1, 0, length) == length - 1
+        assert _pick_in_level(np.full(length, tiny), seed, 1, 0, length) == length - 1
 
 
 @pytest.mark.kernels
