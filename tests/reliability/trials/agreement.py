@@ -504,7 +504,7 @@ def _stored_otherwise(setting: Setting, given: Problem) -> str:
 
 
 #: How far from the optimum of all pairs, as a part of the loss of no weights, 20,000 steps may end.
-NEAR = 0.005
+NEAR = 0.006
 
 
 def _near_optimum(given: Problem, folder: Any, rng: Any) -> str:
@@ -528,7 +528,7 @@ def _near_optimum(given: Problem, folder: Any, rng: Any) -> str:
     reading = {"dtype": str(given.X.dtype), "dense": not given.sparse}
     sources: dict[str, Any] = {
         "memory": (lambda: data, {}),
-        "a stream": (lambda: rankine.scan(path, block_rows=7, **reading), {"n_passes": 100}),
+        "a stream": (lambda: rankine.scan(path, block_rows=7, **reading), {"n_passes": 300}),
     }
     if given.query_weight is None:
         sources["partitions"] = (lambda: rankine.distributed.scan(str(path), **reading), {})

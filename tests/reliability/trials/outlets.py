@@ -37,6 +37,10 @@ class Scores:
 
     def __init__(self, model: LinearModel, X: Any, wanted: Any, *, lists: bool) -> None:
         self.wanted = wanted
+        # rows in single precision hold what stands for missing values in single precision
+        filled = X.dtype == np.float32 and model.missing is not None
+        self.least = 1e-6 if filled else 0.0
+        X = X.astype(np.float64)
         # |w| |x| bounds what the order of a sum may change; list scaling leaves |x| <= 1
         large = np.ones(len(X)) if lists else np.nanmax(np.abs(X), axis=1, initial=1.0)
         if tables_of(model) is not None:
@@ -50,7 +54,7 @@ class Scores:
         """What is wrong with other scores; empty when nothing is."""
         found = np.asarray(found, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            near = np.abs(found - self.wanted) <= eps * self.bound + 1e-300
+            near = np.abs(found - self.wanted) <= max(eps, self.least) * self.bound + 1e-300
         return "" if near.all() else f"{found.tolist()} for {self.wanted.tolist()}"
 
 
@@ -84,7 +88,7 @@ def scores_agree(ranker: Any, given: Problem, folder: Path, rng: Any) -> str:
                 continue
             return f"{name}scores are not finite"
         lists = ranker.scale == "query" and tables_of(model) is None
-        right = Scores(loaded, rows.X.astype(np.float64), wanted, lists=lists)
+        right = Scores(loaded, rows.X, wanted, lists=lists)
         trouble = (
             _scored(loaded, rows, right, rng)
             or _served(loaded, rows, right, rng)
@@ -223,8 +227,6 @@ def _one_export(
         else:
             own, at = np.nan_to_num(X)[:, model.indices], model.indices
             found = _READERS[target](made, list(model.weight_names), own, model.n_features, at)
-    if given.X.dtype == np.float32 and model.missing is not None:
-        eps = max(eps, 1e-6)  # rows in single precision hold the mean in single precision
     trouble = right.differ(found, eps)
     return f"gives {trouble}" if trouble else ""
 
