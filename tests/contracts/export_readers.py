@@ -137,3 +137,91 @@ def sql_script(export, names, X):
         f"INSERT INTO t VALUES {values}",  # noqa: S608 - our own rows
         f"SELECT id, \n{expression} AS score FROM t ORDER BY \n{expression} DESC, id",  # noqa: S608
     )
+
+
+def read_trees(trees, ask):
+    """Sums of trees, each a function ``ask(node) -> leaf value or (column, cut, left, right)``."""
+
+    def walk(node, row):
+        found = ask(node)
+        while isinstance(found, tuple):
+            name, goes_left, left, right = found
+            found = ask(left if goes_left(row[name]) else right)
+        return found
+
+    return lambda rows: np.array([sum(walk(tree, row) for tree in trees) for row in rows])
+
+
+def below(cut):
+    return lambda x: x is None or np.float32(x) < np.float32(cut)
+
+
+def at_most(cut):
+    return lambda x: x is None or np.float32(x) <= np.float32(cut)
+
+
+def ltr(content):
+    body = json.loads(content)["model"]["model"]
+    assert body["type"] == "model/xgboost+json"
+
+    def ask(node):
+        if "leaf" in node:
+            return node["leaf"]
+        left, right = node["children"]
+        assert [node["yes"], node["no"], node["missing"]] == [
+            left["nodeid"], right["nodeid"], left["nodeid"],
+        ]  # fmt: skip
+        return node["split"], below(node["split_condition"]), left, right
+
+    return read_trees(json.loads(body["definition"]), ask)
+
+
+def solr(content):
+    body = json.loads(content)
+    assert body["class"].endswith("MultipleAdditiveTreesModel")
+
+    def ask(node):
+        if "value" in node:
+            return float(node["value"])
+        assert node["missing"] == "left"
+        return node["feature"], at_most(float(node["threshold"])), node["left"], node["right"]
+
+    return read_trees([tree["root"] for tree in body["params"]["trees"]], ask)
+
+
+def vespa(content):
+    text = content.decode().split("expression {")[1].split("\n        }")[0]
+    python = re.sub(r"\s+", " ", text).replace("if (", "choose(").replace("attribute(", "(")
+
+    def choose(asks, yes, no):
+        return yes if asks else no
+
+    def score(row):
+        names = {"choose": choose, "isNan": np.isnan}
+        for name, value in row.items():
+            names[name] = np.float32(np.nan if value is None else value)
+        return float(eval(python, names))  # noqa: S307 - the expression under test
+
+    return lambda rows: np.array([score(row) for row in rows])
+
+
+def xgboost(content):
+    learner = json.loads(content)["learner"]
+    names = learner["feature_names"]
+
+    def ask(at):
+        tree, k = at
+        cut = tree["split_conditions"][k]
+        if tree["left_children"][k] < 0:
+            return cut
+        assert tree["default_left"][k] == 1
+        children = ((tree, tree[f"{side}_children"][k]) for side in ("left", "right"))
+        return names[tree["split_indices"][k]], below(cut), *children
+
+    return read_trees([(t, 0) for t in learner["gradient_booster"]["model"]["trees"]], ask)
+
+
+#: Engine -> a function of an export of tables, which gives a function of rows by name.
+TREES = {
+    "elasticsearch": ltr, "opensearch": ltr, "solr": solr, "vespa": vespa, "xgboost": xgboost,
+}  # fmt: skip

@@ -1,7 +1,6 @@
 """Exports of models of tables score as the scorer does, or refuse in one sentence."""
 
 import json
-import re
 import sqlite3
 from contextlib import suppress
 from dataclasses import replace
@@ -10,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from contracts.export_readers import TREES
 from rankine import AdditiveRanker, Dataset, LinearModel, Scorer
 from rankine.core.errors import ExportError, ParameterError
 from rankine.core.specs import Bins, LogColumns, OneHot
@@ -77,94 +77,6 @@ def test_json_holds_all_tables(case):
     assert told["weights"] == model.values.tolist()
 
 
-def read_trees(trees, ask):
-    """Sums of trees, each a function ``ask(node) -> leaf value or (column, cut, left, right)``."""
-
-    def walk(node, row):
-        found = ask(node)
-        while isinstance(found, tuple):
-            name, goes_left, left, right = found
-            found = ask(left if goes_left(row[name]) else right)
-        return found
-
-    return lambda rows: np.array([sum(walk(tree, row) for tree in trees) for row in rows])
-
-
-def below(cut):
-    return lambda x: x is None or np.float32(x) < np.float32(cut)
-
-
-def at_most(cut):
-    return lambda x: x is None or np.float32(x) <= np.float32(cut)
-
-
-def ltr(content):
-    body = json.loads(content)["model"]["model"]
-    assert body["type"] == "model/xgboost+json"
-
-    def ask(node):
-        if "leaf" in node:
-            return node["leaf"]
-        left, right = node["children"]
-        assert [node["yes"], node["no"], node["missing"]] == [
-            left["nodeid"], right["nodeid"], left["nodeid"],
-        ]  # fmt: skip
-        return node["split"], below(node["split_condition"]), left, right
-
-    return read_trees(json.loads(body["definition"]), ask)
-
-
-def solr(content):
-    body = json.loads(content)
-    assert body["class"].endswith("MultipleAdditiveTreesModel")
-    assert [feature["name"] for feature in body["features"]] == NAMES[:3]
-
-    def ask(node):
-        if "value" in node:
-            return float(node["value"])
-        assert node["missing"] == "left"
-        return node["feature"], at_most(float(node["threshold"])), node["left"], node["right"]
-
-    return read_trees([tree["root"] for tree in body["params"]["trees"]], ask)
-
-
-def vespa(content):
-    text = content.decode().split("expression {")[1].split("\n        }")[0]
-    python = re.sub(r"\s+", " ", text).replace("if (", "choose(").replace("attribute(", "(")
-
-    def choose(asks, yes, no):
-        return yes if asks else no
-
-    def score(row):
-        names = {"choose": choose, "isNan": np.isnan}
-        for name, value in row.items():
-            names[name] = np.float32(np.nan if value is None else value)
-        return float(eval(python, names))  # noqa: S307 - the expression under test
-
-    return lambda rows: np.array([score(row) for row in rows])
-
-
-def xgboost(content):
-    learner = json.loads(content)["learner"]
-    names = learner["feature_names"]
-
-    def ask(at):
-        tree, k = at
-        cut = tree["split_conditions"][k]
-        if tree["left_children"][k] < 0:
-            return cut
-        assert tree["default_left"][k] == 1
-        children = ((tree, tree[f"{side}_children"][k]) for side in ("left", "right"))
-        return names[tree["split_indices"][k]], below(cut), *children
-
-    return read_trees([(t, 0) for t in learner["gradient_booster"]["model"]["trees"]], ask)
-
-
-READERS = {
-    "elasticsearch": ltr, "opensearch": ltr, "solr": solr, "vespa": vespa, "xgboost": xgboost,
-}  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def tables(case):
     """The same tables without the linear column, over plain names."""
@@ -181,12 +93,15 @@ def tables(case):
     return found, rows, Scorer(found).score(rows)
 
 
-@pytest.mark.parametrize("target", sorted(READERS))
+@pytest.mark.parametrize("target", sorted(TREES))
 def test_trees(tables, target, monkeypatch):
     model, rows, expected = tables
     monkeypatch.setattr(f"{__name__}.NAMES", ["price", *NAMES[1:]])
     some = slice(-150, None)  # 100 of the training, 50 with an unseen category
-    found = READERS[target](export(model, target).content)(named(rows[some]))
+    content = export(model, target).content
+    found = TREES[target](content)(named(rows[some]))
+    if target == "solr":
+        assert [one["name"] for one in json.loads(content)["features"]] == NAMES[:3]
     np.testing.assert_allclose(found, expected[some], atol=1e-5)
 
 
@@ -195,7 +110,7 @@ def test_vespa_adds_linear_columns(case):
     plain = msgspec.structs.replace(model.bins, names=("price", *NAMES[1:]))
     content = export(replace(model, transforms=(plain, *model.transforms[1:])), "vespa").content
     some = slice(-150, None)
-    found = vespa(content)([{**row, "price": row[NAMES[0]]} for row in named(rows[some])])
+    found = TREES["vespa"](content)([{**row, "price": row[NAMES[0]]} for row in named(rows[some])])
     np.testing.assert_allclose(found, expected[some], atol=1e-5)
 
 
@@ -253,14 +168,8 @@ def test_categories_that_are_neighbours_in_float32_stay_apart():
     rows = [*values, 8388610.0, 0.0, None]
     expected = [1.0, 2.0, 3.0, 4.0, 4.0, 5.0]
     for target in ("elasticsearch", "xgboost", "solr"):
-        reader = READERS[target]
-        if target == "solr":
-            body = json.loads(export(model, target).content)
-            body["features"] = [{"name": name} for name in NAMES[:3]]
-            content = json.dumps(body)
-        else:
-            content = export(model, target).content
-        assert reader(content)([{"a": x} for x in rows]).tolist() == expected
+        score = TREES[target](export(model, target).content)
+        assert score([{"a": x} for x in rows]).tolist() == expected
 
 
 def test_several_columns_may_stay_linear():
@@ -301,6 +210,8 @@ def test_what_trees_cannot_hold_is_refused():
     for target in ("xgboost", "solr", "elasticsearch", "opensearch", "onnx"):
         with pytest.raises(ExportError, match=r"cut 1e\+60 of column 'a'"):
             export(small([1.0, 2.0, 3.0], ((1e60,),)), target)
+        with pytest.raises(ExportError, match="cut -1e-150 of column 'a'"):
+            export(small([1.0, 2.0, 3.0], ((-1e-150,),)), target)
     for target in ("elasticsearch", "opensearch", "solr", "vespa", "sql"):
         with pytest.raises(ExportError, match="by name"):
             export(small([1.0, 2.0, 3.0], names=None), target)
@@ -385,7 +296,7 @@ def test_trees_are_balanced_and_ask_no_idle_question():
 
 
 def test_every_target_writes_tables(tables):
-    assert set(targets()) == {*READERS, "sql", "python", "json", "onnx"}
+    assert set(targets()) == {*TREES, "sql", "python", "json", "onnx"}
 
 
 @pytest.mark.parametrize("target", targets())

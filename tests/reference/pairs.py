@@ -43,6 +43,8 @@ def pair_risk(p, y, qid, loss, normalization, weight=None, query_weight=None):
     active = p[low] - p[high] > -1
     if loss == "hinge":
         value, slope = np.where(active, gap, 0.0), np.where(active, -1.0, 0.0)
+    elif loss == "logistic":
+        value, slope = np.logaddexp(0.0, gap - 1), -np.exp(-np.logaddexp(0.0, 1 - gap))
     else:
         value, slope = np.where(active, gap**2, 0.0), np.where(active, -2.0 * gap, 0.0)
     u = np.zeros(len(p))

@@ -287,6 +287,20 @@ BUGS: dict[str, Bug] = {
         "np.add.reduceat(weight, self.level_starts[:-1])",
         "agreement", 60, ("unequal", "crashes"), only="ranksvm",
     ),
+    "weights of rows ignored in the draws of streams": Bug(
+        "samplers/draw.py", "    index = build_pair_index(block, query_weight, ties=ties)\n",
+        '    block = __import__("dataclasses").replace(block, weight=None)\n'
+        "    index = build_pair_index(block, query_weight, ties=ties)\n",
+        "agreement", 60, ("unequal",), only="spd",
+    ),
+    "zeros that are not stored are no smallest value": Bug(
+        "transforms/missing.py", "    low[sparse] = np.fmin(low[sparse], 0.0)\n", "",
+        "agreement", 120, ("unequal",), only="least-squares",
+    ),
+    "all lists are one in SQL": Bug(
+        "export/sql.py", 'return f"OVER (PARTITION BY {_quoted(query)})"', 'return "OVER ()"',
+        "agreement", 60, ("unequal",), only="least-squares",
+    ),
     "a cross of columns the other way round": Bug(
         "transforms/categories.py", "text = _UNIT.join(map(str, value))",
         'text = _UNIT.join(map(str, value)) + ("" if str in map(type, value) else "0")',

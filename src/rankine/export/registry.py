@@ -334,11 +334,11 @@ def _column(
         for test, after in zip(tests, [*tests, other][1:], strict=True):
             with np.errstate(over="ignore"):
                 cut = np.float32(test.cut)
-            if not np.isfinite(cut):
+            if not np.isfinite(cut) or 0.0 < abs(test.cut) < np.finfo(np.float32).tiny:
                 raise ExportError(
                     f"{target} compares in float32, which does not hold the cut {test.cut!r} of "
                     f"column {printable(tables.column_name(j))!r}",
-                    fix="Divide the column before training",
+                    fix="Give the column other units before training",
                 )
             bounds.append((float(cut), below[after.place]))
     return Node(0.0, j, -np.inf, below[missing.place], _balanced(j, bounds))

@@ -190,11 +190,12 @@ def schema_of(model: LinearModel) -> LogSchema | None:
         return None
     noted = dict(model.parameters.get("log", {}))
     noted.pop("missing", None)  # models of 0.1 say there what their rankers say now
+    hashed = noted.get("categorical") or ()  # which tables hold as they hold one_hot columns
     own = {
         "query": "qid",
         "numeric": list(spec.numeric),
         "categorical": list(spec.hashed),
-        "one_hot": [field.column for field in spec.one_hot],
+        "one_hot": [one.column for one in spec.one_hot if one.column not in hashed],
         "binned": [field.column for field in spec.binned],
         "crosses": ["*".join(cross) for cross in spec.crosses],
         "hash_bits": spec.hash_bits,

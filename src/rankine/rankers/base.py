@@ -570,7 +570,7 @@ class BaseRanker(BaseEstimator, ABC):
         source = (
             StreamSource(X, query_weight, self._clicks())
             if kind == "stream"
-            else PartitionSource(X, self._clicks())
+            else PartitionSource(X, self._clicks(), pairs=self._needs_pairs())
         )
         self.n_features_in_ = source.n_features
         self._set_names(source.feature_names)
@@ -727,6 +727,10 @@ class BaseRanker(BaseEstimator, ABC):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    def _needs_pairs(self) -> bool:
+        """Whether lists of one label teach nothing."""
+        return True
 
     def _weighs_lists(self) -> bool:
         """Whether a list of two counts as much as its weight."""

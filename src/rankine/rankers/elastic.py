@@ -179,6 +179,9 @@ class ElasticRanker(BaseRanker):
     def _weighs_lists(self) -> bool:
         return True
 
+    def _needs_pairs(self) -> bool:
+        return self._objective().name != "pointwise"
+
     def _check(self) -> None:
         count_passes(self.n_passes)
         check_count("batch_lists", self.batch_lists)
@@ -214,7 +217,7 @@ class ElasticRanker(BaseRanker):
         if task.kind == "partitions":
             return task.run(lambda start, watch: self._solve_rounds(task, start, watch))
         source = task.source
-        pointwise = self._objective().name == "pointwise"
+        pointwise = not self._needs_pairs()
         if task.kind == "memory" and not pointwise:
             source.data.labels.require_pairs()
         classes: set[bool] = set()
@@ -262,8 +265,7 @@ class ElasticRanker(BaseRanker):
 
     def _require_classes(self, classes: set[bool]) -> None:
         """Refuse one class (labels above 0, or not) where classes are what is learned."""
-        pointwise = self._objective().name == "pointwise"
-        if pointwise and self.loss != "squared" and len(classes) == 1:
+        if not self._needs_pairs() and self.loss != "squared" and len(classes) == 1:
             side = "above 0" if True in classes else "0 or below"
             raise NoPairsError(
                 f"all labels are {side}: objective='pointwise' tells these two classes apart",
@@ -277,7 +279,7 @@ class ElasticRanker(BaseRanker):
         from rankine.distributed.recipes import PASSES, ListPassRecipe, RawRecipe, average_lists
 
         self.__dict__.pop("_run", None)
-        if self._objective().name == "pointwise":
+        if not self._needs_pairs():
             ranges = task.source.team(RawRecipe()).each("label_range")
             self._require_classes({label > 0 for low, high, _ in ranges for label in (low, high)})
         recipe = ListPassRecipe(

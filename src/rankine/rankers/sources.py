@@ -446,13 +446,20 @@ class PartitionSource(_KeepsAnswers):
 
     kind = "partitions"
 
-    def __init__(self, parts: PartitionedDataset, clicks: Clicks = _AS_THEY_ARE) -> None:
+    def __init__(
+        self, parts: PartitionedDataset, clicks: Clicks = _AS_THEY_ARE, *, pairs: bool = True
+    ) -> None:
         self.parts = parts
         self.encoding = None if parts.encoding is None else parts.encoding.begin()
         self._clicks = clicks
         self.n_features = parts.n_features
         self.feature_names = parts.feature_names
         self.measured = parts.measure()
+        if pairs and self.measured.pairs == 0:
+            raise NoPairsError(
+                "no query of any partition holds two different labels",
+                fix="Check labels and query ids; a query needs a better and a worse row",
+            )
         if self.encoding is not None:
             self.encoding.see_parts(parts)
         self.scaling = Scaling("none")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sqlite3
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from scipy import sparse
 import rankine
 from contracts import export_readers as readers
 from rankine.core.errors import ExportError
+from rankine.core.specs import ListRange
 from rankine.export import ExportOptions, export, targets
 from rankine.metrics import evaluate
 from rankine.model import LinearModel
@@ -36,6 +37,10 @@ class Scores:
 
     def __init__(self, model: LinearModel, X: Any, wanted: Any, *, lists: bool) -> None:
         self.wanted = wanted
+        # rows in single precision hold what stands for missing values in single precision
+        filled = X.dtype == np.float32 and model.missing is not None
+        self.least = 1e-6 if filled else 0.0
+        X = X.astype(np.float64)
         # |w| |x| bounds what the order of a sum may change; list scaling leaves |x| <= 1
         large = np.ones(len(X)) if lists else np.nanmax(np.abs(X), axis=1, initial=1.0)
         if tables_of(model) is not None:
@@ -49,7 +54,7 @@ class Scores:
         """What is wrong with other scores; empty when nothing is."""
         found = np.asarray(found, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            near = np.abs(found - self.wanted) <= eps * self.bound + 1e-300
+            near = np.abs(found - self.wanted) <= max(eps, self.least) * self.bound + 1e-300
         return "" if near.all() else f"{found.tolist()} for {self.wanted.tolist()}"
 
 
@@ -61,53 +66,78 @@ def _offset(X: Any) -> float:
 
 
 def scores_agree(ranker: Any, given: Problem, folder: Path, rng: Any) -> str:
-    """What differs between the ways out; empty when nothing does."""
+    """What differs between the ways out, of these rows and of others; empty when nothing does."""
     given = given.grouped()
-    data = given.data()
     model = ranker.to_model()
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # sklearn's word on names
-        wanted = ranker.predict(given.rows, given.qid)
-        path = folder / "model.rank"
-        model.save(path)
-        loaded = LinearModel.load(path)
-        if loaded.digest != model.digest:
-            return "the loaded model has another digest"
-        if not np.array_equal(score_dataset(loaded, data), wanted, equal_nan=True):
-            return "the loaded model scores otherwise"
-        if not np.array_equal(ranker.predict(data), wanted, equal_nan=True):
-            return "predict scores a Dataset otherwise"
-    if not np.isfinite(wanted).all():
-        return "" if given.wide > 1e100 else "scores are not finite"
-    X = given.X.astype(np.float64)
-    lists = ranker.scale == "query" and tables_of(model) is None
-    right = Scores(loaded, X, wanted, lists=lists)
-    return (
-        _scored(loaded, given, right)
-        or _served(loaded, given, right)
-        or _exported(loaded, given, right, folder, rng)
-        or _measured(given, data, wanted)
-    )
-
-
-def _scored(model: LinearModel, given: Problem, right: Scores) -> str:
-    sizes = given.data().queries.sizes
-    for name, rows in (("dense", given.X), ("sparse", sparse.csr_matrix(given.X))):
-        if name == "sparse" and given.missing:
-            continue
-        trouble = right.differ(Scorer(model).score(rows, group=sizes))
+    path = folder / "model.rank"
+    model.save(path)
+    loaded = LinearModel.load(path)
+    if loaded.digest != model.digest:
+        return "the loaded model has another digest"
+    for name, rows in (("", given), ("other rows: ", given.unseen(rng))):
+        data = rows.data()
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # sklearn's word on names
+            wanted = ranker.predict(rows.rows, rows.qid)
+            if not np.array_equal(score_dataset(loaded, data), wanted, equal_nan=True):
+                return f"{name}the loaded model scores otherwise"
+            if not np.array_equal(ranker.predict(data), wanted, equal_nan=True):
+                return f"{name}predict scores a Dataset otherwise"
+        if not np.isfinite(wanted).all():
+            if given.wide > 1e100:
+                continue
+            return f"{name}scores are not finite"
+        lists = ranker.scale == "query" and tables_of(model) is None
+        right = Scores(loaded, rows.X, wanted, lists=lists)
+        trouble = (
+            _scored(loaded, rows, right, rng)
+            or _served(loaded, rows, right, rng)
+            or _exported(loaded, rows, right, seen=rows is given)
+            or _measured(rows, data, wanted, rng)
+        )
         if trouble:
-            return f"Scorer of {name} rows gives {trouble}"
+            return name + trouble
     return ""
 
 
-def item(model: LinearModel, row: Any) -> dict[str, Any]:
+def _lists(given: Problem) -> list[Any]:
+    """The rows of every list, as numbers."""
+    index = given.data().queries
+    X = given.X.astype(np.float64)
+    return [X[a:b] for a, b in zip(index.starts[:-1], index.starts[1:], strict=True)]
+
+
+def _scored(model: LinearModel, given: Problem, right: Scores, rng: Any) -> str:
+    sizes = given.data().queries.sizes
+    for name, rows in (("dense", given.X), ("sparse", sparse.csr_matrix(given.X))):
+        trouble = right.differ(Scorer(model).score(rows, group=sizes))
+        if trouble:
+            return f"Scorer of {name} rows gives {trouble}"
+    if model.column_names is None:
+        return ""
+    scorer = Scorer(model)
+    named = [[_by_name(model, row, rng) for row in rows] for rows in _lists(given)]
+    trouble = right.differ(np.concatenate([scorer.score(rows) for rows in named]))
+    return f"Scorer of rows by name gives {trouble}" if trouble else ""
+
+
+def _by_name(model: LinearModel, row: Any, rng: Any) -> dict[str, float | None]:
+    """A row by name; some of what counts as left out is left out."""
+    names = model.column_names or [str(j + model.base) for j in range(len(row))]
+    absent = np.isnan(row) if tables_of(model) is not None else row == 0
+    keep = [not gone or rng.random() < 0.5 for gone in absent]
+    values = [None if np.isnan(x) else float(x) for x in row]
+    return {
+        name: x for name, x, kept in zip(names, values, keep, strict=True) if kept
+    }  # fmt: skip
+
+
+def item(model: LinearModel, row: Any, rng: Any) -> dict[str, Any]:
     """A row as the server takes it."""
-    if tables_of(model) is not None or model.column_names is not None:
-        names = model.column_names or [str(j + model.base) for j in range(len(row))]
-        values = [None if np.isnan(x) else float(x) for x in row]
-        form = "raw" if tables_of(model) is not None else "features"
-        return {form: dict(zip(names, values, strict=True))}
+    if tables_of(model) is not None:
+        return {"raw": _by_name(model, row, rng)}
+    if model.column_names is not None:
+        return {"features": _by_name(model, row, rng)}
     (stored,) = np.nonzero(row)
     return {"indices": (stored + model.base).tolist(), "values": row[stored].tolist()}
 
@@ -121,10 +151,10 @@ def answer(model: LinearModel, lists: list[list[dict[str, Any]]]) -> Any:
     return reply.status, json.loads(reply.body)
 
 
-def _served(model: LinearModel, given: Problem, right: Scores) -> str:
-    index = given.data().queries
-    spans = list(zip(index.starts[:-1], index.starts[1:], strict=True))
-    lists = [[item(model, row) for row in given.X[a:b].astype(np.float64)] for a, b in spans]
+def _served(model: LinearModel, given: Problem, right: Scores, rng: Any) -> str:
+    if given.missing and model.column_names is None and tables_of(model) is None:
+        return ""  # numbered features have no null
+    lists = [[item(model, row, rng) for row in rows] for rows in _lists(given)]
     status, reply = answer(model, lists)
     if status != 200:
         return f"the server answers {status} {reply}"
@@ -132,69 +162,129 @@ def _served(model: LinearModel, given: Problem, right: Scores) -> str:
     return f"the server gives {trouble}" if trouble else ""
 
 
-def _python(content: bytes, names: list[str], X: Any, folder: Path) -> Any:
-    path = folder / "exported.py"
-    path.write_bytes(content)
-    spec = importlib.util.spec_from_file_location("exported", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.scores([dict(zip(names, row, strict=True)) for row in X.tolist()])
+def _exported(model: LinearModel, given: Problem, right: Scores, *, seen: bool) -> str:
+    """Every export; what cannot be expressed is refused with a typed error."""
+    for target in sorted(targets()):
+        try:
+            trouble = _one_export(model, target, given, right, seen=seen)
+        except ExportError as error:
+            trouble = "" if _may_refuse(model, target) else f"is refused: {error}"
+        if trouble:
+            return f"the export {target} {trouble}"
+    return ""
 
 
-def _sql(result: Any, names: list[str], X: Any) -> Any:
-    create, insert, query = readers.sql_script(result, names, X)
-    with sqlite3.connect(":memory:") as database:
-        database.execute(create)
-        database.execute(insert)
-        return [score for _, score in sorted(database.execute(query).fetchall())]
+def _may_refuse(model: LinearModel, target: str) -> bool:
+    """Whether the docs say that an engine cannot express a model."""
+    weights, tables = model.values, tables_of(model)
+    if not model.nnz or (target in _SINGLE and np.abs(weights).max() > 1e30):
+        return True
+    if target in ("python", "json"):
+        return False
+    if target not in ("onnx", "xgboost") and model.column_names is None:
+        return True  # they know features by name
+    if tables is not None:  # engines decide in single precision; Vespa has names of its own
+        all_cuts = np.abs([cut for cuts in tables.bins.cuts for cut in cuts])
+        large = bool((all_cuts > 1e30).any() or ((all_cuts > 0) & (all_cuts < 1e-37)).any())
+        plain = all(str(name).isidentifier() for name in model.column_names or ())
+        return (large and target != "sql") or (target == "vespa" and not plain)
+    rule = None if model.missing is None else model.missing.rule
+    if target == "sql":
+        return rule == "query_min"
+    zero = rule == "zero" and target in ("elasticsearch", "opensearch", "solr")
+    return not (rule is None or zero) or any(isinstance(t, ListRange) for t in model.transforms)
 
 
-def _exported(model: LinearModel, given: Problem, right: Scores, folder: Path, rng: Any) -> str:
-    """One export, drawn; what cannot be expressed is refused with a typed error."""
-    target = rng.choice(sorted(targets()))
-    if tables_of(model) is not None or model.transforms or not model.nnz:
-        return _refused_or_made(model, target)
-    try:
-        result = export(model, target, ExportOptions(dtype="float64", form="tensor"))
-    except ExportError as error:
-        # some engines know features by name only, and float32 ends at 3e38
-        fine = model.column_names is None or np.abs(model.values).max() > 1e30
-        return "" if fine else f"the export {target} is refused: {error}"
-    names, X = list(model.weight_names), given.X.astype(np.float64)[:, model.indices]
-    eps = 1e-13
+def _one_export(
+    model: LinearModel, target: str, given: Problem, right: Scores, *, seen: bool
+) -> str:
+    tables = tables_of(model) is not None
+    how = ExportOptions(query="list") if target == "sql" else ExportOptions()
+    if not tables:
+        how = replace(how, dtype="float64", form="tensor")
+    made = export(model, target, how)
+    X, eps = given.X.astype(np.float64), 1e-13
+    names = model.column_names or [str(j + model.base) for j in range(X.shape[1])]
+    if target in _SINGLE or (target == "onnx" and tables):
+        if given.wide > 1e15 or not 1e-15 < np.abs(model.values).min() < 1e15:
+            return ""
+        eps = 1e-6
     with np.errstate(all="ignore"):
-        if target in _SINGLE:
-            if given.wide > 1e15 or not 1e-15 < np.abs(model.values).min() < 1e15:
-                return ""
-            read = {"solr": readers.read_solr, "vespa": readers.read_vespa_tensor}
-            if target == "xgboost":
-                found = readers.read_xgboost(result, names, X, model.indices)
-            else:
-                found = read.get(target, readers.read_ltr)(result, names, X)
-            eps = 1e-6
-        elif target == "json":
-            found = readers.read_json(result, names, X)
-        elif target == "onnx":
-            found = readers.read_onnx(result, names, X, model.n_features, model.indices)
-        elif target == "python":
-            found = _python(result.content, names, X, folder)
+        if target == "python":
+            found: Any = _python(made.content, names, given)
         elif target == "sql":
-            found = _sql(result, names, X)
+            found = _sql(made, names, given, model)
+        elif tables:
+            if target == "json" or model.column_names is None or not seen:
+                return ""  # cuts in single precision are made for the values that were seen
+            if target == "onnx":
+                found = readers.read_onnx(made, names, X, X.shape[1], np.arange(X.shape[1]))
+            else:
+                rows = [dict(zip(names, row, strict=True)) for row in _nulls(X)]
+                found = readers.TREES[target](made.content)(rows)
+        elif target == "json" and model.transforms:
+            return ""  # for readers that know the transforms
         else:
-            return f"no reader for the export {target}"
+            own, at = np.nan_to_num(X)[:, model.indices], model.indices
+            found = _READERS[target](made, list(model.weight_names), own, model.n_features, at)
     trouble = right.differ(found, eps)
-    return f"the export {target} gives {trouble}" if trouble else ""
+    return f"gives {trouble}" if trouble else ""
 
 
-def _refused_or_made(model: LinearModel, target: str) -> str:
-    try:
-        return "" if export(model, target).content else f"the export {target} is empty"
-    except ExportError:
-        return ""
+_READERS: dict[str, Any] = {
+    "elasticsearch": lambda made, names, X, _n, _at: readers.read_ltr(made, names, X),
+    "opensearch": lambda made, names, X, _n, _at: readers.read_ltr(made, names, X),
+    "solr": lambda made, names, X, _n, _at: readers.read_solr(made, names, X),
+    "vespa": lambda made, names, X, _n, _at: readers.read_vespa_tensor(made, names, X),
+    "xgboost": lambda made, names, X, _n, at: readers.read_xgboost(made, names, X, at),
+    "json": lambda made, names, X, _n, _at: readers.read_json(made, names, X),
+    "onnx": readers.read_onnx,
+}
 
 
-def _measured(given: Problem, data: rankine.Dataset, scores: Any) -> str:
-    """Metrics against their definitions, and after scores were doubled."""
+def _nulls(X: Any) -> list[list[float | None]]:
+    return [[None if np.isnan(x) else x for x in row] for row in X.tolist()]
+
+
+def _python(content: bytes, names: Any, given: Problem) -> Any:
+    room: dict[str, Any] = {}
+    exec(content, room)  # noqa: S102 - the file under test
+    lists = [[dict(zip(names, row, strict=True)) for row in _nulls(X)] for X in _lists(given)]
+    return np.concatenate([room["scores"](rows) for rows in lists])
+
+
+def _sql(made: Any, names: Any, given: Problem, model: LinearModel) -> Any:
+    """NULL is a missing value where the model has a rule for it, else 0."""
+    rows = _nulls(given.X.astype(np.float64))
+    if model.missing is None and tables_of(model) is None:
+        rows = [[x or None for x in row] for row in rows]
+    columns = ", ".join(f"{readers.quoted(name)} REAL" for name in names)
+    places = ", ".join("?" * (2 + len(names)))
+    numbers = given.data().queries.codes.tolist()
+    with sqlite3.connect(":memory:") as database:
+        database.execute(f'CREATE TABLE t ("row" INTEGER, "list" INTEGER, {columns})')
+        values = [[k, q, *row] for k, (q, row) in enumerate(zip(numbers, rows, strict=True))]
+        database.executemany(f"INSERT INTO t VALUES ({places})", values)  # noqa: S608
+        text = made.content.decode()
+        found = database.execute(f'SELECT "row", \n{text} FROM t').fetchall()  # noqa: S608
+    return [score for _, score in sorted(found)]
+
+
+#: Metric -> its definition of labels in ranked order.
+_SLOW: dict[str, Any] = {
+    "ndcg@3": lambda order: slow.ndcg(order, 3),
+    "ndcg": slow.ndcg,
+    "dcg@2": lambda order: slow.dcg(order, 2),
+    "map": slow.average_precision,
+    "mrr": slow.reciprocal_rank,
+    "recall@2": lambda order: slow.recall(order, 2),
+    "precision@3": lambda order: slow.precision(order, 3),
+    "err@4": lambda order: slow.err(order, 4),
+}
+
+
+def _measured(given: Problem, data: rankine.Dataset, scores: Any, rng: Any) -> str:
+    """Metrics against their definitions, and of scores in other units, shifted and permuted."""
     starts = data.queries.starts
     lists = [(data.y[a:b], scores[a:b]) for a, b in zip(starts[:-1], starts[1:], strict=True)]
     kept = [(y, s) for y, s in lists if len(set(y)) > 1]
@@ -205,15 +295,20 @@ def _measured(given: Problem, data: rankine.Dataset, scores: Any) -> str:
         return f"pairwise error {fast} is {slowly} by definition"
     if (given.y < 0).any() or (given.y != np.round(given.y)).any():
         return ""
-    slowly = [slow.ndcg(slow.ranked(list(y), list(s)), 3) for y, s in lists if y.max() > 0]
-    fast = evaluate("ndcg@3", data.y, scores, data.queries, per_query=True)
+    name = rng.choice(sorted(_SLOW))
+    slowly = [_SLOW[name](slow.ranked(list(y), list(s))) for y, s in lists if y.max() > 0]
+    fast = evaluate(name, data.y, scores, data.queries, per_query=True)
     right = [value for value, (y, _) in zip(fast, lists, strict=True) if y.max() > 0]
     if not np.allclose(right, slowly):
-        return f"ndcg@3 {right} is {slowly} by definition"
-    weights = np.arange(1.0, len(lists) + 1)
-    mean = evaluate("ndcg@3", data.y, scores, data.queries, query_weight=weights)
+        return f"{name} {right} is {slowly} by definition"
     known = ~np.isnan(fast)
+    if not known.any():
+        return ""
+    weights = np.arange(1.0, len(lists) + 1)
+    mean = evaluate(name, data.y, scores, data.queries, query_weight=weights)
     if not np.isclose(mean, np.average(fast[known], weights=weights[known])):
-        return f"the weighted mean of ndcg@3 is {mean}"
-    values = {evaluate("ndcg@3", data.y, scores * 2.0**k, data.queries) for k in (0, -4)}
-    return "" if len(values) == 1 else f"ndcg@3 of scores in other units is another: {values}"
+        return f"the weighted mean of {name} is {mean}"
+    places = np.unique(scores, return_inverse=True)[1].astype(np.float64)
+    same = (scores, scores * 2.0**-4, places, places + 7.0, -100.0 + places)
+    values = {evaluate(name, data.y, one, data.queries) for one in same}
+    return "" if len(values) == 1 else f"{name} of other scores in the same order: {values}"

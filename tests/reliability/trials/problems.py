@@ -56,6 +56,16 @@ class Problem:
             docid=pick(self.docid), position=pick(self.position),
         )  # fmt: skip
 
+    def unseen(self, rng: Any) -> Problem:
+        """Other rows of the same columns: other neighbours, other lists, beyond the old ranges."""
+        random = np.random.default_rng(rng.getrandbits(32))
+        n = rng.randint(1, 12)
+        X = np.take_along_axis(self.X, random.integers(0, len(self.X), (n, self.X.shape[1])), 0)
+        X = X * random.choice([1.0, 1.0, 0.0, -2.0], X.shape).astype(X.dtype)
+        qid = self.qid[np.sort(random.integers(0, len(self.qid), n))]
+        return Problem(X + X.dtype.type(0), random.integers(0, 3, n).astype(float), qid,
+                       names=self.names, sparse=self.sparse).grouped()  # fmt: skip
+
     def grouped(self) -> Problem:
         """The same rows, list by list in order of first appearance."""
         index = rankine.Dataset.from_arrays(self.X, self.y, self.qid).queries
@@ -75,8 +85,8 @@ def column(rng: Any, random: Any, X: Any, j: int) -> None:
         X[:, j] = random.integers(-3, 4, len(X))
 
 
-def problem(rng: Any, *, missing: bool = False) -> Problem:
-    """Draw one; with ``missing`` some features may be NaN."""
+def problem(rng: Any) -> Problem:
+    """Draw one; some features may be NaN."""
     random = np.random.default_rng(rng.getrandbits(32))
     sizes = [rng.choice((1, 1, 2, 3, 5, 9, 30)) for _ in range(rng.randint(1, 9))]
     n, d = sum(sizes), rng.randint(1, 6)
@@ -97,10 +107,12 @@ def problem(rng: Any, *, missing: bool = False) -> Problem:
     position = np.concatenate([random.permutation(size) + 1 for size in sizes])
     weight = query_weight = docid = None
     if rng.random() < 0.4:
-        weight = random.choice(rng.choice(([0.0, 1.0, 2.0], [1e-6, 1.0, 1e6], [0.5, 3.0])), n)
+        weights = ([0.0, 1.0, 2.0], [1e-6, 1.0, 1e6], [0.5, 3.0], [1e-30, 1.0], [1.0, 1e30])
+        weight = random.choice(rng.choice(weights), n)
         weight[rng.randrange(n)] = 1.0
     if rng.random() < 0.3:
-        query_weight = random.choice([0.0, 1e-3, 1.0, 2.0, 50.0], len(sizes))
+        weights = rng.choice(([0.0, 1e-3, 1.0, 2.0, 50.0], [1e-30, 1.0, 1e30]))
+        query_weight = random.choice(weights, len(sizes))
         query_weight[rng.randrange(len(sizes))] = 1.0
         query_weight = dict(zip(ids.tolist(), query_weight.tolist(), strict=True))
     if rng.random() < 0.3:
@@ -108,9 +120,8 @@ def problem(rng: Any, *, missing: bool = False) -> Problem:
     thin = rng.random() < 0.4
     narrow = rng.random() < 0.3 and np.abs(X).max(initial=0.0) < 1e30
     X = (X + 0.0).astype(np.float32 if narrow else np.float64)
-    if missing and rng.random() < 0.5:
-        X[random.random(X.shape) < 0.2] = np.nan
-        thin = False
+    if rng.random() < 0.2:
+        X[random.random(X.shape) < rng.choice((0.05, 0.3))] = np.nan
     names = NAMES[:d] if rng.random() < 0.5 else None
     qid = np.repeat(ids, sizes)
     made = Problem(X, y, qid, weight, query_weight, docid, position, names, thin)
@@ -123,6 +134,8 @@ class RawLog:
 
     table: pa.Table
     spec: dict[str, Any]
+    #: Whether the column ``mass`` weighs the rows.
+    weighted: bool = False
 
 
 def raw_log(rng: Any) -> RawLog:
@@ -148,7 +161,9 @@ def raw_log(rng: Any) -> RawLog:
         "clicked": random.integers(0, 2, n),
         "bought": random.random(n) < 0.2,
         "position": np.concatenate([np.arange(1, size + 1) for size in sizes]),
+        "mass": random.choice([0.0, 1e-6, 1.0, 2.0], n),
     }  # fmt: skip
+    columns["mass"][rng.randrange(n)] = 1.0
     if rng.random() < 0.5:
         columns["brand"] = columns["brand"].dictionary_encode()
     spec = {
@@ -157,4 +172,4 @@ def raw_log(rng: Any) -> RawLog:
         "crosses": rng.choice(([], ["brand*kind"], ["kind*stock"], ["brand*kind", "kind*stock"])),
         "hash_bits": rng.choice((4, 12)),
     }
-    return RawLog(pa.table(columns), spec)
+    return RawLog(pa.table(columns), spec, rng.random() < 0.4)

@@ -219,6 +219,19 @@ def test_data_without_pairs_is_refused(tmp_path):
         RankSVM().fit(rd.scan(tmp_path / "a.parquet"))
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_labels_that_are_learnt_one_by_one_need_no_pairs(tmp_path, loss):
+    """Lists of one label each: memory, streams and partitions find the same direction."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), np.repeat(rng.integers(0, 2, 100), 4)
+    X[:, 0] += y
+    rankine.Dataset.from_arrays(X, y, np.repeat(np.arange(100), 4)).save(tmp_path / "a.parquet")
+    for read in (rankine.load, rankine.scan, rd.scan):
+        ranker = ElasticRanker(objective="pointwise", loss=loss, random_state=0)
+        weights = ranker.fit(read(tmp_path / "a.parquet")).coef_
+        assert weights[0] > 4 * abs(weights[1])
+
+
 @pytest.mark.parametrize(
     "ranker", [SPDRanker(), RankSVM(), LeastSquaresRanker(), DominationRanker(l1=0.1)]
 )

@@ -13,6 +13,7 @@ from rankine import AdditiveRanker, LinearModel, Scorer, logs
 from rankine.cli.train import app
 from rankine.core.errors import ExportError, FeatureMismatchError, ParameterError, SchemaError
 from rankine.export import export
+from rankine.transforms.apply import score_dataset
 
 BRANDS = np.array(["acme", "it's", "zeta", None], dtype=object)
 COLUMNS = {"query": "session", "label": "clicked", "numeric": ["price"], "one_hot": ["brand"]}
@@ -84,6 +85,11 @@ def test_hashed_columns_are_texts_too_and_crosses_are_pairs(stored):
     told = {**COLUMNS, "one_hot": [], "categorical": ["brand"]}
     found = AdditiveRanker(**TOLD).fit(logs.scan(stored, **told))
     assert found.pairs_ == [("price", "brand")]
+    model = found.to_model()
+    assert logs.schema_of(model).categorical == ("brand",)
+    again = logs.read_for(model, stored)  # said once that brand had two encodings
+    wanted = found.predict(logs.scan(stored, **told).load())
+    np.testing.assert_array_equal(score_dataset(model, again), wanted)
     with pytest.raises(ParameterError, match="pairs="):
         AdditiveRanker(**TOLD).fit(logs.scan(stored, **COLUMNS, crosses=["brand*clicked"]))
 

@@ -509,6 +509,27 @@ def test_a_huge_block_at_the_end_is_not_drawn_from_for_rows_outside(zeros):
 
 
 @pytest.mark.kernels
+@pytest.mark.parametrize("labels", [[0.0, 0.0, 1.0, 1.0], [0.0, 2.0, 2.0, 1.0, 3.0, 3.0]])
+@pytest.mark.parametrize("sampling", ["query", "uniform", "indexed"])
+@pytest.mark.parametrize("huge", [0, -1])
+def test_light_rows_beside_a_huge_one_are_drawn_by_their_weights(sampling, huge, labels):
+    """1e30 + 3 is 1e30: labels of light rows were none, which never ended, or gave their last."""
+    y, weight = np.array(labels), np.resize([3.0, 1.0], len(labels))
+    weight[huge] = 1e30
+    one = rankine.Dataset.from_arrays(np.zeros((len(y), 1)), y, weight=weight)
+    expected = by_definition(one, np.ones(1), sampling, ties=False)
+    draws = 1500 if numba.config.DISABLE_JIT else 20_000
+    for sampler in (
+        pair_sampler(one, np.ones(1), sampling=sampling),
+        stream_sampler(one, np.ones(1), np.array([10**9]), sampling=sampling),
+    ):
+        count = frequencies(sampler, draws)
+        for pair, chance in expected.items():
+            near = 5.5 * np.sqrt(draws * chance) + 2.5
+            assert abs(count.get(pair, 0) - draws * chance) < near, pair
+
+
+@pytest.mark.kernels
 @pytest.mark.parametrize("huge", [0.0, 1.0, 2.0])
 def test_rows_that_add_nothing_to_a_huge_sum_still_form_pairs_with_it(huge):
     """1e16 + 1 is 1e16, though the rows of weight 1 are a hundred."""
