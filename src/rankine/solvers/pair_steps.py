@@ -412,11 +412,11 @@ def _romma_step(learner: Any, w: Any, rows: Any, a: Any, b: Any, t: Any, i: Any)
             area = x2 * w2 - z * z
             if w2 == 0.0 or z >= x2 * w2 or area <= 1e-12 * x2 * w2:
                 scale(w, 0.0)
-                add(w, rows, a, b, 1.0 / x2)
+                step = 1.0 / x2
             else:
                 scale(w, (x2 * w2 - z) / area)
-                add(w, rows, a, b, w2 * (1.0 - z) / area)
-            _project(w, learner.max_norm2)
+                step = w2 * (1.0 - z) / area
+            _add_projected(w, rows, a, b, step, learner.max_norm2)
 
 
 @pair_step.answer(PerceptronStep)

@@ -237,6 +237,25 @@ def test_steps_of_any_length_end_in_the_ball_and_leave_the_mean_its_digits(stora
 
 
 @pytest.mark.kernels
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_rows_that_differ_by_next_to_nothing_leave_romma_its_mean(storage):
+    """The shortest vector that tells them apart is 1e20 long, and so was the mean."""
+    rng = np.random.default_rng(21)
+    X = rng.normal(size=(12, 3)) * [1.0, 1.0, 1e-20]
+    X[:6, :2] = X[0, :2]
+    learner, rows, radius = RommaStep(4.0), rows_of(X, storage), 2.0
+    vector, total = new_vector(np.zeros(3)), np.zeros(3)
+    for i in range(1, 100):
+        a, b = map(int, rng.choice(12, 2, replace=False))
+        pair_step(learner, vector.for_kernel(rows), rows, a, b, 1.0, i)
+        assert np.linalg.norm(last_of(vector)) <= radius * (1 + 1e-9)
+        vector.c[AL] += vector.c[S]
+        vector.c[COUNT] += 1
+        total += last_of(vector)
+        np.testing.assert_allclose(average_of(vector), total / i, atol=1e-9 * radius)
+
+
+@pytest.mark.kernels
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_weights_made_of_numbers_beyond_the_numbers_are_none():
     """Squares of 1e200, and steps of 1e200 times 1e300."""
