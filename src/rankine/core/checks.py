@@ -53,6 +53,15 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> str:
     return str(value)
 
 
+def refuse_sets(**given: Any) -> None:
+    """Refuse sets where order means something: each process would order them otherwise."""
+    for name, value in given.items():
+        if isinstance(value, (set, frozenset)):
+            raise ParameterError(
+                f"{name} is a set, and sets have no order", fix=f"Pass {name} as a list"
+            )
+
+
 def check_strengths(name: str, value: Any) -> list[float]:
     """One regularisation strength or several, largest first, without repetitions."""
     values = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from rankine.core.checks import refuse_sets
 from rankine.core.errors import (
     FeatureMismatchError,
     FileKindError,
@@ -88,7 +89,8 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse columns that are named twice, or none."""
+        """Refuse columns that are named twice, in no order, or none."""
+        refuse_sets(**msgspec.structs.asdict(self))
         try:
             spec = self.spec()
         except ValueError as error:
@@ -105,7 +107,10 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     def make(cls, given: Mapping[str, Any], before: LogSchema | None = None) -> LogSchema:
         """A schema of keyword arguments; what is not given (None, empty) is as ``before``."""
         fields = {name: value for name, value in given.items() if value not in (None, (), [])}
+        refuse_sets(**fields)
         crosses = fields.get("crosses", ())
+        for cross in crosses:
+            refuse_sets(crosses=cross)
         if crosses:
             fields["crosses"] = [c if isinstance(c, str) else "*".join(c) for c in crosses]
         start = {} if before is None else msgspec.to_builtins(before)

@@ -58,7 +58,7 @@ def test_a_schema_that_is_none(given, reason):
 
 def test_what_is_given_stands_before_what_was():
     before = LogSchema.make({
-        "query": "q", "numeric": {"a"}, "one_hot": ("b", "c"), "crosses": [("b", "c"), "a * b"],
+        "query": "q", "numeric": ["a"], "one_hot": ("b", "c"), "crosses": [("b", "c"), "a * b"],
         "label": "clicked", "columns": ["k"],
     })  # fmt: skip
     assert before.crosses == ("b*c", "a * b")
