@@ -35,6 +35,8 @@ from rankine.logs.clicks import ClickLog, encode, read_clicks, sum_by
 __all__ = ["Propensity", "estimate_propensity"]
 
 _METHODS = ("randomised", "harvest", "em")
+#: How far a step of regression-EM moves a logit at most: 0.01 becomes 0.07, 0.5 becomes 0.88.
+_MOST_LOGITS = 2.0
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -559,7 +561,8 @@ def _regression_em(
         decrement = float(gradient @ step)
         if decrement <= 1e-9 * max(1.0, abs(loss) * 1e-6):
             return theta
-        length = 1.0
+        # A longer step may end where a chance is 1, which no slope leads away from.
+        length = min(1.0, _MOST_LOGITS / np.abs(step).max())
         while True:
             trial = value(x - length * step)
             if trial[0] <= loss - 1e-4 * length * decrement + 1e-13 * abs(loss):
