@@ -42,7 +42,7 @@ from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import Choice, Number
 from rankine.rankers.sources import Capabilities, first_lists
 from rankine.solvers.base import report
-from rankine.solvers.tables import Strengths, TablePenalty, bin_means, purify
+from rankine.solvers.tables import Strengths, TablePenalty, bin_means, lightest, purify
 from rankine.transforms.bins import (
     BinCoder,
     CodeStore,
@@ -55,7 +55,7 @@ from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
 
 if TYPE_CHECKING:
     from rankine.core.specs import Grids
-    from rankine.kernels.binned import BinnedRows
+    from rankine.kernels.binned import BinnedRows, TableLayout
     from rankine.solvers.base import Callback
 
 _STRENGTHS = ("smooth", "pair_smooth", "anchor")
@@ -256,8 +256,7 @@ class AdditiveRanker(BaseRanker):
         smooth = 1.0 if self.smooth is None else float(self.smooth)
         pair_smooth = smooth if self.pair_smooth is None else float(self.pair_smooth)
         monotone = {self._cell_column(name): s for name, s in (self.monotone or {}).items()}
-        products = BinnedProducts(data.rows, layout_of(bins), self.n_threads)
-        counts = products.transpose_times(np.ones(data.lists.n_rows))
+        counts = self._counts(layout_of(bins), data)
         return Plan(
             bins,
             bin_means(bins, counts),
@@ -270,6 +269,11 @@ class AdditiveRanker(BaseRanker):
             max_iter=self.max_iter,
             threads=self.n_threads,
         )
+
+    def _counts(self, layout: TableLayout, data: TableData) -> NDArray[np.float64]:
+        """Rows of every cell."""
+        products = BinnedProducts(data.rows, layout, self.n_threads)
+        return products.transpose_times(np.ones(data.lists.n_rows))
 
     # -------------------------------------------------------------- warm start
     def _start(self, given: Any, _scaling: Scaling) -> tuple[None, int]:
@@ -329,14 +333,14 @@ class AdditiveRanker(BaseRanker):
         plan = replace(
             plan, grids=tables.grids, strengths=strengths, rounds=int(found.get("rounds", 0))
         )
-        weights = tables.weights
-        if data.linear is not None:
-            size = len(weights) - len(self.linear)
+        space = plan.space()
+        weights, linear = np.split(tables.weights, [space.layout.size])
+        if len(linear):
             factors = self._linear_scaling.factors
             assert factors is not None  # noqa: S101 - standard scaling has some
-            own = weights[size:] / factors[: len(self.linear)]
-            weights = np.concatenate([weights[:size], own])
-        return plan, plan.start_from(weights)
+            linear = linear / factors[: len(linear)]
+        counts = self._counts(space.layout, data)
+        return plan, lightest(TablePenalty(space, strengths), weights, linear, counts)
 
     def _asked(self, plan: Plan) -> Plan:
         """The plan of a warm start with what the ranker is told now: strengths, and named pairs."""
@@ -451,12 +455,9 @@ class AdditiveRanker(BaseRanker):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Tables whose curves are centred and whose grids are pure, and weights of raw columns."""
         space = plan.space()
-        counts = BinnedProducts(data.rows, space.layout, self.n_threads).transpose_times(
-            np.ones(data.lists.n_rows)
-        )
         weights = theta[space.size - space.n_linear :]
         return (
-            purify(space, space.tables(theta), counts),
+            purify(space, space.tables(theta), self._counts(space.layout, data)),
             self._linear_scaling.fold(weights) if len(weights) else weights,
         )
 
