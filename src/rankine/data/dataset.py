@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import reprlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +23,8 @@ from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
 #: Weights above 0; products of those of two rows and a query are numbers that keep their digits.
 LIGHTEST, HEAVIEST = 1e-75, 1e75
+#: Lists at the start of a source that scales, cuts and values are measured on.
+SAMPLE_LISTS = 10_000
 #: NumPy casts these to numbers without a word.
 _TIMES = (np.datetime64, np.timedelta64)
 #: Strings of any length without the width of the longest.
@@ -532,6 +534,18 @@ def column_storage(X: Any) -> tuple[Columns, tuple[int, int]]:
         return CscColumns(indptr, X.indices.view(unsigned), X.data), X.shape
     matrix = check_matrix(X)
     return columns_of(as_rows(matrix), matrix.shape[1]), matrix.shape
+
+
+def first_lists(
+    blocks: Iterable[Dataset], count: int = SAMPLE_LISTS, *, whole: bool = False
+) -> Iterator[Dataset]:
+    """The first ``count`` lists, however they are cut; as ``whole`` blocks where asked."""
+    left = count
+    for block in blocks:
+        yield block if whole or block.n_queries <= left else block.take_queries(np.arange(left))
+        left -= block.n_queries
+        if left <= 0:
+            return
 
 
 def concat(parts: list[Dataset]) -> Dataset:

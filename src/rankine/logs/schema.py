@@ -25,11 +25,12 @@ from rankine.core.errors import (
     SchemaError,
 )
 from rankine.core.specs import MAX_CUTS, Binned, LogColumns, OneHot, check_cuts
+from rankine.data.dataset import first_lists
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import scan as scan_files
 from rankine.data.options import ReadOptions
 from rankine.data.sources import find_sources
-from rankine.transforms.bins import SAMPLE_LISTS, quantile_cuts
+from rankine.transforms.bins import quantile_cuts
 from rankine.transforms.categories import category_texts, texts_in_order
 from rankine.transforms.log_columns import numeric_values
 
@@ -295,16 +296,6 @@ def frequent_texts(blocks: Iterable[Dataset], names: Sequence[str]) -> tuple[One
         del found[""]
     most = {name: found.most_common(MAX_CUTS) for name, found in counts.items()}
     return tuple(OneHot(name, tuple(sorted(t for t, _ in own))) for name, own in most.items())
-
-
-def first_lists(blocks: Iterable[Dataset]) -> Iterator[Dataset]:
-    """The first lists of a log, however its blocks are cut."""
-    left = SAMPLE_LISTS
-    for block in blocks:
-        yield block if block.n_queries <= left else block.take_queries(np.arange(left))
-        left -= block.n_queries
-        if left <= 0:
-            break
 
 
 def read_cuts(given: Any, binned: Sequence[str]) -> dict[str, tuple[float, ...]]:

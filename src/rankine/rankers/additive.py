@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankine.core.checks import check_choice, check_count, check_positive
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import Bins
-from rankine.data.dataset import Dataset, concat
+from rankine.data.dataset import Dataset, concat, first_lists
 from rankine.kernels.binned import BinnedProducts
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, tables_of
@@ -40,7 +40,7 @@ from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
 from rankine.rankers.path import Step, TablePath, check_steps
 from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import Choice, Number
-from rankine.rankers.sources import Capabilities, first_lists
+from rankine.rankers.sources import Capabilities
 from rankine.solvers.base import report
 from rankine.solvers.tables import Strengths, TablePenalty, bin_means, lightest, purify
 from rankine.transforms.bins import (

@@ -21,9 +21,7 @@ from rankine.kernels.binned import BLOCK, BinnedProducts, BinnedRows, TableLayou
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import map_shards
 
-#: Cuts are measured on the rows of this many lists at the start of a source...
-SAMPLE_LISTS = 10_000
-#: ... and on at most this many of their rows, evenly spread.
+#: Cuts are measured on at most this many rows of the first lists, evenly spread.
 SAMPLE_ROWS = 65_536
 #: Buckets of a column; its cuts fall into all but the first and the last.
 BUCKETS = 1024

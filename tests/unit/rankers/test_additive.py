@@ -305,7 +305,7 @@ def test_a_start_from_a_model_of_the_same_rows_begins_at_its_gap(told, smooth):
 
 
 def test_cuts_are_those_of_the_first_lists_and_no_more_is_read(monkeypatch):
-    monkeypatch.setattr("rankine.rankers.sources.first_lists.__defaults__", (7,))
+    monkeypatch.setattr("rankine.data.dataset.first_lists.__defaults__", (7,))
     X, y, qid = shop(20)
     data, read = Dataset.from_arrays(X, y, qid), []
 
