@@ -49,6 +49,7 @@ from rankine.transforms.bins import (
     RowSample,
     fit_bins,
     layout_of,
+    linear_part,
     score_tables,
 )
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
@@ -686,7 +687,7 @@ def code_block(
     """Codes of some columns (None: of all), and the lists with the linear columns alone."""
     X: Any = data.X
     rows = BinCoder(bins, threads).code(X if chosen is None else X[:, chosen])
-    kept = X[:, linear] if len(linear) else np.zeros((data.n_rows, 0))
+    kept = linear_part(X, linear, data.feature_names) if len(linear) else np.zeros((len(data.y), 0))
     if isinstance(kept, np.ndarray):
         kept = np.ascontiguousarray(kept)
     return rows, Dataset(

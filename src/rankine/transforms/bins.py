@@ -482,10 +482,30 @@ def score_tables(
     layout = layout_of(bins, grids)
     rows = BinCoder(bins, threads).code(X)
     scores = BinnedProducts(rows, layout, threads).scores(weights[: layout.size])
-    for k, j in enumerate(bins.linear):
-        column = X[:, [j]].toarray().ravel() if hasattr(X, "indptr") else X[:, j]
-        scores += weights[layout.size + k] * column
+    if bins.linear:
+        part = linear_part(X, bins.linear, bins.names)
+        for k in range(part.shape[1]):
+            column = part[:, [k]].toarray().ravel() if hasattr(part, "indptr") else part[:, k]
+            scores += weights[layout.size + k] * column
     return scores
+
+
+def linear_part(X: Any, linear: Sequence[int], names: Sequence[str] | None) -> Any:
+    """The linear columns of rows; only tables have places for what is no finite number."""
+    part = X[:, list(linear)]
+    stored = part.tocoo() if hasattr(part, "indptr") else None
+    bad = ~np.isfinite(part if stored is None else stored.data)
+    if bad.any():
+        rows, places = np.nonzero(bad) if stored is None else (stored.row[bad], stored.col[bad])
+        row, j = int(rows[0]), int(linear[places[0]])
+        name = None if names is None else str(names[j])
+        raise SchemaError(
+            f"X[{row}, {j if name is None else repr(name)}] is {X[row, j]}, and the column is "
+            "linear: only tables have a place for it",
+            fix="Fill it, or take the column out of linear",
+            column=name,
+        )
+    return part
 
 
 def layout_of(bins: Bins, grids: Grids | None = None) -> TableLayout:

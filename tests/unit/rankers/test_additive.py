@@ -323,6 +323,31 @@ def test_cuts_are_those_of_the_first_lists_and_no_more_is_read(monkeypatch):
     assert ranker.training_["queries"] == 20
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("make", [np.array, sparse.csr_matrix])
+def test_linear_columns_hold_finite_numbers(make, bad):
+    """Tables have a place for any value; a linear column has none, wherever it is scored."""
+    X, y, qid = shop(6)
+    names = list("abcde")
+    told = {"smooth": 1.0, "pairs": 0, "linear": ["d"]}
+    fitted = AdditiveRanker(**told).fit(Dataset.from_arrays(X, y, qid, feature_names=names))
+    X[7, 0], X[7, 3] = np.nan, bad
+    data = Dataset.from_arrays(make(X), y, qid, feature_names=names, infinite=True)
+    whole = Dataset.from_arrays(np.nan_to_num(X, posinf=0.0), y, qid, feature_names=names)
+    for act in (
+        lambda: AdditiveRanker(**told).fit(data),
+        lambda: AdditiveRanker(**told).fit(whole, eval_set=data),
+        lambda: fitted.predict(data),
+    ):
+        with pytest.raises(SchemaError, match=rf"X\[7, 'd'\] is {bad}, and the column is linear"):
+            act()
+    unnamed = AdditiveRanker(smooth=1.0, pairs=0, linear=[3])
+    with pytest.raises(SchemaError, match=rf"X\[7, 3\] is {bad}"):
+        unnamed.fit(Dataset.from_arrays(make(X), y, qid, infinite=True))
+    with pytest.raises(SchemaError, match=f"feature 'd' is {bad}"):
+        rankine.Scorer(fitted.to_model()).score(X)
+
+
 def test_columns_go_by_their_numbers_in_a_notebook(fitted):
     names, sizes = fitted._shown_weights()
     assert sorted(name for name in names if " x " not in name) == list("01234")
