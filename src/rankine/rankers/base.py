@@ -647,7 +647,7 @@ class BaseRanker(BaseEstimator, ABC):
         except ValueError as error:
             if np.ndim(X) == 2 and np.size(X) and not np.iscomplexobj(X):
                 try:
-                    check_matrix(X, infinite=self.takes_missing)
+                    check_matrix(X)
                 except SchemaError as better:
                     raise better from error
             raise

@@ -348,6 +348,13 @@ def test_linear_columns_hold_finite_numbers(make, bad):
         rankine.Scorer(fitted.to_model()).score(X)
 
 
+def test_an_infinite_value_of_an_array_is_named():
+    X, y, qid = shop(6)
+    X[7, 2] = np.inf
+    with pytest.raises(SchemaError, match=r"X\[7, 2\] is inf"):
+        AdditiveRanker(smooth=1.0, pairs=0).fit(X, y, qid=qid)
+
+
 def test_columns_go_by_their_numbers_in_a_notebook(fitted):
     names, sizes = fitted._shown_weights()
     assert sorted(name for name in names if " x " not in name) == list("01234")
