@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from rankine.core.checks import bad_cell
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.kernels.columns import Columns, CscColumns, columns_of
@@ -372,7 +373,7 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
         if not infinite and not finite(matrix.data) and np.isinf(matrix.data).any():
             at = int(np.argmax(np.isinf(matrix.data)))
             row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
-            raise _not_finite(row, int(matrix.indices[at]), matrix.data[at], names)
+            raise _infinite(row, int(matrix.indices[at]), matrix.data[at], names)
         return matrix
     array = np.asarray(X)
     if array.dtype.kind not in "fiub":
@@ -384,7 +385,7 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
     array = np.ascontiguousarray(array)
     if not infinite and not finite(array) and np.isinf(array).any():
         row, column = np.argwhere(np.isinf(array))[0].tolist()
-        raise _not_finite(row, column, array[row, column], names)
+        raise _infinite(row, column, array[row, column], names)
     return array
 
 
@@ -397,12 +398,11 @@ def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.
             return array.astype(np.float64)
     cells = (cell for cell in np.ndenumerate(array) if not _is_number(cell[1]))
     place, value = next(cells, ((), array))
-    where = _where(*place, names) if len(place) == 2 else "X"
-    raise SchemaError(
-        f"{where} is {reprlib.repr(value)}, not a number",
-        fix="Encode it as numbers first, or leave the column out",
-        column=_name(place[1], names) if len(place) == 2 else None,
-    )
+    what = f"is {reprlib.repr(value)}, not a number"
+    fix = "Encode it as numbers first, or leave the column out"
+    if len(place) == 2:
+        raise bad_cell(*place, names, what, fix)
+    raise SchemaError(f"X {what}", fix=fix)
 
 
 def _is_number(value: Any) -> bool:
@@ -413,21 +413,9 @@ def _is_number(value: Any) -> bool:
     return not isinstance(value, _TIMES)
 
 
-def _not_finite(row: int, column: int, value: Any, names: Sequence[Any] | None) -> SchemaError:
-    return SchemaError(
-        f"{_where(row, column, names)} is {value}; Input X contains infinity",
-        fix="Store finite numbers, and NaN where a value is missing",
-        column=_name(column, names),
-    )
-
-
-def _where(row: int, column: int, names: Sequence[Any] | None) -> str:
-    name = _name(column, names)
-    return f"X[{row}, {column}]" if name is None else f"X[{row}, {name!r}]"
-
-
-def _name(column: int, names: Sequence[Any] | None) -> str | None:
-    return None if names is None or column >= len(names) else str(names[column])
+def _infinite(row: int, column: int, value: Any, names: Sequence[Any] | None) -> SchemaError:
+    fix = "Store finite numbers, and NaN where a value is missing"
+    return bad_cell(row, column, names, f"is {value}; Input X contains infinity", fix)
 
 
 def finite(values: NDArray[Any]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import bad_cell
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import MAX_CUTS, Bins, GridAxis, Grids
 from rankine.kernels.binned import BLOCK, BinnedProducts, BinnedRows, TableLayout, copy_rows
@@ -498,13 +499,8 @@ def linear_part(X: Any, linear: Sequence[int], names: Sequence[str] | None) -> A
     if bad.any():
         rows, places = np.nonzero(bad) if stored is None else (stored.row[bad], stored.col[bad])
         row, j = int(rows[0]), int(linear[places[0]])
-        name = None if names is None else str(names[j])
-        raise SchemaError(
-            f"X[{row}, {j if name is None else repr(name)}] is {X[row, j]}, and the column is "
-            "linear: only tables have a place for it",
-            fix="Fill it, or take the column out of linear",
-            column=name,
-        )
+        what = f"is {X[row, j]}, and the column is linear: only tables have a place for it"
+        raise bad_cell(row, j, names, what, "Fill it, or take the column out of linear")
     return part
 
 
