@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankine.core.atomic import atomic_file
+from rankine.core.checks import refuse_sets
 from rankine.core.errors import MissingExtraError, ParameterError
 from rankine.core.safe_text import printable
 from rankine.metrics import Metric
@@ -202,7 +203,7 @@ def differences(
 def weights(model: Any, data: Any = None, *, top: int = 20, ax: Any = None) -> Any:
     """The strongest weights; with data, weight times the feature's spread within lists."""
     if data is None:
-        fitted = as_model(model)[0]
+        fitted = as_model(model)
         sizes, named, x_name = fitted.values, fitted.weight_names, "weight"
     else:
         judged, _ = _judged(model, data, None, None)
@@ -219,7 +220,7 @@ def table(model: Any, *columns: str, data: Any = None, ax: Any = None) -> Any:
 
     With data, the share of its rows in each bin stands under a curve.
     """
-    tables = tables_of(as_model(model)[0])
+    tables = tables_of(as_model(model))
     named = (" x ".join(columns), " x ".join(reversed(columns)))
     found = [] if tables is None else [one for one in pictures(tables, data) if one.name in named]
     if not found:
@@ -276,7 +277,8 @@ def calibration(model: Any, data: Any, *, ax: Any = None) -> Any:
 
 def training(model: Any, *, columns: Sequence[str] | None = None, ax: Any = None) -> Any:
     """What training recorded, against its steps: objective, gap, validation ..."""
-    fitted = as_model(model)[0]
+    refuse_sets(columns=columns)
+    fitted = as_model(model)
     found = recorded(fitted)
     if not found.curves and not found.validation:
         raise ParameterError(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankine.core.errors import ParameterError
+from rankine.core.safe_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,12 +43,12 @@ def console(*, stderr: bool = False) -> Console:
 def say(message: str) -> None:
     """A remark on stderr, unless quiet."""
     if verbosity() >= 0:
-        sys.stderr.write(f"{printable(message)}\n")
+        sys.stderr.write(f"{printable(message, len(message))}\n")
 
 
 def say_error(message: str) -> None:
     """One line on stderr, always."""
-    sys.stderr.write(f"rankine: error: {printable(message)}\n")
+    sys.stderr.write(f"rankine: error: {printable(message, len(message))}\n")
 
 
 def show(renderable: Any) -> None:
@@ -61,11 +62,6 @@ def print_json(value: Any) -> None:
     import msgspec
 
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
-
-
-def printable(text: str) -> str:
-    """Text whose control characters cannot move the cursor or change colours."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 @contextmanager

@@ -490,21 +490,3 @@ class ClickColumns:
             name: (getattr(said, name) or value) if value == usual.get(name) else value
             for name, value in given.items()
         }
-
-
-def pick_model(found: Any, topic: str | None) -> Any:
-    """A model, or the model of a bundle that is named."""
-    from rankine.model import LinearModel
-
-    if isinstance(found, LinearModel):
-        if topic is not None:
-            raise ParameterError("this is a single model, not a bundle", fix="Leave --topic out")
-        return found
-    if topic is None or topic not in found:
-        raise ParameterError(
-            f"this is a bundle of {len(found)} models"
-            if topic is None
-            else f"the bundle has no topic {topic!r}",
-            fix="Name one of its topics: --topic TOPIC; rankine inspect BUNDLE lists them",
-        )
-    return found[topic]

@@ -11,6 +11,7 @@ from rankine.cli._options import AsJson, ModelReading
 from rankine.cli.clicks import CounterfactualOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
+from rankine.core.safe_text import printable
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -179,5 +180,5 @@ def show_results(results: dict[str, Any]) -> None:
         if "per_query" in entry:
             detail = Table("query", name, box=None, pad_edge=False)
             for query, value in entry["per_query"].items():
-                detail.add_row(_console.printable(query), "-" if value is None else f"{value:.4f}")
+                detail.add_row(printable(query), "-" if value is None else f"{value:.4f}")
             _console.show(detail)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import ModelFile, pick_model
+from rankine.cli._options import ModelFile
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -65,6 +65,7 @@ def export(
     """Export a model; one that the target cannot express is refused with the reason."""
     from rankine.export import ExportOptions
     from rankine.export import export as export_model
+    from rankine.model.bundle import pick_model
     from rankine.model.store import load_any
 
     found = pick_model(load_any(model), topic)

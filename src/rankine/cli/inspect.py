@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, pick_model
+from rankine.cli._options import AsJson
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def inspect(
         return
     found = _load(model)
     if topic is not None:
+        from rankine.model.bundle import pick_model
+
         found = pick_model(found, topic)
     if save is not None:
         found.save(save)

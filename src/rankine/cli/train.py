@@ -12,7 +12,17 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folders, training_progress
-from rankine.cli._options import Cluster, Missing, Reading, make_ranker, parse_settings
+from rankine.cli._options import (
+    AsJson,
+    Cluster,
+    Files,
+    Missing,
+    Reading,
+    Seed,
+    Settings,
+    make_ranker,
+    parse_settings,
+)
 from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app
 from rankine.cli.warmup import compiling_beside
@@ -45,21 +55,19 @@ _EPILOG = """
 
 @app.command(epilog=_EPILOG)
 def train(
-    data: Annotated[list[str], typer.Argument(help="Files, patterns, or - for stdin.")],
+    data: Files,
     out: Annotated[str, typer.Option("--out", "-o", help="Where to write the model.")],
     ranker: Annotated[
         str, typer.Option(help="spd, ranksvm, least-squares, domination, elastic, additive.")
     ] = "spd",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Parameter name=value, repeatable.")
-    ] = None,
+    set_: Settings = None,
     valid: Annotated[str | None, typer.Option(help="Evaluation data.")] = None,
     metric: Annotated[
         str, typer.Option(help="Metric, such as ndcg@10, map, recall@4.")
     ] = "ndcg@10",
     scale: Annotated[str, typer.Option(help="auto, none, standard, maxabs or query.")] = "auto",
     missing: Missing = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
+    seed: Seed = 0,
     early_stopping: Annotated[
         int | None, typer.Option(help="Stop after so many reports without a better --valid metric.")
     ] = None,
@@ -74,7 +82,7 @@ def train(
     cluster: Cluster,
     clicks: ClickOptions,
     reading: Reading,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
     with compiling_beside(ranker, usual=not set_) as before_training:

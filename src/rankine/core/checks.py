@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rankine.core.errors import ParameterError
+from rankine.core.errors import ParameterError, SchemaError
 
 
 def check_positive(name: str, value: Any) -> float:
@@ -51,6 +51,24 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> str:
         shown = ", ".join(map(str, choices))
         raise ParameterError(f"{name}={value!r} is not one of {shown}", fix="Choose one of them")
     return str(value)
+
+
+def bad_cell(
+    row: int, column: int, names: Sequence[Any] | None, what: str, fix: str
+) -> SchemaError:
+    """An error about one value of X, whose column goes by its name where it has one."""
+    name = None if names is None or column >= len(names) else str(names[column])
+    where = f"X[{row}, {column if name is None else repr(name)}]"
+    return SchemaError(f"{where} {what}", fix=fix, column=name)
+
+
+def refuse_sets(**given: Any) -> None:
+    """Refuse sets where order means something: each process would order them otherwise."""
+    for name, value in given.items():
+        if isinstance(value, (set, frozenset)):
+            raise ParameterError(
+                f"{name} is a set, and sets have no order", fix=f"Pass {name} as a list"
+            )
 
 
 def check_strengths(name: str, value: Any) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import reprlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from rankine.core.checks import bad_cell
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.kernels.columns import Columns, CscColumns, columns_of
@@ -23,6 +24,8 @@ from rankine.kernels.rows import CsrRows, DenseRows, Rows
 
 #: Weights above 0; products of those of two rows and a query are numbers that keep their digits.
 LIGHTEST, HEAVIEST = 1e-75, 1e75
+#: Lists at the start of a source that scales, cuts and values are measured on.
+SAMPLE_LISTS = 10_000
 #: NumPy casts these to numbers without a word.
 _TIMES = (np.datetime64, np.timedelta64)
 #: Strings of any length without the width of the longest.
@@ -370,7 +373,7 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
         if not infinite and not finite(matrix.data) and np.isinf(matrix.data).any():
             at = int(np.argmax(np.isinf(matrix.data)))
             row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
-            raise _not_finite(row, int(matrix.indices[at]), matrix.data[at], names)
+            raise _infinite(row, int(matrix.indices[at]), matrix.data[at], names)
         return matrix
     array = np.asarray(X)
     if array.dtype.kind not in "fiub":
@@ -382,7 +385,7 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
     array = np.ascontiguousarray(array)
     if not infinite and not finite(array) and np.isinf(array).any():
         row, column = np.argwhere(np.isinf(array))[0].tolist()
-        raise _not_finite(row, column, array[row, column], names)
+        raise _infinite(row, column, array[row, column], names)
     return array
 
 
@@ -395,12 +398,11 @@ def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.
             return array.astype(np.float64)
     cells = (cell for cell in np.ndenumerate(array) if not _is_number(cell[1]))
     place, value = next(cells, ((), array))
-    where = _where(*place, names) if len(place) == 2 else "X"
-    raise SchemaError(
-        f"{where} is {reprlib.repr(value)}, not a number",
-        fix="Encode it as numbers first, or leave the column out",
-        column=_name(place[1], names) if len(place) == 2 else None,
-    )
+    what = f"is {reprlib.repr(value)}, not a number"
+    fix = "Encode it as numbers first, or leave the column out"
+    if len(place) == 2:
+        raise bad_cell(*place, names, what, fix)
+    raise SchemaError(f"X {what}", fix=fix)
 
 
 def _is_number(value: Any) -> bool:
@@ -411,21 +413,9 @@ def _is_number(value: Any) -> bool:
     return not isinstance(value, _TIMES)
 
 
-def _not_finite(row: int, column: int, value: Any, names: Sequence[Any] | None) -> SchemaError:
-    return SchemaError(
-        f"{_where(row, column, names)} is {value}; Input X contains infinity",
-        fix="Store finite numbers, and NaN where a value is missing",
-        column=_name(column, names),
-    )
-
-
-def _where(row: int, column: int, names: Sequence[Any] | None) -> str:
-    name = _name(column, names)
-    return f"X[{row}, {column}]" if name is None else f"X[{row}, {name!r}]"
-
-
-def _name(column: int, names: Sequence[Any] | None) -> str | None:
-    return None if names is None or column >= len(names) else str(names[column])
+def _infinite(row: int, column: int, value: Any, names: Sequence[Any] | None) -> SchemaError:
+    fix = "Store finite numbers, and NaN where a value is missing"
+    return bad_cell(row, column, names, f"is {value}; Input X contains infinity", fix)
 
 
 def finite(values: NDArray[Any]) -> bool:
@@ -532,6 +522,18 @@ def column_storage(X: Any) -> tuple[Columns, tuple[int, int]]:
         return CscColumns(indptr, X.indices.view(unsigned), X.data), X.shape
     matrix = check_matrix(X)
     return columns_of(as_rows(matrix), matrix.shape[1]), matrix.shape
+
+
+def first_lists(
+    blocks: Iterable[Dataset], count: int = SAMPLE_LISTS, *, whole: bool = False
+) -> Iterator[Dataset]:
+    """The first ``count`` lists, however they are cut; as ``whole`` blocks where asked."""
+    left = count
+    for block in blocks:
+        yield block if whole or block.n_queries <= left else block.take_queries(np.arange(left))
+        left -= block.n_queries
+        if left <= 0:
+            return
 
 
 def concat(parts: list[Dataset]) -> Dataset:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import refuse_sets
 from rankine.core.errors import SchemaError, about_file
 from rankine.data.dataset import finite
 
@@ -33,6 +34,7 @@ def split_frame(X: Any, names: Sequence[str] | None = None) -> FrameParts:
 
     The matrix is float32 if every column is, else float64. ``names`` replace those of the frame.
     """
+    refuse_sets(feature_names=names)
     if not is_frame(X):
         return FrameParts(X, None if names is None else tuple(names), None)
     features, qid = take_qid(X)

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from rankine.core.checks import refuse_sets
 from rankine.core.errors import ParameterError
 
 
@@ -150,6 +151,13 @@ class ReadOptions:
     progress: bool = False
 
     def __post_init__(self) -> None:
+        refuse_sets(
+            columns=self.columns,
+            features=self.features,
+            feature_names=self.feature_names,
+            group=self.group,
+            sample_weight=self.sample_weight,
+        )
         if self.dtype is not None:
             object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
         for name, allowed in _CHOICES.items():

@@ -31,7 +31,7 @@ from rankine.core.errors import (
     QueryOrderError,
     SchemaError,
 )
-from rankine.data.dataset import Dataset, concat
+from rankine.data.dataset import Dataset, check_weight, concat
 from rankine.data.fingerprint import fingerprint
 from rankine.data.formats import Format, choose_format, reader_of
 from rankine.data.options import ReadOptions
@@ -104,8 +104,6 @@ def _group_sizes(group: Any) -> NDArray[np.int64]:
 
 
 def _weights(weight: Any) -> NDArray[np.float64]:
-    from rankine.data.dataset import check_weight
-
     if _is_path(weight):
         values = _read_numbers(weight, integer=False)
     else:
@@ -458,7 +456,7 @@ class Scan:
         if self._sources[0].rereadable and block.feature_names != self.feature_names:
             raise SchemaError(
                 f"the features are not called as in {self.sources[0]}",
-                file=block.sources[-1] if block.sources else None,
+                file=_file(block),
                 fix="Choose the same columns in the same order with features=[...]",
             )
         return block

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
+from rankine.core.checks import refuse_sets
 from rankine.core.errors import (
     ChangedDataError,
     DataError,
@@ -223,6 +224,7 @@ def find_sources(paths: Any) -> list[Source]:
 def _listed(paths: Any) -> Iterable[Any]:
     if isinstance(paths, (str, os.PathLike)) or hasattr(paths, "read"):
         return [paths]
+    refuse_sets(paths=paths)
     return list(paths)
 
 

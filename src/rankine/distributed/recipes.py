@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import NoPairsError, ParameterError, QueryOrderError
 from rankine.core.specs import MissingValues
-from rankine.data.dataset import Dataset
+from rankine.data.dataset import SAMPLE_LISTS, Dataset
 from rankine.distributed.pieces import Piece
 from rankine.distributed.team import RAW, Team, token_of
 from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
@@ -40,7 +40,7 @@ from rankine.solvers.pair_sgd import PairPlan, require_weights, run_phase
 from rankine.solvers.pair_steps import average_of, last_of, new_vector
 from rankine.solvers.problem import Problem, RowsProblem
 from rankine.transforms.clicks import ByContext, weigh
-from rankine.transforms.scaling import SAMPLE_LISTS, ColumnSizes, RowColumns, Scaling
+from rankine.transforms.scaling import ColumnSizes, RowColumns, Scaling
 from rankine.updates import make_update
 
 #: Passes where none are asked for: the mean of weights that saw a part of the data each needs more

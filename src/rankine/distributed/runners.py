@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rankine.core.errors import ClusterError, MissingExtraError, ParameterError, RankineError
-from rankine.distributed.team import Assignment, add_answers, ask, describe, listed, sum_in_order
+from rankine.distributed.team import Assignment, ask, describe, listed, sum_in_order
 
 
 def require_dask() -> Any:
@@ -148,7 +148,7 @@ class DaskRunner(LocalRunner):
                 below = levels[-1]
                 groups = [below[k : k + FAN_IN] for k in range(0, len(below), FAN_IN)]
                 # Sums come first: answers that wait for each other fill the workers' memory.
-                levels.append(self._map(add_answers, groups, "sum", priority=len(levels)))
+                levels.append(self._map(sum_in_order, groups, "sum", priority=len(levels)))
             try:
                 self._wait(levels[-1], leaves)
                 answers = [future.result(timeout=self.timeout) for future in levels[-1]]

@@ -261,11 +261,6 @@ def listed(assignment: Assignment, question: str, arguments: tuple[Any, ...]) ->
     return [ask(assignment, question, arguments)]
 
 
-def add_answers(answers: list[Any]) -> Any:
-    """Sum of neighbouring answers."""
-    return sum_in_order(answers)
-
-
 def bytes_of(data: Dataset) -> int:
     """About the memory of a dataset and its index."""
     X: Any = data.X

@@ -13,7 +13,6 @@ metrics); a query of the run without judgements is left out, and counted.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
-from rankine.data.compression import open_stream, open_target
+from rankine.data.compression import open_stream
 from rankine.data.options import ReadOptions
 from rankine.data.query_index import QueryIndex
 from rankine.data.sources import Source, find_sources
@@ -73,21 +72,6 @@ def read_qrels(path: Any) -> Qrels:
     return Qrels(np.array(qid), np.array(docid), np.array(label))
 
 
-def write_run(
-    path: str | os.PathLike[str],
-    qid: Any,
-    docid: Any,
-    score: Any,
-    *,
-    tag: str = "rankine",
-    depth: int | None = None,
-) -> None:
-    """Write a run, best first; equal scores by descending document id, as trec_eval reads them."""
-    with open_target(path) as out:
-        for line in run_lines(qid, docid, score, tag=tag, depth=depth):
-            out.write(line.encode())
-
-
 def run_lines(
     qid: Any, docid: Any, score: Any, *, tag: str = "rankine", depth: int | None = None
 ) -> Iterator[str]:
@@ -102,15 +86,6 @@ def run_lines(
         order = rank_order(scores[rows], -ascending[rows].astype(np.float64))[:depth]
         for rank, row in enumerate(rows[order].tolist(), 1):
             yield f"{names[q]} Q0 {docs[row]} {rank} {float(scores[row])!r} {tag}\n"
-
-
-def write_qrels(path: str | os.PathLike[str], qid: Any, docid: Any, label: Any) -> None:
-    """Write judgements; whole labels as integers."""
-    names, docs = _ids(qid, "qid"), _ids(docid, "docid")
-    with open_target(path) as out:
-        for query, doc, value in zip(names, docs, np.asarray(label, dtype=float), strict=True):
-            shown = int(value) if float(value).is_integer() else float(value)
-            out.write(f"{query} 0 {doc} {shown}\n".encode())
 
 
 def _ids(values: Any, what: str) -> NDArray[Any]:

@@ -28,12 +28,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import refuse_sets
 from rankine.core.errors import DivergenceError, OverlapError, ParameterError, SchemaError
 from rankine.logs.clicks import ClickLog, encode, read_clicks, sum_by
 
 __all__ = ["Propensity", "estimate_propensity"]
 
 _METHODS = ("randomised", "harvest", "em")
+#: How far a step of regression-EM moves a logit at most: 0.01 becomes 0.07, 0.5 becomes 0.88.
+_MOST_LOGITS = 2.0
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -218,6 +221,7 @@ def estimate_propensity(
             "lies in (0, 1)",
             fix="Use max_position=50, min_rows=100, n_resamples=200, confidence=0.95",
         )
+    refuse_sets(features=features)
     wanted = (*features, *(() if context is None else (context,)))
     clicks = read_clicks(
         log, query=query, label=label, position=position, item=item, search=search, columns=wanted
@@ -557,7 +561,8 @@ def _regression_em(
         decrement = float(gradient @ step)
         if decrement <= 1e-9 * max(1.0, abs(loss) * 1e-6):
             return theta
-        length = 1.0
+        # A longer step may end where a chance is 1, which no slope leads away from.
+        length = min(1.0, _MOST_LOGITS / np.abs(step).max())
         while True:
             trial = value(x - length * step)
             if trial[0] <= loss - 1e-4 * length * decrement + 1e-13 * abs(loss):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from rankine.core.checks import refuse_sets
 from rankine.core.errors import (
     FeatureMismatchError,
     FileKindError,
@@ -24,11 +25,12 @@ from rankine.core.errors import (
     SchemaError,
 )
 from rankine.core.specs import MAX_CUTS, Binned, LogColumns, OneHot, check_cuts
+from rankine.data.dataset import first_lists
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import scan as scan_files
 from rankine.data.options import ReadOptions
 from rankine.data.sources import find_sources
-from rankine.transforms.bins import SAMPLE_LISTS, quantile_cuts
+from rankine.transforms.bins import quantile_cuts
 from rankine.transforms.categories import category_texts, texts_in_order
 from rankine.transforms.log_columns import numeric_values
 
@@ -88,7 +90,8 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse columns that are named twice, or none."""
+        """Refuse columns that are named twice, in no order, or none."""
+        refuse_sets(**msgspec.structs.asdict(self))
         try:
             spec = self.spec()
         except ValueError as error:
@@ -105,7 +108,10 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     def make(cls, given: Mapping[str, Any], before: LogSchema | None = None) -> LogSchema:
         """A schema of keyword arguments; what is not given (None, empty) is as ``before``."""
         fields = {name: value for name, value in given.items() if value not in (None, (), [])}
+        refuse_sets(**fields)
         crosses = fields.get("crosses", ())
+        for cross in crosses:
+            refuse_sets(crosses=cross)
         if crosses:
             fields["crosses"] = [c if isinstance(c, str) else "*".join(c) for c in crosses]
         start = {} if before is None else msgspec.to_builtins(before)
@@ -291,16 +297,6 @@ def frequent_texts(blocks: Iterable[Dataset], names: Sequence[str]) -> tuple[One
         del found[""]
     most = {name: found.most_common(MAX_CUTS) for name, found in counts.items()}
     return tuple(OneHot(name, tuple(sorted(t for t, _ in own))) for name, own in most.items())
-
-
-def first_lists(blocks: Iterable[Dataset]) -> Iterator[Dataset]:
-    """The first lists of a log, however its blocks are cut."""
-    left = SAMPLE_LISTS
-    for block in blocks:
-        yield block if block.n_queries <= left else block.take_queries(np.arange(left))
-        left -= block.n_queries
-        if left <= 0:
-            break
 
 
 def read_cuts(given: Any, binned: Sequence[str]) -> dict[str, tuple[float, ...]]:

@@ -94,8 +94,8 @@ def _expected_hit(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return _chance(ranked, ends, k) if gain.max() > 0.0 else np.nan
 
 
-@jit
-def _first(ranked: Any, gain: Any, k: int) -> float:
+@list_value.answer(ReciprocalRank)
+def _reciprocal(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
     for r in range(min(k, ranked.shape[0])):
@@ -104,8 +104,8 @@ def _first(ranked: Any, gain: Any, k: int) -> float:
     return 0.0
 
 
-@jit
-def _expected_first(ranked: Any, ends: Any, gain: Any, k: int) -> float:
+@list_expected.answer(ReciprocalRank)
+def _expected_reciprocal(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
     total, none_yet = 0.0, 1.0
@@ -122,18 +122,8 @@ def _expected_first(ranked: Any, ends: Any, gain: Any, k: int) -> float:
     return total
 
 
-@list_value.answer(ReciprocalRank)
-def _reciprocal(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    return _first(ranked, gain, k)
-
-
-@list_expected.answer(ReciprocalRank)
-def _expected_reciprocal(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    return _expected_first(ranked, ends, gain, k)
-
-
-@jit
-def _average(ranked: Any, gain: Any, k: int) -> float:
+@list_value.answer(AveragePrecision)
+def _average_precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     total = found = 0.0
     for r in range(min(k, ranked.shape[0])):
         if ranked[r] > 0.0:
@@ -143,8 +133,8 @@ def _average(ranked: Any, gain: Any, k: int) -> float:
     return total / relevant if relevant > 0.0 else np.nan
 
 
-@jit
-def _expected_average(ranked: Any, ends: Any, gain: Any, k: int) -> float:
+@list_expected.answer(AveragePrecision)
+def _expected_average_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     total = before = 0.0
     start = 0
     while start < min(k, ranked.shape[0]):
@@ -159,16 +149,6 @@ def _expected_average(ranked: Any, ends: Any, gain: Any, k: int) -> float:
         start = end
     relevant = gain.sum()
     return total / relevant if relevant > 0.0 else np.nan
-
-
-@list_value.answer(AveragePrecision)
-def _average_precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
-    return _average(ranked, gain, k)
-
-
-@list_expected.answer(AveragePrecision)
-def _expected_average_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
-    return _expected_average(ranked, ends, gain, k)
 
 
 register(

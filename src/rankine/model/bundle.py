@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ModelError
+from rankine.core.errors import ModelError, ParameterError
 from rankine.model.linear import LinearModel
 from rankine.model.weights import (
     PackedNames,
@@ -165,3 +165,19 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
             f"ModelBundle({len(self):,} models of {self.n_features:,} features, "
             f"{self.nnz:,} weights)"
         )
+
+
+def pick_model(found: LinearModel | ModelBundle, topic: str | None) -> LinearModel:
+    """A model, or the model of a bundle that is named."""
+    if isinstance(found, LinearModel):
+        if topic is not None:
+            raise ParameterError("this is a single model, not a bundle", fix="Leave topic= out")
+        return found
+    if topic is None or topic not in found:
+        raise ParameterError(
+            f"this is a bundle of {len(found)} models"
+            if topic is None
+            else f"the bundle has no topic {topic!r}",
+            fix="Name one of its topics: topic=TOPIC; rankine inspect lists them",
+        )
+    return found[topic]

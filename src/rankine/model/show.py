@@ -112,9 +112,9 @@ def bundle_html(bundle: ModelBundle) -> str:
     return facts_table("rankine.ModelBundle", rows)
 
 
-def weights_html(names: Any, values: NDArray[np.float64], top: int = TOP) -> Html:
+def weights_html(names: Any, values: NDArray[np.float64]) -> Html:
     """The heaviest of some weights, a bar each."""
-    order = np.argsort(-np.abs(values), kind="stable")[:top].tolist()
+    order = np.argsort(-np.abs(values), kind="stable")[:TOP].tolist()
     if not order:
         return join(["none"])
     largest = abs(float(values[order[0]])) or 1.0
@@ -127,7 +127,7 @@ def weights_html(names: Any, values: NDArray[np.float64], top: int = TOP) -> Htm
         ]
         for k, j in enumerate(order)
     ]
-    more = [tag("br"), f"and {len(values) - top:,} more"] if len(values) > top else None
+    more = [tag("br"), f"and {len(values) - TOP:,} more"] if len(values) > TOP else None
     return join([lines, more])
 
 

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import refuse_sets
 from rankine.core.errors import ModelError, ModelFormatError, ParameterError
 from rankine.core.specs import ListRange, RunScores
 from rankine.core.strict_json import plain
@@ -111,6 +112,7 @@ class PackedNames:
     @classmethod
     def pack(cls, names: Iterable[str], what: str = "feature name") -> PackedNames:
         """Pack strings; they must be distinct and valid Unicode."""
+        refuse_sets(**{f"{what}s": names})
         try:
             parts = [str(name).encode("utf-8") for name in names]
         except UnicodeEncodeError as error:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankine.core.checks import check_choice, check_count, check_positive
 from rankine.core.errors import FeatureMismatchError, ParameterError
 from rankine.core.specs import Bins
-from rankine.data.dataset import Dataset, concat
+from rankine.data.dataset import Dataset, concat, first_lists
 from rankine.kernels.binned import BinnedProducts
 from rankine.model import LinearModel
 from rankine.model.tables import Tables, tables_of
@@ -40,22 +40,23 @@ from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
 from rankine.rankers.path import Step, TablePath, check_steps
 from rankine.rankers.provenance import plain_parameters
 from rankine.rankers.registry import Choice, Number
-from rankine.rankers.sources import Capabilities, first_lists
+from rankine.rankers.sources import Capabilities
 from rankine.solvers.base import report
-from rankine.solvers.tables import Strengths, TablePenalty, bin_means, purify
+from rankine.solvers.tables import Strengths, TablePenalty, bin_means, lightest, purify
 from rankine.transforms.bins import (
     BinCoder,
     CodeStore,
     RowSample,
     fit_bins,
     layout_of,
+    linear_part,
     score_tables,
 )
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
 
 if TYPE_CHECKING:
     from rankine.core.specs import Grids
-    from rankine.kernels.binned import BinnedRows
+    from rankine.kernels.binned import BinnedRows, TableLayout
     from rankine.solvers.base import Callback
 
 _STRENGTHS = ("smooth", "pair_smooth", "anchor")
@@ -256,8 +257,7 @@ class AdditiveRanker(BaseRanker):
         smooth = 1.0 if self.smooth is None else float(self.smooth)
         pair_smooth = smooth if self.pair_smooth is None else float(self.pair_smooth)
         monotone = {self._cell_column(name): s for name, s in (self.monotone or {}).items()}
-        products = BinnedProducts(data.rows, layout_of(bins), self.n_threads)
-        counts = products.transpose_times(np.ones(data.lists.n_rows))
+        counts = self._counts(layout_of(bins), data)
         return Plan(
             bins,
             bin_means(bins, counts),
@@ -270,6 +270,11 @@ class AdditiveRanker(BaseRanker):
             max_iter=self.max_iter,
             threads=self.n_threads,
         )
+
+    def _counts(self, layout: TableLayout, data: TableData) -> NDArray[np.float64]:
+        """Rows of every cell."""
+        products = BinnedProducts(data.rows, layout, self.n_threads)
+        return products.transpose_times(np.ones(data.lists.n_rows))
 
     # -------------------------------------------------------------- warm start
     def _start(self, given: Any, _scaling: Scaling) -> tuple[None, int]:
@@ -329,14 +334,14 @@ class AdditiveRanker(BaseRanker):
         plan = replace(
             plan, grids=tables.grids, strengths=strengths, rounds=int(found.get("rounds", 0))
         )
-        weights = tables.weights
-        if data.linear is not None:
-            size = len(weights) - len(self.linear)
+        space = plan.space()
+        weights, linear = np.split(tables.weights, [space.layout.size])
+        if len(linear):
             factors = self._linear_scaling.factors
             assert factors is not None  # noqa: S101 - standard scaling has some
-            own = weights[size:] / factors[: len(self.linear)]
-            weights = np.concatenate([weights[:size], own])
-        return plan, plan.start_from(weights)
+            linear = linear / factors[: len(linear)]
+        counts = self._counts(space.layout, data)
+        return plan, lightest(TablePenalty(space, strengths), weights, linear, counts)
 
     def _asked(self, plan: Plan) -> Plan:
         """The plan of a warm start with what the ranker is told now: strengths, and named pairs."""
@@ -451,12 +456,9 @@ class AdditiveRanker(BaseRanker):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Tables whose curves are centred and whose grids are pure, and weights of raw columns."""
         space = plan.space()
-        counts = BinnedProducts(data.rows, space.layout, self.n_threads).transpose_times(
-            np.ones(data.lists.n_rows)
-        )
         weights = theta[space.size - space.n_linear :]
         return (
-            purify(space, space.tables(theta), counts),
+            purify(space, space.tables(theta), self._counts(space.layout, data)),
             self._linear_scaling.fold(weights) if len(weights) else weights,
         )
 
@@ -685,7 +687,7 @@ def code_block(
     """Codes of some columns (None: of all), and the lists with the linear columns alone."""
     X: Any = data.X
     rows = BinCoder(bins, threads).code(X if chosen is None else X[:, chosen])
-    kept = X[:, linear] if len(linear) else np.zeros((data.n_rows, 0))
+    kept = linear_part(X, linear, data.feature_names) if len(linear) else np.zeros((len(data.y), 0))
     if isinstance(kept, np.ndarray):
         kept = np.ascontiguousarray(kept)
     return rows, Dataset(

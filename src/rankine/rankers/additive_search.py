@@ -18,7 +18,6 @@ from rankine.core.specs import Bins, Grids
 from rankine.kernels.binned import BinnedProducts, BinnedRows, take_rows
 from rankine.kernels.products import Products
 from rankine.kernels.random import permutation, stream_seed
-from rankine.kernels.shards import dot
 from rankine.losses.active_pairs import SquaredHingeRisk
 from rankine.losses.list_risk import DeltaRisk, SoftmaxRisk, gain_shares
 from rankine.losses.pair_queries import PairQueries, check_normalization
@@ -195,27 +194,6 @@ class Plan:
         if grids is None:
             return []
         return [(grids.axes[a].column, grids.axes[b].column) for a, b in grids.pairs]
-
-    def start_from(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Parameters of tables and linear weights: slopes first, the curves hold the rest."""
-        space = self.space()
-        n_linear = space.n_linear
-        out = np.zeros(space.size)
-        out[: space.layout.size] = tables[: space.layout.size]
-        out[space.size - n_linear :][: len(tables) - space.layout.size] = tables[
-            space.layout.size :
-        ]
-        for j, (start, size) in enumerate(zip(space.layout.starts, space.sizes, strict=True)):
-            curve, m = out[start : start + size - 1], space.means[start : start + size - 1]
-            if self.monotone.get(j, 0):
-                steps = self.monotone[j] * np.diff(curve, prepend=curve[0])
-                out[start : start + size - 1] = np.maximum(steps, 0.0)
-                continue
-            weight = self.column_counts(j)[:-1] * m
-            slope = dot(weight, curve) / max(dot(weight, m), 1e-300)
-            curve -= slope * m
-            out[space.layout.size + j] = slope
-        return out
 
     def notes(self) -> dict[str, float]:
         """What was chosen, in numbers."""

@@ -28,7 +28,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankine.core.checks import check_count
+from rankine.core.checks import check_count, refuse_sets
 from rankine.core.errors import (
     CheckpointError,
     EmptyDataError,
@@ -288,6 +288,7 @@ class BaseRanker(BaseEstimator, ABC):
         from rankine.metrics import parse_metric
 
         metric = parse_metric(self.metric)
+        refuse_sets(eval_names=eval_names, **self.get_params(deep=False))
         if self.early_stopping is not None:
             check_count("early_stopping", self.early_stopping)
             if eval_set is None and act == "fit":
@@ -646,7 +647,7 @@ class BaseRanker(BaseEstimator, ABC):
         except ValueError as error:
             if np.ndim(X) == 2 and np.size(X) and not np.iscomplexobj(X):
                 try:
-                    check_matrix(X, infinite=self.takes_missing)
+                    check_matrix(X)
                 except SchemaError as better:
                     raise better from error
             raise

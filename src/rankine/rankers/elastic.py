@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from rankine.core.checks import check_choice, check_count, check_positive, count_passes
+from rankine.core.checks import (
+    check_choice,
+    check_count,
+    check_positive,
+    count_passes,
+    refuse_sets,
+)
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset
 from rankine.data.progress import read_ahead
@@ -426,6 +432,7 @@ class ElasticRanker(BaseRanker):
             score an item.
         """
         check_steps(n_steps, min_ratio)
+        refuse_sets(solvers=solvers)
         for solver in solvers:
             check_choice("solvers", solver, tuple(UPDATES))
         if max_latency is not None:

@@ -32,12 +32,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
-from rankine.data.dataset import Dataset, check_weight, concat
+from rankine.data.dataset import Dataset, check_weight, concat, first_lists
 from rankine.metrics.engine import weights_in_order
 from rankine.samplers.draw import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
 from rankine.transforms.clicks import ByContext, unweighed, weigh
-from rankine.transforms.scaling import SAMPLE_LISTS, RowColumns, Scaling, measure_rows
+from rankine.transforms.scaling import RowColumns, Scaling, measure_rows
 
 if TYPE_CHECKING:
     from rankine.distributed.journal import Journal
@@ -362,7 +362,7 @@ class StreamSource(_KeepsFolder):
         if scale in ("standard", "maxabs"):
             asked = RowColumns(lambda: self._rows(self.scan), self.n_features)
         elif scale in ("auto", "none") or missing not in _UNSEEN:
-            sample = list(self._rows(first_lists(self._taken or self.scan, SAMPLE_LISTS)))
+            sample = list(self._rows(first_lists(self._taken or self.scan)))
             asked = RowColumns(lambda: sample, self.n_features)
         else:
             asked = RowColumns(lambda: (), self.n_features)  # nothing will be asked
@@ -556,18 +556,6 @@ def _of_prepared(
 
 def _as_they_are(data: Dataset) -> Dataset:
     return data
-
-
-def first_lists(
-    blocks: Iterable[Dataset], count: int = SAMPLE_LISTS, *, whole: bool = False
-) -> Iterator[Dataset]:
-    """The first ``count`` lists, however they are cut; as ``whole`` blocks where asked."""
-    left = count
-    for block in blocks:
-        yield block if whole or block.n_queries <= left else block.take_queries(np.arange(left))
-        left -= block.n_queries
-        if left <= 0:
-            return
 
 
 def _some_rows(data: Dataset) -> Dataset:

@@ -70,7 +70,7 @@ def _bin(size: NDArray[np.float64], right: NDArray[np.float64]) -> Bin:
     return Bin(float(size.mean()), p, centre - half, centre + half, n)
 
 
-def _slope(gap: NDArray[np.float64], steps: int = 60) -> float:
+def _slope(gap: NDArray[np.float64]) -> float:
     """Maximum likelihood of P(better above worse) = 1/(1 + e^(-a gap)), a >= 0, by bisection.
 
     The derivative sum_k gap_k / (1 + e^(a gap_k)) falls with a.
@@ -86,7 +86,7 @@ def _slope(gap: NDArray[np.float64], steps: int = 60) -> float:
     low, high = 0.0, 1.0
     while rising(high) and high < 1e6:
         low, high = high, 2 * high
-    for _ in range(steps):
+    for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if rising(middle) else (low, middle)
     return 0.5 * (low + high) / unit

@@ -11,7 +11,8 @@ from typing import Any
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
 from rankine.logs.source import watch_log
-from rankine.model import LinearModel
+from rankine.model import LinearModel, ModelBundle
+from rankine.model.bundle import pick_model
 from rankine.model.tables import tables_of
 from rankine.report.calibration import calibration, calibration_section
 from rankine.report.data import data_section, data_summary, drift_section
@@ -202,6 +203,13 @@ def report(
 
     finished = result_report(subject, title=title, command=command)
     if finished is not None and data is None:
+        judging = {"against": against, "metric": metric, "topic": topic, **options}
+        for name, value in judging.items():
+            if value is not None:
+                raise ParameterError(
+                    f"{name}= says how a model is judged, and this result is finished",
+                    fix="Leave it out",
+                )
         return finished
 
     judged = judge_subject(
@@ -234,12 +242,20 @@ def judge_subject(
     from rankine.evaluation.contestants import read_for_all
     from rankine.report.judged import judge
 
-    model, name = as_model(subject, topic)
     if data is None:
         raise ParameterError(
             "a model is judged on data", fix="Pass labelled data that it has not seen"
         )
-    other, other_name = (None, "") if against is None else as_model(against, topic)
+    opened = [_opened(one) for one in (subject, against) if one is not None]
+    several = any(isinstance(one, ModelBundle) for one, _ in opened)
+    # The topic is that of every bundle among them.
+    (model, name), *others = [
+        (one, called)
+        if several and isinstance(one, LinearModel)
+        else (pick_model(one, topic), topic or called)
+        for one, called in opened
+    ]
+    other, other_name = others[0] if others else (None, "")
     models = [one for one in (model, other) if one is not None]
     found = data(models) if callable(data) else read_for_all(models, data, **options)
     return judge(
@@ -252,9 +268,13 @@ def judge_subject(
     )
 
 
-def as_model(subject: Any, topic: str | None = None) -> tuple[LinearModel, str]:
-    """A model and what to call it, from a model, a ranker, a bundle or a file."""
-    from rankine.model import LinearModel, ModelBundle
+def as_model(subject: Any) -> LinearModel:
+    """A model, from a model, a ranker or a file."""
+    return pick_model(_opened(subject)[0], None)
+
+
+def _opened(subject: Any) -> tuple[LinearModel | ModelBundle, str]:
+    """A model or a bundle, and what to call it."""
     from rankine.model.store import load_any
 
     name = "model"
@@ -264,15 +284,7 @@ def as_model(subject: Any, topic: str | None = None) -> tuple[LinearModel, str]:
     elif hasattr(subject, "to_model"):
         name = type(subject).__name__
         subject = subject.to_model()
-    if isinstance(subject, ModelBundle):
-        if topic is None or topic not in subject:
-            raise ParameterError(
-                f"this is a bundle of {len(subject)} models"
-                + ("" if topic is None else f" without topic {topic!r}"),
-                fix="Name one of its topics (topic=, --topic); rankine inspect lists them",
-            )
-        subject, name = subject[topic], topic
-    if not isinstance(subject, LinearModel):
+    if not isinstance(subject, (LinearModel, ModelBundle)):
         raise ParameterError(
             f"cannot report on {type(subject).__name__}",
             fix="Pass a model, its file, a fitted ranker, or the result of a command",

@@ -130,11 +130,14 @@ def refuse_scores(model: LinearModel, rows: Any, scores: NDArray[np.float64]) ->
         columns, values = rows.indices[span], rows.data[span]
     elif isinstance(rows, np.ndarray):
         columns, values = np.arange(rows.shape[1]), rows[i]
-    bad = np.flatnonzero(~np.isfinite(values))
+    wrong = ~np.isfinite(values)
+    if model.bins is not None:
+        wrong &= np.isin(columns, model.bins.linear)  # tables have places for all values
+    bad = np.flatnonzero(wrong)
     where = ""
     if len(bad):
-        j = int(columns[bad[0]])
-        name = model.feature_names[j] if model.feature_names is not None else str(j + model.base)
+        j, names = int(columns[bad[0]]), model.column_names
+        name = names[j] if names is not None else str(j + model.base)
         where = f": feature {printable(name)!r} is {values[bad[0]]}"
     raise SchemaError(
         f"the score of row {i} is {scores[i]}{where}",

@@ -283,17 +283,17 @@ class TablePenalty:
         self.strengths = strengths
         self.threads = threads
         curve = space.n_curve_cells
-        self._diagonal = np.empty(space.size)
-        self._diagonal[:curve] = strengths.ridge * strengths.smooth
-        self._diagonal[curve : space.layout.size] = strengths.ridge * strengths.pair_smooth
-        self._diagonal[space.layout.size :] = strengths.anchor
+        self.diagonal = np.empty(space.size)
+        self.diagonal[:curve] = strengths.ridge * strengths.smooth
+        self.diagonal[curve : space.layout.size] = strengths.ridge * strengths.pair_smooth
+        self.diagonal[space.layout.size :] = strengths.anchor
         self.links = np.zeros(curve)
         for j in np.flatnonzero(space.sizes):
             start, size = space.layout.starts[j], space.sizes[j]
             # A ramp over all bins costs the same whatever their number.
             weight = strengths.smooth * max(size - 2, 1)
             if space.signs[j] != 0:
-                self._diagonal[start : start + size - 1] = weight
+                self.diagonal[start : start + size - 1] = weight
             elif space.ordered[j]:
                 self.links[start : start + size - 2] = weight
         self._bare: _Factor | None = None
@@ -301,7 +301,7 @@ class TablePenalty:
 
     def times(self, theta: Vector) -> Vector:
         """K theta."""
-        out = self._diagonal * theta
+        out = self.diagonal * theta
         _add_links(self.links, theta, out)
         space = self.space
         _add_grid_links(
@@ -314,6 +314,13 @@ class TablePenalty:
         )
         return out
 
+    def scale(self) -> Vector:
+        """About the diagonal of K."""
+        out = self.diagonal.copy()
+        out[: len(self.links)] += 2.0 * self.links
+        out[len(self.links) : self.space.layout.size] += 4.0 * self.strengths.pair_smooth
+        return out
+
     def value(self, theta: Vector) -> float:
         """theta' K theta / 2."""
         return 0.5 * dot(theta, self.times(theta))
@@ -321,9 +328,9 @@ class TablePenalty:
     def factor(self, diagonal: Vector | None = None) -> _Factor:
         """Solves (K + diag) x = b."""
         if diagonal is not None:
-            return _Factor(self, self._diagonal + diagonal)
+            return _Factor(self, self.diagonal + diagonal)
         if self._bare is None:
-            self._bare = _Factor(self, self._diagonal)
+            self._bare = _Factor(self, self.diagonal)
         return self._bare
 
     def gap(self, theta: Vector, gradient: Vector) -> float:
@@ -332,10 +339,94 @@ class TablePenalty:
         free = np.where(held, 0.0, gradient)
         gap = 0.5 * dot(free, self.factor().solve(free))
         if held.any():
-            g, k = gradient[held], self._diagonal[held]
+            g, k = gradient[held], self.diagonal[held]
             move = np.maximum(0.0, theta[held] - g / k) - theta[held]
             gap -= float((g * move + 0.5 * k * move * move).sum())
         return float(max(gap, 0.0))
+
+
+def lightest(penalty: TablePenalty, tables: Vector, linear: Vector, counts: Vector) -> Vector:
+    """Of the parameters that stand for tables, those with the least penalty.
+
+    The optimum has these. Scores within a query stay as they are when lines move between curves
+    and slopes, curves between a column and its grids, a column by a constant, or a cell that no row
+    fell into. ``linear`` are weights of linear columns, the first ones; ``counts`` are the rows of
+    every cell.
+    """
+    space = penalty.space
+    theta = np.zeros(space.size)
+    theta[: space.layout.size] = tables
+    theta[space.size - space.n_linear :][: len(linear)] = linear
+    for j in np.flatnonzero(space.signs):
+        _rise(penalty, int(j), theta)
+    cell, move, factor = _free_moves(space, counts)
+    n_moves = int(move.max(initial=-1)) + 1
+
+    def slope(theta: Any) -> Any:
+        return np.bincount(move, factor * penalty.times(theta)[cell], minlength=n_moves)
+
+    scale = np.bincount(move, factor**2 * penalty.scale()[cell], minlength=n_moves)
+    residual = -slope(theta)
+    search = residual / scale
+    squared = dot(residual, search)
+    enough = _LIGHT * _LIGHT * squared
+    for _ in range(_LIGHT_STEPS):
+        if squared <= enough:
+            break
+        direction = np.bincount(cell, factor * search[move], minlength=space.size)
+        product = slope(direction)
+        step = squared / dot(search, product)
+        theta += step * direction
+        residual -= step * product
+        before, squared = squared, dot(residual, residual / scale)
+        search = residual / scale + squared / before * search
+    return theta
+
+
+#: What is left of the slope of the penalty along free moves, and steps to get there at most.
+_LIGHT, _LIGHT_STEPS = 1e-6, 1000
+
+
+def _rise(penalty: TablePenalty, j: int, theta: Vector) -> None:
+    """Steps and the slope of a monotone curve, from its entries; its first step is 0."""
+    space = penalty.space
+    start, missing = space.layout.starts[j], space.layout.starts[j] + space.sizes[j] - 1
+    curve = space.signs[j] * theta[start:missing]
+    rises = np.maximum(np.diff(curve), 0.0)
+    along = np.diff(space.means[start:missing])
+    step, slope = penalty.diagonal[start], penalty.diagonal[space.layout.size + j]
+    most = np.divide(rises, along, out=np.full(len(along), np.inf), where=along > 0.0)
+    best = step * dot(rises, along) / (step * dot(along, along) + slope)
+    line = min(best, float(most.min(initial=np.inf)))
+    theta[start] = 0.0
+    theta[start + 1 : missing] = rises - line * along
+    theta[missing] += space.signs[j] * (line * space.means[start] - curve[0])
+    theta[space.layout.size + j] = line
+
+
+def _free_moves(space: TableSpace, counts: Vector) -> tuple[Any, Any, Vector]:
+    """Changes of parameters that leave rankings as they are: cell, number of the move, factor."""
+    layout, found = space.layout, []
+    for j in np.flatnonzero((space.sizes > 0) & (space.signs == 0)):
+        cells = np.arange(layout.starts[j], layout.starts[j] + space.sizes[j])
+        found.append((cells, np.ones(len(cells))))
+        if space.means[cells].any():
+            line = np.append(cells, layout.size + j)
+            found.append((line, np.append(-space.means[cells], 1.0)))
+    for g, (rows, columns) in enumerate(space.grid_sides.tolist()):
+        grid = layout.grid_starts[g] + np.arange(rows * columns).reshape(rows, columns)
+        for side, j in enumerate((layout.firsts[g], layout.seconds[g])):
+            own = layout.places[2 * g + side, : space.sizes[j]].astype(np.int64)
+            place = own // columns if side == 0 else own
+            for at, inside in enumerate(grid if side == 0 else grid.T):
+                curve = layout.starts[j] + np.flatnonzero(place == at)
+                factors = np.repeat([1.0, -1.0], [len(inside), len(curve)])
+                found.append((np.concatenate([inside, curve]), factors))
+    unseen = np.flatnonzero((counts == 0.0) & ~space.bounded[: layout.size])
+    sizes = [len(cells) for cells, _ in found] + [1] * len(unseen)
+    cell = np.concatenate([*(cells for cells, _ in found), unseen])
+    factor = np.concatenate([*(factors for _, factors in found), np.ones(len(unseen))])
+    return cell, np.repeat(np.arange(len(sizes)), sizes), factor
 
 
 #: Parts into which the grids are cut for threads.

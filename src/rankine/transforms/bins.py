@@ -15,15 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankine.core.checks import bad_cell
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import MAX_CUTS, Bins, GridAxis, Grids
 from rankine.kernels.binned import BLOCK, BinnedProducts, BinnedRows, TableLayout, copy_rows
 from rankine.kernels.compile import jit
 from rankine.kernels.shards import map_shards
 
-#: Cuts are measured on the rows of this many lists at the start of a source...
-SAMPLE_LISTS = 10_000
-#: ... and on at most this many of their rows, evenly spread.
+#: Cuts are measured on at most this many rows of the first lists, evenly spread.
 SAMPLE_ROWS = 65_536
 #: Buckets of a column; its cuts fall into all but the first and the last.
 BUCKETS = 1024
@@ -484,10 +483,25 @@ def score_tables(
     layout = layout_of(bins, grids)
     rows = BinCoder(bins, threads).code(X)
     scores = BinnedProducts(rows, layout, threads).scores(weights[: layout.size])
-    for k, j in enumerate(bins.linear):
-        column = X[:, [j]].toarray().ravel() if hasattr(X, "indptr") else X[:, j]
-        scores += weights[layout.size + k] * column
+    if bins.linear:
+        part = linear_part(X, bins.linear, bins.names)
+        for k in range(part.shape[1]):
+            column = part[:, [k]].toarray().ravel() if hasattr(part, "indptr") else part[:, k]
+            scores += weights[layout.size + k] * column
     return scores
+
+
+def linear_part(X: Any, linear: Sequence[int], names: Sequence[str] | None) -> Any:
+    """The linear columns of rows; only tables have places for what is no finite number."""
+    part = X[:, list(linear)]
+    stored = part.tocoo() if hasattr(part, "indptr") else None
+    bad = ~np.isfinite(part if stored is None else stored.data)
+    if bad.any():
+        rows, places = np.nonzero(bad) if stored is None else (stored.row[bad], stored.col[bad])
+        row, j = int(rows[0]), int(linear[places[0]])
+        what = f"is {X[row, j]}, and the column is linear: only tables have a place for it"
+        raise bad_cell(row, j, names, what, "Fill it, or take the column out of linear")
+    return part
 
 
 def layout_of(bins: Bins, grids: Grids | None = None) -> TableLayout:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import ParameterError, SchemaError
+from rankine.core.checks import bad_cell
+from rankine.core.errors import ParameterError
 from rankine.core.specs import MissingValues
 
 if TYPE_CHECKING:
@@ -74,14 +75,8 @@ def refuse_missing(X: Any, names: Any = None, fix: str = CHOICES) -> None:
     found = places_of_missing(X)
     if found is None:
         return
-    row, j = int(found.rows[0]), int(found.columns[0])
-    name = None if names is None else str(names[j])
-    where = f"X[{row}, {j if name is None else repr(name)}]"
-    raise SchemaError(
-        f"{where} is missing ({len(found.at):,} values are); Input X contains NaN",
-        fix=fix,
-        column=name,
-    )
+    what = f"is missing ({len(found.at):,} values are); Input X contains NaN"
+    raise bad_cell(int(found.rows[0]), int(found.columns[0]), names, what, fix)
 
 
 def fill_missing(

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 SCALES = ("auto", "none", "standard", "maxabs", "query")
 """Values of the rankers' parameter ``scale``."""
-#: Lists of a stream or of partitions that ``auto`` looks at.
-SAMPLE_LISTS = 10_000
 #: Rows that are summed up by one thread, where there are not many more columns.
 SPAN = 1 << 16
 #: Columns whose non-zero values are rarer than this are sparse to ``auto``.

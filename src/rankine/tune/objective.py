@@ -130,8 +130,8 @@ class Objective:
     space: Space
     metric: Metric
     limits: CostLimits
-    #: What scaling found, by fold and kind: trials share it.
-    _scalings: dict[tuple[int, str], Scaling] = field(default_factory=dict)
+    #: What scaling found, by fold and what it depends on: trials share it.
+    _scalings: dict[tuple[Any, ...], Scaling] = field(default_factory=dict)
 
     def __call__(self, trial: Any) -> float:
         """Run a trial; raises ``TrialPruned`` when it cannot win."""
@@ -144,7 +144,10 @@ class Objective:
         for k, (train, held) in enumerate(self.folds.pairs):
             ranker = self.space.ranker(setting)
             watch = self._watch(trial, k, ranker, means)
-            ranker.fit(train, callbacks=() if watch is None else (watch,))
+            # What tables report while they train are not weights of columns: they are judged after
+            # each fold.
+            judged = watch is not None and not getattr(ranker, "takes_tables", False)
+            ranker.fit(train, callbacks=(watch,) if judged else ())
             sizes.append(int(np.count_nonzero(ranker.coef_)))
             if watch is None or not watch.hopeless:
                 means.append(evaluate_on(held, model=ranker, metric=self.metric))
@@ -165,7 +168,7 @@ class Objective:
         if isinstance(trial.study.pruner, import_optuna().pruners.NopPruner):
             return None
         train, held = self.folds.pairs[fold]
-        key = (fold, ranker.scale)
+        key = (fold, type(ranker), ranker.scale, getattr(ranker, "missing", None))
         if key not in self._scalings:
             self._scalings[key] = _scaling_of(ranker, train)
         return TrialWatch(trial, self.metric, held, self._scalings[key], means)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from rankine.core.checks import refuse_sets
 from rankine.core.errors import ParameterError
 from rankine.core.strict_json import read_value
 from rankine.rankers.registry import Choice, Number
@@ -141,6 +142,7 @@ class Space:
 
     def _changed(self, name: str, given: Any) -> Choice | Number:
         declared = self.dimensions.get(name)
+        refuse_sets(**{name: given})
         found: Choice | Number
         if isinstance(given, (Choice, Number)):
             found = given

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 import rankine
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError
-from rankine.evaluation.trec import write_qrels, write_run
+from reference.trec_files import write_qrels, write_run
 
 pytestmark = pytest.mark.cli
 

@@ -13,8 +13,8 @@ import rankine
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError
 from rankine.data.sort import SortReport
-from rankine.evaluation.trec import write_run
 from rankine.metrics import evaluate_on, random_expectation
+from reference.trec_files import write_run
 
 pytestmark = pytest.mark.cli
 find_commands()

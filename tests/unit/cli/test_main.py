@@ -104,7 +104,7 @@ def command_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], N
     [
         (ParameterError("no", fix="Do"), 2, "rankine: error: NO [parameter]. DO\n"),
         (KeyboardInterrupt(), 130, "rankine: error: interrupted\n"),
-        (FileNotFoundError(2, "gone", "a\tb"), 2, "rankine: error: a\\x09b: gone\n"),
+        (FileNotFoundError(2, "gone", "a\tb"), 2, "rankine: error: a\\tb: gone\n"),
         (OSError("strange"), 2, "rankine: error: strange\n"),
         (MemoryError(), 2, "rankine: error: out of memory: use float32"),
     ],

@@ -22,7 +22,6 @@ from rankine.cli._options import (
     SortReading,
     make_ranker,
     parse_settings,
-    pick_model,
     split_list,
     spread,
 )
@@ -33,6 +32,7 @@ from rankine.core.specs import LogColumns
 from rankine.data import Dataset
 from rankine.logs.schema import LogSchema
 from rankine.model import LinearModel, ModelBundle
+from rankine.model.bundle import pick_model
 
 pytestmark = pytest.mark.cli
 

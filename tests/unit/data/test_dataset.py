@@ -22,6 +22,7 @@ from rankine.data.dataset import (
     column_storage,
     concat,
     finite,
+    first_lists,
     is_column_storage,
     make_csr,
     require_rows,
@@ -305,6 +306,22 @@ def test_blocks_are_as_long_as_they_may_be():
         (1, [2, 2, 3, 1]), (3, [2, 2, 3, 1]), (4, [4, 4]), (6, [4, 4]), (7, [7, 1]), (99, [8]),
     ):  # fmt: skip
         assert [block.n_rows for block in data.blocks(most)] == sizes
+
+
+@pytest.mark.parametrize(("count", "read"), [(1, 1), (4, 1), (5, 2), (8, 2), (12, 3), (99, 3)])
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_first_lists_however_they_are_cut(count, read, whole):
+    data = Dataset.from_arrays(np.zeros((24, 1)), np.zeros(24), np.repeat(np.arange(12), 2))
+    given = []
+
+    def blocks():
+        for first in (0, 4, 8):
+            given.append(first)
+            yield data.take_queries(np.arange(first, first + 4))
+
+    found = [q for block in first_lists(blocks(), count, whole=whole) for q in block.queries.ids]
+    assert found == list(range(4 * read if whole else min(count, 12)))
+    assert len(given) == read
 
 
 def test_what_a_dataset_says_of_itself():

@@ -10,8 +10,9 @@ from rankine.core.errors import DataError, ParameterError, SchemaError
 from rankine.evaluation.compare import Changed, _p_value, _side_by_side, compare_values
 from rankine.evaluation.contestants import gather_contestants, is_qrels, is_run, named
 from rankine.evaluation.tables import Table
-from rankine.evaluation.trec import Qrels, Run, write_qrels, write_run
+from rankine.evaluation.trec import Qrels, Run
 from rankine.metrics import evaluate, parse_metric
+from reference.trec_files import write_qrels, write_run
 
 
 @pytest.fixture(scope="module")

@@ -25,13 +25,14 @@ from rankine.evaluation.fusion import (
     join_frame,
     join_runs,
 )
-from rankine.evaluation.trec import Qrels, Run, evaluate_run, write_qrels, write_run
+from rankine.evaluation.trec import Qrels, Run, evaluate_run
 from rankine.export import ExportOptions, export
 from rankine.kernels.random import SPLIT, permutation, resolve_seed, stream_seed
 from rankine.kernels.run_scores import run_score_values
 from rankine.logs.source import read_for
 from rankine.metrics import evaluate, evaluate_on, parse_metric
 from rankine.transforms.apply import score_dataset
+from reference.trec_files import write_qrels, write_run
 
 
 def made(n_queries=40, n_runs=3, depth=12, seed=0):

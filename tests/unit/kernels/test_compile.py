@@ -173,11 +173,11 @@ from rankine.kernels.dispatch import question
 @question
 def ask(spec, x):
     pass
-space = {"ask": ask}
-exec('''
 from typing import NamedTuple
 class Typed(NamedTuple):
     size: float = 1.0
+space = {"ask": ask, "NamedTuple": NamedTuple, "Typed": Typed}
+exec('''
 @ask.answer(Typed)
 def typed(spec, x):
     return x * ''' + os.environ["FACTOR"], space)
@@ -189,11 +189,20 @@ def twice(x):
 """
 
 
-def test_an_answer_that_stands_in_no_file_is_compiled_each_time(run, monkeypatch):
+SPEC = """class Typed(NamedTuple):
+    size: float = 1.0
+"""
+
+
+@pytest.mark.parametrize("spec", ["in a file", "typed in"])
+def test_an_answer_that_stands_in_no_file_is_compiled_each_time(run, monkeypatch, spec):
     """It cannot be told from what was typed in before: nothing is kept of it."""
+    source = TYPED_IN
+    if spec == "typed in":
+        source = source.replace("exec('''\n", f"exec('''\n{SPEC}")
     for factor in ("2.0", "2.0", "3.0"):
         monkeypatch.setenv("FACTOR", factor)
-        found = run(TYPED_IN)
+        found = run(source)
         assert found["value"] == 3.0 * float(factor)
         assert found["compiled"]
 

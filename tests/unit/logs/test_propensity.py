@@ -474,14 +474,36 @@ def test_harvesting_takes_few_steps(monkeypatch):
 
 @pytest.mark.parametrize(
     ("method", "starts"),
-    [("harvest", ([1.0, 1e-4, 1e4], [1.0, 1e4, 1e-4])), ("em", ([1.0, 0.3, 0.8],)),
-     ("features", ([1.0, 0.3, 0.8],))],
+    [("harvest", ([1.0, 1e-4, 1e4], [1.0, 1e4, 1e-4])),
+     ("em", ([1.0, 0.3, 0.8], [1.0, 0.01, 0.01], [1.0, 0.01, 0.99], [1.0, 1.0, 0.01])),
+     ("features", ([1.0, 0.3, 0.8], [1.0, 0.01, 0.01], [1.0, 0.01, 0.99], [1.0, 1.0, 0.01]))],
 )  # fmt: skip
 def test_the_top_is_found_from_another_start(method, starts):
     climb = solver(small(200, seed=4), method, item="item")
     top = climb(None, None)
     for start in starts:
         np.testing.assert_allclose(climb(np.ones(200), np.array(start)), top, rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(40, 50))
+def test_click_rates_that_mislead_do_not_end_at_a_chance_of_one(seed):
+    """Items seldom change places, so that rates of clicks tell of items as much as of positions."""
+    rng = np.random.default_rng(seed)
+    theta = np.r_[1.0, np.sort(rng.uniform(0.1, 0.98, 2))[::-1]]
+    wanted = 10 ** rng.uniform(-2.5, -0.02, 3)
+    order = np.tile(np.arange(3), (6000, 1))
+    mixed = rng.random(6000) < rng.choice([0.05, 0.2, 0.5])
+    order[mixed] = [rng.permutation(3) for _ in range(mixed.sum())]
+    item, position = order.ravel(), np.tile([1, 2, 3], 6000)
+    log = {
+        "session": np.repeat(np.arange(6000), 3),
+        "position": position,
+        "item": item,
+        "clicked": (rng.random(18_000) < wanted[item] * theta[position - 1]).astype(int),
+    }
+    found = estimate_propensity(log, method="em", item="item", falling=False, n_resamples=0)
+    best = minimize(likelihood, np.zeros(6), (log, False), tol=1e-12)
+    np.testing.assert_allclose(found.values, np.r_[1.0, expit(best.x[:2])], atol=1e-3)
 
 
 @pytest.mark.parametrize("start", [[1.0, 0.9, 0.9], [1.0, 1e-4, 1e4]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from rankine.core.errors import (
     SchemaError,
 )
 from rankine.logs import schema
-from rankine.logs.schema import LogSchema, check_same_features, first_lists, placed
+from rankine.logs.schema import LogSchema, check_same_features, placed
 
 
 def blocks(lists=9, size=2, cut=2, **columns):
@@ -58,7 +57,7 @@ def test_a_schema_that_is_none(given, reason):
 
 def test_what_is_given_stands_before_what_was():
     before = LogSchema.make({
-        "query": "q", "numeric": {"a"}, "one_hot": ("b", "c"), "crosses": [("b", "c"), "a * b"],
+        "query": "q", "numeric": ["a"], "one_hot": ("b", "c"), "crosses": [("b", "c"), "a * b"],
         "label": "clicked", "columns": ["k"],
     })  # fmt: skip
     assert before.crosses == ("b*c", "a * b")
@@ -101,21 +100,6 @@ def test_files_of_schemas_and_columns(tmp_path):
 
 
 # ------------------------------------------------------------------ what is measured
-@pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 8, 9, 20])
-def test_the_first_lists_however_blocks_are_cut(monkeypatch, most):
-    monkeypatch.setattr(schema, "SAMPLE_LISTS", most)
-
-    def stream(cut):
-        yield from blocks(cut=cut)
-        if most <= 9:
-            raise AssertionError("the log was read on")
-
-    for cut in (1, 2, 4, 9):
-        found = list(first_lists(stream(cut)))
-        ids = list(chain(*(part.queries.ids.tolist() for part in found)))
-        assert ids == list(range(min(most, 9)))
-
-
 def test_values_are_counted_up_to_a_limit(monkeypatch):
     parts = [{"brand": ["a", "b"]}, {"brand": ["b", "c"]}]
     monkeypatch.setattr(schema, "MAX_VALUES", 3)
@@ -136,7 +120,7 @@ def test_the_most_frequent_texts_have_cells(monkeypatch):
     (found,) = schema.frequent_texts(blocks(brand=texts), ["brand"])
     assert found.values == ("x", "y", "z")
     assert schema.frequent_texts([], []) == ()
-    monkeypatch.setattr(schema, "SAMPLE_LISTS", 4)
+    monkeypatch.setattr("rankine.data.dataset.first_lists.__defaults__", (4,))
     (found,) = schema.frequent_texts(blocks(brand=texts), ["brand"])
     assert set(found.values) == set(Counter(texts[:8].tolist())) - {""}
 

@@ -19,7 +19,6 @@ from rankine.rankers.sources import (
     Clicks,
     MemorySource,
     StreamSource,
-    first_lists,
     resolve_query_weight,
     sample_lists,
     source_kind,
@@ -71,21 +70,6 @@ def test_inverse_weights_are_not_divided_out(kind):
     assert Clicks((), 0, kind).of_queries(data) == 1.0
     assert Clicks(inverse, 0, "").of_queries(data) == 1.0
     assert [Clicks((), k).n_columns for k in (0, 2, 5)] == [0, 1, 4]
-
-
-@pytest.mark.parametrize(("count", "read"), [(1, 1), (4, 1), (5, 2), (8, 2), (12, 3), (99, 3)])
-@pytest.mark.parametrize("whole", [False, True])
-def test_the_first_lists_however_they_are_cut(count, read, whole):
-    data, given = shown(), []
-
-    def blocks():
-        for first in (0, 4, 8):
-            given.append(first)
-            yield data.take_queries(np.arange(first, first + 4))
-
-    found = [q for block in first_lists(blocks(), count, whole=whole) for q in block.queries.ids]
-    assert found == list(range(4 * read if whole else min(count, 12)))
-    assert len(given) == read
 
 
 def test_a_few_rows_stand_for_many(monkeypatch):
@@ -141,7 +125,7 @@ def test_weights_of_a_stream_are_those_of_its_queries():
 
 
 def test_a_sample_is_the_first_lists_with_their_weights(monkeypatch):
-    monkeypatch.setattr(sources, "first_lists", lambda blocks: first_lists(blocks, 7))
+    monkeypatch.setattr("rankine.data.dataset.first_lists.__defaults__", (7,))
     data, weight = shown(), np.linspace(0.1, 2.0, 12)
     for source in (MemorySource(data, weight), StreamSource(Blocks(data, 3, 5), weight)):
         found, weights = sample_lists(source)

@@ -217,8 +217,23 @@ def test_one_topic_of_a_bundle():
     assert_sound(rankine.report(bundle, data, topic="grain"))
     with pytest.raises(ParameterError, match=r"bundle of 2 models \["):
         rankine.report(bundle, data)
-    with pytest.raises(ParameterError, match="without topic 'wheat'"):
+    with pytest.raises(ParameterError, match="has no topic 'wheat'"):
         rankine.report(bundle, data, topic="wheat")
+    with pytest.raises(ParameterError, match="a single model, not a bundle"):
+        rankine.report(bundle["earn"], data, topic="earn")
+    for pair in ((bundle, bundle["earn"]), (bundle["earn"], bundle), (bundle, bundle)):
+        assert_sound(rankine.report(pair[0], data, against=pair[1], topic="grain"))
+    with pytest.raises(ParameterError, match="a single model, not a bundle"):
+        rankine.report(bundle["earn"], data, against=bundle["grain"], topic="earn")
+
+
+def test_a_finished_result_is_not_judged_again():
+    data = random_data(5, 6, 2)
+    done = rankine.compare([data.X[:, 0], data.X[:, 1]], data, n_resamples=100)
+    rankine.report(done)
+    for given in ({"metric": "map"}, {"against": data}, {"topic": "earn"}):
+        with pytest.raises(ParameterError, match="this result is finished"):
+            rankine.report(done, **given)
 
 
 def test_a_page_is_named_after_its_model_and_data():

@@ -76,7 +76,7 @@ def test_steps_minimise_their_bounds(g, h, R, w, l1, l2):
 
 
 @pytest.mark.parametrize(("g", "h", "R", "w", "l1", "l2"), DRAWS)
-def test_the_better_of_two_steps_is_taken_where_it_is_longer(g, h, R, w, l1, l2):
+def test_the_longer_of_two_steps_is_taken_and_is_sure_to_gain_more(g, h, R, w, l1, l2):
     for beta in (h, 3 * h, 40 * h, 1e15 * h):
         plain = quadratic_step(g, beta, w, l1, l2)
         bold = exponential_step(g, h, R, w, l1, l2)
@@ -87,22 +87,18 @@ def test_the_better_of_two_steps_is_taken_where_it_is_longer(g, h, R, w, l1, l2)
         u = R * abs(bold)
         far = sure(bold, h / R**2 * (np.expm1(u) - u) if u < 600 else np.inf)
         near = sure(plain, beta / 2 * plain**2)
-        longer = abs(bold) > abs(plain) and h > 1e-14 * beta
-        if abs(far - near) > 1e-9 * abs(near):
-            expected = bold if longer and far < near else plain
-            assert newton_step(g, h, R, beta, w, l1, l2) == expected
+        longer = abs(bold) > abs(plain)
+        assert newton_step(g, h, R, beta, w, l1, l2) == (
+            bold if longer and h > 1e-14 * beta else plain
+        )
+        assert not longer or far <= near + 1e-12 * abs(near)
 
 
 def test_a_gentle_exponential_is_newtons_parabola():
-    """R of 1e-6: a step of 1 / h, whose gain is judged by the first terms of the series."""
+    """R of 1e-6: a step of 1 / h."""
     for beta in (1.001, 1.1, 5.0):
         assert newton_step(-1.0, 1.0, 1e-6, beta, 0.0, 0.0, 0.0) == pytest.approx(1.0, rel=1e-5)
         assert newton_step(-9.0, 3.0, 1e-6, 3 * beta, 0.0, 0.0, 0.0) == pytest.approx(3.0, rel=1e-5)
-
-    # Where both gain nearly the same, the third term of the series decides.
-    bold = exponential_step(-1.0, 1.0, 1e-4, 0.0, 0.0, 0.0)
-    for beta in (1.0001, 1.0002):
-        assert newton_step(-1.0, 1.0, 1e-4, beta, 0.0, 0.0, 0.0) == bold > 1 / beta
 
 
 def test_a_vanishing_curvature_does_not_make_the_step_tiny():

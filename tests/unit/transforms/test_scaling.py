@@ -14,7 +14,6 @@ from rankine.core.errors import ParameterError
 from rankine.core.specs import RunScores
 from rankine.data.writers import write_letor
 from rankine.kernels.run_scores import run_score_values
-from rankine.rankers import sources
 from rankine.transforms import scaling
 from rankine.transforms.scaling import RowColumns, fit_scaling, measure_scaling, scaling_words
 
@@ -91,7 +90,7 @@ def test_hashed_logs_stay_as_they_are():
 
 
 def test_a_stream_looks_at_its_first_lists_whatever_the_blocks(monkeypatch, tmp_path):
-    monkeypatch.setattr(sources, "SAMPLE_LISTS", 12)
+    monkeypatch.setattr("rankine.data.dataset.first_lists.__defaults__", (12,))
     data = _lists(np.random.default_rng(2))
     write_letor([data], tmp_path / "rows.txt")
     expected = fit_scaling("auto", data.take_queries(np.arange(12))).factors

@@ -3,6 +3,7 @@ from __future__ import annotations
 import builtins
 import sys
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -17,12 +18,14 @@ from rankine.core.errors import (
     MissingExtraError,
     ParameterError,
 )
+from rankine.metrics import parse_metric
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution
 from rankine.tune.folds import data_digest, make_folds
-from rankine.tune.objective import CostLimits
+from rankine.tune.objective import CostLimits, Objective, TrialWatch
 from rankine.tune.run import _candidates, _load, _refuse_hopeless
+from rankine.tune.spaces import Space
 
 
 class Means(BaseRanker):
@@ -423,6 +426,30 @@ def test_all_rankers_at_once():
     found = tune(ranker="auto", space=fast, trials=4)
     assert found.best_params["ranker"] in {"spd", "least-squares"}
     assert type(found.ranker).system == found.best_params["ranker"]
+
+
+def test_trials_are_watched_with_the_scaling_of_their_own_ranker():
+    """Tables scale nothing, and are no weights of columns: they are judged after each fold."""
+    data = make_data()
+    data = replace(data, X=data.X * np.geomspace(1.0, 1e4, data.n_features))
+    folds = make_folds(data, None, 2, None, None, 0)
+    rankers = {"additive": rankine.AdditiveRanker(), "spd": rankine.SPDRanker()}
+    objective = Objective(folds, Space(rankers), parse_metric("ndcg@10"), CostLimits())
+    trial = SimpleNamespace(study=SimpleNamespace(pruner=None))
+    for fold, (train, _) in enumerate(folds.pairs):
+        for ranker in (*rankers.values(), rankine.SPDRanker(missing="zero")):
+            found = objective._watch(trial, fold, ranker, []).scaling
+            wanted = ranker.prepares(train)
+            assert (found.kind, found.missing) == (wanted.kind, wanted.missing)
+            np.testing.assert_array_equal(found.factors, wanted.factors)
+
+
+def test_tables_are_judged_after_each_fold(monkeypatch):
+    reported = []
+    monkeypatch.setattr(TrialWatch, "__call__", lambda *_: reported.append("training"))
+    monkeypatch.setattr(TrialWatch, "end_fold", lambda *_: reported.append("fold"))
+    tune(ranker="additive", parameters={"pairs": 0}, trials=2, folds=3)
+    assert reported == ["fold"] * 4
 
 
 def test_drawing(tmp_path):
