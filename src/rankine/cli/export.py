@@ -10,6 +10,7 @@ import typer
 from rankine.cli import _console
 from rankine.cli._options import ModelFile, pick_model
 from rankine.cli.main import app
+from rankine.core.errors import ParameterError
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -67,6 +68,8 @@ def export(
     from rankine.export import export as export_model
     from rankine.model.store import load_any
 
+    if json and out == "-":
+        raise ParameterError("--json and the model both want stdout", fix="Name an output file")
     found = pick_model(load_any(model), topic)
     if feature_names is not None:
         found = found.renamed(Path(feature_names).read_text(encoding="utf-8").splitlines())
@@ -77,7 +80,7 @@ def export(
     _write(files)
     if result.remark:
         _console.say(result.remark)
-    if json and out != "-":
+    if json:
         _console.print_json(
             {
                 "to": to,

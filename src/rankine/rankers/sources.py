@@ -535,6 +535,7 @@ class PartitionSource(_KeepsAnswers):
             "queries": self.measured.queries,
             "queries_used": self.measured.queries_used,
             "pairs": self.measured.pairs,
+            **({} if self.encoding is None else {"missing_values": self.measured.missing}),
             "sources": list(self.parts.sources),
             "partitions": self.parts.n_partitions,
         }
