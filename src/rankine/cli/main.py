@@ -206,8 +206,11 @@ def as_options(message: str) -> str:
 
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     words = ["train"] if message.startswith("Train ") else sys.argv[1:]
-    called = next((word for word in words if word in commands), None)
-    options = {o for p in commands[called].params for o in p.opts} if called else set()
+    options: set[str] = set()
+    for word in words:  # a command, and one of its own where it is a group
+        if word in commands:
+            options = {o for p in commands[word].params for o in p.opts}
+            commands = getattr(commands[word], "commands", {})
 
     def spell(found: re.Match[str]) -> str:
         name, quoted, more, bare, listed = found.groups()

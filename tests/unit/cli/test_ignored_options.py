@@ -87,6 +87,10 @@ RAW = ["train", "log.parquet", "--out", "x.rankine", "--query", "session", "--la
         ([*RAW, "--one-hot", "brand", "--hash-bits", "4"], "hash_bits=4"),
         ([*RAW, "--one-hot", "brand", "--bins", "4"], "bins=4"),
         (["path", "d.txt", "--bins", "4"], "--bins"),
+        (
+            ["clicks", "propensity", "log.parquet", "--item", "item", "--features", "price"],
+            "has no use for features",
+        ),
     ],
 )
 def test_an_option_that_would_be_ignored_is_refused_by_name(folder, words, option):
@@ -165,8 +169,9 @@ LARGER = "Pass a larger n_features=, or check the index base="
         ("train", "Leave out group= and single_query=", "Leave out --group and --single-query"),
         ("train", "Use partitions (rankine.distributed.scan(...))", "Use partitions (--dask)"),
         ("train", "Use a stream (rankine.scan(...))", "Use a stream (--stream)"),
+        ("clicks propensity log", "say method='em'", "say --method em"),
     ],
 )
 def test_words_of_python_are_words_of_the_command(monkeypatch, command, python, wanted):
-    monkeypatch.setattr("sys.argv", ["rankine", command])
+    monkeypatch.setattr("sys.argv", ["rankine", *command.split()])
     assert as_options(python) == wanted
