@@ -9,6 +9,7 @@ reads as what it does.
 from __future__ import annotations
 
 import inspect
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -20,7 +21,7 @@ from rankine.core.errors import ParameterError
 from rankine.core.strict_json import read_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rankine.logs.schema import LogSchema
     from rankine.model import LinearModel
@@ -74,21 +75,58 @@ def spread(command: Callable[..., None], beside: type | None = None) -> Callable
             parameters.append(_keyword(parameter.name, kind, parameter.default))
     if beside is not None:
         parameters += _options_of(beside)
+    parameters.append(_keyword("typer_context", typer.Context, inspect.Parameter.empty))
 
     @wraps(command)
-    def run(**given: Any) -> None:
+    def run(*, typer_context: typer.Context, **given: Any) -> None:
         if beside is not None:
             beside(**{field.name: given.pop(field.name) for field in fields(beside)})
         for name, kind in groups.items():
             own = {field.name: given.pop(field.name) for field in fields(kind)}
             given[name] = kind(**own)
-        command(**given)
+        token = _GIVEN.set(_given(typer_context))
+        try:
+            command(**given)
+        finally:
+            _GIVEN.reset(token)
 
     # typer reads the signature; it must not look through to the command's own.
     del run.__wrapped__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+#: The options that stand on the command line, by the names of their parameters.
+_GIVEN: ContextVar[Mapping[str, str]] = ContextVar("_GIVEN")
+
+
+def _given(context: typer.Context) -> dict[str, str]:
+    return {
+        str(one.name): max(one.opts, key=len)
+        for one in context.command.params
+        if getattr(context.get_parameter_source(str(one.name)), "name", "") == "COMMANDLINE"
+    }
+
+
+def refuse(names: Iterable[str], why: str, fix: str = "Leave it out") -> None:
+    """Refuse options that stand on the command line and would be ignored."""
+    given = _GIVEN.get({})
+    for name in names:
+        if name in given:
+            raise ParameterError(f"{given[name]} {why}", fix=fix)
+
+
+def options_in(*groups: type) -> tuple[str, ...]:
+    """Names of the options of groups."""
+    return tuple(field.name for group in groups for field in fields(group))
+
+
+def one_form(**forms: bool) -> None:
+    """Refuse an output in several forms."""
+    chosen = [f"--{name}" for name, wanted in forms.items() if wanted]
+    if len(chosen) > 1:
+        raise ParameterError(f"the output has several forms: {', '.join(chosen)}", fix="Give one")
 
 
 def _options_of(group: type) -> list[inspect.Parameter]:
@@ -208,13 +246,16 @@ class LogOptions(_Group):
         before = None if like is None else schema_of(like)
         if self.schema is not None:
             before = read_schema(self.schema)
-        for name in ("hash_bits", "bins"):
-            if getattr(self, name) is not None and not self.raw and before is None:
+        self._shapes_columns(raw=self.raw or before is not None)
+        return LogSchema.make(self.fields(), before) if self.raw or before is not None else None
+
+    def _shapes_columns(self, *, raw: bool) -> None:
+        for name in () if raw else ("hash_bits", "bins"):
+            if getattr(self, name) is not None:
                 raise ParameterError(
                     f"--{name.replace('_', '-')} shapes columns of a raw log, and none is named",
                     fix="Leave it out, or name columns: --categorical a,b or --binned a,b",
                 )
-        return LogSchema.make(self.fields(), before) if self.raw or before is not None else None
 
     def open(
         self,
@@ -241,8 +282,10 @@ class LogOptions(_Group):
         from rankine.logs.schema import read_schema, schema_of
         from rankine.logs.source import read_for, scan
 
+        read_by = model if like is None else like
+        self._shapes_columns(raw=self.raw or (read_by is not None and _is_of_log(read_by)))
         if pairs := split_list(getattr(self, "pairs", None)):
-            return self._compared(paths, pairs, stream, model if like is None else like)
+            return self._compared(paths, pairs, stream, read_by)
         schema = None if self.schema is None else read_schema(self.schema)
         if self.cuts is not None and (model is not None or not self.raw):
             raise ParameterError(
@@ -261,7 +304,7 @@ class LogOptions(_Group):
             if not raw and self.time is not None:
                 kept = (*kept, self.time)
             found = read_for(model, paths, schema=schema, stream=stream, columns=kept, **options)
-            _tell_narrower(model, found)
+            tell_narrower(model, found)
             return self.newest(found)
         if not self.raw and like is None:
             options = self.options(**more)
@@ -300,6 +343,8 @@ class LogOptions(_Group):
         """Comparisons of two."""
         from rankine.data.comparisons import read_pairs
 
+        others = (name for name in options_in(Reading) if name not in ("pairs", "split"))
+        refuse(others, "says nothing to --pairs, which reads columns by their names")
         if len(pairs) != 2 or stream or self.raw:
             raise ParameterError(
                 "--pairs names two columns of files that are read into memory",
@@ -329,9 +374,22 @@ class LogOptions(_Group):
         return {**rest, **self.fields(**more)}
 
 
-def _tell_narrower(model: LinearModel, data: Any) -> None:
-    """Say where text files hold fewer features than the model: the rest is taken as 0."""
-    narrower = getattr(data, "notes", {}).get("narrower_files", 0)
+def _is_of_log(one: Any) -> bool:
+    """Whether a model, or data, were made of the columns of a log."""
+    from rankine.logs.schema import schema_of
+    from rankine.model import LinearModel
+
+    if isinstance(one, LinearModel):
+        return schema_of(one) is not None
+    return getattr(one, "encoding", None) is not None
+
+
+def tell_narrower(model: LinearModel, data: Any) -> None:
+    """Say where text files hold fewer features than the model: the rest is taken as 0.
+
+    Streams know it once they were read.
+    """
+    narrower = (getattr(data, "notes", None) or {}).get("narrower_files", 0)
     if narrower:
         _console.say(
             f"{narrower} of {len(data.sources)} files hold fewer features than the model's "

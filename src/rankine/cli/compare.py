@@ -8,7 +8,17 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folders, save_report, show_tables
-from rankine.cli._options import AsJson, AsLatex, AsMarkdown, ModelReading, ReportFile, Seed
+from rankine.cli._options import (
+    AsJson,
+    AsLatex,
+    AsMarkdown,
+    ModelReading,
+    ReportFile,
+    Seed,
+    one_form,
+    options_in,
+    refuse,
+)
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -75,6 +85,9 @@ def compare(
     from rankine.model import LinearModel
 
     require_folders(report=report)
+    one_form(json=json, latex=latex, markdown=markdown)
+    if not json:
+        refuse(("per_query",), "belongs to --json", fix="Leave it out, or add --json")
     if len(inputs) < 3:
         raise ParameterError(
             "two models or runs and a data file are needed",
@@ -89,6 +102,7 @@ def compare(
     models = [one for one in systems.values() if isinstance(one, LinearModel)]
     judged: Any
     if is_qrels(data):
+        refuse(options_in(ModelReading), "says how data are read, and these are judgements")
         judged = read_qrels(data)
     else:
         judged = reading.open_for(data, models) if models else reading.newest(reading.open(data))

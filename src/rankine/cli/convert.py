@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, Reading, panel, split_list
+from rankine.cli._options import AsJson, LogOptions, Reading, options_in, panel, refuse, split_list
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
@@ -107,11 +107,14 @@ def convert(
     *source, target = files
     if json and target == "-":
         raise ParameterError("--json and the data both want stdout", fix="Name an output file")
+    refuse(("pairs",), "makes lists of two to learn from")
+    refuse(("split",), "cuts data to learn from")
+    if not reading.raw:
+        refuse(options_in(LogOptions), "belongs to a raw log, and no column of one is named")
     if reading.judgments is not None:
+        refuse(options_in(Reading), "says how files of rows are read, not a search engine's log")
         _join(source, target, reading, writing, json=json)
         return
-    if reading.split is not None:
-        raise ParameterError("--split cuts data to learn from", fix="Leave it out")
     if not source:
         raise ParameterError("an output without an input", fix="Write: rankine convert IN... OUT")
     columns = None if reading.features is None else split_list(reading.features)

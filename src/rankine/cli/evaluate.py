@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, ModelReading
+from rankine.cli._options import AsJson, ModelReading, options_in, refuse
 from rankine.cli.clicks import CounterfactualOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -58,6 +58,11 @@ def evaluate(
         raise ParameterError("both a model and a run were given", fix="Give one of them")
     if relative_to not in (None, "random"):
         raise ParameterError(f"--relative-to {relative_to!r} is unknown", fix="Use random")
+    if run is not None:
+        reading_too = ("relative_to", *options_in(ModelReading))
+        refuse(reading_too, "belongs to a model and its data, not to --run")
+    if not clicks.counterfactual:
+        refuse(options_in(CounterfactualOptions), "belongs to --counterfactual")
     if clicks.counterfactual:
         if run is not None or metric or per_query or relative_to is not None:
             raise ParameterError(

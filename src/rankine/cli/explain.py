@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, ModelFile, ModelReading
+from rankine.cli._options import AsJson, ModelFile, ModelReading, refuse
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 from rankine.core.safe_text import printable
@@ -33,8 +33,10 @@ def explain(
         tuple[str, str] | None,
         typer.Option(help="Two documents A B, by docid or by place in the query's rows from 1."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="How many of the best documents to explain.")] = 3,
-    top: Annotated[int, typer.Option(help="How many features to show.")] = 10,
+    k: Annotated[
+        int, typer.Option("-k", min=1, help="How many of the best documents to explain.")
+    ] = 3,
+    top: Annotated[int, typer.Option(min=0, help="How many features to show.")] = 10,
     json: AsJson = False,
     *,
     reading: ModelReading,
@@ -43,6 +45,8 @@ def explain(
     import rankine
     from rankine.transforms.apply import fit_columns
 
+    if docs:
+        refuse(("k",), "explains the best documents, and --docs names two")
     fitted = rankine.LinearModel.load(model)
     read = reading.open(data, model=fitted, progress=False)
     rows = fit_columns(fitted, _rows_of(read, qid))

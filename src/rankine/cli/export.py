@@ -10,6 +10,7 @@ import typer
 from rankine.cli import _console
 from rankine.cli._options import ModelFile
 from rankine.cli.main import app
+from rankine.core.errors import ParameterError
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -68,6 +69,8 @@ def export(
     from rankine.model.bundle import pick_model
     from rankine.model.store import load_any
 
+    if json and out == "-":
+        raise ParameterError("--json and the model both want stdout", fix="Name an output file")
     found = pick_model(load_any(model), topic)
     if feature_names is not None:
         found = found.renamed(Path(feature_names).read_text(encoding="utf-8").splitlines())
@@ -78,7 +81,7 @@ def export(
     _write(files)
     if result.remark:
         _console.say(result.remark)
-    if json and out != "-":
+    if json:
         _console.print_json(
             {
                 "to": to,

@@ -8,7 +8,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import require_folders, show_tables
-from rankine.cli._options import AsJson, AsMarkdown, Seed
+from rankine.cli._options import AsJson, AsMarkdown, Seed, one_form
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -57,7 +57,8 @@ def fuse(
     """Fuse retrievers: learn their weights, beside equal weights, RRF and a grid, held out."""
     from rankine.evaluation.fusion import fuse as fuse_runs
 
-    require_folders(out=out)
+    one_form(json=json, markdown=markdown)
+    require_folders(out=out, data_out=data_out)
     found = fuse_runs(
         runs,
         qrels,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson
+from rankine.cli._options import AsJson, refuse
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def inspect(
 ) -> None:
     """Show a model: size, heaviest weights, metric, transforms, how it was trained, digest."""
     if schema:
+        refuse(("top", "topic", "save"), "says nothing to --schema")
         _show_schema(model, json=json)
         return
     found = _load(model)

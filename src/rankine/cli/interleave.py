@@ -16,6 +16,9 @@ from rankine.cli._options import (
     ModelReading,
     ReportFile,
     Seed,
+    one_form,
+    options_in,
+    refuse,
 )
 from rankine.cli.main import Commands, app
 
@@ -71,6 +74,8 @@ def plan(
     }
     if inputs or out:
         result |= _draft(inputs or [], out, length, seed, reading)
+    else:
+        refuse(("length", "seed", *options_in(ModelReading)), "belongs to models and their lists")
     if json:
         _console.print_json(result)
         return
@@ -141,6 +146,7 @@ def analyse(
     """Which model users prefer: wins, ties and losses, exact and bootstrap p-values."""
     from rankine.evaluation.interleave import analyse_interleaving
 
+    one_form(json=json, latex=latex, markdown=markdown)
     require_folders(report=report)
     found = analyse_interleaving(
         log,

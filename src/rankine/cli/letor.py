@@ -26,6 +26,7 @@ from rankine.cli._options import (
     ReportFile,
     Seed,
     make_ranker,
+    one_form,
     parse_settings,
 )
 from rankine.cli.main import app
@@ -104,8 +105,7 @@ def letor(
         per_query_csv,
     )
 
-    if json + latex + markdown + csv > 1:
-        raise ParameterError("the output has several forms", fix="Give one of --json, --csv ...")
+    one_form(json=json, latex=latex, markdown=markdown, csv=csv)
     require_folders(report=report, per_query=per_query)
     figures = parse_baselines(baselines or [])
     rankers, grids = parse_rankers(ranker)

@@ -21,6 +21,12 @@ from rankine.cli import _console
 from rankine.cli._options import Loudness, Quiet, Verbose, spread
 
 Command = Callable[..., None]
+#: How a command gets what Python gets by a function.
+_SOURCES = {
+    "rankine.load(...)": "without --stream, --dask and --checkpoint",
+    "rankine.scan(...)": "--stream",
+    "rankine.distributed.scan(...)": "--dask",
+}
 #: What scipy and scikit-learn import, for half of a command's start, and hardly ever use.
 _HARDLY_USED = (
     *("pandas", "scipy.stats", "numpy.f2py"),
@@ -200,8 +206,11 @@ def as_options(message: str) -> str:
 
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     words = ["train"] if message.startswith("Train ") else sys.argv[1:]
-    called = next((word for word in words if word in commands), None)
-    options = {o for p in commands[called].params for o in p.opts} if called else set()
+    options: set[str] = set()
+    for word in words:  # a command, and one of its own where it is a group
+        if word in commands:
+            options = {o for p in commands[word].params for o in p.opts}
+            commands = getattr(commands[word], "commands", {})
 
     def spell(found: re.Match[str]) -> str:
         name, quoted, more, bare, listed = found.groups()
@@ -212,6 +221,14 @@ def as_options(message: str) -> str:
             return f"{option} {value}{more or ''}".replace("'", "") if value else option
         return f"--set {name}={quoted}{more}" if quoted and "--set" in options else found[0]
 
+    if "--base" in options and "--n-features" not in options:
+        # The width is the model's, which no option can change.
+        message = re.sub(r"\bn_features=(\d+)", r"the model has \1", message)
+        if "n_features=" in message or "with the model has" in message:
+            message = "Use the model of such files, or check --base"
+    if "--stream" in options:
+        for source, how in _SOURCES.items():
+            message = message.replace(source, how)
     word = r"""['"]([\w.:@+-]+)['"]((?:,? (?:or )?'\w+')*)"""
     message = re.sub(
         rf"\b([a-z]\w*)=(?:{word}|([\w.:@+-]+)|(\[\.\.\.\])|(?![\w=]))", spell, message

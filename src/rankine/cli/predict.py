@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankine.cli._options import Files, ModelFile, ModelReading
+from rankine.cli._options import Files, ModelFile, ModelReading, refuse, tell_narrower
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -26,7 +26,7 @@ def predict(
     trec: Annotated[bool, typer.Option("--trec", help="Write a TREC run, best first.")] = False,
     tag: Annotated[str, typer.Option(help="Name of the run.")] = "rankine",
     k: Annotated[
-        int | None, typer.Option("-k", help="Only the best k of each query (--trec).")
+        int | None, typer.Option("-k", min=1, help="Only the best k of each query (--trec).")
     ] = None,
     stream: Annotated[
         bool, typer.Option(help="Read block by block; queries must be contiguous.")
@@ -39,6 +39,8 @@ def predict(
     from rankine.cli._console import text_output
     from rankine.transforms.apply import score_dataset
 
+    if not trec:
+        refuse(("tag", "k"), "belongs to --trec", fix="Leave it out, or add --trec")
     fitted = rankine.LinearModel.load(model)
     read = reading.open(data, model=fitted, stream=stream)
     blocks: Any = read if stream else [read]
@@ -47,6 +49,8 @@ def predict(
             scores = score_dataset(fitted, block)
             for line in _run_lines(block, scores, tag, k) if trec else map(repr, scores.tolist()):
                 write(line + "\n")
+    if stream:
+        tell_narrower(fitted, read)
 
 
 def _run_lines(data: Any, scores: Any, tag: str, k: int | None) -> Any:

@@ -22,6 +22,7 @@ from rankine.cli._options import (
     Settings,
     make_ranker,
     parse_settings,
+    refuse,
 )
 from rankine.cli._train_options import Checkpoints, ClickOptions
 from rankine.cli.main import app
@@ -89,6 +90,10 @@ def train(
         start = _start(warm_start)
         schema = reading.log_schema(start)
         raw = schema is not None
+        chosen = parse_settings(set_ or [])
+        for name in chosen:
+            option = "seed" if name == "random_state" else name
+            refuse((option,), f"and --set {name} are one thing", fix="Leave out one of them")
         settings = {
             "metric": metric,
             "scale": scale,
@@ -96,7 +101,7 @@ def train(
             "random_state": seed,
             **({"early_stopping": early_stopping} if early_stopping is not None else {}),
             **({"n_passes": n_passes} if n_passes is not None else {}),
-            **parse_settings(set_ or []),
+            **chosen,
         }
         label = (reading.label if schema is None else schema.label) or "label"
         counted = clicks.check(label, settings, schema)
@@ -240,7 +245,8 @@ class _Run:
             model.save(self.out)
         result = _result(estimator, model, self.out)
         result["compile_seconds"] = CLOCK.since(mark)["compile_seconds"]
-        nulls = {"nulls": source.nulls} if getattr(source, "nulls", None) is not None else {}
+        counted = estimator.training_.get("missing_values", getattr(source, "nulls", None))
+        nulls = {} if counted is None else {"nulls": counted}
         return {**result, **nulls, **measured}
 
     def _source(self, paths: list[str], *, stream: bool) -> Any:

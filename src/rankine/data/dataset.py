@@ -26,8 +26,8 @@ from rankine.kernels.rows import CsrRows, DenseRows, Rows
 LIGHTEST, HEAVIEST = 1e-75, 1e75
 #: Lists at the start of a source that scales, cuts and values are measured on.
 SAMPLE_LISTS = 10_000
-#: NumPy casts these to numbers without a word.
-_TIMES = (np.datetime64, np.timedelta64)
+#: NumPy casts these to numbers, and loses what they are.
+_NO_NUMBERS = (np.datetime64, np.timedelta64, np.complexfloating)
 #: Strings of any length without the width of the longest.
 TEXT = np.dtypes.StringDType()
 
@@ -365,6 +365,8 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
     """
     if sparse.issparse(X):
         matrix = X.tocsr()
+        if matrix.dtype.kind not in "fiub":
+            raise _no_numbers(matrix.dtype)
         if matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
         if not matrix.has_canonical_format:
@@ -389,28 +391,40 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
     return array
 
 
+class _CellTypeError(SchemaError, TypeError):
+    """A cell that is neither number nor text; scikit-learn promises a TypeError."""
+
+
 def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.float64]:
     """Python objects and digits in text as numbers; times are no numbers."""
     if array.dtype.kind not in "OUST":
-        raise SchemaError(f"X is of type {array.dtype}, not numbers", fix="Encode it as numbers")
-    if not any(issubclass(kind, _TIMES) for kind in set(map(type, array.flat))):
-        with suppress(TypeError, ValueError):
+        raise _no_numbers(array.dtype)
+    if not any(issubclass(kind, _NO_NUMBERS) for kind in set(map(type, array.flat))):
+        with suppress(TypeError, ValueError, OverflowError):
             return array.astype(np.float64)
     cells = (cell for cell in np.ndenumerate(array) if not _is_number(cell[1]))
     place, value = next(cells, ((), array))
-    what = f"is {reprlib.repr(value)}, not a number"
+    text = isinstance(value, (str, bytes))
+    why = "" if text else "; argument must be a string or a number"  # as float() says it
+    what = f"is {reprlib.repr(value)}, not a number{why}"
     fix = "Encode it as numbers first, or leave the column out"
+    error: type[SchemaError] = SchemaError if text else _CellTypeError
     if len(place) == 2:
-        raise bad_cell(*place, names, what, fix)
-    raise SchemaError(f"X {what}", fix=fix)
+        raise bad_cell(*place, names, what, fix, error)
+    raise error(f"X {what}", fix=fix)
 
 
 def _is_number(value: Any) -> bool:
     try:
-        float(value)
-    except (TypeError, ValueError):
+        return not isinstance(value, _NO_NUMBERS) and isinstance(float(value), float)
+    except (TypeError, ValueError, OverflowError):
         return False
-    return not isinstance(value, _TIMES)
+
+
+def _no_numbers(dtype: Any) -> SchemaError:
+    # The words of scikit-learn, by which others know them.
+    why = "; Complex data not supported" if dtype.kind == "c" else ""
+    return SchemaError(f"X is of type {dtype}, not numbers{why}", fix="Encode it as numbers")
 
 
 def _infinite(row: int, column: int, value: Any, names: Sequence[Any] | None) -> SchemaError:
@@ -437,14 +451,21 @@ def check_finite(values: NDArray[Any], name: str) -> None:
     )
 
 
+def _real(values: ArrayLike, name: str, fix: str) -> NDArray[np.float64]:
+    """Numbers as float64; complex numbers, times and texts are refused."""
+    try:
+        found = np.asarray(values)
+        if found.dtype.kind not in "cmM":
+            return found.astype(np.float64, copy=False)
+        why = f"they are of type {found.dtype}"
+    except (TypeError, ValueError, OverflowError) as error:
+        why = str(error)
+    raise SchemaError(f"{name} are not numeric: {why}", fix=fix)
+
+
 def check_labels(y: ArrayLike, n_rows: int) -> NDArray[np.float64]:
     """Labels as finite float64, one per row."""
-    try:
-        labels = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise SchemaError(
-            f"labels are not numeric: {error}", fix="Pass real numbers, larger is better"
-        ) from error
+    labels = _real(y, "labels", "Pass real numbers, larger is better")
     if labels.shape != (n_rows,):
         raise SchemaError(
             f"y has shape {labels.shape} for {n_rows} rows", fix="Pass one label per row"
@@ -458,21 +479,22 @@ def beyond_weights(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return (values > HEAVIEST) | ((values > 0) & (values < LIGHTEST))
 
 
-def check_weight(weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+def check_weight(
+    weight: ArrayLike, n_rows: int, name: str = "sample_weight"
+) -> NDArray[np.float64]:
     """Weights as float64, one per row, each 0 or within the range of weights, not all 0."""
-    values = np.asarray(weight, dtype=np.float64)
+    values = _real(weight, f"the numbers of {name}", "Pass weights >= 0")
     if values.ndim == 0:
         values = np.full(n_rows, float(values))
     if values.shape != (n_rows,):
+        one = "query" if name == "query_weight" else "row"
         raise SchemaError(
-            f"sample_weight.shape == {values.shape}, expected {(n_rows,)}",
-            fix="Pass one weight per row",
+            f"{name}.shape == {values.shape}, expected {(n_rows,)}",
+            fix=f"Pass one weight per {one}",
         )
-    check_finite(values, "sample_weight")
+    check_finite(values, name)
     if (values < 0).any():
-        raise SchemaError(
-            "Negative values in data passed to `sample_weight`", fix="Pass weights >= 0"
-        )
+        raise SchemaError(f"Negative values in data passed to `{name}`", fix="Pass weights >= 0")
     beyond = np.flatnonzero(beyond_weights(values))
     if len(beyond):
         raise SchemaError(

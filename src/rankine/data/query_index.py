@@ -147,6 +147,9 @@ def check_qid(qid: ArrayLike) -> NDArray[Any]:
         if kinds <= {str}:
             return values.astype(str)
         if all(issubclass(kind, (int, np.integer)) for kind in kinds):
+            far = [not -(2**63) <= value < 2**63 for value in values]
+            if any(far):
+                raise _bad_id(values, far.index(True))
             return values.astype(np.int64)
         missing = [v is None or v != v for v in values]  # noqa: PLR0124
         if any(missing):

@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -385,7 +385,11 @@ class Scan:
         Names of the files.
     n_features
         Width of every block. When it was not given it is found by a first pass.
+    notes
+        The notes of all blocks, once a pass came to its end.
     """
+
+    notes: Mapping[str, int] | None = None
 
     def __init__(self, sources: list[Source], options: ReadOptions) -> None:
         self._sources = sources
@@ -401,7 +405,7 @@ class Scan:
         if once is not None:
             raise ParameterError(
                 f"{once.name} can be read only once, so its width cannot be found beforehand",
-                fix="Pass n_features",
+                fix="Pass n_features=",
             )
         return max(int(self._reader(s).measure(s, self.options)) for s in self._sources)
 
@@ -421,10 +425,13 @@ class Scan:
         if options.has_query_ids:
             guard = QueryGuard(options.max_queries, _sort_hint(self.sources, options.query))
         n_rows = 0
+        notes: Counter[str] = Counter()
         with closing(read_ahead(self.raw_blocks(block_rows))) as blocks:
             for block in align(blocks, options, guard):
                 n_rows += block.n_rows
+                notes.update(block.notes)
                 yield block
+        self.notes = dict(notes)
         if n_rows == 0:
             raise EmptyDataError("no rows in " + ", ".join(self.sources[:3]), fix="Check the path")
 

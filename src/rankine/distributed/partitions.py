@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from rankine.core.errors import ParameterError, SchemaError
+from rankine.data.formats import choose_format
 from rankine.data.open import read_names
 from rankine.data.options import ReadKeywords, ReadOptions
 from rankine.data.scan import Scan
@@ -240,5 +241,11 @@ def repartition(path: Any, target: str | Path, **options: Unpack[ReadKeywords]) 
     **options
         Fields of ``ReadOptions``.
     """
+    for source in find_sources(path):
+        if choose_format(source, options.get("format"), source.head()).name == "letor":
+            raise ParameterError(
+                f"{source.name} is text, which would not become Parquet by being grouped",
+                fix="Convert it first: rankine convert IN OUT.parquet",
+            )
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     return sort_file(path, target, **options)

@@ -56,6 +56,7 @@ class Contents(NamedTuple):
     queries: int
     queries_used: int
     pairs: int
+    missing: int
     first_id: Any
     last_id: Any
 
@@ -68,6 +69,8 @@ class Measured:
     queries: int
     queries_used: int
     pairs: int
+    #: Values that the files lack.
+    missing: int
     #: Lists of each partition among the first ``SAMPLE_LISTS``.
     sample: tuple[int, ...]
 
@@ -88,6 +91,7 @@ class RawPart:
             data.n_queries,
             len(data.labels.usable),
             data.labels.n_pairs,
+            data.notes.get("missing_values", 0),
             ids.min() if ids.dtype.kind in "iu" else min(ids.tolist()),
             ids.max() if ids.dtype.kind in "iu" else max(ids.tolist()),
         )
@@ -148,11 +152,11 @@ def measure(team: Team, pieces: Sequence[Piece]) -> Measured:
     """Count everything; a query that lies in two partitions is an error."""
     found: list[Contents] = team.each("contents")
     check_queries(team, pieces, found)
-    totals = np.array([one[:4] for one in found], dtype=np.int64).sum(axis=0)
+    totals = np.array([one[:5] for one in found], dtype=np.int64).sum(axis=0)
     ends = np.minimum(np.cumsum([one.queries for one in found]), SAMPLE_LISTS)
     sample = tuple(np.diff(ends, prepend=0).tolist())
-    rows, queries, used, pairs = (int(total) for total in totals)
-    return Measured(rows, queries, used, pairs, sample)
+    rows, queries, used, pairs, missing = (int(total) for total in totals)
+    return Measured(rows, queries, used, pairs, missing, sample)
 
 
 def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]) -> None:

@@ -67,6 +67,14 @@ class Export:
     remark: str = ""
 
 
+#: Options that not every target reads.
+_USED_BY = {
+    "store": ("solr",),
+    "form": ("vespa",),
+    "dtype": ("onnx",),
+    "feature_set": ("elasticsearch", "opensearch", "solr"),
+    "query": ("sql",),
+}
 F = TypeVar("F", bound="Callable[..., Export]")
 _TARGETS: dict[str, Callable[[LinearModel, ExportOptions], Export]] = {}
 #: The same for fusions of retrievers.
@@ -109,13 +117,20 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
             f"{chosen.name!r} cannot be the name of a model",
             fix="Use letters, digits and underscores, a letter first, at most 64 of them",
         )
-    if chosen.feature_set is not None and to not in ("elasticsearch", "opensearch", "solr"):
-        raise ParameterError(f"{to} has no feature set", fix="Leave feature_set out")
     if not hasattr(model, "weight_names"):
         raise ExportError("a bundle holds many models", fix="Export one topic of it")
     if model.nnz == 0:
         raise ExportError("all weights are zero: the model ranks nothing", fix="Train it first")
-    if any(isinstance(spec, RunScores) for spec in model.transforms) and to in _FUSIONS:
+    fusion = any(isinstance(spec, RunScores) for spec in model.transforms) and to in _FUSIONS
+    for name, used_by in _USED_BY.items():
+        value = getattr(chosen, name)
+        if value == getattr(ExportOptions, name) or to in used_by or (fusion and name == "form"):
+            continue
+        raise ParameterError(
+            f"{name}={value!r} means nothing to {to}",
+            fix=f"Leave it out: it belongs to {', '.join(used_by)}",
+        )
+    if fusion:
         return _FUSIONS[to](model, chosen)
     return _TARGETS[to](model, chosen)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rankine.core.errors import ExportError
+from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
 from rankine.core.specs import ListRange, LogColumns
 from rankine.export.registry import (
@@ -33,6 +33,12 @@ _MAX_IDENTIFIER_BYTES = 63
 def sql(model: LinearModel, options: ExportOptions) -> Export:
     """Write a comment and the expression, ready for ``ORDER BY <expression> DESC``."""
     tables, remark = tables_of(model), ""
+    scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
+    if options.query is not None and not scaled:
+        raise ParameterError(
+            f"query={options.query!r} names lists to scale within, and this model scales none",
+            fix="Leave it out",
+        )
     if tables is not None:
         terms = _table_terms(tables)
     else:
@@ -40,7 +46,6 @@ def sql(model: LinearModel, options: ExportOptions) -> Export:
         require_features(model, "SQL", raw=True)
         require_rule(model, "SQL", ("zero", "mean", "indicator"))
         weights = named_terms(model, "SQL")
-        scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
         absent, added = _missing_numbers(model)
         _check_identifiers(list(dict.fromkeys(
             [*([one.column for one in raw] if raw is not None else [name for name, _ in weights]),

@@ -22,6 +22,7 @@ from rankine.data.dataset import Dataset
 from rankine.data.expressions import parse_expression
 from rankine.data.open import scan
 from rankine.data.splits import ScanPart
+from rankine.logs.schema import log_sources
 from rankine.transforms.clicks import check_positions
 
 if TYPE_CHECKING:
@@ -341,6 +342,7 @@ def _columns(
     if isinstance(log, (str, Path)) or (isinstance(log, (list, tuple)) and log and _is_path(log)):
         rest = tuple(name for name in wanted if name not in {query, position})
         where = {} if position is None else {"position": position}
+        log_sources(log)
         log = scan(log, query=query, label=None, features=(), columns=rest, **where)  # type: ignore[arg-type]
         return _of_blocks(log, {query: "qid", position: "position"}, rest)
     if isinstance(log, Dataset):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rankine.data.dataset import Dataset
+    from rankine.data.sources import Source
     from rankine.model import LinearModel
 
 #: Most values of a one-hot column.
@@ -126,7 +127,17 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
                 "the column that names the list of a row is not known",
                 fix="Name it: query='session_id'",
             )
-        return _convert({**start, **fields}, "the schema of a log")
+        made = _convert({**start, **fields}, "the schema of a log")
+        for name, columns, shaped in (
+            ("hash_bits", (*made.categorical, *made.crosses), "categorical or crosses"),
+            ("bins", made.binned, "binned"),
+        ):
+            if name in fields and not columns:
+                raise ParameterError(
+                    f"{name}={fields[name]} shapes columns that are {shaped}, and there are none",
+                    fix="Leave it out",
+                )
+        return made
 
     def spec(
         self,
@@ -225,11 +236,22 @@ def check_same_features(given: LogSchema, own: LogSchema, whose: str = "the mode
             )
 
 
+def log_sources(path: Any) -> list[Source]:
+    """The files of a log, which is read more than once."""
+    found = find_sources(path)
+    for source in found:
+        if not source.rereadable:
+            raise FileKindError(
+                "a raw log is read from files, not from a pipe",
+                file=source.name,
+                fix="Save it to a file first",
+            )
+    return found
+
+
 def column_names(path: Any) -> list[str]:
     """Columns of the first of the given files, by the guarded readers."""
-    source = find_sources(path)[0]
-    if source.path is None:
-        raise FileKindError("a raw log is read from files, not from a pipe", fix="Pass a path")
+    source = log_sources(path)[0]
     reader = reader_of(choose_format(source, None, source.head()))
     names = getattr(reader, "column_names", None)
     if names is None:

@@ -29,6 +29,7 @@ from rankine.logs.schema import (
     column_names,
     columns_of,
     frequent_texts,
+    log_sources,
     measure_cuts,
     one_hot_values,
     placed,
@@ -396,8 +397,12 @@ class LogScan:
         self.options = raw.options
         self.sources = raw.sources
         self._spec = spec
-        #: Missing values of all columns, once the log was read to its end.
-        self.nulls: int | None = None
+
+    @property
+    def nulls(self) -> int | None:
+        """Missing values of all columns that are read, once the log was read to its end."""
+        notes = self.raw.notes
+        return None if notes is None else notes.get("missing_values", 0)
 
     @cached_property
     def encoding(self) -> LogEncoding:
@@ -428,11 +433,7 @@ class LogScan:
 
     def blocks(self, block_rows: int | None = None) -> Iterator[Dataset]:
         """One pass over the log."""
-        nulls = 0
-        for block in self.raw.blocks(block_rows):
-            nulls += block.notes.get("missing_values", 0)
-            yield self.encoding.encode(block)
-        self.nulls = nulls
+        yield from map(self.encoding.encode, self.raw.blocks(block_rows))
 
     def __iter__(self) -> Iterator[Dataset]:
         return self.blocks()
@@ -597,6 +598,7 @@ def _raw(path: Any, schema: LogSchema, formula: Any, options: Mapping[str, Any])
     kept = [schema.time, schema.item, schema.search, *schema.columns]
     wanted = [*schema.spec().columns, *(() if formula is None else formula.columns), *kept]
     names = dict.fromkeys(n for n in wanted if n is not None and n != schema.position)
+    log_sources(path)
     return scan_files(
         path,
         query=schema.query,

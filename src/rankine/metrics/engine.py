@@ -352,7 +352,8 @@ def query_weights(
         rows = queries.gather(check_weight(sample_weight, queries.n_rows))
         weight = np.add.reduceat(rows, queries.starts[:-1]) / queries.sizes
     if query_weight is not None:
-        per_query = check_weight(weights_in_order(query_weight, queries), queries.n_queries)
+        found = weights_in_order(query_weight, queries)
+        per_query = check_weight(found, queries.n_queries, "query_weight")
         weight = per_query if weight is None else weight * per_query
     return weight
 

@@ -634,6 +634,10 @@ class BaseRanker(BaseEstimator, ABC):
                     fix="Check how its rows and columns were chosen",
                 )
             return check_matrix(values, names, infinite=self.takes_missing), qid
+        if isinstance(X, (list, tuple)):
+            X = np.asarray(X, dtype=object)
+        if getattr(getattr(X, "dtype", None), "kind", "f") in "OmM" and X.ndim == 2 and X.size:
+            check_matrix(X, infinite=self.takes_missing)  # scikit-learn takes times as numbers
         try:
             matrix = validate_data(
                 self,
@@ -644,15 +648,13 @@ class BaseRanker(BaseEstimator, ABC):
                 order="C",
                 ensure_all_finite="allow-nan",
             )
-        except ValueError as error:
-            if np.ndim(X) == 2 and np.size(X) and not np.iscomplexobj(X):
+        except (TypeError, ValueError, OverflowError) as error:
+            if np.ndim(X) == 2 and np.size(X):
                 try:
                     check_matrix(X)
                 except SchemaError as better:
                     raise better from error
             raise
-        if getattr(getattr(X, "dtype", None), "kind", "f") in "OmM":
-            check_matrix(X, infinite=self.takes_missing)  # scikit-learn takes times as numbers
         return matrix, None
 
     def _dataset(

@@ -342,7 +342,7 @@ class StreamSource(_KeepsFolder):
             self.encoding.unread = scan
         self._weight = query_weight
         if query_weight is not None and not isinstance(query_weight, Mapping):
-            self._weight = check_weight(query_weight, len(query_weight))
+            self._weight = check_weight(query_weight, len(query_weight), "query_weight")
         self._clicks = clicks
         self._scaling = Scaling("none")
         self._seen: dict[str, Any] = {}
@@ -542,6 +542,7 @@ class PartitionSource(_KeepsAnswers):
             "queries": self.measured.queries,
             "queries_used": self.measured.queries_used,
             "pairs": self.measured.pairs,
+            **({} if self.encoding is None else {"missing_values": self.measured.missing}),
             "sources": list(self.parts.sources),
             "partitions": self.parts.n_partitions,
         }
@@ -616,5 +617,5 @@ def resolve_query_weight(
         return np.ones(index.n_queries)
     query_weight = weights_in_order(query_weight, index)
     if all_of_them or np.any(query_weight):
-        return check_weight(query_weight, index.n_queries)
+        return check_weight(query_weight, index.n_queries, "query_weight")
     return np.zeros(index.n_queries)

@@ -101,10 +101,19 @@ def csr_parts(rows: Any, n_features: int) -> Parts:
     if type(indices) is not np.ndarray or indices.dtype.char not in "il":
         indices = _integers(indices, "indices")
     if type(data) is not np.ndarray or data.dtype.char not in "df":
-        data = np.asarray(data, dtype=np.float64)
+        data = real_numbers(np.asarray(data))
     if indptr.dtype != indices.dtype:
         indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
     return Parts(own(indptr), own(indices), own(data))
+
+
+def real_numbers(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers as float64; complex ones and what is no number are refused."""
+    if values.dtype.kind not in "biuf" and values.size:
+        raise FeatureMismatchError(
+            f"rows hold {values.dtype}, not numbers", fix="Pass numbers, or named features"
+        )
+    return values.astype(np.float64)
 
 
 def check_group(group: ArrayLike | None, n_rows: int) -> NDArray[np.int64]:
@@ -168,7 +177,10 @@ def alike_rows(
         # repetition: rows whose keys, one after the other, repeat the first row's are alike.
         if list(chain.from_iterable(rows)) != list(names) * len(rows):
             return None
-        numbers = chain.from_iterable(map(dict.values, cast("Any", rows)))
+        numbers = list(chain.from_iterable(map(dict.values, cast("Any", rows))))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(sum(numbers), np.complexfloating):  # it would lose half of itself
+                return None
         struct.pack_into(f"{values.size}d", values.data, 0, *numbers)
     except (TypeError, OverflowError, struct.error):
         return None

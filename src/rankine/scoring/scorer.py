@@ -35,6 +35,7 @@ from rankine.scoring.rows import (
     check_group,
     csr_parts,
     own,
+    real_numbers,
     refuse_scores,
 )
 from rankine.scoring.tables import TableRows, TableScores
@@ -378,11 +379,7 @@ class Scorer:
                 f"rows are no matrix: {error}", fix="Pass rows x features"
             ) from error
         if array.dtype.char not in "df":
-            if array.dtype.kind not in "biuf" and array.size:
-                raise FeatureMismatchError(
-                    f"rows hold {array.dtype}, not numbers", fix="Pass numbers, or named features"
-                )
-            array = array.astype(np.float64)
+            array = real_numbers(array)
         if array.ndim == 2 and array.shape[1] == self._n:
             return own(array)
         if array.size == 0 and array.ndim <= 2 and len(array) == 0:

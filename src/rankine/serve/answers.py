@@ -48,7 +48,9 @@ _encode = msgspec.json.Encoder().encode
 _COLON = ord(":")
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 #: Where msgspec's path ends at a value of a dictionary, whose key it does not tell.
-_IN_ITEM = re.compile(r" - at `\$(?:\.lists\[(\d+)\])?\.items\[(\d+)\]\.(features|raw)\[\.\.\.\]`$")
+_IN_DICTIONARY = re.compile(
+    r" - at `\$(?:\.lists\[(\d+)\])?(?:\.items\[(\d+)\])?\.(features|raw|context)\[\.\.\.\]`$"
+)
 _ROW = re.compile(r"\brow (?=\d)")
 _DEFAULT_TERMS = 10
 
@@ -163,10 +165,11 @@ class Worker:
         return Answer(200, _encode(reply), sum(len(one.items) for one in lists), notes)
 
     def _scorer(self, request: ScoreRequest, one: ListRequest, target: Target) -> Scorer:
-        if one.items[0].raw is not UNSET and target.lenient.reads_columns:
+        if target.lenient.reads_columns:
             if self.strict:
                 return target.strict
-            return target.refusing if request.unknown == "error" else target.lenient
+            if one.items[0].raw is not UNSET:
+                return target.refusing if request.unknown == "error" else target.lenient
         return target.lenient if request.unknown == "zero" else target.refusing
 
 
@@ -265,7 +268,7 @@ def _fields(part: msgspec.Struct) -> int:
 
 def _named_place(body: bytes, text: str) -> str:
     """msgspec's message with the item and the column of a value that does not fit."""
-    match = _IN_ITEM.search(text)
+    match = _IN_DICTIONARY.search(text)
     if match is None:
         return text
     try:
@@ -273,14 +276,15 @@ def _named_place(body: bytes, text: str) -> str:
     except (ValueError, RecursionError):
         return text
     part, item, form = match.groups()
-    items = found["items"] if part is None else found["lists"][int(part)]["items"]
+    whole = found if part is None else found["lists"][int(part)]
     of_list = "" if part is None else f" of list {part}"
-    for name, value in items[int(item)][form].items():
+    where = f"context{of_list}" if item is None else f"item {item}{of_list}"
+    for name, value in (whole if item is None else whole["items"][int(item)])[form].items():
         number = value is None or (isinstance(value, float) and math.isfinite(value))
         if not number and (form == "features" or isinstance(value, (float, list, dict))):
             wanted = "a number or null" if form == "features" else "text, a number, a bool or null"
             shown = printable(json.dumps(value), 40)
-            return f"item {item}{of_list}: {printable(name)!r} in {form} is {shown}, not {wanted}"
+            return f"{where}: {printable(name)!r} in {form} is {shown}, not {wanted}"
     return text
 
 

@@ -185,7 +185,9 @@ class RequestReader:
             self._error = BadRequest(400, f"the request is not valid: {error}")
         if self.stage == "header" and not self.ready:
             self._unfinished += len(data)
-            if self._unfinished > self.limits.header_bytes and self._error is None:
+            # As in a finished header, neither the request line nor the empty one counts.
+            lines = len(self._parser.get_method()) + len(self._target) + len("  HTTP/1.1\r\n\r\n")
+            if self._unfinished > self.limits.header_bytes + lines and self._error is None:
                 self._error = self._header_too_large()
 
     def on_message_begin(self) -> None:

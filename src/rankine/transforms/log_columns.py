@@ -216,7 +216,12 @@ def numeric_values(values: Any, name: str) -> NDArray[np.float64]:
 def _floats(values: Any) -> NDArray[np.float64] | None:
     """Numbers as float64, None as NaN; None where there is anything else."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        found = np.asarray(values)
+        if found.dtype.kind == "c" or (
+            found.dtype == object and any(isinstance(x, np.complexfloating) for x in found.flat)
+        ):
+            return None
+        return found.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         return None
 

@@ -150,6 +150,11 @@ def test_a_strict_server_refuses_unknown_and_missing_columns(folder, request):
             )
             assert found == status, reply
             assert word in reply.get("error", {}).get("message", "")
+    # A model of a log reads columns, whatever the item calls them.
+    for name, word in (("colour", "'colour'"), ("price", "'brand', 'shop'")):
+        items = [{"features": {name: 1.0}}]
+        found, reply = strict.json("POST", "/v1/rank", {"model": "log", "items": items})
+        assert (found, word in reply["error"]["message"]) == (422, True), reply
 
 
 def test_the_example_of_every_model_can_be_ranked(server):

@@ -8,7 +8,7 @@ import pytest
 
 from integration.serve.chromium import Browser, find_chromium
 from integration.serve.serve_tools import NAMES, Server, make_model
-from rankine import LinearModel, Scorer
+from rankine import AdditiveRanker, LinearModel, Scorer
 from rankine.serve.app import policy
 
 pytestmark = [
@@ -174,3 +174,14 @@ def test_a_token_is_asked_for_when_it_is_needed(browser, tmp_path):
         assert "6 of 6" in rank(browser, json.dumps(ITEMS), "m")
     finally:
         server.stop()
+
+
+def test_terms_of_tables_say_where_a_value_stands_missing_ones_too(browser, start, tmp_path):
+    X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, np.nan], [3.0, 1.0]])
+    model = AdditiveRanker(pairs=0).fit(X, [0, 1, 2, 3]).to_model()
+    model.save(tmp_path / "shop.rankine")
+    browser.open(start(str(tmp_path)).facts["url"] + "/", READY)
+    items = [{"features": {"1": 3.0, "2": None}}, {"features": {"1": 0.0, "2": 1.0}}]
+    status = rank(browser, json.dumps(items))
+    assert status.startswith("2 of 2 items"), status
+    assert any("missing" in text for text in texts(browser, ".item .terms .name small"))

@@ -195,8 +195,15 @@ def test_options_that_would_be_ignored_are_refused(raw_log):
             reading.open([str(raw_log / "log.parquet")], **how)
     with pytest.raises(ParameterError, match="--hash-bits shapes columns"):
         Reading(hash_bits=5).log_schema()
-    assert Reading(hash_bits=5).log_schema(raw).hash_bits == 5
-    assert Reading(bins=3, categorical="brand", query="session").log_schema().bins == 3
+    for model in (None, flat):
+        for name in ("hash_bits", "bins"):
+            with pytest.raises(ParameterError, match=f"--{name.replace('_', '-')} shapes columns"):
+                Reading(**{name: 5}).open([str(raw_log / "log.parquet")], model=model)
+    assert Reading(hash_bits=5, categorical="brand").log_schema(raw).hash_bits == 5
+    assert Reading(bins=3, binned="stock", query="session").log_schema().bins == 3
+    for name, other in (("bins", {"categorical": "brand"}), ("hash_bits", {"binned": "stock"})):
+        with pytest.raises(ParameterError, match=f"{name}=5 shapes columns that are"):
+            Reading(**{name: 5}, **other, query="session").log_schema()
     assert Reading().log_schema() is None
     assert Reading().log_schema(flat) is None
     for pairs in ("l2", "=3", " =3"):

@@ -122,6 +122,11 @@ def test_no_rows_are_a_dataset_of_no_queries():
         ({"y": [1, "x", 0]}, "labels are not numeric"),
         ({"y": [1, 0, np.nan]}, r"y\[2\] is nan"),
         ({"y": [1, -np.inf, 0]}, r"y\[1\] is -inf"),
+        ({"y": [1, 1j, 0]}, "labels are not numeric: they are of type complex128"),
+        ({"y": np.zeros(3, "M8[D]")}, r"labels are not numeric: .* datetime64\[D\]"),
+        ({"y": [1, 10**400, 0]}, "labels are not numeric"),
+        ({"weight": [1, 1j, 1]}, "sample_weight are not numeric: they are of type complex128"),
+        ({"weight": list("abc")}, "sample_weight are not numeric"),
         ({"docid": ["a"]}, "docid has shape"),
         ({"position": [1, 2, 3, 4]}, "position has shape"),
         ({"columns": {"price": [1, 2]}}, "price has shape"),
@@ -134,6 +139,7 @@ def test_no_rows_are_a_dataset_of_no_queries():
         ({"X": np.zeros(3)}, "X has 1 dimensions"),
         ({"X": np.zeros((3, 2), dtype=complex)}, "complex128, not numbers"),
         ({"X": np.zeros((3, 2), dtype="M8[D]")}, r"datetime64\[D\], not numbers"),
+        ({"X": sparse.csr_array(np.eye(3, 2) * 1j)}, "complex128, not numbers"),
     ],
 )
 def test_what_does_not_fit_is_refused(given, reason):

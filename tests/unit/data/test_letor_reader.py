@@ -235,7 +235,9 @@ def test_notes_of_blocks_are_their_own(tmp_path):
     assert sum(block.n_rows for block in blocks) == 7
     for name, count in (("skipped_rows", 4), ("missing_values", 6), ("no_final_newline", 1)):
         assert sum(block.notes.get(name, 0) for block in blocks) == count
-    assert not any("narrower_files" in block.notes for block in blocks)
+    assert ["narrower_files" in block.notes for block in blocks] == [False] * 3 + [True]
+    wide = letor.read_blocks(source, replace(options, n_features=2))
+    assert not any("narrower_files" in block.notes for block in wide)
     assert [k for block in blocks for k in block.lines] == [1, 2, 4, 5, 8, 9, 11]
     whole = letor.read(source, options)
     assert (whole.notes["skipped_rows"], whole.notes["missing_values"]) == (4, 6)
@@ -243,7 +245,7 @@ def test_notes_of_blocks_are_their_own(tmp_path):
     assert "narrower_files" not in letor.read(source, replace(options, n_features=2)).notes
     only_bad = source_of(tmp_path, good + bad)
     last = list(letor.read_blocks(only_bad, options))[-1]
-    assert (last.n_rows, last.notes) == (0, {"skipped_rows": 1})
+    assert (last.n_rows, last.notes) == (0, {"skipped_rows": 1, "narrower_files": 1})
     assert letor.measure(only_bad, replace(options, n_features=None)) == 2
 
 

@@ -115,6 +115,8 @@ def test_ids_of_every_kind():
         (np.array([1, 2.5, 3], dtype=object), "qid of row 1 is 2.5"),
         (np.array(["2026-01-01"], "M8[D]"), r"type datetime64\[D\]"),
         (np.array([1j]), "type complex128"),
+        ([1, 2**63, 2**70], "qid of row 1 is 9223372036854775808"),
+        ([-(2**70), 1], "qid of row 0 is -"),
     ],
 )
 def test_ids_that_are_none_are_named(given, reason):

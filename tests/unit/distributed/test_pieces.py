@@ -401,3 +401,10 @@ def test_queries_in_two_partitions_are_counted(tmp_path, text_ids, others):
     ) as caught:
         rd.scan(f"{tmp_path}/*.parquet").measure()
     assert "more are split" not in str(caught.value)
+
+
+def test_text_is_not_grouped_into_parquet(tmp_path):
+    (tmp_path / "d.txt").write_text("1 qid:1 1:1\n0 qid:2 1:0\n0 qid:1 1:0\n")
+    with pytest.raises(ParameterError, match=r"d\.txt is text"):
+        rd.repartition(tmp_path / "d.txt", tmp_path / "rows.parquet")
+    assert not (tmp_path / "rows.parquet").exists()

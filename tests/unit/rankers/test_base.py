@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 
@@ -130,13 +131,38 @@ def test_fit_names_the_column_of_a_bad_value(frame: pd.DataFrame) -> None:
     assert caught.value.column == "g"
 
 
-@pytest.mark.parametrize("value", [np.nan, "red", np.datetime64("2024-01-01")])
+@pytest.mark.parametrize(
+    "value",
+    [np.nan, "red", np.datetime64("2024-01-01"), 1j, np.complex64(1j), 10**400, [1.0], {}],
+    ids=["nan", "text", "date", "complex", "of numpy", "huge", "list", "dictionary"],
+)
 def test_fit_names_the_place_of_a_bad_value_in_an_array(value: object) -> None:
     X, y = lists()
     array = X if isinstance(value, float) else X.astype(object)
     array[4, 1] = value
-    with pytest.raises(SchemaError, match=r"X\[4, 1\]"):
-        LeastSquaresRanker().fit(array, y, qid=QID)
+    for rows in (array, array.tolist()):
+        with pytest.raises(SchemaError, match=r"X\[4, 1\]"):
+            LeastSquaresRanker().fit(rows, y, qid=QID)
+
+
+def test_complex_numbers_are_refused_with_a_typed_error() -> None:
+    X, y = lists()
+    for rows in (X + 1j, sparse.csr_array(X + 1j)):
+        with pytest.raises(SchemaError, match="complex128, not numbers"):
+            LeastSquaresRanker().fit(rows, y, qid=QID)
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [([1.0], r"\(1,\), expected"), ([-1.0] * 4, "`query_weight`"), ([np.nan] * 4, r"\[0\] is nan")],
+)
+def test_a_bad_query_weight_is_called_so(weight: list[float], words: str) -> None:
+    X, y = lists()
+    with pytest.raises(SchemaError, match=f"query_weight.*{words}|{words}"):
+        LeastSquaresRanker().fit(X, y, qid=QID, query_weight=weight)
+    ranker = LeastSquaresRanker().fit(X, y, qid=QID)
+    with pytest.raises(SchemaError, match="query_weight"):
+        ranker.score(X, y, qid=QID, query_weight=weight)
 
 
 def test_times_are_no_numbers() -> None:

@@ -95,6 +95,15 @@ def test_a_value_of_another_type_is_named_with_its_item_and_column(item, form, v
     assert caught.value.message.startswith(f"item {item}{of_list}: 'price' in {form} is ")
 
 
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_value_of_another_type_is_named_in_a_context(batch):
+    text = '{"context": {"size": 1, "shop": [1]}, "items": [{"raw": {"size": 1}}]}'
+    if batch:
+        text = f'{{"lists": [{{"items": []}}, {text}]}}'
+    with pytest.raises(Refusal, match=f"context{' of list 1' * batch}: 'shop' in context is "):
+        read(_RANK, text.encode(), Limits())
+
+
 def test_null_is_a_missing_value_for_a_model_that_has_a_rule_for_it():
     X, y = np.array([[1.0, np.nan], [0.0, 2.0], [2.0, 1.0]]), [1, 0, 2]
     model = rankine.RankSVM(missing="query_min").fit(X, y).to_model()

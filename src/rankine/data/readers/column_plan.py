@@ -248,7 +248,7 @@ def _dense_width(
     if options.n_features is not None and width != options.n_features:
         raise SchemaError(
             f"{width} feature columns where n_features={options.n_features}",
-            fix="Choose columns with features=[...] or leave n_features out",
+            fix="Choose columns with features=[...] or leave n_features= out",
         )
     # Names that the caller gave are attached by load and scan, to every format alike.
     numbered = not notes.named and notes.n_features == width

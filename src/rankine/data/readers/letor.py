@@ -321,7 +321,7 @@ def read(source: Source, options: ReadOptions) -> Dataset:
     reader = Reader(source, options)
     for _ in reader.windows():
         pass
-    return reader.take()
+    return reader.take(last=True)
 
 
 def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
@@ -330,8 +330,8 @@ def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
     for _ in reader.windows():
         if reader.n_rows >= options.block_rows or reader.n_values >= _BLOCK_VALUES:
             yield reader.take()
-    if reader.n_rows or reader.notes:
-        yield reader.take()
+    if reader.n_rows or reader.notes or reader.narrower:
+        yield reader.take(last=True)
 
 
 def measure(source: Source, options: ReadOptions) -> int:
@@ -348,8 +348,9 @@ def _refuse_columns(options: ReadOptions) -> None:
     for name in ("label", "query", "docid", "weight", "position", "columns", "features"):
         value = getattr(options, name)
         if value and value != getattr(usual, name):
+            first = value if isinstance(value, str) else value[0]
             raise ParameterError(
-                f"{name}={value!r} names a column, and a text file has none",
+                f"{name}={first!r} names a column, and a text file has none",
                 fix="Leave it out, or convert the file to Parquet",
             )
 
@@ -424,14 +425,19 @@ class Reader:
                 meter.update(parsed)
                 yield window
 
-    def take(self) -> Dataset:
+    @property
+    def narrower(self) -> bool:
+        """Whether the lines read so far have fewer features than they may have."""
+        return bool(self._state[State.WIDTH] < self.width)
+
+    def take(self, *, last: bool = False) -> Dataset:
         """The rows read so far as a dataset; the columns start anew."""
         columns = self._columns
         n_missing = int(self._state[State.MISSING]) - self._taken_missing
         self._taken_missing += n_missing
         if n_missing:
             self.notes["missing_values"] = n_missing
-        if not self._streaming and self._state[State.WIDTH] < self.width:
+        if last and self.narrower:
             self.notes["narrower_files"] = 1
         dense = self._options.dense
         data = Dataset(

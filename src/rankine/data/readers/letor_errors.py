@@ -44,7 +44,7 @@ def _words(fault: Fault, token: bytes, options: ReadOptions) -> tuple[type[DataE
         return (
             QueryOrderError,
             "a query id in a file whose queries were given by group= or single_query=",
-            "Leave out group and single_query, or remove the ids",
+            "Leave out group= and single_query=, or remove the ids",
         )
     if fault == Fault.QID_RANGE:
         return LimitError, f"query id {shown} is not a 64-bit integer", "Pass qid_type='str'"
@@ -76,7 +76,7 @@ def _index_too_high(shown: str, options: ReadOptions) -> tuple[type[DataError], 
     if options.n_features is not None:
         last = options.n_features - 1 + options.base
         reason = f"feature index {shown} is above {last}, the last of {options.n_features} features"
-        return LimitError, reason, "Pass a larger n_features, or check the index base"
+        return LimitError, reason, "Pass a larger n_features=, or check the index base="
     return (
         LimitError,
         f"feature index {shown} is above the limit of {options.max_features} features",

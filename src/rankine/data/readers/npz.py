@@ -191,7 +191,7 @@ class _ArchiveReader:
         check_width(width, None, self._options)
         if given is not None and (given < width or (given > width and not sparse)):
             raise self._misfit(
-                "X", f"{width} features where n_features={given}", "Leave n_features out"
+                "X", f"{width} features where n_features={given}", "Leave n_features= out"
             )
         return width if given is None else given
 
