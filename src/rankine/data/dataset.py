@@ -388,10 +388,6 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
     return array
 
 
-class _CellTypeError(SchemaError, TypeError):
-    """A cell that is neither number nor text; scikit-learn promises a TypeError."""
-
-
 def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.float64]:
     """Python objects and digits in text as numbers; times are no numbers."""
     if array.dtype.kind not in "OUST":
@@ -403,8 +399,8 @@ def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.
     place, value = next(cells, ((), array))
     where = _where(*place, names) if len(place) == 2 else "X"
     text = isinstance(value, (str, bytes))
-    why = "" if text else "; argument must be a string or a number"  # as float() says it
-    raise (SchemaError if text else _CellTypeError)(
+    why = "" if text else "; argument must be a string or a number"  # scikit-learn asks for it
+    raise SchemaError(
         f"{where} is {reprlib.repr(value)}, not a number{why}",
         fix="Encode it as numbers first, or leave the column out",
         column=_name(place[1], names) if len(place) == 2 else None,

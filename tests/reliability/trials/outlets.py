@@ -155,7 +155,8 @@ def _exported(model: LinearModel, given: Problem, right: Scores, folder: Path, r
     if tables_of(model) is not None or model.transforms or not model.nnz:
         return _refused_or_made(model, target)
     try:
-        result = export(model, target, ExportOptions(dtype="float64", form="tensor"))
+        own = {"onnx": {"dtype": "float64"}, "vespa": {"form": "tensor"}}.get(target, {})
+        result = export(model, target, ExportOptions(**own))
     except ExportError as error:
         # some engines know features by name only, and float32 ends at 3e38
         fine = model.column_names is None or np.abs(model.values).max() > 1e30
