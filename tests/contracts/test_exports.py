@@ -118,7 +118,7 @@ def test_plain_names_rank_as_the_scorer_does(target, tmp_path):
 def test_hostile_names_are_escaped(target, tmp_path):
     model = make_model(HOSTILE)
     X = random_rows(model)
-    result = export(model, target, ExportOptions(form="tensor"))
+    result = export(model, target, ExportOptions(form="tensor" if target == "vespa" else None))
     assert_same_order(model, read(target, model, result, X, tmp_path), X)
 
 

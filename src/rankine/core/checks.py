@@ -54,17 +54,12 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> str:
 
 
 def bad_cell(
-    row: int,
-    column: int,
-    names: Sequence[Any] | None,
-    what: str,
-    fix: str,
-    error: type[SchemaError] = SchemaError,
+    row: int, column: int, names: Sequence[Any] | None, what: str, fix: str
 ) -> SchemaError:
     """An error about one value of X, whose column goes by its name where it has one."""
     name = None if names is None or column >= len(names) else str(names[column])
     where = f"X[{row}, {column if name is None else repr(name)}]"
-    return error(f"{where} {what}", fix=fix, column=name)
+    return SchemaError(f"{where} {what}", fix=fix, column=name)
 
 
 def refuse_sets(**given: Any) -> None:

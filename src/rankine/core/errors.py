@@ -165,7 +165,7 @@ class QueryOrderError(DataError):
     code = "query-order"
 
 
-class SchemaError(DataError):
+class SchemaError(DataError, TypeError):
     """Missing, mistyped or null columns; arrays whose shapes do not agree."""
 
     code = "schema"

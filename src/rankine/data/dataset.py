@@ -391,10 +391,6 @@ def check_matrix(X: Any, names: Sequence[Any] | None = None, *, infinite: bool =
     return array
 
 
-class _CellTypeError(SchemaError, TypeError):
-    """A cell that is neither number nor text; scikit-learn promises a TypeError."""
-
-
 def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.float64]:
     """Python objects and digits in text as numbers; times are no numbers."""
     if array.dtype.kind not in "OUST":
@@ -405,13 +401,12 @@ def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.
     cells = (cell for cell in np.ndenumerate(array) if not _is_number(cell[1]))
     place, value = next(cells, ((), array))
     text = isinstance(value, (str, bytes))
-    why = "" if text else "; argument must be a string or a number"  # as float() says it
+    why = "" if text else "; argument must be a string or a number"  # scikit-learn asks for it
     what = f"is {reprlib.repr(value)}, not a number{why}"
     fix = "Encode it as numbers first, or leave the column out"
-    error: type[SchemaError] = SchemaError if text else _CellTypeError
     if len(place) == 2:
-        raise bad_cell(*place, names, what, fix, error)
-    raise error(f"X {what}", fix=fix)
+        raise bad_cell(*place, names, what, fix)
+    raise SchemaError(f"X {what}", fix=fix)
 
 
 def _is_number(value: Any) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -199,10 +198,11 @@ def _one_export(
     model: LinearModel, target: str, given: Problem, right: Scores, *, seen: bool
 ) -> str:
     tables = tables_of(model) is not None
-    how = ExportOptions(query="list") if target == "sql" else ExportOptions()
+    scaled = any(isinstance(one, ListRange) for one in model.transforms)
+    own: dict[str, Any] = {"query": "list"} if target == "sql" and scaled else {}
     if not tables:
-        how = replace(how, dtype="float64", form="tensor")
-    made = export(model, target, how)
+        own |= {"onnx": {"dtype": "float64"}, "vespa": {"form": "tensor"}}.get(target, {})
+    made = export(model, target, ExportOptions(**own))
     X, eps = given.X.astype(np.float64), 1e-13
     names = model.column_names or [str(j + model.base) for j in range(X.shape[1])]
     if target in _SINGLE or (target == "onnx" and tables):
