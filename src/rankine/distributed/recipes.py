@@ -34,7 +34,7 @@ from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals, risk
 from rankine.losses.squared import pair_squares, square_totals
 from rankine.samplers.draw import pair_sampler, query_shares
 from rankine.solvers.base import Callback, Solution, report, require_finite
-from rankine.solvers.one_pass import OnePassLearner
+from rankine.solvers.one_pass import OnePassLearner, untold
 from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.solvers.pair_sgd import PairPlan, require_weights, run_phase
 from rankine.solvers.pair_steps import average_of, last_of, new_vector
@@ -215,6 +215,11 @@ class PartColumns:
         """What the missing values of every column weigh."""
         (absent,) = self.team.total("columns", *self.asked, "absent")
         return np.asarray(absent)
+
+    def known(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the known values of some columns weigh."""
+        (known,) = self.team.total("columns", *self.asked, "known", columns)
+        return np.asarray(known)
 
     def sizes(self) -> ColumnSizes:
         """Sizes of the values of all columns."""
@@ -523,6 +528,8 @@ def average_lists(
         if stop and number + 1 < n_passes:
             reason = "callback"
             break
+    if tally[1] == 0 and reason == "passes":
+        raise untold(recipe.objective.name)
     judged = float("nan") if unfit else progressive.value
     steps = (number + 1) * -(-recipe.total // recipe.batch_lists)
     certificate = {**values, "passes": number + 1.0}

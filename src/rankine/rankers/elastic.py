@@ -33,7 +33,7 @@ from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities, sample_lists
 from rankine.scoring.latency import scoring_latency
 from rankine.solvers.base import Callback, Progress, Solution, notify
-from rankine.solvers.one_pass import OnePassLearner
+from rankine.solvers.one_pass import OnePassLearner, untold
 from rankine.solvers.one_pass_run import OnePassRun, Progressive
 from rankine.updates import UPDATES, UpdateOptions, make_update
 
@@ -261,11 +261,9 @@ class ElasticRanker(BaseRanker):
         self._run.callbacks, self._run.keeper = (), None
         if task.kind == "stream":
             self._note(source)
-            stopped = outcome.solution.stop_reason in ("callback", "early_stopping")
-            if self._run.learner.lists_used == 0 and not stopped:
-                raise NoPairsError(
-                    "no list of the stream holds two different labels", fix="Check the labels"
-                )
+        stopped = outcome.solution.stop_reason in ("callback", "early_stopping")
+        if self._run.learner.lists_used == 0 and not stopped:
+            raise untold(self._objective().name)
         self._require_classes(classes)
         return outcome
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.errors import DivergenceError, FeatureMismatchError
+from rankine.core.errors import DivergenceError, FeatureMismatchError, NoPairsError
 from rankine.kernels.compile import REDUCE, jit
 from rankine.kernels.dispatch import question
 from rankine.kernels.lists import ListWork, list_work
@@ -320,3 +320,11 @@ class OnePassLearner:
         out = np.empty(self.n_features + 1)
         read_all(self.optimizer, self.clock, self.state, out)
         return float(out[-1])
+
+
+def untold(objective: str) -> NoPairsError:
+    """The error of lists none of which taught anything."""
+    return NoPairsError(
+        f"no list holds two labels that objective={objective!r} tells apart",
+        fix="Check the labels, or choose another objective",
+    )

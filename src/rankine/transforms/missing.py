@@ -191,5 +191,8 @@ def measure_missing(rule: str, asked: Any) -> MissingValues | None:
         columns = np.flatnonzero(sizes.largest > 0)
         # Divided by the largest magnitude first: sums of 1e300 do not overflow.
         sums, _ = present.moments(columns, 1.0 / sizes.largest[columns], np.zeros(len(columns)))
-        values = sums / (sizes.n_rows - absent[columns]) * sizes.largest[columns]
+        known = sizes.n_rows - absent[columns]
+        few = known < 1e-3 * sizes.n_rows  # the difference has lost digits
+        known[few] = asked.known(columns[few]) if few.any() else 0.0
+        values = sums / known * sizes.largest[columns]
     return MissingValues(rule, tuple(columns.tolist()), tuple(values.tolist()))  # type: ignore[arg-type]

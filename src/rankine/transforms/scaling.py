@@ -214,6 +214,16 @@ class RowColumns:
                 np.add.at(total, found.columns, _weights(block)[found.rows])
         return total
 
+    def known(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the known values of some columns weigh."""
+        total = np.zeros(len(columns))
+        for block in self._read():
+            weight, found = _weights(block), places_of_missing(block.X)
+            for k, j in enumerate(columns):
+                gone = [] if found is None else found.rows[found.columns == j]
+                total[k] = np.cumsum(np.r_[total[k], np.delete(weight, gone)])[-1]
+        return total
+
     def sizes(self) -> ColumnSizes:
         """Sizes of the values of all columns."""
         n_rows, n_lists = 0.0, 0

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+import rankine
 import rankine.distributed
 from rankine import Dataset, ElasticRanker
 from rankine.core.errors import DivergenceError, NoPairsError, ParameterError, SchemaError
@@ -175,8 +176,8 @@ def test_items_that_were_not_displayed_form_no_pair():
     flipped = ElasticRanker(objective="recall@2", random_state=0).fit(data)
     assert (masked.coef_ != flipped.coef_).any()
     alone = replace(data, columns={"displayed": np.zeros(data.n_rows)})
-    still = ElasticRanker(objective="recall@2", random_state=0).fit(alone)
-    assert (still.coef_ == 0).all()
+    with pytest.raises(NoPairsError, match="objective='recall'"):
+        ElasticRanker(objective="recall@2", random_state=0).fit(alone)
 
 
 def test_warm_start_continues_from_the_weights():
@@ -339,6 +340,16 @@ def test_no_pairs_is_an_error():
         ElasticRanker().fit(data)
     with pytest.raises(NoPairsError):
         ElasticRanker().fit(Blocks(data, 1))
+
+
+def test_labels_that_an_objective_cannot_tell_apart_are_an_error_everywhere(tmp_path):
+    """All labels above 0 are relevant to map; in memory and partitions this gave no weights."""
+    data = replace(shop(lists=20), y=shop(lists=20).y + 1)
+    data.save(tmp_path / "a.parquet")
+    for given in (data, Blocks(data, 7), rankine.distributed.scan(tmp_path / "a.parquet")):
+        with pytest.raises(NoPairsError, match="objective='map' tells apart"):
+            ElasticRanker(objective="map").fit(given)
+        assert ElasticRanker(random_state=0).fit(given).coef_.any()
 
 
 def test_list_scaling_works_in_streams():

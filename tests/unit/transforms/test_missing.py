@@ -11,13 +11,14 @@ import pytest
 from scipy import sparse
 
 import rankine
+import rankine.distributed
 from rankine import Dataset, ElasticRanker, LeastSquaresRanker, LinearModel, Scorer, SPDRanker
 from rankine.core.errors import ExportError, ParameterError, SchemaError
 from rankine.core.specs import MissingValues
 from rankine.export.registry import export
 from rankine.transforms.apply import score_dataset
 from rankine.transforms.missing import fill_missing, places_of_missing, refuse_missing
-from rankine.transforms.scaling import fit_scaling
+from rankine.transforms.scaling import RowColumns, fit_scaling, measure_rows
 
 RULES = ("zero", "mean", "query_min", "indicator")
 NAMES = ["price", "age", "stars"]
@@ -282,6 +283,24 @@ def test_means_are_those_of_what_is_there_and_marks_of_what_was_missing() -> Non
     filled = fit_scaling("none", data, "mean")
     assert filled.settled(learned[:4]) is filled
     assert filled.unfold(learned[:4]).tolist() == learned[:4].tolist()
+
+
+@pytest.mark.parametrize("light", [1e-6, 1e-12, 1e-30])
+def test_means_of_light_rows_beside_a_heavy_one_without_a_value(light: float, tmp_path) -> None:
+    """1 + 1e-30 is 1: what was known weighed nothing, and the mean was no number."""
+    X = np.array([[np.nan, 1.0], [4.0, 2.0], [0.0, np.nan], [2.0, 3.0], [np.nan, 3.0]])
+    weight = np.array([1.0, light, light, 2 * light, 0.0])
+    data = Dataset.from_arrays(X, [0, 1, 2, 0, 1], [1, 1, 1, 2, 2], weight=weight)
+    whole = fit_scaling("none", data, "mean").missing
+    assert dict(zip(whole.columns, whole.values, strict=True))[0] == pytest.approx(2.0, rel=1e-12)
+    thin = replace(data, X=sparse.csr_matrix(X))
+    assert fit_scaling("none", thin, "mean").missing == whole
+    halves = [data.take_queries([0]), data.take_queries([1])]
+    assert measure_rows("none", "mean", RowColumns(lambda: halves, 2)).missing == whole
+    data.save(tmp_path / "a.parquet")
+    ranker = LeastSquaresRanker(missing="mean", scale="none", l2=0.1)
+    parts = ranker.fit(rankine.distributed.scan(tmp_path / "a.parquet")).to_model().missing
+    assert parts == ranker.fit(data).to_model().missing
 
 
 def test_sparse_rows_have_zeros_where_nothing_is_stored() -> None:
