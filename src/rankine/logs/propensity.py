@@ -215,11 +215,15 @@ def estimate_propensity(
     method = method or "harvest"
     if method not in _METHODS:
         raise ParameterError(f"method={method!r} is unknown", fix=f"Use {', '.join(_METHODS)}")
-    if features and method != "em":
-        raise ParameterError(
-            f"method={method!r} has no use for features",
-            fix="Leave them out, or say method='em'",
-        )
+    for name, given, other in (
+        ("features", features and method != "em", "em"),
+        ("item", item and method == "randomised", "harvest"),
+    ):
+        if given:
+            raise ParameterError(
+                f"method={method!r} has no use for {name}",
+                fix=f"Leave it out, or say method={other!r}",
+            )
     if max_position < 1 or min_rows < 1 or n_resamples < 0 or not 0 < confidence < 1:
         raise ParameterError(
             "max_position and min_rows are positive, n_resamples is not negative and confidence "

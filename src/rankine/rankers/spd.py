@@ -94,8 +94,8 @@ class SPDRanker(BaseRanker):
         Number of steps.
     n_passes
         Streams and partitions: readings over which the steps are spread. None: one, and ten over
-        partitions, whose weights are averaged after each. Steps on rows in memory are drawn from
-        all of them at once.
+        partitions, whose weights are averaged after each. Rows in memory are drawn from all at
+        once, and know no passes.
     average
         Return the mean of the iterates of the second half instead of the last one.
     norm_guard
@@ -385,6 +385,11 @@ class SPDRanker(BaseRanker):
     # ------------------------------------------------------------------ which pairs are drawn
     def _spans_of_rows(self, source: Any, taken: int) -> list[Span]:
         """All steps from all rows."""
+        if self.n_passes is not None:
+            raise ParameterError(
+                "n_passes are readings of a stream or of partitions, and these are rows in memory",
+                fix="Leave out n_passes; n_steps says how long to learn",
+            )
         data = source.data
         data.labels.require_pairs()
         sampler = pair_sampler(

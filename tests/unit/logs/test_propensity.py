@@ -607,6 +607,8 @@ def test_clicks_that_connect_nothing_are_told():
             estimate_propensity(silent, item="item", **said, n_resamples=0)
     with pytest.raises(ParameterError, match="'em' needs features or items"):
         estimate_propensity(log, method="em", n_resamples=0)
+    with pytest.raises(ParameterError, match="'randomised' has no use for item"):
+        estimate_propensity(log, method="randomised", item="item", n_resamples=0)
     with pytest.raises(ParameterError, match="needs the item"):
         estimate_propensity(log, method="harvest", n_resamples=0)
     with pytest.raises(SchemaError, match="not finite"):
