@@ -66,7 +66,7 @@ def _offset(X: Any) -> float:
 
 def scores_agree(ranker: Any, given: Problem, folder: Path, rng: Any) -> str:
     """What differs between the ways out, of these rows and of others; empty when nothing does."""
-    given = given.grouped()
+    mixed, given = given, given.grouped()
     model = ranker.to_model()
     path = folder / "model.rank"
     model.save(path)
@@ -82,6 +82,11 @@ def scores_agree(ranker: Any, given: Problem, folder: Path, rng: Any) -> str:
                 return f"{name}the loaded model scores otherwise"
             if not np.array_equal(ranker.predict(data), wanted, equal_nan=True):
                 return f"{name}predict scores a Dataset otherwise"
+            if rows is given and mixed is not given:
+                order = mixed.data().queries.rows
+                again = ranker.predict(mixed.rows, mixed.qid)[order]
+                if not np.array_equal(again, wanted, equal_nan=True):
+                    return "predict scores lists otherwise whose rows are mixed with others"
         if not np.isfinite(wanted).all():
             if given.wide > 1e100:
                 continue
