@@ -586,13 +586,27 @@ def _try_partitions(where: str, rng: Any, folder: Any, outcome: Outcome, what: A
         # Trials may never meet a pair that weighs next to nothing; partitions look pairs up.
         looked_up = setting._replace(options={**setting.options, "sampling": "uniform"})
         fitted = outcome_of(lambda r: r.fit(given.data()), looked_up.ranker())
-    if isinstance(fitted, str) or isinstance(found, str) or setting.system == "additive":
+    ends = (fitted, found)
+    if "DivergenceError" in ends and setting.system in ("spd", "elastic"):
+        # Their steps on partitions are others: one run may end at the edge of the numbers, and the
+        # other on its way there.
+        good = all(end == "DivergenceError" or _far(end, given) for end in ends)
+    elif isinstance(fitted, str) or isinstance(found, str) or setting.system == "additive":
         good = same(fitted, found)
     elif setting.system in BATCH:
         good = same_optimum(fitted, found)
     else:
         good = same(found, outcome_of(fit, setting.ranker()))
     outcome.require(good, "unequal", f"{where}: memory {told(fitted)}, partitions {told(found)}")
+
+
+def _far(found: Any, given: Problem) -> bool:
+    """Whether scores have left what labels and margins ask for by far."""
+    if isinstance(found, str):
+        return False
+    with np.errstate(all="ignore"):
+        scores = found.predict(given.grouped().data())
+    return not np.abs(scores).max() < 1e9 * max(1.0, float(np.abs(given.y).max()))
 
 
 def _try_change(where: str, rng: Any, outcome: Outcome, what: Any) -> None:

@@ -40,6 +40,11 @@ class Scores:
         filled = X.dtype == np.float32 and model.missing is not None
         self.least = 1e-6 if filled else 0.0
         X = X.astype(np.float64)
+        if model.missing is not None and model.missing.columns:
+            X[:, model.missing.columns] = np.where(
+                np.isnan(X[:, model.missing.columns]), model.missing.values,
+                X[:, model.missing.columns],
+            )  # fmt: skip
         # |w| |x| bounds what the order of a sum may change; list scaling leaves |x| <= 1
         large = np.ones(len(X)) if lists else np.nanmax(np.abs(X), axis=1, initial=1.0)
         if tables_of(model) is not None:
