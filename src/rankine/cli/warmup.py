@@ -143,7 +143,7 @@ def compiling_beside(ranker: str, *, usual: bool) -> Iterator[Callable[[Any], No
 
 
 #: A training that runs in plain Python.
-_FEW = {"n_steps": 2, "n_passes": 1, "max_iter": 2, "bins": 4}
+_FEW = {"n_steps": 2, "max_iter": 2, "bins": 4}
 
 
 def toy(ranker: str, claims: str) -> None:

@@ -325,6 +325,6 @@ class OnePassLearner:
 def untold(objective: str) -> NoPairsError:
     """The error of lists none of which taught anything."""
     return NoPairsError(
-        f"no list holds two labels that objective={objective!r} tells apart",
+        f"no list holds two different labels that objective={objective!r} tells apart",
         fix="Check the labels, or choose another objective",
     )
