@@ -215,7 +215,10 @@ class LeastSquaresRanker(BaseRanker):
     def _strength_of(self, task: Task) -> float:
         """The l2 that held-out lists speak for; they are the same ones for every seed."""
         data, weight = sample_lists(task.source)
-        usable = np.flatnonzero((weight > 0.0) & (pair_masses(data, ties=False) > 0.0))
+        usable = data.labels.usable
+        usable = usable[weight[usable] > 0]
+        if data.weight is not None:
+            usable = usable[pair_masses(data, ties=False)[usable] > 0]
         if len(usable) < FEWEST_LISTS:
             mean = self.normalization == "query"
             mass = 1.0 if mean else self._rows_problem(data, weight).risk.mass
