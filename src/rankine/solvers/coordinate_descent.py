@@ -273,10 +273,12 @@ def extrapolated(recent: list[NDArray[np.float64]]) -> NDArray[np.float64] | Non
     """Weights that the sequence tends to, zeros kept at zero; None when it cannot be told."""
     points = np.array(recent)
     steps = np.diff(points, axis=0)
+    largest = np.abs(steps).max()
+    if not 0.0 < largest < np.inf:
+        return None
+    steps = np.ldexp(steps, -np.frexp(largest)[1])  # squares of 1e-170 would be none
     gram = np.einsum("ij,kj->ik", steps, steps)  # not BLAS, see Penalty.value
     size = float(np.trace(gram))
-    if not size > 0.0:
-        return None
     shares = np.linalg.solve(gram + 1e-12 * size * np.eye(len(gram)), np.ones(len(gram)))
     total = float(shares.sum())
     if not np.isfinite(total) or total == 0.0:
