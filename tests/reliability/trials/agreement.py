@@ -582,12 +582,13 @@ def _try_partitions(where: str, rng: Any, folder: Any, outcome: Outcome, what: A
 
     found = outcome_of(fit, setting.ranker(), rng.choice((1, 2)))
     outcome.counts["partitions"] += 1
-    if fitted == "NoPairsError" and setting.options.get("sampling") == "rejection":
-        # Trials may never meet a pair that weighs next to nothing; partitions look pairs up.
-        looked_up = setting._replace(options={**setting.options, "sampling": "uniform"})
-        fitted = outcome_of(lambda r: r.fit(given.data()), looked_up.ranker())
     ends = (fitted, found)
-    if "DivergenceError" in ends and setting.system in ("spd", "elastic"):
+    gave_up = "NoPairsError" in ends and setting.options.get("sampling") == "rejection"
+    if gave_up and fitted != found:
+        # Trials may never meet a pair that weighs next to nothing; it is there all the same.
+        looked_up = setting._replace(options={**setting.options, "sampling": "uniform"})
+        good = not isinstance(outcome_of(lambda r: r.fit(given.data()), looked_up.ranker()), str)
+    elif "DivergenceError" in ends and setting.system in ("spd", "elastic"):
         # Their steps on partitions are others: one run may end at the edge of the numbers, and the
         # other on its way there.
         good = all(end == "DivergenceError" or _far(end, given) for end in ends)
