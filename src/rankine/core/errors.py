@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 __all__ = [
     "ChangedDataError",
@@ -71,6 +71,9 @@ class RankineError(Exception):
         What is wrong, in one sentence without a full stop.
     fix
         What the user can do about it, in the imperative.
+    parameter
+        The Python parameter at fault, such as ``"n_passes"``. It is printed before the reason, and
+        the command line prints the option of that name instead.
     file, line, column
         Where; line and column count from 1. ``column`` may also be a column name.
     """
@@ -84,33 +87,49 @@ class RankineError(Exception):
         reason: str,
         *,
         fix: str = "",
+        parameter: str | None = None,
         file: str | None = None,
         line: int | None = None,
         column: int | str | None = None,
     ) -> None:
         self.reason = reason
         self.fix = fix or self.default_fix
+        self.parameter = parameter
         self.file = file
         self.line = line
         self.column = column
         super().__init__(reason)
 
     def __str__(self) -> str:
-        where = ":".join(
-            str(part) for part in (self.file, self.line, self.column) if part is not None
-        )
-        text = f"{where}: {self.reason}" if where else self.reason
-        text += f" [{self.code}]"
+        return self.describe()
+
+    def describe(self, parameter: str | None = None) -> str:
+        """Return the message; ``parameter`` replaces the name of the parameter, if there is one.
+
+        The command line passes the option's name, such as ``"--n-passes"``.
+        """
+        position = [str(part) for part in (self.file, self.line, self.column) if part is not None]
+        parts = [":".join(position)] if position else []
+        if self.parameter is not None:
+            parts.append(parameter or self.parameter)
+        text = ": ".join([*parts, f"{self.reason} [{self.code}]"])
         return f"{text}. {self.fix}" if self.fix else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive a process boundary with every field (worker processes raise too)."""
-        return (_rebuild, (type(self), self.reason, self.fix, self.file, self.line, self.column))
+        """Pickle every field: worker processes raise errors too."""
+        fields = {
+            "fix": self.fix,
+            "parameter": self.parameter,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+        }
+        return (_rebuild, (type(self), self.reason, fields))
 
 
 @contextmanager
-def about_file(name: str) -> Iterator[None]:
-    """Errors raised inside are about this file, unless they name one."""
+def attach_file_to_errors(name: str) -> Iterator[None]:
+    """Set ``file`` on errors raised inside the block, unless they name a file."""
     try:
         yield
     except RankineError as error:
@@ -118,15 +137,8 @@ def about_file(name: str) -> Iterator[None]:
         raise
 
 
-def _rebuild(
-    kind: type[RankineError],
-    reason: str,
-    fix: str,
-    file: str | None,
-    line: int | None,
-    column: int | str | None,
-) -> RankineError:
-    return kind(reason, fix=fix, file=file, line=line, column=column)
+def _rebuild(kind: type[RankineError], reason: str, fields: dict[str, Any]) -> RankineError:
+    return kind(reason, **fields)
 
 
 class DataError(RankineError, ValueError):
