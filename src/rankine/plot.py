@@ -18,7 +18,7 @@ from rankine.core.checks import refuse_sets
 from rankine.core.errors import MissingExtraError, ParameterError
 from rankine.core.safe_text import printable
 from rankine.metrics import Metric
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 from rankine.rankers.path import RegularizationPath
 from rankine.report.calibration import calibration as score_gaps
 from rankine.report.data import lengths as list_lengths
@@ -220,7 +220,7 @@ def table(model: Any, *columns: str, data: Any = None, ax: Any = None) -> Any:
 
     With data, the share of its rows in each bin stands under a curve.
     """
-    tables = tables_of(as_model(model))
+    tables = find_tables(as_model(model))
     named = (" x ".join(columns), " x ".join(reversed(columns)))
     found = [] if tables is None else [one for one in pictures(tables, data) if one.name in named]
     if not found:

@@ -14,7 +14,7 @@ from rankine.core.safe_text import Html, join, listed, name_of, tag
 from rankine.data.dataset import Dataset
 from rankine.evaluation.tables import Table
 from rankine.metrics import count_without_value, data_columns
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 from rankine.report.judged import Judged
 from rankine.report.page import (
     Section,
@@ -93,7 +93,7 @@ def data_summary(judged: Judged) -> DataSummary:
     metric = judged.metric
     missing = count_without_value(metric, data.y, data.queries, columns=data_columns(data))
     kind = "sparse" if sparse.issparse(data.X) else "dense"
-    tables = tables_of(judged.model)
+    tables = find_tables(judged.model)
     name_of_column = judged.feature_name if tables is None else tables.column_name
     named = {
         key: [name_of_column(j) for j in np.flatnonzero(mask)[:NAMED].tolist()]

@@ -27,7 +27,7 @@ from rankine.metrics import (
     random_expectation,
 )
 from rankine.model import LinearModel
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 from rankine.transforms.apply import fit_columns, score_dataset
 from rankine.transforms.scaling import Scaling, scale_lists
 
@@ -149,7 +149,7 @@ def judge(
     data = fit_columns(model, data)
     view, missing = model, model.missing
     scaled = [spec for spec in model.transforms if isinstance(spec, (ListRange, RunScores))]
-    tables = tables_of(model)
+    tables = find_tables(model)
     if missing is None and any(isinstance(spec, LogColumns) for spec in model.transforms):
         missing = MissingValues("zero")
     if tables is not None:

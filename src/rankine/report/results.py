@@ -43,7 +43,7 @@ from rankine.report.training import training, training_section
 from rankine.report.weights import weights, weights_section
 
 if TYPE_CHECKING:
-    from rankine.evaluation.compare import Changed
+    from rankine.evaluation.compare import ChangedQuery
     from rankine.evaluation.letor import MethodResult, TaskResult
     from rankine.tune.result import TrialRecord, TuningResult
 
@@ -145,7 +145,7 @@ def _differences(found: Comparison) -> Html:
     return strip_table("Differences, query by query", header, scale, rows)
 
 
-def _ranked(change: Changed) -> Ranked:
+def _ranked(change: ChangedQuery) -> Ranked:
     def items(ranking: Any) -> list[ListItem]:
         return [
             ListItem(rank, item["doc"], item["label"], item["score"])

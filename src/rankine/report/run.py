@@ -12,8 +12,8 @@ from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
 from rankine.logs.source import watch_log
 from rankine.model import LinearModel, ModelBundle
-from rankine.model.bundle import pick_model
-from rankine.model.tables import tables_of
+from rankine.model.bundle import select_model
+from rankine.model.tables import find_tables
 from rankine.report.calibration import calibration, calibration_section
 from rankine.report.data import data_section, data_summary, drift_section
 from rankine.report.headline import headline, headline_section, headline_tiles, summary_words
@@ -59,7 +59,7 @@ def model_report(
     }
     sections: list[Section | None] = [headline_section(judged, heads, made)]
     sections += _measured(judged, numbers, n_queries, seed)
-    tables = tables_of(judged.model)
+    tables = find_tables(judged.model)
     if tables is None:
         knows = weights_section(learned, _EFFECT)
     else:
@@ -239,7 +239,7 @@ def judge_subject(
     **options: Any,
 ) -> Judged:
     """Whatever stands for a model, on whatever stands for labelled data."""
-    from rankine.evaluation.contestants import read_for_all
+    from rankine.evaluation.systems import load_for_models
     from rankine.report.judged import judge
 
     if data is None:
@@ -252,12 +252,12 @@ def judge_subject(
     (model, name), *others = [
         (one, called)
         if several and isinstance(one, LinearModel)
-        else (pick_model(one, topic), topic or called)
+        else (select_model(one, topic), topic or called)
         for one, called in opened
     ]
     other, other_name = others[0] if others else (None, "")
     models = [one for one in (model, other) if one is not None]
-    found = data(models) if callable(data) else read_for_all(models, data, **options)
+    found = data(models) if callable(data) else load_for_models(models, data, **options)
     return judge(
         model,
         found,
@@ -270,7 +270,7 @@ def judge_subject(
 
 def as_model(subject: Any) -> LinearModel:
     """A model, from a model, a ranker or a file."""
-    return pick_model(_opened(subject)[0], None)
+    return select_model(_opened(subject)[0], None)
 
 
 def _opened(subject: Any) -> tuple[LinearModel | ModelBundle, str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Contestant:
+class ScoredSystem:
     """A named ranking of every query.
 
     ``by_docid``: equal scores stand in descending order of document ids (as in TREC runs);
@@ -73,11 +73,11 @@ class Contestant:
         ]
 
 
-def gather_contestants(
+def load_systems(
     systems: Sequence[Any] | Mapping[str, Any], judged: Dataset | Qrels
-) -> list[Contestant]:
+) -> list[ScoredSystem]:
     """All contestants over the same judged queries, in the same order of queries."""
-    every = dict(systems) if isinstance(systems, Mapping) else named(systems)
+    every = dict(systems) if isinstance(systems, Mapping) else name_systems(systems)
     loaded = {name: _load(system) for name, system in every.items()}
     with_runs = any(isinstance(system, Run) for system in loaded.values())
     if with_runs and isinstance(judged, Dataset) and judged.docid is None:
@@ -88,17 +88,17 @@ def gather_contestants(
     return [_contestant(name, system, judged, with_runs) for name, system in loaded.items()]
 
 
-def read_judged(path: Any, systems: Sequence[Any] = (), **options: Any) -> Dataset | Qrels:
+def load_judged_data(path: Any, systems: Sequence[Any] = (), **options: Any) -> Dataset | Qrels:
     """Labelled data as the models among some systems read it, or a qrels file."""
     from rankine.data.open import load
 
     if is_qrels(path):
         return read_qrels(path)
     models = [one for one in map(_load, systems) if hasattr(one, "weight_names")]
-    return read_for_all(models, path, **options) if models else load(path, **options)
+    return load_for_models(models, path, **options) if models else load(path, **options)
 
 
-def reader_among(models: Sequence[LinearModel]) -> tuple[LinearModel, tuple[str, ...]]:
+def select_reader(models: Sequence[LinearModel]) -> tuple[LinearModel, tuple[str, ...]]:
     """The model that reads data for all: one of a raw log where there is one; columns of others."""
     from rankine.logs.schema import columns_of
 
@@ -107,7 +107,7 @@ def reader_among(models: Sequence[LinearModel]) -> tuple[LinearModel, tuple[str,
     return reader, tuple(dict.fromkeys(name for spec in specs for name in spec.columns))
 
 
-def read_for_all(models: Sequence[LinearModel], data: Any, **options: Any) -> Dataset:
+def load_for_models(models: Sequence[LinearModel], data: Any, **options: Any) -> Dataset:
     """Data in memory that all these models can score: a ``Dataset``, a stream or files."""
     from rankine.logs.source import read_for
 
@@ -115,7 +115,7 @@ def read_for_all(models: Sequence[LinearModel], data: Any, **options: Any) -> Da
         return data
     if hasattr(data, "blocks"):
         return concat(list(data.blocks()))
-    reader, columns = reader_among(models)
+    reader, columns = select_reader(models)
     kept = (*options.pop("columns", ()), *columns)
     found: Dataset = read_for(reader, data, columns=kept, **options)
     return found
@@ -142,7 +142,7 @@ def _first_fields(path: Any) -> list[bytes]:
     return bytes(buffer[:count]).lstrip().split(b"\n")[0].split()
 
 
-def named(systems: Sequence[Any]) -> dict[str, Any]:
+def name_systems(systems: Sequence[Any]) -> dict[str, Any]:
     """Systems by a name of their own."""
     refuse_sets(systems=systems)
     found: dict[str, Any] = {}
@@ -173,13 +173,13 @@ def _load(system: Any) -> Any:
     return LinearModel.load(system)
 
 
-def _contestant(name: str, system: Any, judged: Dataset | Qrels, with_runs: bool) -> Contestant:
+def _contestant(name: str, system: Any, judged: Dataset | Qrels, with_runs: bool) -> ScoredSystem:
     if isinstance(system, Run):
         qrels: Any = judged
         if isinstance(judged, Dataset):
             qrels = Qrels(judged.qid.astype(str), np.asarray(judged.docid).astype(str), judged.y)
         lists = judged_lists(system, qrels)
-        return Contestant(name, lists.y, lists.score, lists.queries, lists.columns, by_docid=True)
+        return ScoredSystem(name, lists.y, lists.score, lists.queries, lists.columns, by_docid=True)
     if not isinstance(judged, Dataset):
         raise ParameterError(
             f"{name} needs features, but a qrels file has none",
@@ -192,7 +192,7 @@ def _contestant(name: str, system: Any, judged: Dataset | Qrels, with_runs: bool
             fix="Give one score per row",
         )
     check_finite(score, f"score of {name}")
-    return Contestant(name, judged.y, score, judged.queries, data_columns(judged), with_runs)
+    return ScoredSystem(name, judged.y, score, judged.queries, data_columns(judged), with_runs)
 
 
 def _scores(system: Any, data: Dataset) -> Any:
