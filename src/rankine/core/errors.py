@@ -63,7 +63,7 @@ __all__ = [
 
 
 class RankineError(Exception):
-    """Base of all errors raised on purpose.
+    """Base class of all errors that rankine raises on purpose.
 
     Parameters
     ----------
@@ -72,14 +72,14 @@ class RankineError(Exception):
     fix
         What the user can do about it, in the imperative.
     parameter
-        The Python parameter at fault, such as ``"n_passes"``. It is printed before the reason, and
-        the command line prints the option of that name instead.
+        Name of the Python parameter that caused the error. The message starts with it; the
+        command line shows the option of the same name instead.
     file, line, column
-        Where; line and column count from 1. ``column`` may also be a column name.
+        Location of the error. Lines and columns count from 1; ``column`` may also be a column name.
     """
 
     code: ClassVar[str] = "error"
-    #: What to do where the place of the error can say nothing better.
+    #: Remedy to show when the raising code does not give one.
     default_fix: ClassVar[str] = ""
 
     def __init__(
@@ -101,22 +101,15 @@ class RankineError(Exception):
         super().__init__(reason)
 
     def __str__(self) -> str:
-        return self.describe()
-
-    def describe(self, parameter: str | None = None) -> str:
-        """Return the message; ``parameter`` replaces the name of the parameter, if there is one.
-
-        The command line passes the option's name, such as ``"--n-passes"``.
-        """
-        position = [str(part) for part in (self.file, self.line, self.column) if part is not None]
-        parts = [":".join(position)] if position else []
-        if self.parameter is not None:
-            parts.append(parameter or self.parameter)
-        text = ": ".join([*parts, f"{self.reason} [{self.code}]"])
+        location = ":".join(
+            str(part) for part in (self.file, self.line, self.column) if part is not None
+        )
+        prefix = "".join(f"{part}: " for part in (location, self.parameter) if part)
+        text = f"{prefix}{self.reason} [{self.code}]"
         return f"{text}. {self.fix}" if self.fix else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle every field: worker processes raise errors too."""
+        """Pickle every field, because worker processes raise these errors too."""
         fields = {
             "fix": self.fix,
             "parameter": self.parameter,

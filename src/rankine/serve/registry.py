@@ -21,7 +21,7 @@ import msgspec
 from rankine.core.errors import RankineError
 from rankine.core.specs import LogColumns, encode_transforms
 from rankine.model import LinearModel, ModelBundle
-from rankine.scoring import Notes, Scorer
+from rankine.scoring import InputIssues, Scorer
 from rankine.serve.wire import ModelEntry, Refusal
 from rankine.transforms.drift import Watcher, summary_of
 
@@ -87,7 +87,7 @@ class Target:
             return
         # A column without a weight may hold anything: it is not read, and the list is not counted.
         with suppress(RankineError):
-            scores = self.lenient.score(rows, notes=Notes())
+            scores = self.lenient.score(rows, issues=InputIssues())
             names = self.watcher.summary.columns
             columns = {name: [row.get(name) for row in rows] for name in names}
             self.watcher.add(columns, len(rows), scores - scores.mean())

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from rankine.core.errors import ModelError, ModelFormatError, RankineError
 from rankine.core.safe_text import printable
 from rankine.model.bundle import ModelBundle
-from rankine.model.store import decode_any, read_checked
+from rankine.model.store import decode_any, read_model_bytes
 from rankine.serve.registry import Registry, Served
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Reloader:
                 f"the file is larger than {_MAX_FILE_BYTES} bytes", fix="Split the bundle"
             )
         with open(descriptor, "rb", buffering=0, closefd=False) as file:
-            model = decode_any(read_checked(file))
+            model = decode_any(read_model_bytes(file))
         served = Served(name, model)
         if isinstance(model, ModelBundle):
             for topic in islice(model, _TOPICS_TESTED):

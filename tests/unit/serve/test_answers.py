@@ -19,7 +19,7 @@ from rankine.serve.wire import Refusal
 def test_a_refusal_scores_nothing_and_names_the_model_once_it_is_known():
     refusal = Refusal(422, "schema", "wrong", "Mend it")
     answer = refusal_answer(refusal)
-    assert (answer.status, answer.items, answer.notes) == (422, 0, None)
+    assert (answer.status, answer.items, answer.issues) == (422, 0, None)
     told = {"code": "schema", "message": "wrong", "fix": "Mend it"}
     assert json.loads(answer.body) == {"error": told}
     known = refusal_answer(refusal, SimpleNamespace(name="shop", digest="d"))
