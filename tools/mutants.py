@@ -90,7 +90,7 @@ ALSO = {
 #: a ranker and out of its model; its CPU seconds at most; rooms that it says nothing about.
 LAST = "tests/reliability/test_short_form.py::test_no_fault_in_a_short_run[agreement]"
 LONGEST_LAST = 200.0
-WITHOUT_LAST = ("cli", "evaluation", "report", "serve", "tune")
+WITHOUT_LAST = ("cli", "evaluation", "reporting", "serve", "tuning")
 #: Their commands and servers run in processes of their own, which no tracer sees.
 PROCESSES = str(ROOT / "tests" / "integration")
 #: A line that fewer tests run may be run by one for all.

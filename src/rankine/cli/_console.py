@@ -162,7 +162,7 @@ def save_report(file: str | None, subject: Any, **options: Any) -> None:
     """Write the report of a finished result, if a file is named, and say so."""
     if file is None:
         return
-    from rankine.report.run import report
+    from rankine.reporting.run import report
 
     report(subject, command=command_line(), **options).save(file)
     print_status(f"wrote {file}")

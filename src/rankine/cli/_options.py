@@ -355,9 +355,9 @@ class LogOptions(_Group):
 
     def open_for(self, paths: Any, models: Sequence[LinearModel]) -> Any:
         """The data in memory, with the columns of all these models."""
-        from rankine.evaluation.contestants import reader_among
+        from rankine.evaluation.systems import select_reader
 
-        model, columns = reader_among(models)
+        model, columns = select_reader(models)
         return self.open(paths, model=model, columns=columns)
 
     def _of_log(self, more: dict[str, Any]) -> dict[str, Any]:

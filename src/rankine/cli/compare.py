@@ -78,8 +78,8 @@ def compare(
     markdown: AsMarkdown = False,
 ) -> None:
     """Compare models and runs query by query: intervals, tests, wins, what changed."""
-    from rankine.evaluation.compare import compare_contestants
-    from rankine.evaluation.contestants import gather_contestants, is_qrels, is_run, named
+    from rankine.evaluation.compare import compare_systems
+    from rankine.evaluation.systems import is_qrels, is_run, load_systems, name_systems
     from rankine.evaluation.trec import read_qrels, read_run
     from rankine.metrics import parse_metric
     from rankine.model import LinearModel
@@ -97,7 +97,7 @@ def compare(
     chosen = [parse_metric(name) for name in metric or ["ndcg@10"]]
     systems = {
         name: read_run(path) if is_run(path) else LinearModel.load(path)
-        for name, path in named(paths).items()
+        for name, path in name_systems(paths).items()
     }
     models = [one for one in systems.values() if isinstance(one, LinearModel)]
     judged: Any
@@ -108,9 +108,9 @@ def compare(
         judged = read_qrels(data)
     else:
         judged = reading.open_for(data, models) if models else reading.newest(reading.open(data))
-    contestants = gather_contestants(systems, judged)
+    contestants = load_systems(systems, judged)
     found = [
-        compare_contestants(
+        compare_systems(
             contestants,
             one,
             confidence=confidence,

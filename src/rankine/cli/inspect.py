@@ -52,9 +52,9 @@ def inspect(
         return
     found = _load(model)
     if topic is not None:
-        from rankine.model.bundle import pick_model
+        from rankine.model.bundle import select_model
 
-        found = pick_model(found, topic)
+        found = select_model(found, topic)
     if save is not None:
         found.save(save)
         _console.print_status(f"wrote {save}")

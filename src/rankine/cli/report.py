@@ -47,7 +47,7 @@ def report(
     ] = False,
 ) -> None:
     """Write one HTML page about a model: quality, queries, weights, training, data."""
-    from rankine.report.run import report as make_report
+    from rankine.reporting.run import report as make_report
 
     check_output_paths(out=out)
     made = make_report(

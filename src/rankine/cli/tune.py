@@ -22,7 +22,7 @@ from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
-    from rankine.tune.result import TuningResult
+    from rankine.tuning.result import TuningResult
 
 
 _search = panel("Search")
@@ -112,7 +112,7 @@ def tune(
     """Find the parameters that rank held-out queries best, and train with them."""
     import rankine
     from rankine.rankers.registry import RANKERS, ranker_class
-    from rankine.tune import import_optuna
+    from rankine.tuning import import_optuna
 
     import_optuna()
     check_output_paths(out=out, plot=plot, study=study, report=report)

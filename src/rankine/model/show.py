@@ -22,14 +22,14 @@ from rankine.core.specs import encode_transforms
 from rankine.model.bundle import ModelBundle
 from rankine.model.explain import Explanation
 from rankine.model.linear import LinearModel
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 
 
 def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
     """Size, norms, the ``top`` heaviest weights (of tables: ranges), and how it was trained."""
     order = np.argsort(-np.abs(model.values), kind="stable")[:top]
     names = model.weight_names
-    tables = tables_of(model)
+    tables = find_tables(model)
     heaviest: dict[str, Any] = {
         "top_weights": [
             {"name": names[k], "index": int(model.indices[k]), "weight": float(model.values[k])}
@@ -86,7 +86,7 @@ _PLUS, _MINUS = "#2f6fab", "#c2570c"
 def model_html(model: LinearModel) -> str:
     """Size, metric, ranker, digest and the heaviest weights, or the tables of widest range."""
     names, values = model.weight_names, model.values
-    tables = tables_of(model)
+    tables = find_tables(model)
     if tables is not None:
         ranges = tables.ranges()
         names, values = tuple(name for name, _ in ranges), np.array([size for _, size in ranges])

@@ -61,7 +61,7 @@ def check_sparse(
         raise ModelError(
             f"{n_features} features", fix=f"A model holds 0 to {MAX_FEATURES:,} features"
         )
-    positions, weights = frozen(indices, np.int64), frozen(values, np.float64)
+    positions, weights = read_only(indices, np.int64), read_only(values, np.float64)
     if positions.ndim != 1 or positions.shape != weights.shape:
         raise ModelError(
             f"{positions.shape} positions for {weights.shape} weights",
@@ -87,7 +87,7 @@ def check_sparse(
     return positions, weights
 
 
-def frozen(given: Any, dtype: Any) -> NDArray[Any]:
+def read_only(given: Any, dtype: Any) -> NDArray[Any]:
     """A read-only array that shares no writable memory with the caller's."""
     array = np.ascontiguousarray(given, dtype=dtype)
     if not array.flags.writeable:
@@ -223,7 +223,7 @@ def _by_range(rows: Sequence[Sequence[float]], k: int) -> list[float]:
     return [x / span if span > 0 else 0.0 for x in column]
 
 
-class Stored:
+class StoredModel:
     """Has one canonical content; what that is, ``rankine.model.store`` knows."""
 
     @classmethod
@@ -267,7 +267,7 @@ class Stored:
         return hash(self.digest)
 
 
-def settled(
+def training_metadata(
     transforms: Sequence[msgspec.Struct],
     metric: Any,
     parameters: Mapping[str, Any] | None,

@@ -95,7 +95,7 @@ class Service:
             answer = error_result(refusal)
         if answer is None:
             return None
-        self.metrics.observe(time.perf_counter() - begin, answer.items, answer.notes)
+        self.metrics.observe(time.perf_counter() - begin, answer.items, answer.issues)
         self.metrics.count(path, answer.status)
         return Reply(answer.status, answer.body)
 

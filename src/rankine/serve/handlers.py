@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import RankineError
 from rankine.core.safe_text import printable
 from rankine.model.explain import Explanation
-from rankine.scoring import Notes, Scorer
+from rankine.scoring import InputIssues, Scorer
 from rankine.serve.limits import Limits
 from rankine.serve.registry import Registry, ServedScorer
 from rankine.serve.schemas import (
@@ -61,7 +61,7 @@ class ScoringResult(NamedTuple):
     status: int
     body: bytes
     items: int = 0
-    notes: Notes | None = None
+    issues: InputIssues | None = None
 
 
 class CsrList(NamedTuple):
@@ -95,9 +95,9 @@ class ScoringHandler:
         k = None if request.k is UNSET else request.k
         budget = self.limits.explained if terms is not None else math.inf
 
-        def ranked(one: ListRequest, rows: Any, scorer: Scorer, notes: Notes) -> RankedList:
+        def ranked(one: ListRequest, rows: Any, scorer: Scorer, issues: InputIssues) -> RankedList:
             nonlocal budget
-            order, scores = scorer.rank(rows, k, notes=notes)
+            order, scores = scorer.rank(rows, k, issues=issues)
             items = one.items
             ranking = [
                 RankedItem(i, value, items[i].id)
@@ -117,8 +117,8 @@ class ScoringHandler:
         """ScoringResult ``POST /v1/score``."""
         request, lists = read(_SCORE, body, self.limits)
 
-        def scored(one: ListRequest, rows: Any, scorer: Scorer, notes: Notes) -> ListScores:
-            return ListScores(scorer.score(rows, notes=notes).tolist(), one.id)
+        def scored(one: ListRequest, rows: Any, scorer: Scorer, issues: InputIssues) -> ListScores:
+            return ListScores(scorer.score(rows, issues=issues).tolist(), one.id)
 
         return self._answer(request, lists, ScoreReply, scored, ListScores([]))
 
@@ -127,11 +127,11 @@ class ScoringHandler:
         request: ScoreRequest,
         lists: list[ListRequest],
         reply_type: Any,
-        work: Callable[[ListRequest, Any, Scorer, Notes], Any],
+        work: Callable[[ListRequest, Any, Scorer, InputIssues], Any],
         empty: Any,
     ) -> ScoringResult:
         target = self.registry.target(None if request.model is UNSET else request.model)
-        notes = Notes()
+        issues = InputIssues()
         found: list[Any] = []
         try:
             for one in lists:
@@ -139,7 +139,7 @@ class ScoringHandler:
                     found.append(msgspec.structs.replace(empty, id=one.id))
                     continue
                 rows = _rows(one, target.model.base, target.model.n_columns)
-                found.append(work(one, rows, self._scorer(request, one, target), notes))
+                found.append(work(one, rows, self._scorer(request, one, target), issues))
                 if one.items[0].raw is not UNSET:
                     target.watch(rows)
         except RankineError as error:
@@ -152,9 +152,9 @@ class ScoringHandler:
         reply = reply_type(
             model=target.name,
             digest=target.digest,
-            unknown_features=notes.unknown_features,
-            unknown_columns=notes.unknown_columns,
-            missing_columns=notes.missing_columns,
+            unknown_features=issues.unknown_features,
+            unknown_columns=issues.unknown_columns,
+            missing_columns=issues.missing_columns,
         )
         if request.lists is not UNSET:
             reply.lists = found
@@ -162,7 +162,11 @@ class ScoringHandler:
             reply.ranking = found[0].ranking
         else:
             reply.scores = found[0].scores
+<<<<<<< HEAD:src/rankine/serve/handlers.py
         return ScoringResult(200, _encode(reply), sum(len(one.items) for one in lists), notes)
+=======
+        return Answer(200, _encode(reply), sum(len(one.items) for one in lists), issues)
+>>>>>>> main:src/rankine/serve/answers.py
 
     def _scorer(self, request: ScoreRequest, one: ListRequest, target: ServedScorer) -> Scorer:
         if target.lenient.reads_columns:

@@ -15,8 +15,13 @@ from rankine import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+<<<<<<< HEAD
     from rankine.scoring import Notes
     from rankine.serve.connection import ConnectionPool
+=======
+    from rankine.scoring import InputIssues
+    from rankine.serve.connection import Pool
+>>>>>>> main
     from rankine.serve.registry import Registry
 
 
@@ -81,16 +86,16 @@ class Metrics:
         """One model file: loaded, refused or dropped."""
         self._reloads.labels(result).inc()
 
-    def observe(self, seconds: float, items: int, notes: Notes | None) -> None:
+    def observe(self, seconds: float, items: int, issues: InputIssues | None) -> None:
         """One scoring request: time, items scored, and what they held or lacked."""
         self._seconds.observe(seconds)
         self._items.inc(items)
-        if notes is not None and notes.unknown_features:
-            self._unknown_features.inc(notes.unknown_features)
-        if notes is not None and notes.unknown_columns:
-            self._unknown_columns.inc(notes.unknown_columns.total())
-        if notes is not None and notes.missing_columns:
-            self._missing_columns.inc(notes.missing_columns.total())
+        if issues is not None and issues.unknown_features:
+            self._unknown_features.inc(issues.unknown_features)
+        if issues is not None and issues.unknown_columns:
+            self._unknown_columns.inc(issues.unknown_columns.total())
+        if issues is not None and issues.missing_columns:
+            self._missing_columns.inc(issues.missing_columns.total())
 
     def text(self) -> bytes:
         """All metrics, in Prometheus' text format."""

@@ -21,8 +21,13 @@ import msgspec
 from rankine.core.errors import RankineError
 from rankine.core.specs import LogColumns, encode_transforms
 from rankine.model import LinearModel, ModelBundle
+<<<<<<< HEAD
 from rankine.scoring import Notes, Scorer
 from rankine.serve.schemas import ModelEntry, RequestError
+=======
+from rankine.scoring import InputIssues, Scorer
+from rankine.serve.wire import ModelEntry, Refusal
+>>>>>>> main
 from rankine.transforms.drift import Watcher, summary_of
 
 #: Scorers kept per bundle; the others are built again when asked for.
@@ -87,7 +92,7 @@ class ServedScorer:
             return
         # A column without a weight may hold anything: it is not read, and the list is not counted.
         with suppress(RankineError):
-            scores = self.lenient.score(rows, notes=Notes())
+            scores = self.lenient.score(rows, issues=InputIssues())
             names = self.watcher.summary.columns
             columns = {name: [row.get(name) for row in rows] for name in names}
             self.watcher.add(columns, len(rows), scores - scores.mean())

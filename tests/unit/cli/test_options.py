@@ -32,7 +32,7 @@ from rankine.core.specs import LogColumns
 from rankine.data import Dataset
 from rankine.logs.schema import LogSchema
 from rankine.model import LinearModel, ModelBundle
-from rankine.model.bundle import pick_model
+from rankine.model.bundle import select_model
 
 pytestmark = pytest.mark.cli
 
@@ -133,15 +133,15 @@ def test_a_log_is_raw_where_a_schema_or_a_column_is_named():
 def test_a_model_of_a_bundle_is_named_and_a_single_one_is_not():
     single = LinearModel.from_weights([1.0])
     bundle = ModelBundle.from_weights({"a": [1.0], "b": [2.0]})
-    assert pick_model(single, None) is single
-    assert pick_model(bundle, "b").values.tolist() == [2.0]
+    assert select_model(single, None) is single
+    assert select_model(bundle, "b").values.tolist() == [2.0]
     for found, topic, reason in (
         (single, "a", "this is a single model"),
         (bundle, None, "this is a bundle of 2 models"),
         (bundle, "c", "the bundle has no topic 'c'"),
     ):
         with pytest.raises(ParameterError, match=reason):
-            pick_model(found, topic)
+            select_model(found, topic)
 
 
 def test_lists_are_split_at_commas():
