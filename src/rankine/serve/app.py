@@ -63,7 +63,7 @@ class Service:
         }
 
     def answer(self, request: Request, on_event_loop: bool) -> Reply | None:
-        """The reply; on_event_loop, None for what would hold up the event loop."""
+        """Return the reply; on the event loop, None for what would hold up the event loop."""
         raw_path = request.target.partition(b"?")[0].decode("ascii")
         path = unquote(raw_path) if "%" in raw_path else raw_path
         fields = request.fields

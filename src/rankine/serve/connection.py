@@ -93,7 +93,7 @@ class Reply(NamedTuple):
     fields: tuple[tuple[bytes, bytes], ...] = ()
 
 
-#: Answers a request; on_event_loop (on the event loop), None for what would hold it up.
+#: Answers a request; on the event loop, None for what would hold it up.
 RequestHandler = Callable[[Request, bool], Reply | None]
 
 
@@ -572,7 +572,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.resume_reading()
 
     def _fail(self, status: int, reason: str) -> None:
-        """ScoringResult with an error and close so that the client can still read the answer."""
+        """Answer with an error and close so that the client can still read the answer."""
         self._close_after = True
         self._reply_error(status, reason)
         self.state = State.LINGERING

@@ -87,7 +87,7 @@ class ScoringHandler:
         self.strict = strict
 
     def rank(self, body: bytes, on_event_loop: bool) -> ScoringResult | None:
-        """ScoringResult ``POST /v1/rank``."""
+        """Answer ``POST /v1/rank``."""
         request, lists = read(_RANK, body, self.limits)
         terms = _explain_terms(request)
         if on_event_loop and terms is not None:
@@ -114,7 +114,7 @@ class ScoringHandler:
         return self._answer(request, lists, RankReply, ranked, RankedList([]))
 
     def score(self, body: bytes, on_event_loop: bool) -> ScoringResult | None:  # noqa: ARG002 - as rank
-        """ScoringResult ``POST /v1/score``."""
+        """Answer ``POST /v1/score``."""
         request, lists = read(_SCORE, body, self.limits)
 
         def scored(one: ListRequest, rows: Any, scorer: Scorer, issues: InputIssues) -> ListScores:
@@ -162,11 +162,7 @@ class ScoringHandler:
             reply.ranking = found[0].ranking
         else:
             reply.scores = found[0].scores
-<<<<<<< HEAD:src/rankine/serve/handlers.py
-        return ScoringResult(200, _encode(reply), sum(len(one.items) for one in lists), notes)
-=======
-        return Answer(200, _encode(reply), sum(len(one.items) for one in lists), issues)
->>>>>>> main:src/rankine/serve/answers.py
+        return ScoringResult(200, _encode(reply), sum(len(one.items) for one in lists), issues)
 
     def _scorer(self, request: ScoreRequest, one: ListRequest, target: ServedScorer) -> Scorer:
         if target.lenient.reads_columns:

@@ -15,13 +15,8 @@ from rankine import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-<<<<<<< HEAD
-    from rankine.scoring import Notes
-    from rankine.serve.connection import ConnectionPool
-=======
     from rankine.scoring import InputIssues
-    from rankine.serve.connection import Pool
->>>>>>> main
+    from rankine.serve.connection import ConnectionPool
     from rankine.serve.registry import Registry
 
 

@@ -21,13 +21,8 @@ import msgspec
 from rankine.core.errors import RankineError
 from rankine.core.specs import LogColumns, encode_transforms
 from rankine.model import LinearModel, ModelBundle
-<<<<<<< HEAD
-from rankine.scoring import Notes, Scorer
-from rankine.serve.schemas import ModelEntry, RequestError
-=======
 from rankine.scoring import InputIssues, Scorer
-from rankine.serve.wire import ModelEntry, Refusal
->>>>>>> main
+from rankine.serve.schemas import ModelEntry, RequestError
 from rankine.transforms.drift import Watcher, summary_of
 
 #: Scorers kept per bundle; the others are built again when asked for.

@@ -22,13 +22,8 @@ from typing import TYPE_CHECKING
 from rankine.core.errors import ModelError, ModelFormatError, RankineError
 from rankine.core.safe_text import printable
 from rankine.model.bundle import ModelBundle
-<<<<<<< HEAD
-from rankine.model.store import decode_any, read_checked
-from rankine.serve.registry import Registry, ServedModel
-=======
 from rankine.model.store import decode_any, read_model_bytes
-from rankine.serve.registry import Registry, Served
->>>>>>> main
+from rankine.serve.registry import Registry, ServedModel
 
 if TYPE_CHECKING:
     from rankine.serve.metrics import Metrics
@@ -196,13 +191,8 @@ class Reloader:
                 f"the file is larger than {_MAX_FILE_BYTES} bytes", fix="Split the bundle"
             )
         with open(descriptor, "rb", buffering=0, closefd=False) as file:
-<<<<<<< HEAD
-            model = decode_any(read_checked(file))
-        served = ServedModel(name, model)
-=======
             model = decode_any(read_model_bytes(file))
-        served = Served(name, model)
->>>>>>> main
+        served = ServedModel(name, model)
         if isinstance(model, ModelBundle):
             for topic in islice(model, _TOPICS_TESTED):
                 served.target(topic).prove()

@@ -17,15 +17,9 @@ from rankine.serve.schemas import RequestError
 
 
 def test_a_refusal_scores_nothing_and_names_the_model_once_it_is_known():
-<<<<<<< HEAD:tests/unit/serve/test_handlers.py
     refusal = RequestError(422, "schema", "wrong", "Mend it")
     answer = error_result(refusal)
-    assert (answer.status, answer.items, answer.notes) == (422, 0, None)
-=======
-    refusal = Refusal(422, "schema", "wrong", "Mend it")
-    answer = refusal_answer(refusal)
     assert (answer.status, answer.items, answer.issues) == (422, 0, None)
->>>>>>> main:tests/unit/serve/test_answers.py
     told = {"code": "schema", "message": "wrong", "fix": "Mend it"}
     assert json.loads(answer.body) == {"error": told}
     known = error_result(refusal, SimpleNamespace(name="shop", digest="d"))
