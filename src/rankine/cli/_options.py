@@ -18,7 +18,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.core.errors import ParameterError
-from rankine.core.strict_json import read_value
+from rankine.core.strict_json import parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -460,7 +460,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
             raise ParameterError(f"--set {pair!r} is not name=value", fix="Write --set l2=1e-3")
-        settings[name.strip()] = read_value(text.strip())
+        settings[name.strip()] = parse_value(text.strip())
     return settings
 
 
