@@ -19,7 +19,7 @@ from rankine.core.specs import Bins
 from rankine.data.dataset import Dataset, concat, first_lists
 from rankine.kernels.binned import BinnedProducts
 from rankine.model import LinearModel
-from rankine.model.tables import Tables, tables_of
+from rankine.model.tables import Tables, find_tables
 from rankine.rankers.additive_search import (
     LOSSES,
     STIFF,
@@ -304,7 +304,7 @@ class AdditiveRanker(BaseRanker):
         if model is None:
             known = self.warm_start and hasattr(self, "_plan")
             return (self._plan, self._theta) if known else (None, None)
-        tables = tables_of(model)
+        tables = find_tables(model)
         assert tables is not None  # noqa: S101 - asked before
         own = [self._column(name) for name in self.linear]
         if list(tables.bins.linear) != sorted(own):

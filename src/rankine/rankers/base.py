@@ -28,7 +28,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankine.core.checks import check_count, refuse_sets
+from rankine.core.checks import check_count, reject_sets
 from rankine.core.errors import (
     CheckpointError,
     EmptyDataError,
@@ -288,7 +288,7 @@ class BaseRanker(BaseEstimator, ABC):
         from rankine.metrics import parse_metric
 
         metric = parse_metric(self.metric)
-        refuse_sets(eval_names=eval_names, **self.get_params(deep=False))
+        reject_sets(eval_names=eval_names, **self.get_params(deep=False))
         if self.early_stopping is not None:
             check_count("early_stopping", self.early_stopping)
             if eval_set is None and act == "fit":
@@ -531,7 +531,7 @@ class BaseRanker(BaseEstimator, ABC):
 
     def _html_repr(self) -> str:
         """Parameters always; the training and the heaviest weights once there are some."""
-        from rankine.core.safe_text import facts_table, name_of
+        from rankine.core.safe_text import html_table, name_of
         from rankine.model.show import weights_html
 
         diagram: str = estimator_html_repr(self)
@@ -549,7 +549,7 @@ class BaseRanker(BaseEstimator, ABC):
         if certificate:
             rows.append(("certificate", name_of(certificate, 200)))
         rows.append(("heaviest weights", weights_html(shown, sizes)))
-        return diagram + facts_table(f"fitted {type(self).__name__}", rows)
+        return diagram + html_table(f"fitted {type(self).__name__}", rows)
 
     # ------------------------------------------------------------------ input
     def _source(

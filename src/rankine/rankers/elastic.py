@@ -15,9 +15,9 @@ from sklearn.base import clone
 from rankine.core.checks import (
     check_choice,
     check_count,
+    check_n_passes,
     check_positive,
-    count_passes,
-    refuse_sets,
+    reject_sets,
 )
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset
@@ -189,7 +189,7 @@ class ElasticRanker(BaseRanker):
         return self._objective().name != "pointwise"
 
     def _check(self) -> None:
-        count_passes(self.n_passes)
+        check_n_passes(self.n_passes)
         check_count("batch_lists", self.batch_lists)
         if self.shuffle_buffer != 0:
             check_count("shuffle_buffer", self.shuffle_buffer)
@@ -234,7 +234,7 @@ class ElasticRanker(BaseRanker):
                     classes.update(np.unique(block.y > 0).tolist())
                 yield block
 
-        n_passes = count_passes(self.n_passes, self._passes(task))
+        n_passes = check_n_passes(self.n_passes, self._passes(task))
         if task.kind == "stream" and n_passes > 1:
             source.require_again(f"n_passes={n_passes}")
 
@@ -296,7 +296,7 @@ class ElasticRanker(BaseRanker):
             task.source.measured.queries,
             task.scaling,
         )
-        passes = count_passes(self.n_passes, PASSES)
+        passes = check_n_passes(self.n_passes, PASSES)
         solution = average_lists(
             task.source, recipe, passes, start, self.max_nonzero, monitor.callbacks
         )
@@ -430,7 +430,7 @@ class ElasticRanker(BaseRanker):
             score an item.
         """
         check_steps(n_steps, min_ratio)
-        refuse_sets(solvers=solvers)
+        reject_sets(solvers=solvers)
         for solver in solvers:
             check_choice("solvers", solver, tuple(UPDATES))
         if max_latency is not None:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight, concat, first_lists
-from rankine.metrics.engine import weights_in_order
+from rankine.metrics.engine import align_query_weights
 from rankine.samplers.draw import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
 from rankine.transforms.clicks import ByContext, unweighed, weigh
@@ -615,7 +615,7 @@ def resolve_query_weight(
     index = data.queries
     if query_weight is None:
         return np.ones(index.n_queries)
-    query_weight = weights_in_order(query_weight, index)
+    query_weight = align_query_weights(query_weight, index)
     if all_of_them or np.any(query_weight):
         return check_weight(query_weight, index.n_queries, "query_weight")
     return np.zeros(index.n_queries)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from rankine.core.checks import (
     check_choice,
     check_count,
+    check_n_passes,
     check_not_negative,
     check_positive,
-    count_passes,
 )
 from rankine.core.errors import NoPairsError, ParameterError
 from rankine.data.dataset import Dataset, row_scores
@@ -197,7 +197,7 @@ class SPDRanker(BaseRanker):
         check_not_negative("margin", self.margin)
         for name in ("n_steps", "max_trials", "buffer_rows"):
             check_count(name, getattr(self, name))
-        count_passes(self.n_passes)
+        check_n_passes(self.n_passes)
         if self.sampling == "reservoir" and self.n_passes is not None:
             raise ParameterError(
                 "sampling='reservoir' reads a stream once, and all steps follow",
@@ -328,7 +328,7 @@ class SPDRanker(BaseRanker):
         recipe = PairPassRecipe(
             self.plan(),
             int(self.n_steps),
-            count_passes(self.n_passes, PASSES),
+            check_n_passes(self.n_passes, PASSES),
             self.sampling,
             self.ties == "zero",
             int(self.max_trials),
@@ -413,7 +413,7 @@ class SPDRanker(BaseRanker):
             sampling=self.sampling,
             ties=self.ties == "zero",
             taken=taken,
-            n_passes=count_passes(self.n_passes),
+            n_passes=check_n_passes(self.n_passes),
         )
         return (Span(block.rows, sampler, end) for block, sampler, end in drawn)
 

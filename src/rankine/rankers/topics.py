@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankine.core.checks import check_choice, refuse_sets
+from rankine.core.checks import check_choice, reject_sets
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight, column_storage, row_scores
 from rankine.data.frames import split_frame
@@ -330,7 +330,7 @@ def _topic_names(topics: Sequence[str] | None, n_topics: int) -> list[str]:
     """The topics' names, checked; their numbers by default."""
     if topics is None:
         return [str(t) for t in range(n_topics)]
-    refuse_sets(topics=topics)
+    reject_sets(topics=topics)
     names = [str(topic) for topic in topics]
     if len(names) != n_topics or len(set(names)) != n_topics:
         raise SchemaError(
