@@ -5,7 +5,7 @@ A pair loss is one file: a spec (NamedTuple), its answer to ``pair_loss`` and on
     class Hinge(NamedTuple):
         margin: float = 1.0
 
-    @pair_loss.answer(Hinge)
+    @pair_loss.implementation(Hinge)
     def _hinge(loss, z): ...
 
     register_pair_loss("hinge", Hinge)
@@ -21,12 +21,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rankine.core.errors import ParameterError
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.lists import ListWork
 from rankine.kernels.rows import Rows
 
 
-@question
+@generic
 def pair_loss(loss: Any, z: float) -> Any:
     """Value, slope and curvature of a loss at a score difference.
 
@@ -36,17 +36,17 @@ def pair_loss(loss: Any, z: float) -> Any:
     """
 
 
-@question
+@generic
 def needs_pairs(objective: Any) -> Any:
     """Whether a list with a single level teaches nothing."""
 
 
-@question
+@generic
 def list_loss(objective: Any, work: ListWork, n: int, cutoff: int, seed: int) -> Any:
     """Loss of a list at ``work.scores``; its derivative by each score goes to ``work.slopes``."""
 
 
-@question
+@generic
 def normal_times(
     laplacian: Any, rows: Rows, q: int, v: Any, offset: Any, factor: float, out: Any
 ) -> None:
