@@ -151,8 +151,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a skipped row not counted": Bug(
         "data/readers/letor.py",
-        'self.notes["skipped_rows"] = self.notes.get("skipped_rows", 0) + 1',
-        'self.notes["skipped_rows"] = 1',
+        'self.read_counts["skipped_rows"] = self.read_counts.get("skipped_rows", 0) + 1',
+        'self.read_counts["skipped_rows"] = 1',
         "text", 3_000, ("misread",),
     ),
     "page checksums not verified": Bug(
@@ -204,7 +204,7 @@ BUGS: dict[str, Bug] = {
         "http", 20, ("accepted",),
     ),
     "a key twice in a request": Bug(
-        "serve/answers.py",
+        "serve/handlers.py",
         '        raise Refusal(400, "json", "a key stands twice in one object of the body")\n',
         "        pass\n",
         "http", 1_500, ("accepted",),
@@ -267,7 +267,7 @@ BUGS: dict[str, Bug] = {
         "agreement", 24, ("unequal",), only="least-squares",
     ),
     "feature numbers of a request from 0": Bug(
-        "serve/answers.py", "np.fromiter(chain.from_iterable(columns), np.int64, total) - base",
+        "serve/handlers.py", "np.fromiter(chain.from_iterable(columns), np.int64, total) - base",
         "np.fromiter(chain.from_iterable(columns), np.int64, total)",
         "agreement", 30, ("unequal",), only="least-squares",
     ),

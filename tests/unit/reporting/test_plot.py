@@ -238,7 +238,7 @@ def test_a_path_leaves_out_the_empty_model_and_marks_the_best(measured):
 def test_the_ring_stands_at_the_best_model_unless_it_is_empty(best, size):
     sizes, values = np.array([0, 1, 4]), np.array([0.1, 0.5, 0.4])
     made = SimpleNamespace(
-        values=values, nonzeros=sizes, drawn_by=(sizes, "weights"), measured=True, metric="map",
+        values=values, nonzeros=sizes, x_axis=(sizes, "weights"), measured=True, metric="map",
         best=lambda: best,
     )  # fmt: skip
     ax = plot.path(made)
