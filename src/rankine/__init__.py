@@ -13,7 +13,7 @@ from rankine.core.callable_package import import_on_use
 from rankine.core.errors import *  # noqa: F403 - all errors are public
 
 if TYPE_CHECKING:
-    from rankine import distributed, logs, metrics, plot
+    from rankine import distributed, logs, metrics, plot, tuning
     from rankine.data import Dataset
     from rankine.data.open import load, scan
     from rankine.data.splits import split_queries
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from rankine.rankers.ranksvm import RankSVM
     from rankine.rankers.spd import SPDRanker
     from rankine.rankers.topics import fit_topics
-    from rankine.report.run import report
+    from rankine.reporting.run import report
     from rankine.samplers.pairs import sample_pairs
     from rankine.scoring import Scorer
-    from rankine.tune.run import tune
+    from rankine.tuning.run import tune
 
 #: Public name -> module that holds it (a module that is public itself maps to itself); the
 #: errors stand beside them.
@@ -59,12 +59,13 @@ _PUBLIC = {
     "logs": "rankine.logs",
     "metrics": "rankine.metrics",
     "plot": "rankine.plot",
-    "report": "rankine.report",
+    "report": "rankine.reporting.run",
     "sample_pairs": "rankine.samplers.pairs",
     "scan": "rankine.data.open",
     "shop_log": "rankine.logs.simulate",
     "split_queries": "rankine.data.splits",
-    "tune": "rankine.tune",
+    "tune": "rankine.tuning.run",
+    "tuning": "rankine.tuning",
 }
 
 __all__ = [
@@ -96,6 +97,7 @@ __all__ = [
     "shop_log",
     "split_queries",
     "tune",
+    "tuning",
 ]
 __all__ += errors.__all__
 

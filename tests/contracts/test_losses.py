@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kernels
 for _module in pkgutil.iter_modules(rankine.losses.__path__, "rankine.losses."):
     importlib.import_module(_module.name)
 
-LOSSES = [pytest.param(kind(), id=kind.__name__) for kind in pair_loss.answers]
+LOSSES = [pytest.param(kind(), id=kind.__name__) for kind in pair_loss.implementations]
 AWAY_FROM_KINKS = np.array([-30.0, -3.0, -1.0, -0.3, 0.0, 0.2, 0.9, 1.3, 2.0, 7.0, 30.0])
 
 
@@ -35,8 +35,8 @@ def ask_all(loss, points):
 
 
 def test_the_four_losses_are_enrolled_and_registered():
-    assert {Hinge, SquaredHinge, Squared, Logistic} <= set(pair_loss.answers)
-    assert {known.spec_type for known in PAIR_LOSSES.values()} == set(pair_loss.answers)
+    assert {Hinge, SquaredHinge, Squared, Logistic} <= set(pair_loss.implementations)
+    assert {known.spec_type for known in PAIR_LOSSES.values()} == set(pair_loss.implementations)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

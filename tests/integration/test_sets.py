@@ -24,7 +24,7 @@ from rankine.evaluation.trec import Qrels
 from rankine.logs.clicks import read_clicks
 from rankine.logs.schema import LogSchema
 from rankine.rankers.registry import Choice
-from rankine.tune.spaces import Space
+from rankine.tuning.spaces import Space
 
 NAMES = ["alpha", "beta", "gamma", "delta"]
 SET = frozenset(NAMES)

@@ -108,7 +108,7 @@ BUGS: dict[str, Bug] = {
         "hostile-models", 30_000, ("accepted",),
     ),
     "a bundle with probes": Bug(
-        "model/store.py", "    if canonical(describe(model)) != canonical(content.document):\n",
+        "model/store.py", "    if canonical_json(describe(model)) != canonical_json(content.document):\n",
         "    if not content.document:\n",
         "hostile-models", 6_000, ("accepted",),
     ),
@@ -204,7 +204,7 @@ BUGS: dict[str, Bug] = {
         "http", 20, ("accepted",),
     ),
     "a key twice in a request": Bug(
-        "serve/answers.py",
+        "serve/handlers.py",
         '        raise Refusal(400, "json", "a key stands twice in one object of the body")\n',
         "        pass\n",
         "http", 1_500, ("accepted",),
@@ -267,7 +267,7 @@ BUGS: dict[str, Bug] = {
         "agreement", 24, ("unequal",), only="least-squares",
     ),
     "feature numbers of a request from 0": Bug(
-        "serve/answers.py", "np.fromiter(chain.from_iterable(columns), np.int64, total) - base",
+        "serve/handlers.py", "np.fromiter(chain.from_iterable(columns), np.int64, total) - base",
         "np.fromiter(chain.from_iterable(columns), np.int64, total)",
         "agreement", 30, ("unequal",), only="least-squares",
     ),

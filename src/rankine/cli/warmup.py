@@ -70,7 +70,7 @@ def warmup(
     if json:
         _console.print_json(result)
     else:
-        _console.show(f"compiled in {result['seconds']} s into {result['cache']}")
+        _console.print_result(f"compiled in {result['seconds']} s into {result['cache']}")
 
 
 def _compile(rankers: list[str], folder: Path, jobs: int) -> dict[str, float]:
@@ -87,7 +87,7 @@ def _compile(rankers: list[str], folder: Path, jobs: int) -> dict[str, float]:
             names = part_names(rankers)
             for name, taken in zip(names, pool.map(warm_part, names), strict=True):
                 seconds[name] = taken
-                _console.say(f"{name}: {taken:.2f} s")
+                _console.print_status(f"{name}: {taken:.2f} s")
     finally:
         if before is None:
             del os.environ["RANKINE_CACHE_DIR"]

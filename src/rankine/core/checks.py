@@ -40,7 +40,7 @@ def check_count(name: str, value: Any) -> int:
     return int(value)
 
 
-def count_passes(n_passes: Any, otherwise: int = 1) -> int:
+def check_n_passes(n_passes: Any, otherwise: int = 1) -> int:
     """Passes over the data; ``otherwise`` where None leaves it open."""
     return otherwise if n_passes is None else check_count("n_passes", n_passes)
 
@@ -53,7 +53,7 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> str:
     return str(value)
 
 
-def bad_cell(
+def cell_error(
     row: int, column: int, names: Sequence[Any] | None, what: str, fix: str
 ) -> SchemaError:
     """An error about one value of X, whose column goes by its name where it has one."""
@@ -62,7 +62,7 @@ def bad_cell(
     return SchemaError(f"{where} {what}", fix=fix, column=name)
 
 
-def refuse_sets(**given: Any) -> None:
+def reject_sets(**given: Any) -> None:
     """Refuse sets where order means something: each process would order them otherwise."""
     for name, value in given.items():
         if isinstance(value, (set, frozenset)):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from rankine.core.checks import bad_cell
+from rankine.core.checks import cell_error
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.query_index import LabelIndex, QueryIndex
 from rankine.kernels.columns import Columns, CscColumns, columns_of
@@ -405,7 +405,7 @@ def _as_numbers(array: NDArray[Any], names: Sequence[Any] | None) -> NDArray[np.
     what = f"is {reprlib.repr(value)}, not a number{why}"
     fix = "Encode it as numbers first, or leave the column out"
     if len(place) == 2:
-        raise bad_cell(*place, names, what, fix)
+        raise cell_error(*place, names, what, fix)
     raise SchemaError(f"X {what}", fix=fix)
 
 
@@ -424,7 +424,7 @@ def _no_numbers(dtype: Any) -> SchemaError:
 
 def _infinite(row: int, column: int, value: Any, names: Sequence[Any] | None) -> SchemaError:
     fix = "Store finite numbers, and NaN where a value is missing"
-    return bad_cell(row, column, names, f"is {value}; Input X contains infinity", fix)
+    return cell_error(row, column, names, f"is {value}; Input X contains infinity", fix)
 
 
 def finite(values: NDArray[Any]) -> bool:

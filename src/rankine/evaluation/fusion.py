@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import DataError, ParameterError, SchemaError
 from rankine.core.specs import FUSION_RULES, RunScores
 from rankine.data.dataset import Dataset
@@ -255,7 +255,7 @@ def _joined(runs: Any, qrels: Any) -> Dataset:
 
 def _named(runs: Sequence[Any]) -> dict[str, Any]:
     """Runs by their tag, or by the name of the file."""
-    refuse_sets(runs=runs)
+    reject_sets(runs=runs)
     names = [run.tag if isinstance(run, Run) else Path(run).stem for run in runs]
     for name in names:
         if names.count(name) > 1:

@@ -6,7 +6,7 @@ and one registration::
     class Hinge(NamedTuple):
         margin: float = 1.0
 
-    @pair_loss.answer(Hinge)
+    @pair_loss.implementation(Hinge)
     def _hinge(loss, z): ...
 
     register_pair_loss("hinge", Hinge)
@@ -21,12 +21,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rankine.core.errors import ParameterError
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.lists import ListWork
 from rankine.kernels.rows import Rows
 
 
-@question
+@generic
 def pair_loss(loss: Any, z: float) -> Any:
     """Return value, slope and curvature of a loss at the score difference ``z``.
 
@@ -36,17 +36,17 @@ def pair_loss(loss: Any, z: float) -> Any:
     """
 
 
-@question
+@generic
 def needs_pairs(objective: Any) -> Any:
     """Whether a list whose levels are all equal contributes nothing to the objective."""
 
 
-@question
+@generic
 def list_loss(objective: Any, work: ListWork, n: int, cutoff: int, seed: int) -> Any:
     """Return the loss of a list at ``work.scores``; write its derivatives to ``work.slopes``."""
 
 
-@question
+@generic
 def add_normal_product(
     laplacian: Any, rows: Rows, q: int, v: Any, offset: Any, factor: float, out: Any
 ) -> None:

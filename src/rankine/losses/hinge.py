@@ -17,7 +17,7 @@ class Hinge(NamedTuple):
     margin: float = 1.0
 
 
-@pair_loss.answer(Hinge)
+@pair_loss.implementation(Hinge)
 def _hinge(loss: Any, z: Any) -> Any:
     gap = loss.margin - z
     if gap > 0.0:

@@ -14,7 +14,7 @@ class Logistic(NamedTuple):
     """log(1 + e^-z); the slope is -sigma(-z). No exponent of a positive number is ever taken."""
 
 
-@pair_loss.answer(Logistic)
+@pair_loss.implementation(Logistic)
 def _logistic(_loss: Any, z: Any) -> Any:
     small = np.exp(-abs(z))
     wrong = small / (1.0 + small) if z > 0.0 else 1.0 / (1.0 + small)

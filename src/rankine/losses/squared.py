@@ -41,7 +41,7 @@ class Squared(NamedTuple):
     margin: float = 1.0
 
 
-@pair_loss.answer(Squared)
+@pair_loss.implementation(Squared)
 def _squared(loss: Any, z: Any) -> Any:
     gap = loss.margin - z
     return gap * gap, -2.0 * gap, 2.0
@@ -108,7 +108,7 @@ def _times(lap: Laplacian, first: int, last: int, values: Any, out: Any) -> None
             out[lap.rows[lap.starts[q] + k]] = t[k]
 
 
-@add_normal_product.answer(Laplacian)
+@add_normal_product.implementation(Laplacian)
 def _normal_times(lap: Any, rows: Any, q: Any, v: Any, offset: Any, factor: Any, out: Any) -> Any:
     start, stop = lap.starts[q], lap.starts[q + 1]
     t = np.empty(stop - start)

@@ -65,7 +65,7 @@ def _errors(label: Any, score: Any, rule: int) -> Any:
     return errors, float(n - lowest)
 
 
-@pair_value.answer(DominationError)
+@pair_value.implementation(DominationError)
 def _value(spec: Any, label: Any, score: Any) -> Any:
     errors, dominating = _errors(label, score, spec.rule)
     return errors / max(dominating, 1.0), dominating

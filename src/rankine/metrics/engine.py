@@ -352,13 +352,13 @@ def query_weights(
         rows = queries.gather(check_weight(sample_weight, queries.n_rows))
         weight = np.add.reduceat(rows, queries.starts[:-1]) / queries.sizes
     if query_weight is not None:
-        found = weights_in_order(query_weight, queries)
+        found = align_query_weights(query_weight, queries)
         per_query = check_weight(found, queries.n_queries, "query_weight")
         weight = per_query if weight is None else weight * per_query
     return weight
 
 
-def weights_in_order(query_weight: Any, queries: QueryIndex) -> Any:
+def align_query_weights(query_weight: Any, queries: QueryIndex) -> Any:
     """Weights of queries in the order of ``queries.ids``, also from a mapping."""
     if not isinstance(query_weight, Mapping):
         return query_weight

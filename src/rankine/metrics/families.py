@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.sorting import rank_order, tie_ends, top_order, top_values
 
 
@@ -36,12 +36,12 @@ class ItemPool(NamedTuple):
     gain: NDArray[np.float64]
 
 
-@question
+@generic
 def list_value(spec: Any, ranked: Any, gain: Any, k: int) -> Any:
     """Value of a list: ``ranked`` holds the gains of the first min(k, n) ranks, ``gain`` all."""
 
 
-@question
+@generic
 def list_expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: int) -> Any:
     """Mean value over the orders of ties: rank r (from 0) lies in a block that ends at ends[r].
 
@@ -153,7 +153,7 @@ def expected_values(
         out[q] = list_expected(spec, ranked, tie_ends(scores, order), everything, cutoffs[q])
 
 
-@question
+@generic
 def pair_value(spec: Any, label: Any, score: Any) -> Any:
     """(value, mass) of one query."""
 

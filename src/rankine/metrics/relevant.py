@@ -50,22 +50,22 @@ def _hits(ranked: Any, k: int) -> float:
     return total
 
 
-@list_value.answer(Precision)
+@list_value.implementation(Precision)
 def _precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return _hits(ranked, k) / k if gain.max() > 0.0 else np.nan
 
 
-@list_expected.answer(Precision)
+@list_expected.implementation(Precision)
 def _expected_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return _hits(block_means(ranked, ends), k) / k if gain.max() > 0.0 else np.nan
 
 
-@list_value.answer(Recall)
+@list_value.implementation(Recall)
 def _recall(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return _hits(ranked, k) / gain.sum() if gain.max() > 0.0 else np.nan
 
 
-@list_expected.answer(Recall)
+@list_expected.implementation(Recall)
 def _expected_recall(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return _hits(block_means(ranked, ends), k) / gain.sum() if gain.max() > 0.0 else np.nan
 
@@ -84,17 +84,17 @@ def _chance(ranked: Any, ends: Any, k: int) -> float:
     return 1.0 - missed
 
 
-@list_value.answer(HitRate)
+@list_value.implementation(HitRate)
 def _hit(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return min(1.0, _hits(ranked, k)) if gain.max() > 0.0 else np.nan
 
 
-@list_expected.answer(HitRate)
+@list_expected.implementation(HitRate)
 def _expected_hit(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return _chance(ranked, ends, k) if gain.max() > 0.0 else np.nan
 
 
-@list_value.answer(ReciprocalRank)
+@list_value.implementation(ReciprocalRank)
 def _reciprocal(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
@@ -104,7 +104,7 @@ def _reciprocal(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return 0.0
 
 
-@list_expected.answer(ReciprocalRank)
+@list_expected.implementation(ReciprocalRank)
 def _expected_reciprocal(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
@@ -122,7 +122,7 @@ def _expected_reciprocal(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -
     return total
 
 
-@list_value.answer(AveragePrecision)
+@list_value.implementation(AveragePrecision)
 def _average_precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     total = found = 0.0
     for r in range(min(k, ranked.shape[0])):
@@ -133,7 +133,7 @@ def _average_precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return total / relevant if relevant > 0.0 else np.nan
 
 
-@list_expected.answer(AveragePrecision)
+@list_expected.implementation(AveragePrecision)
 def _expected_average_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     total = before = 0.0
     start = 0

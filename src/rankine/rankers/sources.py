@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError, NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight, concat, first_lists
-from rankine.metrics.engine import weights_in_order
+from rankine.metrics.engine import align_query_weights
 from rankine.samplers.draw import pair_masses
 from rankine.solvers.checkpoint import CheckpointFolder
 from rankine.transforms.clicks import ByContext, unweighed, weigh
@@ -214,7 +214,7 @@ class _KeepsFolder(_KeepsAnswers, ABC):
     #: Whether checkpoints are answers, and not the state of one long run.
     asks = False
 
-    def record(
+    def open_checkpoints(
         self,
         folder: str | Path | None,
         every: int,
@@ -235,7 +235,7 @@ class _KeepsFolder(_KeepsAnswers, ABC):
                 file=str(folder),
                 fix="Resume from them, or use an empty folder",
             )
-        return int(self.folder.latest().facts["seed"]) if resume else seed
+        return int(self.folder.latest().metadata["seed"]) if resume else seed
 
     @abstractmethod
     def blocks(self) -> Iterator[Dataset]:
@@ -305,11 +305,11 @@ class MemorySource(_KeepsFolder):
         """What a resumed run must find again."""
         return self._unscaled.fingerprint
 
-    def note(self, **seen: Any) -> None:
+    def record_counts(self, **seen: Any) -> None:
         """Say what a run has seen of the rows, in place of what they hold."""
         self._seen = seen
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Counts and files."""
         data = self.data
         seen = self._seen or {
@@ -432,11 +432,11 @@ class StreamSource(_KeepsFolder):
             for name in getattr(self.scan, "sources", ())
         ]
 
-    def note(self, **seen: Any) -> None:
+    def record_counts(self, **seen: Any) -> None:
         """Say what a run has seen of the stream."""
         self._seen = seen
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What was noted, and the files."""
         return {**self._seen, "sources": list(getattr(self.scan, "sources", ()))}
 
@@ -516,14 +516,14 @@ class PartitionSource(_KeepsAnswers):
         """Query weights of a block."""
         return np.ones(block.n_queries) * self._clicks.of_queries(block)
 
-    def note(self, **seen: Any) -> None:
+    def record_counts(self, **seen: Any) -> None:
         """Partitions were counted before."""
 
     def identity(self) -> Any:
         """Digest of the files and of where they are cut."""
         return self.parts.fingerprint
 
-    def record(
+    def open_checkpoints(
         self,
         folder: str | Path | None,
         every: int,
@@ -535,7 +535,7 @@ class PartitionSource(_KeepsAnswers):
         del every  # answers are kept as they come
         return seed if folder is None else self.keep_answers(folder, facts, seed, resume)
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Counts and files."""
         return {
             "rows": self.measured.rows,
@@ -615,7 +615,7 @@ def resolve_query_weight(
     index = data.queries
     if query_weight is None:
         return np.ones(index.n_queries)
-    query_weight = weights_in_order(query_weight, index)
+    query_weight = align_query_weights(query_weight, index)
     if all_of_them or np.any(query_weight):
         return check_weight(query_weight, index.n_queries, "query_weight")
     return np.zeros(index.n_queries)

@@ -549,9 +549,9 @@ def solve_bundle(
     low, reason, begun = 0.0, "max_iter", 1
     stalled = coarse = iteration = 0
     trace: list[dict[str, float]] = []
-    point = problem.resume_point("bundle")
-    if point.state is not None:
-        cut_w, cut_risk, cut_slopes, low, stalled, coarse, begun, trace, *known = point.state
+    resume = problem.resume_point("bundle")
+    if resume.state is not None:
+        cut_w, cut_risk, cut_slopes, low, stalled, coarse, begun, trace, *known = resume.state
         best.restore(known[0])
         bundle.restore(known[1])
 
@@ -560,7 +560,7 @@ def solve_bundle(
         return *cut, low, stalled, coarse, iteration, trace, best.state(), bundle.state()
 
     for iteration in range(begun, max_iter + 1):
-        point.save(stands)
+        resume.save(stands)
         slope = problem.gradient(cut_slopes)
         offset = cut_risk - dot(slope, cut_w)
         bundle.add(slope, offset, cut_risk + norm(slope) * norm(cut_w))

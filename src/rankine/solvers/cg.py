@@ -38,16 +38,16 @@ def solve_cg(
     trace = [{"iteration": 0.0, "residual": _relative(norm(residual), size)}]
     search, squared = residual.copy(), dot(residual, residual)
     iteration, refreshed, reason = 0, 0, "max_iter"
-    point = system.problem.resume_point("cg")
-    if point.state is not None:
-        w, residual, search, squared, iteration, refreshed, trace, system.products = point.state
+    resume = system.problem.resume_point("cg")
+    if resume.state is not None:
+        w, residual, search, squared, iteration, refreshed, trace, system.products = resume.state
 
     def stands() -> Sequence[Any]:
         return w, residual, search, squared, iteration, refreshed, trace, system.products
 
     while refreshed < MAX_REFRESH:
         while iteration < max_iter and np.sqrt(squared) > tol * size:
-            point.save(stands)
+            resume.save(stands)
             iteration += 1
             product = system.times(search, gamma)
             bend = dot(search, product)
@@ -100,9 +100,9 @@ def solve_shifted_cg(
         one.search[:] = residual
     step_before, turn_before, iteration = 1.0, 0.0, 0
     stopped = False
-    point = system.problem.resume_point("cg of several")
-    if point.state is not None:
-        residual, search, squared, step_before, turn_before, iteration, *rest = point.state
+    resume = system.problem.resume_point("cg of several")
+    if resume.state is not None:
+        residual, search, squared, step_before, turn_before, iteration, *rest = resume.state
         system.products, known = rest
         for one, saved in zip(shifts, known, strict=True):
             vars(one).update(saved)
@@ -112,7 +112,7 @@ def solve_shifted_cg(
         return *at, system.products, [vars(one) for one in shifts]
 
     while iteration < max_iter and not stopped and np.sqrt(squared) > tol * size:
-        point.save(stands)
+        resume.save(stands)
         iteration += 1
         product = system.times(search, least)
         bend = dot(search, product)

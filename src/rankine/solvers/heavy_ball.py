@@ -268,9 +268,9 @@ def solve_egdm(
     step, momentum = optimal_step_and_momentum(k1, kn)
     restarts = since = begun = 0
     reference = np.inf
-    point = system.problem.resume_point("egdm")
-    if point.state is not None:
-        k1, kn, restarts, reference, since, begun, at = point.state
+    resume = system.problem.resume_point("egdm")
+    if resume.state is not None:
+        k1, kn, restarts, reference, since, begun, at = resume.state
         run.restore(at)
         step, momentum = optimal_step_and_momentum(k1, kn)
 
@@ -278,7 +278,7 @@ def solve_egdm(
         return k1, kn, restarts, reference, since, iteration, run.state()
 
     for iteration in range(begun, max_iter + 1):
-        point.save(stands)
+        resume.save(stands)
         run.look(iteration, kappa_1=k1, kappa_n=kn)
         if run.ends(iteration, tol, max_iter, callbacks):
             break
@@ -321,16 +321,16 @@ def solve_gdm(
             fix=f"Pass 0 < eta < {limit:.6g}, or leave eta at its default 1/kappa_1",
         )
     run, begun = _Momentum(system, gamma, start, "gdm"), 0
-    point = system.problem.resume_point("gdm")
-    if point.state is not None:
-        begun, at = point.state
+    resume = system.problem.resume_point("gdm")
+    if resume.state is not None:
+        begun, at = resume.state
         run.restore(at)
 
     def stands() -> Sequence[Any]:
         return iteration, run.state()
 
     for iteration in range(begun, max_iter + 1):
-        point.save(stands)
+        resume.save(stands)
         run.look(iteration)
         if run.ends(iteration, tol, max_iter, callbacks):
             break

@@ -152,16 +152,16 @@ def solve_newton(
     low, reason, first = 0.0, "max_iter", 0.0
     begun = products = 0
     trace: list[dict[str, float]] = []
-    point = problem.resume_point("newton")
-    if point.state is not None:
-        known, low, begun, products, first, trace = point.state
+    resume = problem.resume_point("newton")
+    if resume.state is not None:
+        known, low, begun, products, first, trace = resume.state
         point = _Point(**known)
 
     def stands() -> Sequence[Any]:
         return vars(point), low, iteration, products, first, trace
 
     for iteration in range(begun, max_iter + 1):
-        point.save(stands)
+        resume.save(stands)
         gradient = penalty.times(point.w) + problem.gradient(point.slopes)
         require_finite(gradient, iteration, "the Newton method")
         low = max(low, point.objective - penalty.gap(point.w, gradient))
@@ -245,15 +245,15 @@ def solve_smoothed(
     last = done + max_iter
     value = 0.5 * l2 * dot(best, best) + problem.value_and_gradient(best)[0]
     w, width, reason = best, 1.0, "max_iter"
-    point = problem.resume_point("rounded")
-    if point.state is not None:
-        best, value, w, width, low, done, products, trace = point.state
+    resume = problem.resume_point("rounded")
+    if resume.state is not None:
+        best, value, w, width, low, done, products, trace = resume.state
 
     def stands() -> Sequence[Any]:
         return best, value, w, width, low, done, products, trace
 
     while done < last:
-        point.save(stands)
+        resume.save(stands)
         rounded = solve_newton(
             problem.smoothed(width),
             l2,
@@ -318,15 +318,15 @@ def _direction(
     enough = squared * forcing * forcing
     scores = problem.blend(0.0, point.scores, 0.0, point.scores)
     products = 0
-    point = problem.resume_point("newton direction")
-    if point.state is not None:
-        d, scores, residual, search, squared, products = point.state
+    resume = problem.resume_point("newton direction")
+    if resume.state is not None:
+        d, scores, residual, search, squared, products = resume.state
 
     def stands() -> Sequence[Any]:
         return d, scores, residual, search, squared, products
 
     while products < MAX_INNER and squared > enough:
-        point.save(stands)
+        resume.save(stands)
         products += 1
         searched = problem.scores(search)
         product = penalty.times(search) + problem.curvature_times(point.curvature, searched)

@@ -152,9 +152,9 @@ def solve_quasi_newton(
     low, reason = -np.inf, "max_iter"
     last_bound = begun = 0
     trace: list[dict[str, float]] = []
-    point = problem.resume_point("quasi-Newton")
-    if point.state is not None:
-        low, begun, last_bound, trace, run.rounds, point, curvature = point.state
+    resume = problem.resume_point("quasi-Newton")
+    if resume.state is not None:
+        low, begun, last_bound, trace, run.rounds, point, curvature = resume.state
         run.point = _Weighed(**point)
         vars(run.curvature).update(curvature)
 
@@ -163,7 +163,7 @@ def solve_quasi_newton(
         return low, iteration, last_bound, trace, run.rounds, *at
 
     for iteration in range(begun, max_iter + 1):
-        point.save(stands)
+        resume.save(stands)
         direction, promise = run.direction()
         idle = promise <= 0.0
         near = promise <= NEAR * goal or iteration - last_bound >= BOUND_EVERY

@@ -14,20 +14,20 @@ from rankine.core import safe_text
 from rankine.core.checks import (
     check_choice,
     check_count,
+    check_n_passes,
     check_not_negative,
     check_positive,
     check_strengths,
-    count_passes,
 )
 from rankine.core.errors import (
     DataError,
     ModelFormatError,
     ParameterError,
     RankineError,
-    about_file,
+    attach_file_to_errors,
 )
-from rankine.core.safe_text import facts_table, listed, printable, small_bar, tag, text
-from rankine.core.strict_json import canonical, parse_strictly, plain, read_value
+from rankine.core.safe_text import html_table, listed, printable, small_bar, tag, text
+from rankine.core.strict_json import canonical_json, parse_json_strictly, parse_value, to_json_value
 
 NO_NUMBERS = [None, "1", True, np.bool_(True), math.nan, math.inf, -math.inf, [1.0], 1j]
 #: Check -> what it takes, what it refuses.
@@ -50,9 +50,9 @@ def test_numbers_inside_the_domain_pass_and_others_are_refused(check):
 
 
 def test_passes_may_be_left_open():
-    assert (count_passes(None), count_passes(None, 3), count_passes(2, 3)) == (1, 3, 2)
+    assert (check_n_passes(None), check_n_passes(None, 3), check_n_passes(2, 3)) == (1, 3, 2)
     with pytest.raises(ParameterError, match="n_passes=0"):
-        count_passes(0)
+        check_n_passes(0)
 
 
 def test_choices_are_listed_where_none_is_met():
@@ -88,7 +88,7 @@ def test_an_error_says_what_where_and_how_to_mend_it():
 
 def test_errors_inside_are_about_the_file_unless_they_name_one():
     for named, expected in ((None, "outer"), ("inner", "inner")):
-        with pytest.raises(RankineError) as caught, about_file("outer"):
+        with pytest.raises(RankineError) as caught, attach_file_to_errors("outer"):
             raise DataError("bad", file=named)
         assert caught.value.file == expected
 
@@ -96,8 +96,8 @@ def test_errors_inside_are_about_the_file_unless_they_name_one():
 def test_a_package_has_only_its_public_names():
     with pytest.raises(AttributeError, match=r"'rankine' has no attribute 'nothing'"):
         _ = rankine.nothing
-    with pytest.raises(AttributeError, match=r"'rankine.report' has no attribute"):
-        _ = rankine.report.nothing
+    with pytest.raises(AttributeError, match=r"'rankine.tuning' has no attribute"):
+        _ = rankine.tuning.nothing
     assert rankine.plot.__name__ == "rankine.plot"
     assert rankine.Dataset.__name__ == "Dataset"
     assert callable(rankine.report)
@@ -105,14 +105,14 @@ def test_a_package_has_only_its_public_names():
 
 def test_json_is_read_strictly():
     value = {"b": [1, 2.5, None, True], "a": "\N{GREEK SMALL LETTER ALPHA}\N{SLEEPING SYMBOL}"}
-    assert canonical(value).isascii()
-    assert parse_strictly(canonical(value)) == value
-    assert parse_strictly(canonical(value).encode()) == value
+    assert canonical_json(value).isascii()
+    assert parse_json_strictly(canonical_json(value)) == value
+    assert parse_json_strictly(canonical_json(value).encode()) == value
     for bad in ('{"a": 1, "a": 2}', "[NaN]", "[Infinity]", "[1e999]", '["\\ud800"]', "[", "[1,]"):
         with pytest.raises(ValueError):
-            parse_strictly(bad)
-    assert parse_strictly("[1e308]") == [1e308]
-    assert parse_strictly('["\\ud83d\\ude00"]') == ["\N{GRINNING FACE}"]
+            parse_json_strictly(bad)
+    assert parse_json_strictly("[1e308]") == [1e308]
+    assert parse_json_strictly('["\\ud83d\\ude00"]') == ["\N{GRINNING FACE}"]
 
 
 def test_values_are_described_where_json_cannot_hold_them():
@@ -121,13 +121,13 @@ def test_values_are_described_where_json_cannot_hold_them():
         1: (np.int64(2), None, True, "x\ud800"),
         "n": [math.nan, -math.inf],
     }
-    found = plain(held)
+    found = to_json_value(held)
     assert found == {"a": 0.5, "1": [2, None, True, "x\\ud800"], "n": ["nan", "-inf"]}
     assert found["1"][2] is True
-    assert json.loads(canonical(found)) == found
-    assert plain(np.arange(64)) == list(range(64))
-    assert plain(np.zeros((5, 13))) == "array of shape (5, 13)"
-    assert plain({1, 2}) == "<set>"
+    assert json.loads(canonical_json(found)) == found
+    assert to_json_value(np.arange(64)) == list(range(64))
+    assert to_json_value(np.zeros((5, 13))) == "array of shape (5, 13)"
+    assert to_json_value({1, 2}) == "<set>"
 
 
 def test_what_users_type_is_a_value():
@@ -136,8 +136,8 @@ def test_what_users_type_is_a_value():
         "TRUE": True, "false": False, "inf": math.inf, "romma": "romma", "1-2": "1-2",
     }  # fmt: skip
     for word, value in typed.items():
-        assert read_value(word) == value
-        assert type(read_value(word)) is type(value)
+        assert parse_value(word) == value
+        assert type(parse_value(word)) is type(value)
 
 
 @pytest.mark.parametrize("show", [printable, text], ids=["terminal", "page"])
@@ -162,7 +162,7 @@ def test_small_tables_for_notebooks():
     assert "width:60px" in small_bar(0.5)
     assert "width:120px" in small_bar(1.0)
     assert "width:1px" in small_bar(0.0)
-    made = facts_table("<all>", [("a", 1), ("b", tag("i", "x"))])
+    made = html_table("<all>", [("a", 1), ("b", tag("i", "x"))])
     assert made.count("<tr>") == 2
     assert "&lt;all&gt;" in made
     assert ">1</td>" in made

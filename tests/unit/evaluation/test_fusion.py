@@ -218,7 +218,7 @@ def test_what_an_engine_cannot_fuse_is_refused():
     assert params["a"] == params["b"] == "*:*"
     assert "scale(query($a,0),0,1)" in params["q"]
     made = export(fusion(), "opensearch")
-    query = json.loads(made.beside[".query.json"])
+    query = json.loads(made.extra_files[".query.json"])
     assert [one["match_all"]["_name"] for one in query["query"]["hybrid"]["queries"]] == ["a", "b"]
     assert query["size"] == 100
 

@@ -232,9 +232,9 @@ def test_squares_are_the_matrix_of_listed_pairs(pairs, normalization, weighted):
     np.testing.assert_allclose(squares.times(p), L @ p, atol=1e-12)
     np.testing.assert_allclose(squares.target(), L @ data.y, atol=1e-12)
     assert squares.spread(p) == pytest.approx(e @ L @ e, rel=1e-11)
-    assert squares.spreads(p).sum() == pytest.approx(e @ L @ e, rel=1e-11)
+    assert squares.query_values(p).sum() == pytest.approx(e @ L @ e, rel=1e-11)
     rows = squares.queries.rows[squares.queries.starts[0] : squares.queries.starts[1]]
-    assert squares.spreads(p)[0] == pytest.approx((e[rows] * (L @ e)[rows]).sum(), rel=1e-11)
+    assert squares.query_values(p)[0] == pytest.approx((e[rows] * (L @ e)[rows]).sum(), rel=1e-11)
     w = np.random.default_rng(7).normal(size=5)
     expected = data.X.T @ L @ data.X @ w
     for storage in (np.asarray, sparse.csr_array):
