@@ -33,8 +33,8 @@ from rankine.solvers.coordinate_descent import (
     DescentSettings,
     PathPoint,
     l1_grid,
-    solve_path,
-    solve_until_nonzeros,
+    path_until_nonzeros,
+    regularisation_path,
 )
 from rankine.solvers.problem import Penalty
 
@@ -268,7 +268,7 @@ class DominationRanker(BaseRanker):
         limit, l2 = int(self.max_nonzero or 0), self.path_l2
         walked: Iterator[PathPoint] = iter(())
         if self.l1_max_ > 0:
-            walked = solve_until_nonzeros(descent, self.l1_max_, l2, settings, limit)
+            walked = path_until_nonzeros(descent, self.l1_max_, l2, settings, limit)
         for count, point in enumerate(walked, start=1):
             stop = notify(monitor.callbacks, _told(point, count, None))
             better = point.loss < least if monitor.evaluator is None else monitor.since_best == 0
@@ -340,7 +340,7 @@ class DominationRanker(BaseRanker):
         grid = _grid(l1s, largest, n_steps, min_ratio)
         points: list[PathPoint] = []
         values: list[float] = []
-        for point in solve_path(descent, grid.tolist(), self.path_l2, settings):
+        for point in regularisation_path(descent, grid.tolist(), self.path_l2, settings):
             if max_nonzero is not None and point.nonzeros > max_nonzero:
                 break
             points.append(point)

@@ -33,8 +33,8 @@ from rankine.solvers.coordinate_descent import (
     DescentSettings,
     PathPoint,
     l1_grid,
-    solve_path,
-    solve_until_nonzeros,
+    path_until_nonzeros,
+    regularisation_path,
 )
 from rankine.solvers.problem import Penalty
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
@@ -436,11 +436,11 @@ class _TopicTask:
         """Models to choose from; none when l1 is known."""
         l2, limit = self.ranker.path_l2, self.ranker.max_nonzero
         if limit is not None:
-            return list(solve_until_nonzeros(descent, largest, l2, settings, int(limit)))
+            return list(path_until_nonzeros(descent, largest, l2, settings, int(limit)))
         if self.held is None or not np.isnan(self.strengths[topic]):
             return []
         grid = l1_grid(largest, self.n_steps, self.min_ratio)
-        return list(solve_path(descent, grid.tolist(), l2, settings))
+        return list(regularisation_path(descent, grid.tolist(), l2, settings))
 
     def _best(self, points: list[PathPoint], topic: int) -> int:
         """Position of the model with the best metric on held-out rows (else the smallest loss).

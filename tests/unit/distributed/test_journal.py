@@ -72,7 +72,7 @@ def nested_loops(journal, cluster, outer=6, inner=4):
         if within.state is not None:
             done, d = within.state
         for k in range(done, inner + at % 2):
-            within.put(lambda k=k, d=d: (k, d))
+            within.save(lambda k=k, d=d: (k, d))
             d += ask("product", w + d)[0] / (scale + 5.0)
         w = w + d
         total += float(d.sum())

@@ -22,9 +22,9 @@ from rankine.solvers.coordinate_descent import (
     extrapolated,
     l1_grid,
     newton_step,
+    path_until_nonzeros,
     quadratic_step,
-    solve_path,
-    solve_until_nonzeros,
+    regularisation_path,
     violation,
     working_set,
 )
@@ -345,7 +345,7 @@ def test_a_walk_begins_each_step_where_the_last_ended():
     run, alone = descent(), descent()
     settings = DescentSettings(tol=1e-8)
     for point, l1 in zip(
-        solve_path(run, [3.0, 1.0, 0.2], 0.1, settings), [3.0, 1.0, 0.2], strict=True
+        regularisation_path(run, [3.0, 1.0, 0.2], 0.1, settings), [3.0, 1.0, 0.2], strict=True
     ):
         solution = alone.solve(Penalty(l1, 0.1), settings)
         np.testing.assert_array_equal(point.solution.coef, solution.coef)
@@ -366,7 +366,7 @@ def test_models_of_a_size_are_searched_by_steps_and_halvings(edge, monkeypatch):
         return SimpleNamespace(l1=l1, nonzeros=3 if l1 >= edge else 4)
 
     monkeypatch.setattr(module, "_solve", solve)
-    found = [point.l1 for point in solve_until_nonzeros(None, 1.0, 0.0, None, 3)]
+    found = [point.l1 for point in path_until_nonzeros(None, 1.0, 0.0, None, 3)]
     assert found == [l1 for l1 in asked if l1 >= edge]
     steps = []
     l1 = 1.0

@@ -220,7 +220,7 @@ def test_progressive_means_are_those_of_the_lists_in_turn(metric, cut):
         order = np.random.default_rng(2).permutation(64)
     judged = ProgressiveMetric(metric)
     assert np.isnan(judged.value)
-    assert judged.story() == []
+    assert judged.to_records() == []
     if cut == "whole":
         judged.add(data, scores, None)
     else:
@@ -240,7 +240,7 @@ def test_progressive_means_are_those_of_the_lists_in_turn(metric, cut):
     name = f"progressive_{parse_metric(metric)}"
     assert judged.name == name
     story = {**dict(judged.milestones), len(values): judged.value}
-    assert judged.story() == [{"lists": n, name: mean} for n, mean in story.items()]
+    assert judged.to_records() == [{"lists": n, name: mean} for n, mean in story.items()]
 
 
 def test_many_lists_have_milestones_at_round_numbers():
@@ -258,12 +258,12 @@ def test_labels_that_do_not_suit_the_metric_are_not_judged():
     data = Dataset.from_arrays(np.zeros((4, 1)), [0, -1, 2, 1], [0, 0, 1, 1])
     judged = ProgressiveMetric("ndcg")
     judged.add(data, np.zeros(4), None)
-    assert "label" in judged.unfit
+    assert "label" in judged.label_error
     assert np.isnan(judged.value)
-    assert judged.story() == []
+    assert judged.to_records() == []
     judged.sums[:] = 3.0, 4.0
     assert np.isnan(judged.value)
-    assert judged.story() == []
+    assert judged.to_records() == []
 
 
 def test_rows_that_are_not_grouped_are_judged_by_their_lists():
