@@ -142,7 +142,7 @@ def quality(
     Examples
     --------
     >>> import rankine
-    >>> from rankine.logs.simulate import shop_log
+    >>> from rankine.logs.simulation import shop_log
     >>> log = shop_log(40)
     >>> ranker = rankine.LeastSquaresRanker(scale="standard").fit(log)
     >>> rankine.plot.quality(ranker, log).get_xlabel()

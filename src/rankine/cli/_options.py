@@ -389,7 +389,7 @@ def report_narrower_files(model: LinearModel, data: Any) -> None:
 
     Streams know it once they were read.
     """
-    narrower = (getattr(data, "notes", None) or {}).get("narrower_files", 0)
+    narrower = (getattr(data, "read_counts", None) or {}).get("narrower_files", 0)
     if narrower:
         _console.print_status(
             f"{narrower} of {len(data.sources)} files hold fewer features than the model's "

@@ -394,7 +394,7 @@ class AdditiveRanker(BaseRanker):
         source.record_counts(
             rows=lists.n_rows,
             queries=lists.n_queries,
-            queries_used=len(labels.usable),
+            queries_used=len(labels.queries_with_pairs),
             pairs=labels.n_pairs,
         )
         numbers = self._linear_scaling.apply(lists).X if linear else None

@@ -207,7 +207,7 @@ class ElasticRanker(BaseRanker):
         if self.eta0 is not None or not self._adaptive:
             return self._usual_step
         data, weight = sample_lists(task.source)
-        if len(data.labels.usable) < ENOUGH_TO_TELL:
+        if len(data.labels.queries_with_pairs) < ENOUGH_TO_TELL:
             return USUAL_STEP
         still = self._variant(replace(task, seed=0), self.solver, l1=0.0, l2=0.0, eta0=STILL)
         still.learn(data, lists=still.lists(data, weight))

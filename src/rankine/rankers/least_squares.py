@@ -219,7 +219,7 @@ class LeastSquaresRanker(BaseRanker):
     def _strength_of(self, task: FitTask) -> float:
         """The l2 that held-out lists speak for; they are the same ones for every seed."""
         data, weight = sample_lists(task.source)
-        usable = data.labels.usable
+        usable = data.labels.queries_with_pairs
         usable = usable[weight[usable] > 0]
         if data.weight is not None:
             usable = usable[pair_masses(data, ties=False)[usable] > 0]
@@ -238,7 +238,7 @@ class LeastSquaresRanker(BaseRanker):
         if self.normalization == "sum":
             return l2
         # Lists without weight are as many among the others as among these.
-        weighed = len(usable) / len(data.labels.usable)
+        weighed = len(usable) / len(data.labels.queries_with_pairs)
         return l2 * (len(order) - size) / (weighed * task.source.metadata()["queries_used"])
 
     def _try(

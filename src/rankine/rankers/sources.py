@@ -315,7 +315,7 @@ class MemorySource(_KeepsFolder):
         seen = self._seen or {
             "rows": data.n_rows,
             "queries": data.n_queries,
-            "queries_used": len(data.labels.usable),
+            "queries_used": len(data.labels.queries_with_pairs),
             "pairs": data.labels.n_pairs,
         }
         return {**seen, "sources": list(data.sources)}

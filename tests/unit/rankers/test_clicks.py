@@ -11,7 +11,7 @@ import rankine
 import rankine.distributed as rd
 from rankine import DominationRanker, ElasticRanker, LeastSquaresRanker, RankSVM, SPDRanker
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.logs.simulate import simulate
+from rankine.logs.simulation import simulate
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.transforms.clicks import weigh, widen
 

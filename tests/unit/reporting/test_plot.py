@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 import rankine
 from rankine import Dataset, LinearModel, estimate_propensity, plot
 from rankine.core.errors import MissingExtraError, ParameterError
-from rankine.logs.simulate import simulate
+from rankine.logs.simulation import simulate
 from rankine.metrics import evaluate, parse_metric
 from rankine.plot import COLOURS, new_axes, save_axes
 from rankine.reporting.calibration import calibration
