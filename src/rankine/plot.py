@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankine.core.atomic import atomic_file
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import MissingExtraError, ParameterError
 from rankine.core.safe_text import printable
 from rankine.metrics import Metric
@@ -142,7 +142,7 @@ def quality(
     Examples
     --------
     >>> import rankine
-    >>> from rankine.logs.simulate import shop_log
+    >>> from rankine.logs.simulation import shop_log
     >>> log = shop_log(40)
     >>> ranker = rankine.LeastSquaresRanker(scale="standard").fit(log)
     >>> rankine.plot.quality(ranker, log).get_xlabel()
@@ -277,7 +277,7 @@ def calibration(model: Any, data: Any, *, ax: Any = None) -> Any:
 
 def training(model: Any, *, columns: Sequence[str] | None = None, ax: Any = None) -> Any:
     """What training recorded, against its steps: objective, gap, validation ..."""
-    refuse_sets(columns=columns)
+    reject_sets(columns=columns)
     fitted = as_model(model)
     found = recorded(fitted)
     if not found.curves and not found.validation:
@@ -330,11 +330,11 @@ def path(result: RegularizationPath, *, ax: Any = None) -> Any:
     ax = ax or new_axes()
     values = result.values if result.measured else result.loss
     sizes = result.nonzeros
-    along, x_name = result.drawn_by
+    along, x_name = result.x_axis
     for (name, curve), kind in zip(path_curves(result), COLOURS, strict=False):
         here = curve.nonzeros > 0
         heights = (curve.values if result.measured else curve.loss)[here]
-        draw_line(ax, curve.drawn_by[0][here], heights, kind, name)
+        draw_line(ax, curve.x_axis[0][here], heights, kind, name)
     best = result.best()
     if sizes[best] > 0:
         ax.plot(

@@ -50,7 +50,9 @@ def test_constants_of_uncompiled_files_count():
 
 
 def test_every_file_that_answers_a_question_counts():
-    answering = {path for path in ROOT.rglob("*.py") if ".answer(" in path.read_text("utf-8")}
+    answering = {
+        path for path in ROOT.rglob("*.py") if ".implementation(" in path.read_text("utf-8")
+    }
     assert answering
     assert all(answering <= compiled_from(path) for path in COMPILED)
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folders, save_report, show_tables
+from rankine.cli._console import check_output_paths, print_tables, save_report
 from rankine.cli._options import (
     AsJson,
     AsLatex,
     AsMarkdown,
-    ModelReading,
+    ModelReadingOptions,
     ReportFile,
     Seed,
-    one_form,
-    options_in,
-    refuse,
+    option_names,
+    reject_options,
+    require_one_format,
 )
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -72,7 +72,7 @@ def compare(
     ] = False,
     report: ReportFile = None,
     *,
-    reading: ModelReading,
+    reading: ModelReadingOptions,
     json: AsJson = False,
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
@@ -84,10 +84,10 @@ def compare(
     from rankine.metrics import parse_metric
     from rankine.model import LinearModel
 
-    require_folders(report=report)
-    one_form(json=json, latex=latex, markdown=markdown)
+    check_output_paths(report=report)
+    require_one_format(json=json, latex=latex, markdown=markdown)
     if not json:
-        refuse(("per_query",), "belongs to --json", fix="Leave it out, or add --json")
+        reject_options(("per_query",), "belongs to --json", fix="Leave it out, or add --json")
     if len(inputs) < 3:
         raise ParameterError(
             "two models or runs and a data file are needed",
@@ -102,7 +102,9 @@ def compare(
     models = [one for one in systems.values() if isinstance(one, LinearModel)]
     judged: Any
     if is_qrels(data):
-        refuse(options_in(ModelReading), "says how data are read, and these are judgements")
+        reject_options(
+            option_names(ModelReadingOptions), "says how data are read, and these are judgements"
+        )
         judged = read_qrels(data)
     else:
         judged = reading.open_for(data, models) if models else reading.newest(reading.open(data))
@@ -126,7 +128,7 @@ def compare(
         _console.print_json({"data": data, "comparisons": plain})
     else:
         tables = [table for comparison in found for table in comparison.tables()]
-        show_tables(tables, latex=latex, markdown=markdown)
+        print_tables(tables, latex=latex, markdown=markdown)
     if fail_if_worse and any(_last_is_worse(comparison) for comparison in found):
         raise typer.Exit(WORSE)
 

@@ -80,7 +80,7 @@ def export(
     files.update({f"{out}{suffix}": content for suffix, content in result.extra_files.items()})
     _write(files)
     if result.remark:
-        _console.say(result.remark)
+        _console.print_status(result.remark)
     if json:
         _console.print_json(
             {
@@ -92,7 +92,7 @@ def export(
             }
         )
     elif out != "-":
-        _console.say(f"wrote {' and '.join(files)}: {found.nnz} weights for {to}")
+        _console.print_status(f"wrote {' and '.join(files)}: {found.nnz} weights for {to}")
 
 
 def _write(files: dict[str, bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Import all modules of a package, so that each can register what it defines."""
+"""Find plug-ins: the modules of a package that register something when they are imported."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import importlib
 import pkgutil
 
 
-def import_modules(package: str) -> None:
-    """Import every module directly inside a package.
+def import_modules(package: str) -> list[str]:
+    """Import every public module of a package and return their names in alphabetical order.
 
-    Metrics and exporters register themselves when their module is imported. A new one is therefore
-    a single file in its package: no list names it.
+    A loss, metric or exporter is one file in the folder of its package, and registers itself when
+    it is imported. Call this once, in the ``__init__`` of the package or where the registry is
+    first read, instead of listing the files. Modules whose names begin with an underscore are
+    skipped.
     """
-    path = importlib.import_module(package).__path__
-    for module in pkgutil.iter_modules(path):
-        importlib.import_module(f"{package}.{module.name}")
+    folder = importlib.import_module(package).__path__
+    names = sorted(
+        module.name for module in pkgutil.iter_modules(folder) if not module.name.startswith("_")
+    )
+    for name in names:
+        importlib.import_module(f"{package}.{name}")
+    return names

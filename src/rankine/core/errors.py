@@ -121,8 +121,8 @@ class RankineError(Exception):
 
 
 @contextmanager
-def about_file(name: str) -> Iterator[None]:
-    """Errors raised inside are about this file, unless they name one."""
+def attach_file_to_errors(name: str) -> Iterator[None]:
+    """Set ``file`` on errors raised inside the block, unless they name a file."""
     try:
         yield
     except RankineError as error:

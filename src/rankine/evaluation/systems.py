@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.compression import open_stream
 from rankine.data.dataset import Dataset, check_finite, concat
@@ -144,7 +144,7 @@ def _first_fields(path: Any) -> list[bytes]:
 
 def name_systems(systems: Sequence[Any]) -> dict[str, Any]:
     """Systems by a name of their own."""
-    refuse_sets(systems=systems)
+    reject_sets(systems=systems)
     found: dict[str, Any] = {}
     for k, system in enumerate(systems):
         if isinstance(system, (str, Path)):

@@ -4,8 +4,8 @@ A new metric is one module in this package: it registers a ``Definition`` and im
 functions of its family (``rankine.metrics.families``). Importing the package finds it.
 """
 
-from rankine.core.callable_package import import_on_use
 from rankine.core.discovery import import_modules
+from rankine.core.lazy_import import lazy_attributes
 from rankine.metrics.engine import (
     count_without_value,
     data_columns,
@@ -40,4 +40,4 @@ __all__ = [
 ]
 
 # Imported on first use: it needs scikit-learn, which evaluating files does not.
-__getattr__ = import_on_use(__name__, {"scorer": "rankine.rankers.search_scorer"})
+__getattr__ = lazy_attributes(__name__, {"scorer": "rankine.rankers.search_scorer"})

@@ -50,14 +50,14 @@ def _discounted_sum(ranked: Any, discount: Any, k: int) -> float:
     return total
 
 
-@list_value.answer(Dcg)
+@list_value.implementation(Dcg)
 def _dcg(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
     return _discounted_sum(ranked, spec.discount, k)
 
 
-@list_expected.answer(Dcg)
+@list_expected.implementation(Dcg)
 def _expected_dcg(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
@@ -72,12 +72,12 @@ def _normalised(ranked: Any, gain: Any, discount: Any, k: int) -> float:
     return _discounted_sum(ranked, discount, k) / ideal
 
 
-@list_value.answer(Ndcg)
+@list_value.implementation(Ndcg)
 def _ndcg(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return _normalised(ranked, gain, spec.discount, k)
 
 
-@list_expected.answer(Ndcg)
+@list_expected.implementation(Ndcg)
 def _expected_ndcg(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return _normalised(block_means(ranked, ends), gain, spec.discount, k)
 
@@ -97,12 +97,12 @@ def _mean_over_ranks(ranked: Any, gain: Any, discount: Any) -> float:
     return float(total / ranked.shape[0])
 
 
-@list_value.answer(MeanNdcg)
+@list_value.implementation(MeanNdcg)
 def _mean_ndcg(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return _mean_over_ranks(ranked, gain, spec.discount)
 
 
-@list_expected.answer(MeanNdcg)
+@list_expected.implementation(MeanNdcg)
 def _expected_mean_ndcg(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return _mean_over_ranks(block_means(ranked, ends), gain, spec.discount)
 

@@ -77,7 +77,7 @@ def _count_errors(label: Any, score: Any, rule: int) -> Any:
     return errors, float(n - n_lowest)
 
 
-@pair_value.answer(DominationError)
+@pair_value.implementation(DominationError)
 def _value(spec: Any, label: Any, score: Any) -> Any:
     errors, n_dominating = _count_errors(label, score, spec.rule)
     return errors / max(n_dominating, 1.0), n_dominating

@@ -70,12 +70,12 @@ def _expected_reciprocal_rank(ranked: Any, ends: Any, gain: Any, scale: float, k
     return total
 
 
-@list_value.answer(ExpectedReciprocalRank)
+@list_value.implementation(ExpectedReciprocalRank)
 def _value(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return _reciprocal_rank(ranked, gain, spec.scale, k)
 
 
-@list_expected.answer(ExpectedReciprocalRank)
+@list_expected.implementation(ExpectedReciprocalRank)
 def _expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     return _expected_reciprocal_rank(ranked, ends, gain, spec.scale, k)
 

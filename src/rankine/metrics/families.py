@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.sorting import rank_order, tie_ends, top_order, top_values
 
 
@@ -36,7 +36,7 @@ class ItemPool(NamedTuple):
     gain: NDArray[np.float64]
 
 
-@question
+@generic
 def list_value(spec: Any, ranked: Any, gain: Any, k: int) -> Any:
     """Return the value of one list.
 
@@ -44,7 +44,7 @@ def list_value(spec: Any, ranked: Any, gain: Any, k: int) -> Any:
     """
 
 
-@question
+@generic
 def list_expected(spec: Any, ranked: Any, ends: Any, gain: Any, k: int) -> Any:
     """Return the mean value of one list over all orders of its ties.
 
@@ -166,7 +166,7 @@ def expected_values(
         out[q] = list_expected(spec, ranked, tie_ends(scores, order), all_gains, cutoffs[q])
 
 
-@question
+@generic
 def pair_value(spec: Any, label: Any, score: Any) -> Any:
     """Return the value and the mass of one query."""
 

@@ -50,21 +50,21 @@ class KendallTau(NamedTuple):
     tie_cost: float
 
 
-@pair_value.answer(PairwiseError)
+@pair_value.implementation(PairwiseError)
 def _error(spec: Any, label: Any, score: Any) -> Any:
     counts = count_pairs(label, score)
     error = counts.wrong + spec.tie_cost * counts.tied
     return error / max(counts.usable, 1.0), counts.usable
 
 
-@pair_value.answer(RocArea)
+@pair_value.implementation(RocArea)
 def _area(spec: Any, label: Any, score: Any) -> Any:
     counts = count_pairs((label >= spec.threshold).astype(np.float64), score)
     error = counts.wrong + spec.tie_cost * counts.tied
     return 1.0 - error / max(counts.usable, 1.0), counts.usable
 
 
-@pair_value.answer(KendallTau)
+@pair_value.implementation(KendallTau)
 def _tau(spec: Any, label: Any, score: Any) -> Any:
     counts = count_pairs(label, score)
     concordant = counts.usable - counts.wrong - counts.tied

@@ -50,28 +50,28 @@ def _hits(ranked: Any, k: int) -> float:
     return total
 
 
-@list_value.answer(Precision)
+@list_value.implementation(Precision)
 def _precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
     return _hits(ranked, k) / k
 
 
-@list_expected.answer(Precision)
+@list_expected.implementation(Precision)
 def _expected_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
     return _hits(block_means(ranked, ends), k) / k
 
 
-@list_value.answer(Recall)
+@list_value.implementation(Recall)
 def _recall(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
     return _hits(ranked, k) / gain.sum()
 
 
-@list_expected.answer(Recall)
+@list_expected.implementation(Recall)
 def _expected_recall(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
@@ -93,21 +93,21 @@ def _hit_probability(ranked: Any, ends: Any, k: int) -> float:
     return 1.0 - miss_probability
 
 
-@list_value.answer(HitRate)
+@list_value.implementation(HitRate)
 def _hit(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
     return min(1.0, _hits(ranked, k))
 
 
-@list_expected.answer(HitRate)
+@list_expected.implementation(HitRate)
 def _expected_hit(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
     return _hit_probability(ranked, ends, k)
 
 
-@list_value.answer(ReciprocalRank)
+@list_value.implementation(ReciprocalRank)
 def _reciprocal(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
@@ -117,7 +117,7 @@ def _reciprocal(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return 0.0
 
 
-@list_expected.answer(ReciprocalRank)
+@list_expected.implementation(ReciprocalRank)
 def _expected_reciprocal(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     if not gain.max() > 0.0:
         return np.nan
@@ -135,7 +135,7 @@ def _expected_reciprocal(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -
     return total
 
 
-@list_value.answer(AveragePrecision)
+@list_value.implementation(AveragePrecision)
 def _average_precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     n_relevant = gain.sum()
     if not n_relevant > 0.0:
@@ -148,7 +148,7 @@ def _average_precision(spec: Any, ranked: Any, gain: Any, k: Any) -> Any:
     return total / n_relevant
 
 
-@list_expected.answer(AveragePrecision)
+@list_expected.implementation(AveragePrecision)
 def _expected_average_precision(spec: Any, ranked: Any, ends: Any, gain: Any, k: Any) -> Any:
     n_relevant = gain.sum()
     if not n_relevant > 0.0:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankine.core.safe_text import (
     Html,
-    facts_table,
+    html_table,
     join,
     listed,
     name_of,
@@ -98,7 +98,7 @@ def model_html(model: LinearModel) -> str:
         ("heaviest weights", weights_html(names, values)),
         ("digest", model.digest[:16]),
     ]
-    return facts_table("rankine.LinearModel", rows)
+    return html_table("rankine.LinearModel", rows)
 
 
 def bundle_html(bundle: ModelBundle) -> str:
@@ -109,7 +109,7 @@ def bundle_html(bundle: ModelBundle) -> str:
         ("topics", listed(bundle, TOP)),
         ("digest", bundle.digest[:16]),
     ]
-    return facts_table("rankine.ModelBundle", rows)
+    return html_table("rankine.ModelBundle", rows)
 
 
 def weights_html(names: Any, values: NDArray[np.float64]) -> Html:

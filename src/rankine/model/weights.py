@@ -19,10 +19,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import ModelError, ModelFormatError, ParameterError
 from rankine.core.specs import ListRange, RunScores
-from rankine.core.strict_json import plain
+from rankine.core.strict_json import to_json_value
 from rankine.kernels.run_scores import run_score_values
 
 #: Positions fit into 32 bits.
@@ -112,7 +112,7 @@ class PackedNames:
     @classmethod
     def pack(cls, names: Iterable[str], what: str = "feature name") -> PackedNames:
         """Pack strings; they must be distinct and valid Unicode."""
-        refuse_sets(**{f"{what}s": names})
+        reject_sets(**{f"{what}s": names})
         try:
             parts = [str(name).encode("utf-8") for name in names]
         except UnicodeEncodeError as error:
@@ -274,7 +274,7 @@ def training_metadata(
     provenance: Mapping[str, Any] | None,
 ) -> tuple[tuple[msgspec.Struct, ...], str | None, Any, Any]:
     """How a model was trained, as its file holds it: specs, text, plain JSON data."""
-    told = plain(dict(parameters or {})), plain(dict(provenance or {}))
+    told = to_json_value(dict(parameters or {})), to_json_value(dict(provenance or {}))
     return tuple(transforms), None if metric is None else str(metric), *told
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import DataError
 from rankine.core.specs import ListRange, LogColumns, MissingValues, RunScores
 from rankine.data.dataset import Dataset, row_scores
@@ -145,7 +145,7 @@ def judge(
     metrics: Sequence[str] | None = None,
 ) -> Judged:
     """Score the data and gather opponents: another model, the shown order, one feature, chance."""
-    refuse_sets(metric=metrics)
+    reject_sets(metric=metrics)
     data = fit_columns(model, data)
     view, missing = model, model.missing
     scaled = [spec for spec in model.transforms if isinstance(spec, (ListRange, RunScores))]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rankine.scoring import InputIssues
-    from rankine.serve.connection import Pool
+    from rankine.serve.connection import ConnectionPool
     from rankine.serve.registry import Registry
 
 
@@ -62,7 +62,7 @@ class Metrics:
     def _gauge(self, name: str, about: str, labels: list[str] | None = None) -> Gauge:
         return Gauge(f"rankine_{name}", about, labels or [], registry=self.registry)
 
-    def watch(self, models: Registry, pool: Pool) -> None:
+    def watch(self, models: Registry, pool: ConnectionPool) -> None:
         """Show the models served, and the state of the connections."""
         self.registry.register(_Models(models))
         self._gauge("queue_length", "Large requests under way.").set_function(lambda: pool.queued)

@@ -20,9 +20,9 @@ from rankine.metrics import evaluate
 from rankine.model import LinearModel
 from rankine.model.tables import find_tables
 from rankine.scoring import Scorer
-from rankine.serve.answers import Worker
+from rankine.serve.handlers import ScoringHandler
 from rankine.serve.limits import Limits
-from rankine.serve.registry import Registry, Served
+from rankine.serve.registry import Registry, ServedModel
 from rankine.transforms.apply import score_dataset
 from reference import ranking_metrics as slow
 from reliability.trials.problems import Problem
@@ -154,9 +154,9 @@ def item(model: LinearModel, row: Any, rng: Any) -> dict[str, Any]:
 def answer(model: LinearModel, lists: list[list[dict[str, Any]]]) -> Any:
     """What the server answers to a batch of lists, or its refusal."""
     registry = Registry()
-    registry.put(Served("m", model))
+    registry.put(ServedModel("m", model))
     body = json.dumps({"lists": [{"items": items} for items in lists]}).encode()
-    reply = Worker(registry, Limits()).score(body, hurried=False)
+    reply = ScoringHandler(registry, Limits()).score(body, on_event_loop=False)
     return reply.status, json.loads(reply.body)
 
 

@@ -238,7 +238,7 @@ class ErrorReply(msgspec.Struct, frozen=True, omit_defaults=True):
     digest: str | None = None
 
 
-class Refusal(Exception):  # noqa: N818 - a reply, not a fault
+class RequestError(Exception):
     """A request that is answered with an error."""
 
     def __init__(self, status: int, code: str, message: str, fix: str = "") -> None:

@@ -23,8 +23,8 @@ from rankine.core.safe_text import printable
 from rankine.model.explain import Explanation
 from rankine.scoring import InputIssues, Scorer
 from rankine.serve.limits import Limits
-from rankine.serve.registry import Registry, Target
-from rankine.serve.wire import (
+from rankine.serve.registry import Registry, ServedScorer
+from rankine.serve.schemas import (
     Item,
     ListRequest,
     ListScores,
@@ -32,7 +32,7 @@ from rankine.serve.wire import (
     RankedList,
     RankReply,
     RankRequest,
-    Refusal,
+    RequestError,
     ScoreReply,
     ScoreRequest,
     Term,
@@ -55,7 +55,7 @@ _ROW = re.compile(r"\brow (?=\d)")
 _DEFAULT_TERMS = 10
 
 
-class Answer(NamedTuple):
+class ScoringResult(NamedTuple):
     """A reply, ready to be sent, and what to count."""
 
     status: int
@@ -73,10 +73,10 @@ class CsrList(NamedTuple):
     shape: tuple[int, int]
 
 
-class Worker:
+class ScoringHandler:
     """Answers scoring requests.
 
-    ``hurried`` is set on the event loop: what may take long then returns None, and is asked again
+    ``on_event_loop`` is set on the event loop: what may take long then returns None, and is asked again
     in the thread. ``strict`` refuses raw items with unknown or missing columns; otherwise they are
     counted in the reply.
     """
@@ -86,11 +86,11 @@ class Worker:
         self.limits = limits
         self.strict = strict
 
-    def rank(self, body: bytes, hurried: bool) -> Answer | None:
+    def rank(self, body: bytes, on_event_loop: bool) -> ScoringResult | None:
         """Answer ``POST /v1/rank``."""
         request, lists = read(_RANK, body, self.limits)
         terms = _explain_terms(request)
-        if hurried and terms is not None:
+        if on_event_loop and terms is not None:
             return None
         k = None if request.k is UNSET else request.k
         budget = self.limits.explained if terms is not None else math.inf
@@ -106,14 +106,14 @@ class Worker:
             budget -= len(ranking)
             if budget < 0:
                 fix = "Ask for fewer with k, or a smaller batch"
-                raise Refusal(422, "limit", "too many items to explain", fix)
+                raise RequestError(422, "limit", "too many items to explain", fix)
             if terms is not None:
                 _explain(ranking, scorer, rows, terms)
             return RankedList(ranking, one.id)
 
         return self._answer(request, lists, RankReply, ranked, RankedList([]))
 
-    def score(self, body: bytes, hurried: bool) -> Answer | None:  # noqa: ARG002 - as rank
+    def score(self, body: bytes, on_event_loop: bool) -> ScoringResult | None:  # noqa: ARG002 - as rank
         """Answer ``POST /v1/score``."""
         request, lists = read(_SCORE, body, self.limits)
 
@@ -129,7 +129,7 @@ class Worker:
         reply_type: Any,
         work: Callable[[ListRequest, Any, Scorer, InputIssues], Any],
         empty: Any,
-    ) -> Answer:
+    ) -> ScoringResult:
         target = self.registry.target(None if request.model is UNSET else request.model)
         issues = InputIssues()
         found: list[Any] = []
@@ -145,10 +145,10 @@ class Worker:
         except RankineError as error:
             reason = _ROW.sub("item ", error.reason)
             where = "" if request.lists is UNSET else f"list {len(found)}: "
-            refusal = Refusal(422, error.code, where + reason, error.fix)
-            return refusal_answer(refusal, target)
-        except Refusal as refusal:
-            return refusal_answer(refusal, target)
+            refusal = RequestError(422, error.code, where + reason, error.fix)
+            return error_result(refusal, target)
+        except RequestError as refusal:
+            return error_result(refusal, target)
         reply = reply_type(
             model=target.name,
             digest=target.digest,
@@ -162,9 +162,9 @@ class Worker:
             reply.ranking = found[0].ranking
         else:
             reply.scores = found[0].scores
-        return Answer(200, _encode(reply), sum(len(one.items) for one in lists), issues)
+        return ScoringResult(200, _encode(reply), sum(len(one.items) for one in lists), issues)
 
-    def _scorer(self, request: ScoreRequest, one: ListRequest, target: Target) -> Scorer:
+    def _scorer(self, request: ScoreRequest, one: ListRequest, target: ServedScorer) -> Scorer:
         if target.lenient.reads_columns:
             if self.strict:
                 return target.strict
@@ -173,11 +173,11 @@ class Worker:
         return target.lenient if request.unknown == "zero" else target.refusing
 
 
-def refusal_answer(refusal: Refusal, target: Target | None = None) -> Answer:
+def error_result(refusal: RequestError, target: ServedScorer | None = None) -> ScoringResult:
     """An error reply; it names the model once one is known."""
     name, digest = (None, None) if target is None else (target.name, target.digest)
     body = encode_error(refusal.code, refusal.message, refusal.fix, name, digest)
-    return Answer(refusal.status, body)
+    return ScoringResult(refusal.status, body)
 
 
 # -- reading ------------------------------------------------------------------------------------
@@ -190,9 +190,11 @@ def read(
     try:
         request = decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise Refusal(422, "schema", _named_place(body, str(error)), "See /openapi.json") from error
+        raise RequestError(
+            422, "schema", _named_place(body, str(error)), "See /openapi.json"
+        ) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(400, "json", f"the body is not JSON: {error}") from error
+        raise RequestError(400, "json", f"the body is not JSON: {error}") from error
     lists = _lists(request, limits)
     pairs = _fields(request) + sum(_checked_pairs(one, limits) for one in lists)
     if request.lists is not UNSET:
@@ -201,7 +203,7 @@ def read(
     # which only an exact count can tell from a key that stands twice.
     colons = np.count_nonzero(np.frombuffer(body, dtype=np.uint8) == _COLON)
     if colons != pairs and structural_colons(body) != pairs:
-        raise Refusal(400, "json", "a key stands twice in one object of the body")
+        raise RequestError(400, "json", "a key stands twice in one object of the body")
     return request, lists
 
 
@@ -220,18 +222,18 @@ def _lists(request: ScoreRequest, limits: Limits) -> list[ListRequest]:
     if request.items is not UNSET and request.lists is UNSET:
         return [ListRequest(request.items, context=request.context)]
     if request.items is not UNSET or request.lists is UNSET:
-        raise Refusal(422, "schema", "pass either items (one list) or lists (a batch)")
+        raise RequestError(422, "schema", "pass either items (one list) or lists (a batch)")
     if request.context is not UNSET:
-        raise Refusal(422, "schema", "context beside lists", "Put it into each list")
+        raise RequestError(422, "schema", "context beside lists", "Put it into each list")
     if len(request.lists) > limits.lists:
-        raise Refusal(422, "limit", f"more than {limits.lists} lists in one request")
+        raise RequestError(422, "limit", f"more than {limits.lists} lists in one request")
     return request.lists
 
 
 def _checked_pairs(one: ListRequest, limits: Limits) -> int:
     """Key-value pairs in a list's items and context; every item in one form and within limits."""
     if len(one.items) > limits.items:
-        raise Refusal(422, "limit", f"more than {limits.items} items in one list")
+        raise RequestError(422, "limit", f"more than {limits.items} items in one list")
     pairs = 0 if one.context is UNSET else len(one.context)
     for number, item in enumerate(one.items):
         identified = item.id is not UNSET
@@ -251,13 +253,13 @@ def _checked_pairs(one: ListRequest, limits: Limits) -> int:
             width = len(item.indices)
             pairs += 2 + identified
         else:
-            raise Refusal(
+            raise RequestError(
                 422,
                 "schema",
                 f"item {number} must have features, or indices and values, or raw columns",
             )
         if width > limits.features:
-            raise Refusal(422, "limit", f"more than {limits.features} features in one item")
+            raise RequestError(422, "limit", f"more than {limits.features} features in one item")
     return pairs
 
 
@@ -295,7 +297,7 @@ def _rows(one: ListRequest, base: int, n_features: int) -> Any:
     """Rows of one list: named features, raw columns, or CSR for indices and values."""
     first, size = one.items[0], len(one.items)
     if one.context is not UNSET and first.raw is UNSET:
-        raise Refusal(422, "schema", "context goes with raw items only")
+        raise RequestError(422, "schema", "context goes with raw items only")
     rows: list[Any]
     if first.features is not UNSET:
         rows = [item.features for item in one.items if item.features is not UNSET]
@@ -306,7 +308,7 @@ def _rows(one: ListRequest, base: int, n_features: int) -> Any:
     else:
         rows = [item for item in one.items if item.indices is not UNSET]
     if len(rows) != size:
-        raise Refusal(422, "schema", "the items of one list differ in form")
+        raise RequestError(422, "schema", "the items of one list differ in form")
     return rows if first.indices is UNSET else _csr(rows, base, n_features)
 
 
@@ -315,7 +317,7 @@ def _csr(items: list[Item], base: int, n_features: int) -> CsrList:
     numbers: list[list[float]] = [item.values for item in items if item.values is not UNSET]
     sizes = np.fromiter(map(len, columns), np.int64, len(items))
     if not np.array_equal(sizes, np.fromiter(map(len, numbers), np.int64, len(items))):
-        raise Refusal(422, "schema", "an item has more indices than values, or fewer")
+        raise RequestError(422, "schema", "an item has more indices than values, or fewer")
     indptr = np.concatenate(([0], np.cumsum(sizes)))
     total = int(indptr[-1])
     try:
@@ -328,13 +330,13 @@ def _csr(items: list[Item], base: int, n_features: int) -> CsrList:
     starts = indptr[1:-1]
     rising[starts[(starts > 0) & (starts < total)] - 1] = True  # a new item may start anywhere
     if not rising.all():
-        raise Refusal(422, "schema", "the indices of an item are not strictly increasing")
+        raise RequestError(422, "schema", "the indices of an item are not strictly increasing")
     data = np.fromiter(chain.from_iterable(numbers), np.float64, total)
     return CsrList(indptr, indices, data, (len(items), n_features))
 
 
-def _outside(base: int, n_features: int) -> Refusal:
-    return Refusal(
+def _outside(base: int, n_features: int) -> RequestError:
+    return RequestError(
         422,
         "feature-mismatch",
         f"an index is outside {base} .. {n_features - 1 + base}",

@@ -18,12 +18,12 @@ from rankine.core.specs import LogColumns, OneHot
 from rankine.model.weights import Probes
 from rankine.serve import registry as registry_module
 from rankine.serve.app import Service, check_json, openapi_document, page_reply
-from rankine.serve.connection import Pool, Request
+from rankine.serve.connection import ConnectionPool, Request
 from rankine.serve.limits import Limits
 from rankine.serve.metrics import Metrics, _resident_bytes
-from rankine.serve.registry import WATCH_EVERY, Registry, Served, Target
-from rankine.serve.security import Access
-from rankine.serve.wire import Refusal
+from rankine.serve.registry import WATCH_EVERY, Registry, ServedModel, ServedScorer
+from rankine.serve.schemas import RequestError
+from rankine.serve.security import AccessPolicy
 
 JSON = {b"host": b"localhost", b"content-type": b"application/json"}
 ITEM = {"features": {NAMES[0]: 1.0}}
@@ -36,23 +36,23 @@ class House:
         self.registry = Registry()
         for served in models:
             self.registry.put(served)
-        self.pool = Pool(Limits(**limits), Metrics(), None)
+        self.pool = ConnectionPool(Limits(**limits), Metrics(), None)
         self.service = Service(
-            self.registry, self.pool, access or Access("127.0.0.1"), strict=strict
+            self.registry, self.pool, access or AccessPolicy("127.0.0.1"), strict=strict
         )
 
-    def ask(self, method, target, body=b"", hurried=False, **fields):
+    def ask(self, method, target, body=b"", on_event_loop=False, **fields):
         more = {name.replace("_", "-").encode(): value for name, value in fields.items()}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         request = Request(method, target, {**JSON, **more}, data, close=False)
-        return self.service.answer(request, hurried)
+        return self.service.answer(request, on_event_loop)
 
     def value(self, name, **labels):
         return self.pool.metrics.registry.get_sample_value(f"rankine_{name}", labels)
 
 
 def shop(**more):
-    return Served("shop", make_model(0, **more))
+    return ServedModel("shop", make_model(0, **more))
 
 
 def error(reply):
@@ -87,7 +87,7 @@ def test_paths_methods_and_hosts():
 
 def test_a_token_opens_the_paths_that_are_not_public():
     token = b"c2VjcmV0LXRva2VuLWZvci10ZXN0cw=="
-    house = House(shop(), access=Access("127.0.0.1", token))
+    house = House(shop(), access=AccessPolicy("127.0.0.1", token))
     assert house.ask(b"GET", b"/readyz").status == 200
     reply = house.ask(b"GET", b"/v1/models")
     assert (reply.status, reply.fields) == (401, ((b"www-authenticate", b"Bearer"),))
@@ -123,7 +123,7 @@ def test_only_plain_json_is_taken(fields, good):
     if good:
         check_json(fields)
     else:
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(RequestError) as caught:
             check_json(fields)
         assert caught.value.status == 415
 
@@ -132,16 +132,16 @@ def test_large_requests_and_explanations_leave_the_event_loop():
     body = json.dumps({"items": [ITEM]}).encode()
     house = House(shop(), inline_bytes=len(body))
     for path in (b"/v1/rank", b"/v1/score"):
-        assert house.ask(b"POST", path, body, hurried=True).status == 200
-        assert house.ask(b"POST", path, body + b" ", hurried=True) is None
+        assert house.ask(b"POST", path, body, on_event_loop=True).status == 200
+        assert house.ask(b"POST", path, body + b" ", on_event_loop=True) is None
         assert house.ask(b"POST", path, body + b" ").status == 200
     for explain in (True, 0, 3):
         asked = {"items": [ITEM], "explain": explain}
         wide = House(shop())
-        assert wide.ask(b"POST", b"/v1/rank", asked, hurried=True) is None
+        assert wide.ask(b"POST", b"/v1/rank", asked, on_event_loop=True) is None
         assert wide.ask(b"POST", b"/v1/rank", asked).status == 200
     asked = {"items": [ITEM], "explain": False}
-    assert wide.ask(b"POST", b"/v1/rank", asked, hurried=True).status == 200
+    assert wide.ask(b"POST", b"/v1/rank", asked, on_event_loop=True).status == 200
     assert wide.value("http_requests_total", path="/v1/rank", status="200") == 2
 
 
@@ -161,7 +161,7 @@ def test_explained_items_have_a_limit_of_their_own():
 
 
 def test_a_batch_is_answered_list_by_list():
-    house = House(shop(), Served("log", log_model()))
+    house = House(shop(), ServedModel("log", log_model()))
     items = [ITEM, {"features": {NAMES[1]: 2.0}, "id": "b"}]
     lists = [{"items": [], "id": "none"}, {"items": items, "id": 7}, {"items": items[:1]}]
     scores = Scorer(make_model(0)).score([item["features"] for item in items]).tolist()
@@ -188,7 +188,7 @@ def test_a_batch_is_answered_list_by_list():
     assert house.value("unknown_columns_total") == 1
     lacking = sum(found["missing_columns"].values())
     assert house.value("missing_columns_total") == lacking > 0
-    strict = House(Served("log", log_model()), strict=True)
+    strict = House(ServedModel("log", log_model()), strict=True)
     assert strict.ask(b"POST", b"/v1/score", shared).status == 422
     assert house.ask(b"POST", b"/v1/score", {**shared, "unknown": "error"}).status == 422
 
@@ -269,7 +269,7 @@ def test_memory_is_told_as_none_where_the_system_does_not_tell(monkeypatch):
 
 
 def test_models_are_listed_with_their_errors():
-    house = House(shop(), Served("topics", ModelBundle.from_weights({"t": [1.0], "u": [2.0]})))
+    house = House(shop(), ServedModel("topics", ModelBundle.from_weights({"t": [1.0], "u": [2.0]})))
     house.registry.report("shop", "the new file is cut")
     house.registry.report("absent", "no such thing")
     reply = json.loads(house.ask(b"GET", b"/v1/models").body)
@@ -298,38 +298,38 @@ def test_models_are_listed_with_their_errors():
 def test_a_request_without_a_name_goes_to_the_only_model():
     house = House(shop())
     assert house.registry.target(None).name == "shop"
-    house.registry.put(Served("other", make_model(1)))
+    house.registry.put(ServedModel("other", make_model(1)))
     for name, reason in ((None, "names no model"), ("nothing", "no model of this name"),
                          ("shop/", "is one model")):  # fmt: skip
-        with pytest.raises(Refusal, match=reason) as caught:
+        with pytest.raises(RequestError, match=reason) as caught:
             house.registry.target(name)
         assert caught.value.status == 404
-    bundle = Served("b", ModelBundle.from_weights({"a/b": [1.0], "": [2.0]}))
+    bundle = ServedModel("b", ModelBundle.from_weights({"a/b": [1.0], "": [2.0]}))
     house.registry.put(bundle)
     assert house.registry.target("b/a/b").name == "b/a/b"
     assert house.registry.target("b/").model.values.tolist() == [2.0]
-    with pytest.raises(Refusal, match="is a bundle"):
+    with pytest.raises(RequestError, match="is a bundle"):
         house.registry.target("b")
 
 
 def test_an_entry_says_what_a_model_is():
     model = make_model(0, metric="map")
-    entry = Served("shop", model).entry("old")
+    entry = ServedModel("shop", model).entry("old")
     assert (entry.probes, entry.nnz, entry.base) == (len(model.probes.rows), 20, 1)
     assert (entry.required_count, entry.topics_count) == (20, 0)
     assert (entry.reads, entry.error, entry.metric) == ("features", "old", "map")
-    assert Served("none", LinearModel.from_weights(np.zeros(2))).entry().probes == 0
-    topics = Served("b", ModelBundle.from_weights({"t": [1.0, 0.0], "u": [2.0, 3.0]}))
+    assert ServedModel("none", LinearModel.from_weights(np.zeros(2))).entry().probes == 0
+    topics = ServedModel("b", ModelBundle.from_weights({"t": [1.0, 0.0], "u": [2.0, 3.0]}))
     assert (topics.entry().probes, topics.entry().nnz, topics.entry().required) == (0, 3, [])
     one = topics.entry(topic="t")
     assert (one.name, one.nnz, one.required, one.topics) == ("b/t", 1, ["1"], [])
-    assert Served("log", log_model()).entry().reads == "raw"
+    assert ServedModel("log", log_model()).entry().reads == "raw"
 
 
 def test_topics_are_kept_while_they_are_asked_for(monkeypatch):
     bundle = ModelBundle.from_weights({name: [1.0, 2.0] for name in "abcdefgh"})
     monkeypatch.setattr(registry_module, "MAX_TOPICS_READY", 2)
-    served = Served("b", bundle)
+    served = ServedModel("b", bundle)
     a, b = served.target("a"), served.target("b")
     assert served.target("a") is a
     served.target("c")
@@ -338,7 +338,7 @@ def test_topics_are_kept_while_they_are_asked_for(monkeypatch):
     monkeypatch.undo()
     for names, ready in ((6, 4), (12, 6)):  # of two features each
         monkeypatch.setattr(registry_module, "_MAX_NAMES_READY", names)
-        served = Served("b", bundle)
+        served = ServedModel("b", bundle)
         kept = [served.target(name) for name in "abcdefgh"[:ready]]
         assert [served.target(name) for name in "abcdefgh"[:ready]] == kept
         served.target("h")
@@ -346,7 +346,7 @@ def test_topics_are_kept_while_they_are_asked_for(monkeypatch):
         assert served.target("a") is not kept[0]
     monkeypatch.setattr(registry_module, "_MAX_NAMES_READY", 6)
     for width, ready in ((0, 6), (1, 6), (2, 4)):
-        served = Served("b", ModelBundle.from_weights({k: [1.0] * width for k in "abcdefgh"}))
+        served = ServedModel("b", ModelBundle.from_weights({k: [1.0] * width for k in "abcdefgh"}))
         kept = [served.target(name) for name in "abcdefgh"[:ready]]
         assert served.target("a") is kept[0]
         served.target("h")
@@ -354,20 +354,22 @@ def test_topics_are_kept_while_they_are_asked_for(monkeypatch):
 
 
 def test_an_example_has_three_different_items():
-    features = Target("m", "", LinearModel.from_weights([1.0, 2.0, 3.0], ["a", "b", "c"])).example
+    features = ServedScorer(
+        "m", "", LinearModel.from_weights([1.0, 2.0, 3.0], ["a", "b", "c"])
+    ).example
     assert features == [
         {"id": "first", "features": {"a": 0.0, "b": 1.5, "c": 0.5}},
         {"id": "second", "features": {"a": 1.0, "b": 0.0, "c": 1.5}},
         {"id": "third", "features": {"a": 2.0, "b": 1.0, "c": 0.0}},
     ]
-    wide = Target("m", "", make_model(0)).example
+    wide = ServedScorer("m", "", make_model(0)).example
     assert all(len(item["features"]) == 6 for item in wide)
-    raw = [item["raw"] for item in Target("m", "", log_model()).example]
+    raw = [item["raw"] for item in ServedScorer("m", "", log_model()).example]
     assert [item["shop"] for item in raw] == ["south", "north", "south"]
     assert {item["price"] for item in raw} == {0.0, 1.0, 2.0}
     sizes = LogColumns(one_hot=tuple(OneHot(name, ("s", "m", "l")) for name in ("a", "b")))
     model = LinearModel.from_weights(np.arange(1.0, 7.0), transforms=(sizes,))
-    example = [item["raw"] for item in Target("m", "", model).example]
+    example = [item["raw"] for item in ServedScorer("m", "", model).example]
     assert [item["a"] for item in example] == ["s", "m", "l"]
     assert [item["b"] for item in example] == ["m", "l", "s"]
 
@@ -375,8 +377,8 @@ def test_an_example_has_three_different_items():
 def test_a_model_that_scores_its_rows_wrongly_is_not_proven():
     model = make_model(0)
     wrong = Probes(model.probes.rows, tuple(x + 1 for x in model.probes.scores))
-    Target("m", "", model).prove()
-    for good in (Target("m", "", model), Target("log", "", log_model())):
+    ServedScorer("m", "", model).prove()
+    for good in (ServedScorer("m", "", model), ServedScorer("log", "", log_model())):
         ranked = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Scorer, "rank", lambda _, rows, ranked=ranked: ranked.append(rows))
@@ -384,7 +386,7 @@ def test_a_model_that_scores_its_rows_wrongly_is_not_proven():
         (form,) = {"features", "raw"} & set(good.example[0])
         assert ranked == [[item[form] for item in good.example]]
     with pytest.raises(ModelError, match="stored rows"):
-        Target("m", "", make_model(0, probes=wrong)).prove()
+        ServedScorer("m", "", make_model(0, probes=wrong)).prove()
 
 
 def test_one_list_of_many_is_compared_with_the_training():
@@ -396,7 +398,7 @@ def test_one_list_of_many_is_compared_with_the_training():
         def add(self, columns, n_rows, scores):
             self.seen.append((columns, n_rows, scores))
 
-    target = Target("log", "", log_model())
+    target = ServedScorer("log", "", log_model())
     assert target.watcher is None
     target.watch([{"price": 1.0}])
     watcher = target.__dict__["watcher"] = Watching()
@@ -437,7 +439,7 @@ def test_the_document_names_every_reply():
 
 
 def test_unknown_names_are_refused_unless_raw_columns_are_read():
-    house = House(shop(), Served("log", log_model()))
+    house = House(shop(), ServedModel("log", log_model()))
     for model, form, status in (
         ("log", "features", 422),
         ("log", "raw", 200),

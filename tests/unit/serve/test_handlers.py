@@ -10,19 +10,19 @@ import pytest
 
 import rankine
 from rankine.core.specs import LogColumns, OneHot
-from rankine.serve.answers import _RANK, _rows, read, refusal_answer, structural_colons
+from rankine.serve.handlers import _RANK, _rows, error_result, read, structural_colons
 from rankine.serve.limits import Limits
 from rankine.serve.registry import _category_values
-from rankine.serve.wire import Refusal
+from rankine.serve.schemas import RequestError
 
 
 def test_a_refusal_scores_nothing_and_names_the_model_once_it_is_known():
-    refusal = Refusal(422, "schema", "wrong", "Mend it")
-    answer = refusal_answer(refusal)
+    refusal = RequestError(422, "schema", "wrong", "Mend it")
+    answer = error_result(refusal)
     assert (answer.status, answer.items, answer.issues) == (422, 0, None)
     told = {"code": "schema", "message": "wrong", "fix": "Mend it"}
     assert json.loads(answer.body) == {"error": told}
-    known = refusal_answer(refusal, SimpleNamespace(name="shop", digest="d"))
+    known = error_result(refusal, SimpleNamespace(name="shop", digest="d"))
     assert json.loads(known.body) == {"error": told, "model": "shop", "digest": "d"}
 
 
@@ -49,7 +49,7 @@ def test_limits_of_lists_items_and_features():
         b'{"lists":[{"items":[]},{"items":[]},{"items":[]}]}',
     ]
     for body in bad:
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(RequestError) as caught:
             read(_RANK, body, small)
         assert (caught.value.status, caught.value.code) == (422, "limit")
 
@@ -65,7 +65,7 @@ def test_limits_of_lists_items_and_features():
     ],
 )
 def test_a_key_that_stands_twice_is_refused(body):
-    with pytest.raises(Refusal, match="stands twice"):
+    with pytest.raises(RequestError, match="stands twice"):
         read(_RANK, body, Limits())
 
 
@@ -89,7 +89,7 @@ def test_a_value_of_another_type_is_named_with_its_item_and_column(item, form, v
     text = f'{{"items": [{", ".join(items)}]}}'
     if batch:
         text = f'{{"lists": [{{"items": []}}, {text}]}}'
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RequestError) as caught:
         read(_RANK, text.encode(), Limits())
     of_list = " of list 1" if batch else ""
     assert caught.value.message.startswith(f"item {item}{of_list}: 'price' in {form} is ")
@@ -100,7 +100,7 @@ def test_a_value_of_another_type_is_named_in_a_context(batch):
     text = '{"context": {"size": 1, "shop": [1]}, "items": [{"raw": {"size": 1}}]}'
     if batch:
         text = f'{{"lists": [{{"items": []}}, {text}]}}'
-    with pytest.raises(Refusal, match=f"context{' of list 1' * batch}: 'shop' in context is "):
+    with pytest.raises(RequestError, match=f"context{' of list 1' * batch}: 'shop' in context is "):
         read(_RANK, text.encode(), Limits())
 
 
@@ -116,7 +116,7 @@ def test_null_is_a_missing_value_for_a_model_that_has_a_rule_for_it():
 
 def test_other_faults_keep_the_path_of_the_decoder():
     for body in (b'{"items": [{"indices": ["a"], "values": [1]}]}', b'{"items": 1}', b'{"x": 1}'):
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(RequestError) as caught:
             read(_RANK, body, Limits())
         with pytest.raises(msgspec.ValidationError) as original:
             _RANK.decode(body)
@@ -151,7 +151,7 @@ def test_indices_rise_within_an_item_and_stay_within_the_model(base):
             assert rows.shape == (3, 5)
         else:
             reason = f"outside {base} .. {4 + base}" if not inside else "not strictly increasing"
-            with pytest.raises(Refusal, match=reason):
+            with pytest.raises(RequestError, match=reason):
                 items_of(items, base)
 
 
@@ -171,7 +171,9 @@ def test_indices_rise_within_an_item_and_stay_within_the_model(base):
     ],
 )
 def test_an_item_has_one_form(item):
-    with pytest.raises(Refusal, match="item 1 must have features, or indices and values, or raw"):
+    with pytest.raises(
+        RequestError, match="item 1 must have features, or indices and values, or raw"
+    ):
         items_of([{"features": {}}, item])
 
 
@@ -211,7 +213,7 @@ def test_good_items_are_taken_with_and_without_names_and_colons(form, more):
     ],
 )
 def test_what_does_not_go_together_is_refused(request_, reason):
-    with pytest.raises(Refusal, match=reason) as caught:
+    with pytest.raises(RequestError, match=reason) as caught:
         _, (one,) = read(_RANK, json.dumps(request_).encode(), Limits())
         _rows(one, 1, 5)
     assert caught.value.status == 422
@@ -220,7 +222,7 @@ def test_what_does_not_go_together_is_refused(request_, reason):
 def test_a_batch_has_a_limit_and_contexts_of_its_own():
     two = {"lists": [{"items": []}, {"items": []}]}
     assert len(read(_RANK, json.dumps(two).encode(), Limits(lists=2))[1]) == 2
-    with pytest.raises(Refusal, match="context beside lists"):
+    with pytest.raises(RequestError, match="context beside lists"):
         read(_RANK, json.dumps({**two, "context": {"a": 1}}).encode(), Limits())
 
 
@@ -229,6 +231,6 @@ def test_what_a_value_should_be_is_told():
         ("features", "not a number or null"),
         ("raw", "not text, a number, a bool or null"),
     ):
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(RequestError) as caught:
             items_of([{form: {"a": [1]}}])
         assert caught.value.message.endswith(wanted)
