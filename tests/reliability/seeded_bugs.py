@@ -257,8 +257,8 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal", "crashes"), only="least-squares",
     ),
     "queries counted instead of weighed": Bug(
-        "losses/pair_queries.py", "/ (totals.query_weight * queries.mass)",
-        "/ (len(queries.query_weight) * queries.mass)",
+        "losses/pair_queries.py", "/ (totals.query_weight * queries.pair_weight)",
+        "/ (len(queries.query_weight) * queries.pair_weight)",
         "agreement", 24, ("unequal",), only="ranksvm",
     ),
     "a row's weight forgotten among pairs": Bug(

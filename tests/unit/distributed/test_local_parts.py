@@ -27,7 +27,7 @@ from rankine.distributed.recipes import (
 from rankine.distributed.team import Assignment, PartitionCache, ask, sum_in_order
 from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
 from rankine.kernels.shards import tree_sum
-from rankine.solvers.one_pass_run import OnePassRun, Progressive
+from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.transforms.scaling import Scaling
 
 BATCH = [
@@ -445,7 +445,7 @@ def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole, tied)
     second = part.learn(first / share, 1, False)[0] / share
     seed = int(stream_seed(3, PARTITION))
     learner = recipe.learner(6, seed, None)
-    run = OnePassRun(learner, Progressive("ndcg@10"))
+    run = OnePassRun(learner, ProgressiveMetric("ndcg@10"))
     for number, found in ((0, first / share), (1, second)):
         order = permutation(stream_seed(seed, LIST_ORDER, number), whole.n_queries)
         run.learn_block(whole, order)

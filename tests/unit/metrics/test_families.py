@@ -1,7 +1,7 @@
-"""Every metric against its slow definition, on lists full of ties."""
+"""Every metric against its slow definition, on lists full of ties, and worked by hand."""
 
 import itertools
-from unittest import mock
+import math
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankine.data.query_index import QueryIndex
-from rankine.kernels.compile import plain
 from rankine.metrics import engine, evaluate, parse_metric, random_expectation
 from reference import ranking_metrics as slow
 
@@ -39,6 +38,8 @@ ORDERED = {
     "err": lambda l, s: slow.err(l),
     "err@2:max_label=3": lambda l, s: slow.err(l, 2, 3),
 }
+
+
 PAIRS = {
     "auc": slow.roc_area,
     "auc:threshold=2": lambda l, s: slow.roc_area(l, s, 2),
@@ -51,12 +52,15 @@ PAIRS = {
     "domination-error:ties=strict": lambda l, s: slow.domination_error(l, s, "strict"),
 }
 
+
 lists = st.integers(1, 7).flatmap(
     lambda n: st.tuples(
         st.lists(st.integers(0, 3), min_size=n, max_size=n),
         st.lists(st.sampled_from([-1.5, 0.0, 0.25, 2.0]), min_size=n, max_size=n),
     )
 )
+
+
 few_lists = st.lists(lists, min_size=1, max_size=4)
 
 
@@ -230,12 +234,13 @@ def test_many_weights_at_once_give_what_each_gives_alone(shuffled, metric, ties)
     y, X, columns = y[order], X[order], {"retrieved": marks[order]}
     index = QueryIndex.from_qid(qid[order], 36)
     rule = parse_metric(f"{metric}{ties}:no_relevant=1")
-    found = engine.value_function(rule, y.astype(float), index, columns)(X, W)
+    evaluator = engine.query_evaluator(rule, y.astype(float), index, columns)
+    found = evaluator.from_weights(X, W)
     alone = [evaluate(rule, y, X @ w, index, per_query=True, columns=columns) for w in W]
     np.testing.assert_array_equal(found.value, alone)
-    one = engine.value_function(rule, y.astype(float), index, columns)(X @ W[0], None)
+    one = evaluator.from_scores(X @ W[0])
     np.testing.assert_array_equal(found.mass, one.mass)
-    few = engine.value_function(rule, y.astype(float), index, columns)(X, W[:1])
+    few = evaluator.from_weights(X, W[:1])
     np.testing.assert_array_equal(few.value, alone[:1])
 
 
@@ -250,16 +255,45 @@ def test_long_lists_take_the_sorting_path():
     )
 
 
-@pytest.mark.parametrize("ties", ["", ":ties=expected"])
-@pytest.mark.parametrize("metric", ORDERED)
-def test_few_rows_are_measured_the_same_without_compiling(metric, ties):
-    """To the bit, on lists long enough for compiled sums to differ if they were re-ordered."""
-    rng = np.random.default_rng(7)
-    y, qid = rng.integers(0, 4, 300), np.repeat(np.arange(6), 50)
-    scores = rng.standard_normal(300).round(1)
-    metric = metric if ":" in metric and not ties else metric.split(":")[0] + ties
-    found = []
-    for choose in (lambda kernel, _: kernel, lambda kernel, _: plain(kernel)):
-        with mock.patch.object(engine, "light", choose):
-            found.append(evaluate(metric, y, scores, qid, per_query=True))
-    assert np.asarray(found[0]).tobytes() == np.asarray(found[1]).tobytes()
+#: Labels in ranked order 0, 1, 2.
+LABELS, SCORES = [0, 1, 2], [3.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("ndcg@2:gain=linear", (1 / math.log2(3)) / (2 + 1 / math.log2(3))),
+        ("ndcg@2", (1 / math.log2(3)) / (3 + 1 / math.log2(3))),
+        ("letor3:ndcg@2", 0.25),
+        ("ndcg@3", (1 / math.log2(3) + 1.5) / (3 + 1 / math.log2(3))),
+        ("letor4:ndcg@3", (1 + 3 / math.log2(3)) / 4),
+        ("dcg@2:discount=paper", 0.5),
+        ("map", (1 / 2 + 2 / 3) / 2),
+        ("map@2", 1 / 4),
+        ("p@2", 0.5),
+        ("p@6", 1 / 3),
+        ("letor4:p@6", 1 / 3),
+        ("letor3:p@6", 0.0),
+        ("recall@2", 0.5),
+        ("recall@2:threshold=2", 0.0),
+        ("mrr", 0.5),
+        ("mrr@1", 0.0),
+        ("err", 1 / 16 / 2 + 15 / 16 * 3 / 16 / 3),
+        ("auc", 0.0),
+        ("pairwise-error", 1.0),
+        ("kendall", -1.0),
+        ("domination-error", 1.0),
+        ("letor4:mean-ndcg", (0 + 0.25 + (1 + 3 / math.log2(3)) / 4) / 3),
+        ("letor3:ndcg@4", 0.0),
+        ("letor4:ndcg@4", 0.0),
+        ("mslr:ndcg@4", 0.0),
+        ("mslr:ndcg@4:short=fill", (1 + 3 / math.log2(3)) / 4),
+    ],
+)
+def test_three_documents_in_the_worst_order(metric, expected):
+    assert evaluate(metric, LABELS, SCORES) == pytest.approx(expected, abs=1e-15)
+
+
+def test_published_check_of_three_conventions():
+    found = [evaluate(m, LABELS, SCORES) for m in ("ndcg@2:gain=linear", "ndcg@2", "letor3:ndcg@2")]
+    assert np.round(found, 4).tolist() == [0.2398, 0.1738, 0.25]

@@ -6,13 +6,13 @@ import copy
 
 import numpy as np
 
-from rankine.solvers.base import Bookmark
+from rankine.solvers.base import ResumePoint
 
 #: Loops that begin anew in every iteration of another.
 INNER = {"newton": "newton direction"}
 
 
-class Marks:
+class StateRecorder:
     """What a problem's ``bookmark`` may be; ``given`` is where each loop begins."""
 
     def __init__(self, given=()):
@@ -20,16 +20,16 @@ class Marks:
         self.kept = []
 
     def __call__(self, solver):
-        mark = Bookmark()
-        mark.state = self.given.pop(solver, None)
-        mark.put = lambda state: self.kept.append((solver, copy.deepcopy(state())))
-        return mark
+        point = ResumePoint()
+        point.state = self.given.pop(solver, None)
+        point.save = lambda state: self.kept.append((solver, copy.deepcopy(state())))
+        return point
 
     def at(self, place):
-        """Marks of a run that was interrupted after so many puts."""
+        """StateRecorder of a run that was interrupted after so many puts."""
         known = dict(self.kept[: place + 1])
         known.pop(INNER.get(self.kept[place][0]), None)
-        return Marks(copy.deepcopy(known))
+        return StateRecorder(copy.deepcopy(known))
 
 
 def same_end(one, other):
