@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError
-from rankine.distributed.team import token_of
+from rankine.distributed.worker_pool import token_of
 from rankine.solvers.base import Bookmark
 from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, read_checkpoint
 
@@ -42,12 +42,12 @@ class Journal:
 
     Attributes
     ----------
-    beside
+    monitor
         What watches the run, kept with every state: ``state()`` gives arrays and facts,
         ``restore(arrays, facts)`` goes on from them.
     """
 
-    beside: Any = None
+    monitor: Any = None
 
     def __init__(
         self, folder: str | Path, facts: Mapping[str, Any], *, resume: bool, seconds: float = 5.0
@@ -73,7 +73,7 @@ class Journal:
                 fix="Resume from them, or use an empty folder",
             )
 
-    def answer(
+    def recall_or_compute(
         self, question: str, arguments: tuple[Any, ...], ask: Callable[[], tuple[Any, ...]]
     ) -> tuple[Any, ...]:
         """The recorded answer, or that of ``ask``, which is then recorded."""
@@ -99,7 +99,7 @@ class Journal:
             self.flush()
         return parts
 
-    def remember(self, name: str, value: int) -> int:
+    def recall_or_record(self, name: str, value: int) -> int:
         """The value that the interrupted run had, or this one, which is then recorded."""
         return int(self.answer(f"remember {name}", (), lambda: (value,))[0])
 
@@ -113,8 +113,8 @@ class Journal:
         if self._told and self._told[0][0] == name:
             mark.state, beside = self._told.popleft()[1]
             self._count += 1
-            if self.beside is not None:
-                self.beside.restore(*beside)
+            if self.monitor is not None:
+                self.monitor.restore(*beside)
         self.flush()  # a file begins where the loop does
         return mark
 
@@ -122,7 +122,7 @@ class Journal:
         """Write a state in place of all records from the first on, if it is time."""
         if self._told or time.monotonic() - self._marked < self._seconds:
             return
-        beside = ({}, {}) if self.beside is None else self.beside.state()
+        beside = ({}, {}) if self.monitor is None else self.monitor.state()
         self._fresh = [(name, [state(), beside])]
         self._count = first + 1
         self.flush()

@@ -199,7 +199,7 @@ class Task:
         watch = Watch(self.judge, self.patience, self.callbacks)
         journal = self.source.journal
         if journal is not None:
-            journal.beside = watch
+            journal.monitor = watch
         folder = getattr(self.source, "folder", None)
         if folder is not None:
             start = None if self.start is None else np.float64(self.start.sum()).hex()

@@ -54,10 +54,10 @@ class Watcher:
 
 def nested_loops(journal, cluster, outer=6, inner=4):
     """A question, then loops within a loop, as in Newton's method; all that was reported."""
-    journal.beside = beside = Watcher()
+    journal.monitor = beside = Watcher()
 
     def ask(name, v):
-        return journal.answer(name, (v,), lambda: cluster.ask(v))
+        return journal.recall_or_compute(name, (v,), lambda: cluster.ask(v))
 
     w, total = ask("first", np.arange(float(WIDTH)))
     begun = 0
@@ -149,7 +149,7 @@ def test_answers_and_states_are_written_when_it_is_time(tmp_path, clock):
 
     def answered(now):
         clock.now = now
-        journal.answer("sum", (now,), lambda: (now,))
+        journal.recall_or_compute("sum", (now,), lambda: (now,))
         return files()
 
     assert answered(104.75) == []
@@ -185,7 +185,7 @@ def test_answers_and_states_are_written_when_it_is_time(tmp_path, clock):
 def test_another_question_is_told_by_its_number(tmp_path):
     journal = Journal(tmp_path, {}, resume=False, seconds=0.0)
     for k in range(3):
-        assert journal.remember(f"number {k}", k + 7) == k + 7
+        assert journal.recall_or_record(f"number {k}", k + 7) == k + 7
     resumed = Journal(tmp_path, {}, resume=True)
     assert [resumed.remember(f"number {k}", 0) for k in range(2)] == [7, 8]
     with pytest.raises(CheckpointError, match="question 3 of this run is not"):

@@ -22,7 +22,7 @@ from rankine.logs.clicks import (
     coec_formula,
     encode,
     expected_clicks,
-    one_list,
+    position_propensity,
     read_clicks,
     relabelled,
     sum_by,
@@ -243,9 +243,9 @@ def test_labels_of_pairs_follow_them_everywhere(tmp_path):
         again = relabelled(source, label)
         np.testing.assert_array_equal(np.concatenate([block.y for block in again]), wanted)
         assert (again.n_features, again.feature_names) == (1, stream.feature_names)
-    parts = relabelled(stream, label).partitions(partition_bytes=4000)
-    assert len(parts.pieces) > 1
-    np.testing.assert_array_equal(np.concatenate([p.load().y for p in parts.pieces]), wanted)
+    parts = relabelled(stream, label).to_partitions(partition_bytes=4000)
+    assert len(parts.partitions) > 1
+    np.testing.assert_array_equal(np.concatenate([p.load().y for p in parts.partitions]), wanted)
     data = rankine.load(tmp_path / "log.parquet", query="session", label="clicked",
                         features=["x1"], columns=["item", "search"])  # fmt: skip
     np.testing.assert_array_equal(relabelled(data, label).y, wanted)
@@ -255,4 +255,4 @@ def test_labels_of_pairs_follow_them_everywhere(tmp_path):
 
 
 def test_one_list_of_propensities():
-    assert one_list([1, 0.5]).tolist() == [1.0, 0.5]
+    assert position_propensity([1, 0.5]).tolist() == [1.0, 0.5]

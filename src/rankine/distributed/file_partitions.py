@@ -34,7 +34,7 @@ ITEM_BYTES = 6
 
 
 @dataclass(frozen=True)
-class Piece:
+class Partition:
     """Rows of a file, described well enough for any machine that sees the file."""
 
     #: Place among all partitions; sums are taken in this order.
@@ -85,7 +85,7 @@ class Piece:
 
     @property
     def name(self) -> str:
-        """The piece in words, for errors."""
+        """The partition in words, for errors."""
         where = "" if self.rows is None else f", rows {self.rows[0] + 1} to {self.rows[1]}"
         return f"partition {self.number} ({self.file}{where})"
 
