@@ -170,9 +170,9 @@ class _Cutter:
                 wanted.append(int(self.first_row[number]))
                 held = 0
             held += size
-            pieces = size // partition_bytes  # of a row group that holds several
+            n_parts = size // partition_bytes  # of a row group that holds several
             start, n_rows = int(self.first_row[number]), self.groups[number].n_rows
-            wanted += [start + n_rows * k // pieces for k in range(1, pieces)]
+            wanted += [start + n_rows * k // n_parts for k in range(1, n_parts)]
         end = int(self.first_row[-1])
         rows = [0]
         for row in wanted:

@@ -101,7 +101,7 @@ class Journal:
 
     def recall_or_record(self, name: str, value: int) -> int:
         """The value that the interrupted run had, or this one, which is then recorded."""
-        return int(self.answer(f"remember {name}", (), lambda: (value,))[0])
+        return int(self.recall_or_compute(f"remember {name}", (), lambda: (value,))[0])
 
     def bookmark(self, solver: str, *given: Any) -> Bookmark:
         """For a loop that begins here; its state where the interrupted run stood within it.

@@ -148,10 +148,10 @@ class WeightedRowsTask(NamedTuple):
         return self.task.build(apply_position_weights(data, self.inverse), threads, number)
 
 
-def measure(pool: WorkerPool, pieces: Sequence[Partition]) -> Measured:
+def measure(pool: WorkerPool, partitions: Sequence[Partition]) -> Measured:
     """Count everything; a query that lies in two partitions is an error."""
     found: list[Contents] = pool.each("contents")
-    check_queries(pool, pieces, found)
+    check_queries(pool, partitions, found)
     totals = np.array([one[:5] for one in found], dtype=np.int64).sum(axis=0)
     ends = np.minimum(np.cumsum([one.queries for one in found]), SAMPLE_LISTS)
     sample = tuple(np.diff(ends, prepend=0).tolist())
@@ -159,7 +159,7 @@ def measure(pool: WorkerPool, pieces: Sequence[Partition]) -> Measured:
     return Measured(rows, queries, used, pairs, missing, sample)
 
 
-def check_queries(pool: WorkerPool, pieces: Sequence[Partition], found: Sequence[Contents]) -> None:
+def check_queries(pool: WorkerPool, partitions: Sequence[Partition], found: Sequence[Contents]) -> None:
     """Refuse a query whose rows lie in two partitions, naming it and its files.
 
     Partitions whose ids do not overlap need no look; of the others all ids are compared.
@@ -179,7 +179,7 @@ def check_queries(pool: WorkerPool, pieces: Sequence[Partition], found: Sequence
     if len(twice) == 0:
         return
     first, second = ranks[twice[0]], ranks[twice[0] + 1]
-    a, b = pieces[owner[first]], pieces[owner[second]]
+    a, b = partitions[owner[first]], partitions[owner[second]]
     where = (a.name, b.name) if a.file == b.file else (a.file, b.file)
     others = f" ({len(twice) - 1} more are split like it)" if len(twice) > 1 else ""
     raise QueryOrderError(

@@ -36,7 +36,7 @@ class PartitionedDataset:
 
     Attributes
     ----------
-    pieces
+    partitions
         The partitions, in order.
     n_features, feature_names
         Columns of every partition.
@@ -48,7 +48,7 @@ class PartitionedDataset:
         How the columns of a raw log become features, or None.
     """
 
-    pieces: tuple[Partition, ...]
+    partitions: tuple[Partition, ...]
     n_features: int
     feature_names: tuple[str, ...] | None
     sources: tuple[str, ...]
@@ -175,14 +175,14 @@ def scan(
     width = max(cut.n_features for cut in cuts)
     found = _same_names(files, cuts) if names is None else names
     chosen = chosen.with_features(width)
-    pieces: list[Partition] = []
+    partitions: list[Partition] = []
     for file, cut in zip(files, cuts, strict=True):
         state = file_state(file)
-        pieces += [
-            Partition(len(pieces) + k, file, rows, state, nbytes, chosen, found)
+        partitions += [
+            Partition(len(partitions) + k, file, rows, state, nbytes, chosen, found)
             for k, (rows, nbytes) in enumerate(zip(cut.ranges, cut.nbytes, strict=True))
         ]
-    return PartitionedDataset(tuple(pieces), width, found, tuple(files), runner)
+    return PartitionedDataset(tuple(partitions), width, found, tuple(files), runner)
 
 
 def _cut(file: str, options: ReadOptions, partition_bytes: int) -> FileCuts:

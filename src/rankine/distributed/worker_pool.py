@@ -277,15 +277,15 @@ class WorkerPool:
     def __init__(
         self,
         runner: LocalRunner,
-        pieces: Sequence[Partition],
+        partitions: Sequence[Partition],
         task: PartitionTask,
         journal: Journal | None = None,
     ) -> None:
         self.runner = runner
         self.journal = journal
-        self.size = len(pieces)
+        self.size = len(partitions)
         self.rounds = 0
-        self._assignments = [WorkItem(partition, task) for partition in pieces]
+        self._assignments = [WorkItem(partition, task) for partition in partitions]
         self._placed: Any = None
 
     def total(self, question: str, *arguments: Any) -> tuple[Any, ...]:

@@ -290,8 +290,8 @@ class _Relabelled(ScanPart):
         from rankine.distributed.partitions import scan as cut
 
         parts = cut(self._scan, **options)
-        pieces = tuple(replace(partition, label=self._label) for partition in parts.partitions)
-        return replace(parts, partitions=pieces)
+        partitions = tuple(replace(partition, label=self._label) for partition in parts.partitions)
+        return replace(parts, partitions=partitions)
 
 
 def expected_clicks(log: ClickLog, propensity: Sequence[float] = ()) -> NDArray[np.float64]:

@@ -173,12 +173,12 @@ def test_answers_and_states_are_written_when_it_is_time(tmp_path, clock):
     clock.now = 200.0
     resumed = Journal(tmp_path, {}, resume=True, seconds=5.0)
     for now in (104.75, 105.0, 109.75, 110.0):
-        assert resumed.answer("sum", (now,), lambda: pytest.fail("known")) == (now,)
+        assert resumed.recall_or_compute("sum", (now,), lambda: pytest.fail("known")) == (now,)
     assert resumed.bookmark("loop").state == [115.25]
-    assert resumed.answer("sum", (1.0,), lambda: (2.0,)) == (2.0,)
+    assert resumed.recall_or_compute("sum", (1.0,), lambda: (2.0,)) == (2.0,)
     assert files() == [1, 2, 5]
     clock.now = 205.0
-    resumed.answer("sum", (2.0,), lambda: (2.0,))
+    resumed.recall_or_compute("sum", (2.0,), lambda: (2.0,))
     assert files() == [1, 2, 5, 6]
 
 
@@ -187,9 +187,9 @@ def test_another_question_is_told_by_its_number(tmp_path):
     for k in range(3):
         assert journal.recall_or_record(f"number {k}", k + 7) == k + 7
     resumed = Journal(tmp_path, {}, resume=True)
-    assert [resumed.remember(f"number {k}", 0) for k in range(2)] == [7, 8]
+    assert [resumed.recall_or_record(f"number {k}", 0) for k in range(2)] == [7, 8]
     with pytest.raises(CheckpointError, match="question 3 of this run is not"):
-        resumed.remember("another", 0)
+        resumed.recall_or_record("another", 0)
 
 
 def test_the_folder_does_not_grow_with_the_rounds(tmp_path):

@@ -481,10 +481,10 @@ def test_passes_over_lists_tell_the_means_of_all_lists_so_far(files):
 
 def test_columns_are_looked_at_in_the_same_lists_once_they_are_filled():
     spec = object()
-    columns = PartitionColumnStatistics("team", (3, 0), None)
+    columns = PartitionColumnStatistics("pool", (3, 0), None)
     assert columns.asked == ((3, 0), None)
     filled = columns.without_missing(spec)
-    assert (filled.team, filled.asked) == ("team", ((3, 0), spec))
+    assert (filled.pool, filled.asked) == ("pool", ((3, 0), spec))
 
 
 def test_the_largest_weights_are_kept():
