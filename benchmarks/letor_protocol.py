@@ -27,7 +27,7 @@ METRIC = "letor4:map"
 RESAMPLES = 10_000
 
 
-class Contestant(NamedTuple):
+class ScoredSystem(NamedTuple):
     """A ranker, the settings that validation data chooses from, and what it needs of the data."""
 
     ranker: Any

@@ -23,7 +23,7 @@ from benchmarks.machine import save
 from benchmarks.workloads import AS_PRINTED
 from rankine import Dataset, ElasticRanker
 from rankine.metrics import evaluate
-from rankine.tune import ThompsonSampler
+from rankine.tuning import ThompsonSampler
 
 SOLVERS, LOSSES = ("rda", "fobos", "psgd"), ("hinge", "logistic")
 METRICS = ("ndcg", "map", "mrr", "recall@10")

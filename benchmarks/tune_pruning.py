@@ -18,10 +18,10 @@ from unittest import mock
 import numpy as np
 
 import rankine
-import rankine.tune.run
+import rankine.tuning.run
 from benchmarks.machine import save
 from benchmarks.tune import make_lists
-from rankine.tune.objective import Objective
+from rankine.tuning.objective import Objective
 
 RANKERS = ("spd", "ranksvm", "least-squares", "domination", "elastic")
 METRIC = "ndcg@10"
@@ -40,7 +40,7 @@ def search(ranker, train, held, seed, trials, pruner):
             spent.append(time.process_time() - begun)
 
     with mock.patch.object(
-        rankine.tune.run, "Objective", type("Timed", (Objective,), {"__call__": timed})
+        rankine.tuning.run, "Objective", type("Timed", (Objective,), {"__call__": timed})
     ):
         found = rankine.tune(
             train,

@@ -26,9 +26,9 @@ from rankine.evaluation.letor import LetorFolder
 from rankine.metrics import evaluate_on, parse_metric
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.transforms.scaling import fit_scaling
-from rankine.tune import GainPruner
-from rankine.tune.objective import FIRST
-from rankine.tune.spaces import Space
+from rankine.tuning import GainPruner
+from rankine.tuning.objective import FIRST
+from rankine.tuning.spaces import Space
 
 FOLDERS = ("mq2008", "ohsumed_letor3_querylevelnorm")
 METRIC = parse_metric("ndcg@10")

@@ -90,7 +90,7 @@ ALSO = {
 #: a ranker and out of its model; its CPU seconds at most; rooms that it says nothing about.
 LAST = "tests/reliability/test_short_form.py::test_no_fault_in_a_short_run[agreement]"
 LONGEST_LAST = 200.0
-WITHOUT_LAST = ("cli", "evaluation", "report", "serve", "tune")
+WITHOUT_LAST = ("cli", "evaluation", "reporting", "serve", "tuning")
 #: Their commands and servers run in processes of their own, which no tracer sees.
 PROCESSES = str(ROOT / "tests" / "integration")
 #: A line that fewer tests run may be run by one for all.
@@ -508,7 +508,7 @@ def _places(path: str) -> dict[str, tuple[int, str]]:
                 if not isinstance(child, ast.ClassDef):
                     first, last = child.body[0].lineno, child.end_lineno or 0
                     above = [ast.unparse(one) for one in child.decorator_list]
-                    asked = [one.partition(".answer(")[0] for one in above if ".answer(" in one]
+                    asked = [one.partition(".implementation(")[0] for one in above if ".implementation(" in one]
                     bits = (1 << (last + 1)) - (1 << first)
                     found[below] = bits, asked[0] if asked else child.name
             walk(child, below)
@@ -1016,7 +1016,7 @@ class Workshop:
 def is_compiled(mutant: Mutant, text: str) -> bool:
     """Whether a mutant may change compiled code."""
     if not any(
-        sign in text for sign in ("kernels.compile import", "kernels.dispatch import", ".answer(")
+        sign in text for sign in ("kernels.compile import", "kernels.dispatch import", ".implementation(")
     ):
         return mutant.path.startswith("kernels/")
     outermost = mutant.place.partition(".")[0]

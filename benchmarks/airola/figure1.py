@@ -16,7 +16,7 @@ from benchmarks.timing import cpu_seconds, exponent, repeated
 from rankine import Dataset, RankSVM
 from rankine.losses import Hinge
 from rankine.losses.active_pairs import HingeRisk
-from rankine.losses.pair_queries import PairQueries, pair_scale
+from rankine.losses.pair_queries import PairQueries, query_omega
 from rankine.metrics import evaluate
 
 TITLE = "Figure 1: oracle, training time and test error against rows"
@@ -37,8 +37,8 @@ PAPER = (
 
 def oracle_times(data, scores, known, patience):
     """CPU seconds of one call by each oracle at some scores; those too slow stop growing."""
-    queries = PairQueries.build(data, np.ones(1))
-    omega = pair_scale("pair", queries.totals, queries)
+    queries = PairQueries.from_dataset(data, np.ones(1))
+    omega = query_omega("pair", queries.totals, queries)
     found = {}
     for name in ORACLES:
         # Four times the last call is what a doubling costs at worst.

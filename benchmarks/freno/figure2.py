@@ -22,7 +22,7 @@ from rankine import Dataset, ElasticRanker
 from rankine.evaluation.letor_tables import PUBLISHED, read_baselines
 from rankine.metrics import evaluate
 from rankine.transforms.scaling import Scaling
-from rankine.tune import ThompsonSampler
+from rankine.tuning import ThompsonSampler
 
 TITLE = "Figure 2: NDCG@k on LETOR, one pass"
 QUICK = {"seeds": [0], "folds": 1, "evaluations": 6}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks import letor_protocol as letor
-from benchmarks.letor_protocol import Contestant
+from benchmarks.letor_protocol import ScoredSystem
 from rankine import RankSVM, SPDRanker
 
 TITLE = "Figure 1: mean average precision on LETOR"
@@ -23,14 +23,14 @@ LEARNERS = {
 AS_PRINTED = {"sampling": "indexed", "average": False}
 PRINTED, OURS = "{}, as printed", "{}, rankine"
 CONTESTANTS = {
-    REFERENCE: Contestant(RankSVM(n_threads=1), random=False),
+    REFERENCE: ScoredSystem(RankSVM(n_threads=1), random=False),
     **{
-        PRINTED.format(name): Contestant(SPDRanker(solver, **AS_PRINTED))
+        PRINTED.format(name): ScoredSystem(SPDRanker(solver, **AS_PRINTED))
         for name, solver in LEARNERS.items()
     },
-    PRINTED.format("ROMMA"): Contestant(SPDRanker("romma", norm_guard=False, **AS_PRINTED), {}),
-    **{OURS.format(name): Contestant(SPDRanker(solver)) for name, solver in LEARNERS.items()},
-    OURS.format("ROMMA"): Contestant(SPDRanker("romma")),
+    PRINTED.format("ROMMA"): ScoredSystem(SPDRanker("romma", norm_guard=False, **AS_PRINTED), {}),
+    **{OURS.format(name): ScoredSystem(SPDRanker(solver)) for name, solver in LEARNERS.items()},
+    OURS.format("ROMMA"): ScoredSystem(SPDRanker("romma")),
 }
 #: Published MAP that RankSVM should reach, by the start of the folder's name.
 EXPECTED = {"ohsumed": 0.444, "mq2008": 0.470}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks import letor_protocol as letor
-from benchmarks.letor_protocol import Contestant
+from benchmarks.letor_protocol import ScoredSystem
 from benchmarks.sculley.figure1 import AS_PRINTED
 from rankine import SPDRanker
 
@@ -33,14 +33,14 @@ MARGINS = {"margin": [0.1, 1.0, 10.0, 100.0]}
 def variants(tied, **common):
     """What the paper tried, beside Pegasos, with a sampler and an average in common."""
     return {
-        REFERENCE: Contestant(SPDRanker("pegasos", **common)),
-        "perceptron": Contestant(SPDRanker("perceptron", **common), {}),
-        "perceptron with margin": Contestant(SPDRanker("margin_perceptron", **common), MARGINS),
-        "Pegasos with tied pairs": Contestant(SPDRanker("pegasos", ties="zero", **tied)),
-        "Pegasos, cross products": Contestant(
+        REFERENCE: ScoredSystem(SPDRanker("pegasos", **common)),
+        "perceptron": ScoredSystem(SPDRanker("perceptron", **common), {}),
+        "perceptron with margin": ScoredSystem(SPDRanker("margin_perceptron", **common), MARGINS),
+        "Pegasos with tied pairs": ScoredSystem(SPDRanker("pegasos", ties="zero", **tied)),
+        "Pegasos, cross products": ScoredSystem(
             SPDRanker("pegasos", **common), prepare=cross_products
         ),
-        "SGD-SVM, eta = c/(c+i)": Contestant(
+        "SGD-SVM, eta = c/(c+i)": ScoredSystem(
             SPDRanker("sgd_svm", schedule="inverse", **common), INVERSE
         ),
     }

@@ -7,7 +7,7 @@ import sys
 from benchmarks.papers import table
 from benchmarks.tas.topic import half_topics, largest_eigenvalue, sample, system_of
 from benchmarks.timing import median_and_range, spread
-from rankine.solvers.heavy_ball import N_BLOCKS, lanczos, online_power, power
+from rankine.solvers.heavy_ball import N_BLOCKS, lanczos, online_power_iteration, power_iteration
 
 TITLE = "Figures 1 and 2: estimates of the extreme eigenvalues"
 QUICK = {"rows": 2_000, "seeds": [0, 1], "steps": [1, 3, 10, 30]}
@@ -27,14 +27,16 @@ def estimates(data, seed, steps):
     n = system.n_features
     found = {"power": {}, "Lanczos": {}, "on-line": {}}
     for k in steps:
-        found["power"][k] = power(system.times, n, seed, k).shifted(GAMMA)
+        found["power"][k] = power_iteration(system.times, n, seed, k).shifted(GAMMA)
     for entry in lanczos(system.times, n, seed, max(steps)).trace:
         if entry["step"] in steps:
             pair = entry["kappa_1"] + GAMMA, max(0.0, entry["kappa_n"]) + GAMMA
             found["Lanczos"][entry["step"]] = pair
     problem = blocks.problem
     passes = max(k for k in steps if k <= 10)
-    trace = online_power(problem.risk.blocks(problem.products, N_BLOCKS), n, seed, passes).trace
+    trace = online_power_iteration(
+        problem.risk.blocks(problem.products, N_BLOCKS), n, seed, passes
+    ).trace
     for k in steps:
         if k <= passes:
             at = trace[k * N_BLOCKS - 1]["kappa_1"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.papers import table
 from benchmarks.tas.topic import POOL, large_half, largest_eigenvalue, sample, system_of
-from rankine.solvers.heavy_ball import optimal_pair, stable_eta
+from rankine.solvers.heavy_ball import optimal_step_and_momentum, stable_eta
 
 TITLE = "Section 2.1: the map of stable eta and momentum"
 QUICK = {"rows": 300, "etas": 8, "momenta": 6, "steps": 60}
@@ -52,7 +52,7 @@ def measure(rows, etas, momenta, steps):
     momentum = np.linspace(0.0, 0.96, momenta)
     measured = [[rate(system, gamma, e / k1, mu, steps) for e in relative] for mu in momentum]
     theory = [[predicted(e / k1, mu, k1, kn) for e in relative] for mu in momentum]
-    step, best = optimal_pair(k1, kn)
+    step, best = optimal_step_and_momentum(k1, kn)
     return {
         "seeds": [SEED],
         "repetitions": 1,

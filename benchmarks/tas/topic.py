@@ -8,7 +8,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from benchmarks.real_data import read_reuters
 from benchmarks.workloads import large_text, linear_topics
 from rankine import Dataset
-from rankine.losses.squared import pair_squares
+from rankine.losses.squared import least_squares_risk
 from rankine.solvers.problem import NormalEquations, RowsProblem
 
 #: Rows of the large collection that samples are drawn from.
@@ -47,8 +47,8 @@ def system_of(data, lists=1):
     if lists > 1:
         qid = np.sort(np.arange(data.n_rows) % lists)
         data = Dataset(data.X, data.y, qid)
-    squares = pair_squares(data, None, "sum", "all", threads=1)
-    return NormalEquations(RowsProblem.of(data, squares, 1))
+    squares = least_squares_risk(data, None, "sum", "all", threads=1)
+    return NormalEquations(RowsProblem.from_dataset(data, squares, 1))
 
 
 def largest_eigenvalue(system):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from rankine._version import __version__
 from rankine.core import errors
-from rankine.core.callable_package import import_on_use
 from rankine.core.errors import *  # noqa: F403 - all errors are public
+from rankine.core.lazy_import import lazy_attributes
 
 if TYPE_CHECKING:
-    from rankine import distributed, logs, metrics, plot
+    from rankine import distributed, logs, metrics, plot, tuning
     from rankine.data import Dataset
     from rankine.data.open import load, scan
     from rankine.data.splits import split_queries
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rankine.evaluation.cross_validation import cross_validate
     from rankine.evaluation.fusion import fuse
     from rankine.logs.propensity import estimate_propensity
-    from rankine.logs.simulate import shop_log
+    from rankine.logs.simulation import shop_log
     from rankine.model import LinearModel, ModelBundle
     from rankine.rankers.additive import AdditiveRanker
     from rankine.rankers.domination import DominationRanker, domination_path
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from rankine.rankers.ranksvm import RankSVM
     from rankine.rankers.spd import SPDRanker
     from rankine.rankers.topics import fit_topics
-    from rankine.report.run import report
+    from rankine.reporting.run import report
     from rankine.samplers.pairs import sample_pairs
     from rankine.scoring import Scorer
-    from rankine.tune.run import tune
+    from rankine.tuning.run import tune
 
 #: Public name -> module that holds it (a module that is public itself maps to itself); the
 #: errors stand beside them.
@@ -59,12 +59,13 @@ _PUBLIC = {
     "logs": "rankine.logs",
     "metrics": "rankine.metrics",
     "plot": "rankine.plot",
-    "report": "rankine.report",
+    "report": "rankine.reporting.run",
     "sample_pairs": "rankine.samplers.pairs",
     "scan": "rankine.data.open",
-    "shop_log": "rankine.logs.simulate",
+    "shop_log": "rankine.logs.simulation",
     "split_queries": "rankine.data.splits",
-    "tune": "rankine.tune",
+    "tune": "rankine.tuning.run",
+    "tuning": "rankine.tuning",
 }
 
 __all__ = [
@@ -96,10 +97,11 @@ __all__ = [
     "shop_log",
     "split_queries",
     "tune",
+    "tuning",
 ]
 __all__ += errors.__all__
 
-__getattr__ = import_on_use(__name__, _PUBLIC)
+__getattr__ = lazy_attributes(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

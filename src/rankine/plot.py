@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankine.core.atomic import atomic_file
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import MissingExtraError, ParameterError
 from rankine.core.safe_text import printable
 from rankine.metrics import Metric
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 from rankine.rankers.path import RegularizationPath
-from rankine.report.calibration import calibration as score_gaps
-from rankine.report.data import lengths as list_lengths
-from rankine.report.data import levels
-from rankine.report.headline import headline
-from rankine.report.judged import Judged
-from rankine.report.ranks import curves, spread
-from rankine.report.ranks import differences as query_differences
-from rankine.report.results import path_curves
-from rankine.report.run import as_model, judge_subject
-from rankine.report.tables import pictures
-from rankine.report.training import training as recorded
-from rankine.report.weights import size_curve
+from rankine.reporting.calibration import calibration as score_gaps
+from rankine.reporting.data import lengths as list_lengths
+from rankine.reporting.data import levels
+from rankine.reporting.headline import headline
+from rankine.reporting.judged import Judged
+from rankine.reporting.ranks import curves, spread
+from rankine.reporting.ranks import differences as query_differences
+from rankine.reporting.results import path_curves
+from rankine.reporting.run import as_model, judge_subject
+from rankine.reporting.tables import pictures
+from rankine.reporting.training import training as recorded
+from rankine.reporting.weights import size_curve
 
 if TYPE_CHECKING:
     from rankine.logs.propensity import Propensity
-    from rankine.tune.result import TuningResult
+    from rankine.tuning.result import TuningResult
 
 __all__ = [
     "calibration",
@@ -142,7 +142,7 @@ def quality(
     Examples
     --------
     >>> import rankine
-    >>> from rankine.logs.simulate import shop_log
+    >>> from rankine.logs.simulation import shop_log
     >>> log = shop_log(40)
     >>> ranker = rankine.LeastSquaresRanker(scale="standard").fit(log)
     >>> rankine.plot.quality(ranker, log).get_xlabel()
@@ -220,7 +220,7 @@ def table(model: Any, *columns: str, data: Any = None, ax: Any = None) -> Any:
 
     With data, the share of its rows in each bin stands under a curve.
     """
-    tables = tables_of(as_model(model))
+    tables = find_tables(as_model(model))
     named = (" x ".join(columns), " x ".join(reversed(columns)))
     found = [] if tables is None else [one for one in pictures(tables, data) if one.name in named]
     if not found:
@@ -277,7 +277,7 @@ def calibration(model: Any, data: Any, *, ax: Any = None) -> Any:
 
 def training(model: Any, *, columns: Sequence[str] | None = None, ax: Any = None) -> Any:
     """What training recorded, against its steps: objective, gap, validation ..."""
-    refuse_sets(columns=columns)
+    reject_sets(columns=columns)
     fitted = as_model(model)
     found = recorded(fitted)
     if not found.curves and not found.validation:
@@ -330,11 +330,11 @@ def path(result: RegularizationPath, *, ax: Any = None) -> Any:
     ax = ax or new_axes()
     values = result.values if result.measured else result.loss
     sizes = result.nonzeros
-    along, x_name = result.drawn_by
+    along, x_name = result.x_axis
     for (name, curve), kind in zip(path_curves(result), COLOURS, strict=False):
         here = curve.nonzeros > 0
         heights = (curve.values if result.measured else curve.loss)[here]
-        draw_line(ax, curve.drawn_by[0][here], heights, kind, name)
+        draw_line(ax, curve.x_axis[0][here], heights, kind, name)
     best = result.best()
     if sizes[best] > 0:
         ax.plot(

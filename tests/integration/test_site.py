@@ -29,10 +29,10 @@ PUBLIC_PACKAGES = [
     "rankine.model",
     "rankine.updates",
     "rankine.plot",
-    "rankine.report",
+    "rankine.reporting",
     "rankine.scoring",
     "rankine.transforms",
-    "rankine.tune",
+    "rankine.tuning",
 ]
 
 
@@ -60,7 +60,7 @@ def public_names():
     for name in rankine.__all__:
         if not isinstance(getattr(rankine, name), (str, ModuleType)):
             yield f"rankine.{name}"
-    yield from ("rankine.tune.run.tune", "rankine.report.run.report")
+    yield from ("rankine.tuning.run.tune", "rankine.reporting.run.report")
     for package in PUBLIC_PACKAGES:
         for name in importlib.import_module(package).__all__:
             yield f"{package}.{name}"

@@ -104,7 +104,7 @@ FAULTS: dict[str, list[Fault]] = {
               ("trial:train-kills", "trial:checkpoints")),
         Fault("kill -9 in tuning", "no finished trial is lost, none runs for ever", ("trial:tune-kills",)),
         Fault("a study resumed with other data or another space", "refused, with the difference",
-              ("tests/unit/tune/test_study.py::test_a_study_refuses_to_continue_on_something_else",)),
+              ("tests/unit/tuning/test_study.py::test_a_study_refuses_to_continue_on_something_else",)),
     ],
     "Model files": [
         Fault("a damaged model", "refused: SHA-256 over every byte", ("trial:models",)),

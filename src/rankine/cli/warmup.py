@@ -70,7 +70,7 @@ def warmup(
     if json:
         _console.print_json(result)
     else:
-        _console.show(f"compiled in {result['seconds']} s into {result['cache']}")
+        _console.print_result(f"compiled in {result['seconds']} s into {result['cache']}")
 
 
 def _compile(rankers: list[str], folder: Path, jobs: int) -> dict[str, float]:
@@ -87,7 +87,7 @@ def _compile(rankers: list[str], folder: Path, jobs: int) -> dict[str, float]:
             names = part_names(rankers)
             for name, taken in zip(names, pool.map(warm_part, names), strict=True):
                 seconds[name] = taken
-                _console.say(f"{name}: {taken:.2f} s")
+                _console.print_status(f"{name}: {taken:.2f} s")
     finally:
         if before is None:
             del os.environ["RANKINE_CACHE_DIR"]
@@ -149,7 +149,7 @@ _FEW = {"n_steps": 2, "max_iter": 2, "bins": 4}
 def toy(ranker: str, claims: str) -> None:
     """A training of a few steps and its metric, for what has to be compiled for them."""
     from rankine.kernels.compile import sharing
-    from rankine.logs.simulate import shop_log
+    from rankine.logs.simulation import shop_log
     from rankine.metrics import evaluate_on
     from rankine.rankers.registry import ranker_class
 
@@ -185,7 +185,7 @@ def _work() -> Iterator[tuple[str, Callable[[str], object]]]:
     from scipy import sparse
 
     import rankine
-    from rankine.logs.simulate import shop_log
+    from rankine.logs.simulation import shop_log
     from rankine.metrics import evaluate_on
     from rankine.rankers.registry import ranker_class
     from rankine.scoring.scorer import compile_kernels

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 __all__ = [
     "ChangedDataError",
@@ -63,7 +63,7 @@ __all__ = [
 
 
 class RankineError(Exception):
-    """Base of all errors raised on purpose.
+    """Base class of all errors that rankine raises on purpose.
 
     Parameters
     ----------
@@ -71,12 +71,15 @@ class RankineError(Exception):
         What is wrong, in one sentence without a full stop.
     fix
         What the user can do about it, in the imperative.
+    parameter
+        Name of the Python parameter that caused the error. The message starts with it; the
+        command line shows the option of the same name instead.
     file, line, column
-        Where; line and column count from 1. ``column`` may also be a column name.
+        Location of the error. Lines and columns count from 1; ``column`` may also be a column name.
     """
 
     code: ClassVar[str] = "error"
-    #: What to do where the place of the error can say nothing better.
+    #: Remedy to show when the raising code does not give one.
     default_fix: ClassVar[str] = ""
 
     def __init__(
@@ -84,33 +87,42 @@ class RankineError(Exception):
         reason: str,
         *,
         fix: str = "",
+        parameter: str | None = None,
         file: str | None = None,
         line: int | None = None,
         column: int | str | None = None,
     ) -> None:
         self.reason = reason
         self.fix = fix or self.default_fix
+        self.parameter = parameter
         self.file = file
         self.line = line
         self.column = column
         super().__init__(reason)
 
     def __str__(self) -> str:
-        where = ":".join(
+        location = ":".join(
             str(part) for part in (self.file, self.line, self.column) if part is not None
         )
-        text = f"{where}: {self.reason}" if where else self.reason
-        text += f" [{self.code}]"
+        prefix = "".join(f"{part}: " for part in (location, self.parameter) if part)
+        text = f"{prefix}{self.reason} [{self.code}]"
         return f"{text}. {self.fix}" if self.fix else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive a process boundary with every field (worker processes raise too)."""
-        return (_rebuild, (type(self), self.reason, self.fix, self.file, self.line, self.column))
+        """Pickle every field, because worker processes raise these errors too."""
+        fields = {
+            "fix": self.fix,
+            "parameter": self.parameter,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+        }
+        return (_rebuild, (type(self), self.reason, fields))
 
 
 @contextmanager
-def about_file(name: str) -> Iterator[None]:
-    """Errors raised inside are about this file, unless they name one."""
+def attach_file_to_errors(name: str) -> Iterator[None]:
+    """Set ``file`` on errors raised inside the block, unless they name a file."""
     try:
         yield
     except RankineError as error:
@@ -118,15 +130,8 @@ def about_file(name: str) -> Iterator[None]:
         raise
 
 
-def _rebuild(
-    kind: type[RankineError],
-    reason: str,
-    fix: str,
-    file: str | None,
-    line: int | None,
-    column: int | str | None,
-) -> RankineError:
-    return kind(reason, fix=fix, file=file, line=line, column=column)
+def _rebuild(kind: type[RankineError], reason: str, fields: dict[str, Any]) -> RankineError:
+    return kind(reason, **fields)
 
 
 class DataError(RankineError, ValueError):

@@ -29,15 +29,15 @@ from rankine.distributed.file_partitions import Partition
 from rankine.distributed.worker_pool import RAW, WorkerPool, token_of
 from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
 from rankine.losses.base import pair_loss_spec
-from rankine.losses.domination import TaskOptions, domination_risk
+from rankine.losses.domination import DominationOptions, domination_risk
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals, risk_at_zero
-from rankine.losses.squared import pair_squares, square_totals
+from rankine.losses.squared import least_squares_risk, least_squares_totals
 from rankine.samplers.draw import pair_sampler, query_shares
-from rankine.solvers.base import Callback, Solution, report, require_finite
-from rankine.solvers.one_pass import OnePassLearner, untold
-from rankine.solvers.one_pass_run import OnePassRun, Progressive
+from rankine.solvers.base import Callback, Solution, report_progress, require_finite
+from rankine.solvers.one_pass import OnePassLearner, no_learnable_lists
+from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.solvers.pair_sgd import PairPlan, require_weights, run_phase
-from rankine.solvers.pair_steps import average_of, last_of, new_vector
+from rankine.solvers.pair_steps import average_iterate, last_iterate, new_vector
 from rankine.solvers.problem import Problem, RowsProblem
 from rankine.transforms.clicks import ContextWeights, apply_position_weights
 from rankine.transforms.scaling import ColumnSizes, ColumnStatistics, Scaling
@@ -89,9 +89,9 @@ class RawPart:
         return Contents(
             data.n_rows,
             data.n_queries,
-            len(data.labels.usable),
+            len(data.labels.queries_with_pairs),
             data.labels.n_pairs,
-            data.notes.get("missing_values", 0),
+            data.read_counts.get("missing_values", 0),
             ids.min() if ids.dtype.kind in "iu" else min(ids.tolist()),
             ids.max() if ids.dtype.kind in "iu" else max(ids.tolist()),
         )
@@ -265,13 +265,13 @@ class ProblemTask(NamedTuple):
     def build(self, data: Dataset, threads: int | None, number: int) -> RowsProblem:  # noqa: ARG002
         """The problem of the partition."""
         scaled = self.scaling.prepare(data)
-        return RowsProblem.of(scaled, self.risk(scaled, *self.arguments, threads=threads), threads)
+        return RowsProblem.from_dataset(
+            scaled, self.risk(scaled, *self.arguments, threads=threads), threads
+        )
 
 
 def _totals(source: Any, count: Callable[..., PairTotals], *arguments: Any) -> PairTotals:
-    weight, pair_weight, queries = source.worker_pool(RawRowsTask()).total(
-        "apply", count, *arguments
-    )
+    weight, pair_weight, queries = source.worker_pool(RawRowsTask()).total("apply", count, *arguments)
     return PairTotals(float(weight), float(pair_weight), int(queries))
 
 
@@ -281,24 +281,24 @@ def pair_problem(source: Any, loss: str, normalization: str, counting: str) -> P
     arguments = (None, loss, normalization, counting, totals)
     pool = source.worker_pool(ProblemTask(pair_risk, arguments, source.scaling))
     at_zero = risk_at_zero(pair_loss_spec(loss), normalization, totals)
-    return Problem(pool.total, source.n_features, at_zero, pool.bookmark)
+    return Problem(pool.total, source.n_features, at_zero, pool.resume_point)
 
 
 def square_problem(source: Any, normalization: str, pairs: str) -> Problem:
     """Pairwise least squares over all partitions."""
-    arguments = (None, normalization, pairs, _totals(source, square_totals, pairs))
-    pool = source.worker_pool(ProblemTask(pair_squares, arguments, source.scaling))
-    return Problem(pool.total, source.n_features, bookmark=pool.bookmark)
+    arguments = (None, normalization, pairs, _totals(source, least_squares_totals, pairs))
+    pool = source.worker_pool(ProblemTask(least_squares_risk, arguments, source.scaling))
+    return Problem(pool.total, source.n_features, resume_point=pool.resume_point)
 
 
-def domination_problem(source: Any, options: TaskOptions) -> Problem:
+def domination_problem(source: Any, options: DominationOptions) -> Problem:
     """The domination loss of all partitions."""
     _check_margins(source, options)
     pool = source.worker_pool(ProblemTask(domination_risk, (options,), source.scaling))
-    return Problem(pool.total, source.n_features, bookmark=pool.bookmark)
+    return Problem(pool.total, source.n_features, resume_point=pool.resume_point)
 
 
-def _check_margins(source: Any, options: TaskOptions) -> None:
+def _check_margins(source: Any, options: DominationOptions) -> None:
     """Refuse what belongs to rows in memory."""
     margin: Any = options.margin
     if not (margin is None or isinstance(margin, str) or np.isscalar(margin)):
@@ -378,7 +378,7 @@ class _PairPasses:
             begin, end = max(first, phase.start), min(last, phase.stop)
             if begin < end:
                 run_phase(self.rows, self.sampler, phase, vector, self.seed, (begin, end))
-        return self.share * last_of(vector), self.share * average_of(vector)
+        return self.share * last_iterate(vector), self.share * average_iterate(vector)
 
 
 def pair_examples(data: Dataset, sampling: str, ties: bool) -> float:
@@ -407,22 +407,22 @@ def average_pairs(
     pool = source.worker_pool(task)
     w = np.zeros(n_features) if start is None else start
     mean, counted, reason, begun = np.zeros(n_features), 0.0, "passes", 0
-    mark = pool.bookmark("pair passes", start)
-    if mark.state is not None:
-        w, mean, counted, begun = mark.state
+    point = pool.resume_point("pair passes", start)
+    if point.state is not None:
+        w, mean, counted, begun = point.state
 
     def stands() -> Sequence[Any]:
         return w, mean, counted, number
 
     for number in range(begun, n_passes):
-        mark.put(stands)
+        point.save(stands)
         w, averaged = pool.total("learn", w, number, start is not None)
         # Averaged are the iterates of the second half of the run; a pass may lie in both.
         part = counted_part(number, n_passes) if task.plan.average else 0.0
         mean, counted = mean + part * averaged, counted + part
         current = mean / counted if counted else w
         require_weights(current, number)
-        stop = report(callbacks, "passes", number + 1, n_passes, {}, current)
+        stop = report_progress(callbacks, "passes", number + 1, n_passes, {}, current)
         if stop and number + 1 < n_passes:
             reason = "callback"
             break
@@ -481,11 +481,11 @@ class _ListPasses:
         start = w if warm or number else None
         learner = task.learner(data.n_features, self.seed, start, steps)
         learner.lists_seen = number * data.n_queries
-        run = OnePassRun(learner, Progressive(task.metric))
+        run = OnePassRun(learner, ProgressiveMetric(task.metric))
         run.learn_block(
             data, permutation(stream_seed(self.seed, LIST_ORDER, number), data.n_queries)
         )
-        unfit = float(run.progressive.unfit is not None)
+        unfit = float(run.progressive.label_error is not None)
         return self.share * learner.coef(), run.progressive.sums, learner.tally, unfit
 
 
@@ -505,18 +505,18 @@ def average_lists(
     task.learner(n_features, task.seed, start)
     pool = source.worker_pool(task)
     w = np.zeros(n_features) if start is None else start
-    progressive, tally, unfit = Progressive(task.metric), np.zeros(2), 0.0
+    progressive, tally, unfit = ProgressiveMetric(task.metric), np.zeros(2), 0.0
     trace: list[dict[str, float]] = []
     reason, begun = "passes", 0
-    mark = pool.bookmark("list passes", start)
-    if mark.state is not None:
-        w, progressive.sums, tally, unfit, trace, begun = mark.state
+    point = pool.resume_point("list passes", start)
+    if point.state is not None:
+        w, progressive.sums, tally, unfit, trace, begun = point.state
 
     def stands() -> Sequence[Any]:
         return w, progressive.sums, tally, unfit, trace, number
 
     for number in range(begun, n_passes):
-        mark.put(stands)
+        point.save(stands)
         w, sums, losses, strange = pool.total("learn", w, number, start is not None)
         require_finite(w, number, "one-pass learning")
         progressive.sums += sums
@@ -526,12 +526,12 @@ def average_lists(
             values[progressive.name] = progressive.value
         trace.append({"pass": number + 1, **values})
         kept = w if max_nonzero is None else _largest(w, max_nonzero)
-        stop = report(callbacks, "passes", number + 1, n_passes, values, kept)
+        stop = report_progress(callbacks, "passes", number + 1, n_passes, values, kept)
         if stop and number + 1 < n_passes:
             reason = "callback"
             break
     if tally[1] == 0 and reason == "passes":
-        raise untold(task.objective.name)
+        raise no_learnable_lists(task.objective.name)
     judged = float("nan") if unfit else progressive.value
     steps = (number + 1) * -(-task.total // task.batch_lists)
     certificate = {**values, "passes": number + 1.0}

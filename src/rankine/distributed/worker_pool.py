@@ -27,7 +27,7 @@ from rankine.core.errors import ClusterError
 from rankine.data.dataset import Dataset
 from rankine.data.options import available_memory
 from rankine.distributed.file_partitions import ROW_BYTES, Partition
-from rankine.solvers.base import Bookmark
+from rankine.solvers.base import ResumePoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -293,13 +293,11 @@ class WorkerPool:
         self.rounds += 1
         if self.journal is None:
             return self._ask(question, arguments)
-        return self.journal.recall_or_compute(
-            question, arguments, lambda: self._ask(question, arguments)
-        )
+        return self.journal.recall_or_compute(question, arguments, lambda: self._ask(question, arguments))
 
-    def bookmark(self, solver: str, *given: Any) -> Bookmark:
+    def resume_point(self, solver: str, *given: Any) -> ResumePoint:
         """Where a solver that asks stands; see ``Journal``."""
-        return Bookmark() if self.journal is None else self.journal.bookmark(solver, *given)
+        return ResumePoint() if self.journal is None else self.journal.resume_point(solver, *given)
 
     def each(self, question: str, *arguments: Any) -> list[Any]:
         """All answers, in the order of partitions."""

@@ -104,7 +104,7 @@ def _imported(path: Path) -> frozenset[Path]:
 @cache
 def compiled_from(path: Path) -> frozenset[Path]:
     """Files of the package that the compiled code of a file may come from."""
-    found = {path, *(file for file in _package_files() if ".answer(" in _text(file))}
+    found = {path, *(file for file in _package_files() if ".implementation(" in _text(file))}
     pending = list(found)
     while pending:
         current = pending.pop()
@@ -121,7 +121,7 @@ _OUTSIDE: set[Path] = set()
 _TYPED_IN: set[str] = set()
 
 
-def note_answer(function: Callable[..., Any], spec_type: type) -> None:
+def note_implementation(function: Callable[..., Any], spec_type: type) -> None:
     """Remember where an answer was written."""
     source = Path(function.__code__.co_filename)
     if not source.is_file():
@@ -394,14 +394,14 @@ class _Kernel(CPUDispatcher):
 @cache
 def plain(function: Any) -> Any:
     """The same function in plain Python, with every compiled function that it calls."""
-    if hasattr(function, "answers"):
-        answers = function.answers
-        return lambda spec, *rest: plain(answers.get(type(spec), answers.get(object)))(spec, *rest)
+    if hasattr(function, "implementations"):
+        known = function.implementations
+        return lambda spec, *rest: plain(known.get(type(spec), known.get(object)))(spec, *rest)
     function = getattr(function, "py_func", function)
     code, known = function.__code__, dict(function.__globals__)
     for name in code.co_names:
         value = known.get(name)
-        if isinstance(value, _Kernel) or hasattr(value, "answers"):
+        if isinstance(value, _Kernel) or hasattr(value, "implementations"):
             known[name] = plain(value)
     made = FunctionType(code, known, function.__name__, function.__defaults__, function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset
 from rankine.data.expressions import parse_expression
@@ -128,7 +128,7 @@ def read_clicks(
     columns
         Further columns to keep.
     """
-    refuse_sets(columns=columns)
+    reject_sets(columns=columns)
     if isinstance(log, ClickLog):
         return log
     formula = parse_expression(label)

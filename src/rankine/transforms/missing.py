@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import bad_cell
+from rankine.core.checks import cell_error
 from rankine.core.errors import ParameterError
 from rankine.core.specs import MissingValues
 
@@ -76,7 +76,7 @@ def refuse_missing(X: Any, names: Any = None, fix: str = CHOICES) -> None:
     if found is None:
         return
     what = f"is missing ({len(found.at):,} values are); Input X contains NaN"
-    raise bad_cell(int(found.rows[0]), int(found.columns[0]), names, what, fix)
+    raise cell_error(int(found.rows[0]), int(found.columns[0]), names, what, fix)
 
 
 def fill_missing(

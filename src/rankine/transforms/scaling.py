@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import ParameterError
 from rankine.core.specs import ListRange, MissingValues, RunScores
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 from rankine.kernels.run_scores import run_score_values
@@ -448,14 +448,14 @@ def _multiply_values(values: Any, indices: Any, factors: Any) -> None:
             values[k] *= factors[indices[k]]
 
 
-@question
+@generic
 def column_sizes_into(
     rows: Rows, first: int, last: int, weight: Any, largest: Any, counts: Any
 ) -> None:
     """Largest magnitude of every column, and what its non-zero values weigh."""
 
 
-@question
+@generic
 def column_sums_into(
     rows: Rows,
     first: int,
@@ -470,7 +470,7 @@ def column_sums_into(
     """Weighted sums of x f and of (x f - mean)^2 over non-zero values of columns with a place."""
 
 
-@column_sizes_into.answer(DenseRows)
+@column_sizes_into.implementation(DenseRows)
 def _dense_sizes(rows: Any, first: Any, last: Any, weight: Any, largest: Any, counts: Any) -> Any:
     for i in range(first, last):
         if weight[i] > 0.0:
@@ -481,7 +481,7 @@ def _dense_sizes(rows: Any, first: Any, last: Any, weight: Any, largest: Any, co
                     largest[j] = max(largest[j], size)
 
 
-@column_sizes_into.answer(CsrRows)
+@column_sizes_into.implementation(CsrRows)
 def _csr_sizes(rows: Any, first: Any, last: Any, weight: Any, largest: Any, counts: Any) -> Any:
     for i in range(first, last):
         if weight[i] > 0.0:
@@ -493,7 +493,7 @@ def _csr_sizes(rows: Any, first: Any, last: Any, weight: Any, largest: Any, coun
                     largest[j] = max(largest[j], size)
 
 
-@column_sums_into.answer(DenseRows)
+@column_sums_into.implementation(DenseRows)
 def _dense_sums(
     rows: Any,
     first: Any,
@@ -514,7 +514,7 @@ def _dense_sums(
                 squares[p] += weight[i] * (x - means[p]) ** 2
 
 
-@column_sums_into.answer(CsrRows)
+@column_sums_into.implementation(CsrRows)
 def _csr_sums(
     rows: Any,
     first: Any,

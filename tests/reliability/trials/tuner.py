@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 import rankine
-import rankine.tune.run
+import rankine.tuning.run
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.registry import Choice, Number
 from rankine.solvers.base import Solution

@@ -27,7 +27,7 @@ from rankine.distributed.partition_tasks import (
 from rankine.distributed.worker_pool import PartitionCache, WorkItem, ask, sum_in_order
 from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
 from rankine.kernels.shards import tree_sum
-from rankine.solvers.one_pass_run import OnePassRun, Progressive
+from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.transforms.scaling import Scaling
 
 BATCH = [
@@ -406,7 +406,7 @@ def test_a_share_is_that_of_the_examples(whole):
         SPDRanker().plan(), 1000, 2, "query", False, 100, 3, Scaling("none"), total=300.0
     )
     part = task.build(whole, 1, 0)
-    usable = len(whole.labels.usable)
+    usable = len(whole.labels.queries_with_pairs)
     assert pair_examples(whole, "query", False) == usable
     assert (part.share, part.steps) == (usable / 300.0, int(1000 * usable / 300.0))
     w, average = part.learn(np.zeros(6), 0, False)
@@ -445,7 +445,7 @@ def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole, tied)
     second = part.learn(first / share, 1, False)[0] / share
     seed = int(stream_seed(3, PARTITION))
     learner = task.learner(6, seed, None)
-    run = OnePassRun(learner, Progressive("ndcg@10"))
+    run = OnePassRun(learner, ProgressiveMetric("ndcg@10"))
     for number, found in ((0, first / share), (1, second)):
         order = permutation(stream_seed(seed, LIST_ORDER, number), whole.n_queries)
         run.learn_block(whole, order)
@@ -508,10 +508,7 @@ def test_labels_of_a_partition(tmp_path):
         data = rankine.Dataset.from_arrays(np.eye(3), y, [ord(name)] * 3)
         data.save(tmp_path / f"{name}.parquet")
     parts = rd.scan(str(tmp_path / "*.parquet"))
-    assert parts.worker_pool(RawRowsTask()).each("label_range") == [
-        (0.0, 2.0, True),
-        (-1.0, 1.0, False),
-    ]
+    assert parts.worker_pool(RawRowsTask()).each("label_range") == [(0.0, 2.0, True), (-1.0, 1.0, False)]
     assert parts.each(lambda data, k: data.n_rows + k, 4) == [7, 7]
     table = np.tril(np.full((3, 3), 0.5), -1)
     for name, size, good in (("a", 3, True), ("a", 2, False), ("b", 3, False)):

@@ -184,4 +184,4 @@ def test_a_team_is_placed_once_and_counts_its_rounds(monkeypatch):
     assert members.total("sum") == (3,)
     assert (len(placed), members.rounds) == (1, 2)
     assert {one.threads for one in placed[0]} == {None}
-    assert members.bookmark("solver").state is None
+    assert members.resume_point("solver").state is None

@@ -18,7 +18,7 @@ import pytest
 from rankine.core.errors import ParameterError
 from rankine.kernels import compile as compile_
 from rankine.kernels import rows as rows_kernels
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 
 PROGRAM = """
 import json, sys, warnings
@@ -132,7 +132,7 @@ def test_a_shared_folder_is_compiled_for_its_baseline(run, tmp_path):
 
 ASKING = """
 from typing import NamedTuple
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.compile import jit
 import answers
 
@@ -142,16 +142,16 @@ def twice(x):
 """
 ANSWER = """
 from typing import NamedTuple
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 
-@question
+@generic
 def double(spec, x):
     "x and x again"
 
 class Own(NamedTuple):
     a: float
 
-@double.answer(Own)
+@double.implementation(Own)
 def _double(spec, x):
     return x * FACTOR
 """
@@ -169,8 +169,8 @@ def test_an_answer_outside_the_package_that_changes_is_compiled_again(run, tmp_p
 TYPED_IN = """
 import os
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
-@question
+from rankine.kernels.dispatch import generic
+@generic
 def ask(spec, x):
     pass
 from typing import NamedTuple
@@ -178,7 +178,7 @@ class Typed(NamedTuple):
     size: float = 1.0
 space = {"ask": ask, "NamedTuple": NamedTuple, "Typed": Typed}
 exec('''
-@ask.answer(Typed)
+@ask.implementation(Typed)
 def typed(spec, x):
     return x * ''' + os.environ["FACTOR"], space)
 @jit
@@ -232,7 +232,7 @@ def test_what_is_compiled_for_others_first_can_be_called_and_only_what_is_called
     assert len(kept(tmp_path / "cache")) == 1
 
 
-@question
+@generic
 def _size(spec, x):
     "how large"
 
@@ -241,7 +241,7 @@ class _Squared(NamedTuple):
     factor: float
 
 
-@_size.answer(_Squared)
+@_size.implementation(_Squared)
 def _squared(spec, x):
     return spec.factor * _product(x, x)
 
@@ -338,11 +338,11 @@ def package(tmp_path, monkeypatch):
         "b.py": "WIDTH = 3\nfrom rankine.c import depth\n",
         "c.py": "depth = 1\n",
         "d.py": "class Plain: ...\n",
-        "e.py": "from rankine.kernels.dispatch import question\nfrom rankine.c import depth\n",
+        "e.py": "from rankine.kernels.dispatch import generic\nfrom rankine.c import depth\n",
         "part/__init__.py": "from rankine.part.one import f\nfrom rankine.far import g\n",
         "part/one.py": "def f(): ...\nfrom rankine.b import WIDTH\n",
         "far.py": "def g(): ...\n",
-        "own.py": "@ask.answer(Spec)\ndef f(): ...\n",
+        "own.py": "@ask.implementation(Spec)\ndef f(): ...\n",
         "kernels/compile.py": "import numba\n",
     }
     for name, text in files.items():
@@ -660,7 +660,7 @@ def test_kernels_of_a_function_lie_by_its_sources_beside_the_package_and_at_the_
 def test_where_answers_stand_is_noted(monkeypatch, tmp_path):
     for name in ("_OUTSIDE", "_TYPED_IN"):
         monkeypatch.setattr(compile_, name, set())
-    inside = next(iter(rows_kernels.row_dot.answers.values()))
+    inside = next(iter(rows_kernels.row_dot.implementations.values()))
     compile_.note_answer(inside, _Squared)
     assert (set(), set()) == (compile_._OUTSIDE, compile_._TYPED_IN)
     compile_.note_answer(_taken, _Squared)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from rankine.data.dataset import as_rows
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.rows import (
     n_rows,
     row_add,
@@ -74,7 +74,7 @@ def test_questions_about_rows(kind, dtype, pair):
     assert np.isnan(out[[0, 5]]).all()
 
 
-@question
+@generic
 def _colour(spec):
     """The documented colour."""
 
@@ -87,19 +87,19 @@ class _Other(NamedTuple):
     """Leaves it to the rest."""
 
 
-@_colour.answer(_Own)
+@_colour.implementation(_Own)
 def _red(_spec):
     return "red"
 
 
-def test_a_question_that_nobody_answers_is_an_error_until_the_rest_is_answered_for():
+def test_a_generic_function_without_implementation_raises_until_a_default_is_registered():
     assert _colour(_Own()) == "red"
     assert (_colour.__name__, _colour.__doc__) == ("_colour", "The documented colour.")
     assert _colour.__module__ == __name__
     assert _colour.__qualname__ == "_colour"
-    with pytest.raises(TypeError, match="_Other has no answer to _colour"):
+    with pytest.raises(TypeError, match="_colour has no implementation for _Other"):
         _colour(_Other())
-    _colour.answer(object)(lambda _spec: "grey")
+    _colour.implementation(object)(lambda _spec: "grey")
     assert (_colour(_Other()), _colour(_Own())) == ("grey", "red")
-    assert list(_colour.answers) == [_Own, object]
-    del _colour.answers[object]
+    assert list(_colour.implementations) == [_Own, object]
+    del _colour.implementations[object]

@@ -512,7 +512,7 @@ def test_the_lists_of_the_smallest_hashes_are_remembered(
             assert sum(part.n_queries for part in record._parts) == len(record._units)
     found = record._sample()
     assert found.queries.ids.tolist() == wanted.tolist()
-    assert (found.notes, found.lines, found.encoding) == ({}, None, None)
+    assert (found.read_counts, found.lines, found.encoding) == ({}, None, None)
     assert np.flatnonzero(record._seen).tolist() == np.unique(whole.X.indices).tolist()
     assert len(record._seen) == 2**7
     assert record._bound == record._units.max() < 0.1
@@ -542,7 +542,7 @@ def test_lists_above_the_bound_are_left_out(log):
     assert below.tolist() == units[:10].tolist(), "a list at the bound is below it"
     record = logs.scan(log, query="session_id", numeric=["price"]).encoding.start_record()
     assert len(record._seen) == 1
-    assert pickle.loads(pickle.dumps(record)).unread is None  # noqa: S301
+    assert pickle.loads(pickle.dumps(record)).remaining_blocks is None  # noqa: S301
 
 
 def test_scores_are_distances_from_the_mean_of_their_list():

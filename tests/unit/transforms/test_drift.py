@@ -16,7 +16,7 @@ from rankine.cli.main import app, find_commands
 from rankine.core.errors import ModelError
 from rankine.core.specs import Binned, LogColumns, OneHot
 from rankine.serve.metrics import _Models
-from rankine.serve.registry import Registry, Served
+from rankine.serve.registry import Registry, ServedModel
 from rankine.transforms.categories import HashedPlaces
 from rankine.transforms.drift import Drift, DriftMonitor, summarise, summary_of
 
@@ -139,7 +139,7 @@ def test_a_server_counts_what_watch_counts(model, tmp_path):
     path = write(tmp_path / "day.parquet", seed=1, brands="mnop", missing=0.5)
     rows = pq.read_table(path).to_pylist()
     registry = Registry()
-    registry.put(Served("shop", model[1]))
+    registry.put(ServedModel("shop", model[1]))
     target = registry.target("shop")
     for k in range(200):
         target.__dict__["_turns"] = iter([0])  # every list, not one in 128
