@@ -22,6 +22,7 @@ from rankine.data.expressions import Expression, parse_expression
 from rankine.data.open import load
 from rankine.data.open import scan as scan_files
 from rankine.data.splits import named_parts, query_units
+from rankine.data.streams import LabelledStream
 from rankine.logs.clicks import CoecLabel, coec_formula
 from rankine.logs.schema import (
     LogSchema,
@@ -362,7 +363,7 @@ def monitor_log(model: LinearModel, log: Any) -> DriftMonitor:
     return drift_monitor
 
 
-class LogScan:
+class LogScan(LabelledStream):
     """A log read as encoded, query-aligned blocks; re-iterable, with the face of a ``Scan``.
 
     Every ranker's ``fit`` takes it, and so do ``tune``, ``cross_validate``, ``path`` and
@@ -411,6 +412,10 @@ class LogScan:
             vocabulary(block, names) for block in self.raw.blocks()
         ))  # fmt: skip
         return LogEncoding(self.schema, spec, self.label, self.raw)
+
+    def log_encoding(self) -> LogEncoding:
+        """Return how rows become features; reads the log where values or cuts must be measured."""
+        return self.encoding
 
     def _measured(self, parts: Any) -> LogColumns:
         """The spec with the values of ``parts(names)``, which give each part's vocabulary."""
