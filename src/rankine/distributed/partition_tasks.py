@@ -1,8 +1,8 @@
-"""How the rows of a partition become something that answers: every recipe, and who asks them.
+"""How the rows of a partition become something that answers: every task, and who asks them.
 
-* ``RawRecipe``: the rows as they are, to be counted and measured (the first pass);
-* ``ProblemRecipe``: a risk, asked as ``solvers.problem`` asks; the batch solvers run unchanged;
-* ``PairPassRecipe`` and ``ListPassRecipe``: passes of the stochastic solvers, then the mean.
+* ``RawRowsTask``: the rows as they are, to be counted and measured (the first pass);
+* ``ProblemTask``: a risk, asked as ``solvers.problem`` asks; the batch solvers run unchanged;
+* ``PairPassTask`` and ``ListPassTask``: passes of the stochastic solvers, then the mean.
 
 The last two are another algorithm than a pass over all the data. In pass r every partition i starts
 from the same weights w, learns from its own rows alone, and
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from rankine.core.errors import NoPairsError, ParameterError, QueryOrderError
 from rankine.core.specs import MissingValues
 from rankine.data.dataset import SAMPLE_LISTS, Dataset
-from rankine.distributed.pieces import Piece
-from rankine.distributed.team import RAW, Team, token_of
+from rankine.distributed.file_partitions import Partition
+from rankine.distributed.worker_pool import RAW, WorkerPool, token_of
 from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
 from rankine.losses.base import pair_loss_spec
 from rankine.losses.domination import DominationOptions, domination_risk
@@ -39,8 +39,8 @@ from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
 from rankine.solvers.pair_sgd import PairPlan, require_weights, run_phase
 from rankine.solvers.pair_steps import average_iterate, last_iterate, new_vector
 from rankine.solvers.problem import Problem, RowsProblem
-from rankine.transforms.clicks import ByContext, weigh
-from rankine.transforms.scaling import ColumnSizes, RowColumns, Scaling
+from rankine.transforms.clicks import ContextWeights, apply_position_weights
+from rankine.transforms.scaling import ColumnSizes, ColumnStatistics, Scaling
 from rankine.updates import make_update
 
 #: Passes where none are asked for: the mean of weights that saw a part of the data each needs more
@@ -112,17 +112,17 @@ class RawPart:
     def columns(
         self, lists: Sequence[int] | None, spec: MissingValues | None, question: str, *asked: Any
     ) -> Any:
-        """What ``RowColumns`` answers of the partition's first lists (None: all), filled."""
+        """What ``ColumnStatistics`` answers of the partition's first lists (None: all), filled."""
         data = self.data
         if lists is not None:
             data = data.take_queries(np.arange(lists[self.number]))
-        columns = RowColumns(lambda: [data], data.n_features)
+        columns = ColumnStatistics(lambda: [data], data.n_features)
         if spec is not None:
-            columns = columns.filled(spec)
+            columns = columns.without_missing(spec)
         return getattr(columns, question)(*asked)
 
 
-class RawRecipe(NamedTuple):
+class RawRowsTask(NamedTuple):
     """Keep the rows as they were read."""
 
     token: str = RAW
@@ -132,26 +132,26 @@ class RawRecipe(NamedTuple):
         return RawPart(data, number)
 
 
-class WeighedRecipe(NamedTuple):
-    """Another recipe, with the rows weighed by the positions they were shown at."""
+class WeightedRowsTask(NamedTuple):
+    """Another task, with the rows weighed by the positions they were shown at."""
 
-    recipe: Any
-    inverse: tuple[float, ...] | ByContext
+    task: Any
+    inverse: tuple[float, ...] | ContextWeights
 
     @property
     def token(self) -> str:
         """Digest of everything above."""
-        return token_of("weighed", self.inverse, self.recipe.token)
+        return token_of("weighed", self.inverse, self.task.token)
 
     def build(self, data: Dataset, threads: int | None, number: int) -> Any:
-        """What the other recipe makes of the weighed rows."""
-        return self.recipe.build(weigh(data, self.inverse), threads, number)
+        """What the other task makes of the weighed rows."""
+        return self.task.build(apply_position_weights(data, self.inverse), threads, number)
 
 
-def measure(team: Team, pieces: Sequence[Piece]) -> Measured:
+def measure(pool: WorkerPool, partitions: Sequence[Partition]) -> Measured:
     """Count everything; a query that lies in two partitions is an error."""
-    found: list[Contents] = team.each("contents")
-    check_queries(team, pieces, found)
+    found: list[Contents] = pool.each("contents")
+    check_queries(pool, partitions, found)
     totals = np.array([one[:5] for one in found], dtype=np.int64).sum(axis=0)
     ends = np.minimum(np.cumsum([one.queries for one in found]), SAMPLE_LISTS)
     sample = tuple(np.diff(ends, prepend=0).tolist())
@@ -159,7 +159,7 @@ def measure(team: Team, pieces: Sequence[Piece]) -> Measured:
     return Measured(rows, queries, used, pairs, missing, sample)
 
 
-def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]) -> None:
+def check_queries(pool: WorkerPool, partitions: Sequence[Partition], found: Sequence[Contents]) -> None:
     """Refuse a query whose rows lie in two partitions, naming it and its files.
 
     Partitions whose ids do not overlap need no look; of the others all ids are compared.
@@ -171,7 +171,7 @@ def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]
         reach = found[k].last_id if reach is None else max(reach, found[k].last_id)
     if not overlap:
         return
-    ids = team.each("query_ids")
+    ids = pool.each("query_ids")
     everything = np.concatenate(ids)
     owner = np.repeat(np.arange(len(ids)), [len(one) for one in ids])
     ranks = np.argsort(everything, kind="stable")
@@ -179,7 +179,7 @@ def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]
     if len(twice) == 0:
         return
     first, second = ranks[twice[0]], ranks[twice[0] + 1]
-    a, b = pieces[owner[first]], pieces[owner[second]]
+    a, b = partitions[owner[first]], partitions[owner[second]]
     where = (a.name, b.name) if a.file == b.file else (a.file, b.file)
     others = f" ({len(twice) - 1} more are split like it)" if len(twice) > 1 else ""
     raise QueryOrderError(
@@ -189,8 +189,8 @@ def check_queries(team: Team, pieces: Sequence[Piece], found: Sequence[Contents]
     )
 
 
-class PartColumns:
-    """Columns of partitions, asked as ``RowColumns`` is.
+class PartitionColumnStatistics:
+    """Columns of partitions, asked as ``ColumnStatistics`` is.
 
     Attributes
     ----------
@@ -203,31 +203,31 @@ class PartColumns:
     """
 
     def __init__(
-        self, team: Team, lists: Sequence[int] | None, spec: MissingValues | None = None
+        self, pool: WorkerPool, lists: Sequence[int] | None, spec: MissingValues | None = None
     ) -> None:
-        self.team, self.asked = team, (lists, spec)
+        self.pool, self.asked = pool, (lists, spec)
 
-    def filled(self, spec: MissingValues) -> PartColumns:
+    def without_missing(self, spec: MissingValues) -> PartitionColumnStatistics:
         """The columns without missing values."""
-        return PartColumns(self.team, self.asked[0], spec)
+        return PartitionColumnStatistics(self.pool, self.asked[0], spec)
 
     def absent(self) -> NDArray[np.float64]:
         """What the missing values of every column weigh."""
-        (absent,) = self.team.total("columns", *self.asked, "absent")
+        (absent,) = self.pool.total("columns", *self.asked, "absent")
         return np.asarray(absent)
 
     def known(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """What the known values of some columns weigh."""
-        (known,) = self.team.total("columns", *self.asked, "known", columns)
+        (known,) = self.pool.total("columns", *self.asked, "known", columns)
         return np.asarray(known)
 
     def sizes(self) -> ColumnSizes:
         """Sizes of the values of all columns."""
-        return ColumnSizes(*self.team.total("columns", *self.asked, "sizes"))
+        return ColumnSizes(*self.pool.total("columns", *self.asked, "sizes"))
 
     def moments(self, *asked: Any) -> tuple[Any, Any]:
         """Sums of x f and of (x f - mean)^2 over the non-zero values of some columns."""
-        sums, squares = self.team.total("columns", *self.asked, "moments", *asked)
+        sums, squares = self.pool.total("columns", *self.asked, "moments", *asked)
         return sums, squares
 
 
@@ -243,11 +243,11 @@ def scaling_token(scaling: Scaling) -> str:
 
 
 # ------------------------------------------------------------------------------ batch problems
-# A ``source`` gives all partitions, prepared by a recipe, as ``team(recipe)``; it has ``scaling``,
+# A ``source`` gives all partitions, prepared by a task, as ``worker_pool(task)``; it has ``scaling``,
 # measured on all of them, and ``n_features``.
 
 
-class ProblemRecipe(NamedTuple):
+class ProblemTask(NamedTuple):
     """A risk of the rows of a partition."""
 
     #: ``risk(data, *arguments, threads=...)``, a function that every worker can import, and plain
@@ -271,7 +271,7 @@ class ProblemRecipe(NamedTuple):
 
 
 def _totals(source: Any, count: Callable[..., PairTotals], *arguments: Any) -> PairTotals:
-    weight, pair_weight, queries = source.team(RawRecipe()).total("apply", count, *arguments)
+    weight, pair_weight, queries = source.worker_pool(RawRowsTask()).total("apply", count, *arguments)
     return PairTotals(float(weight), float(pair_weight), int(queries))
 
 
@@ -279,23 +279,23 @@ def pair_problem(source: Any, loss: str, normalization: str, counting: str) -> P
     """The pairwise risk of all partitions."""
     totals = _totals(source, pair_totals)
     arguments = (None, loss, normalization, counting, totals)
-    team = source.team(ProblemRecipe(pair_risk, arguments, source.scaling))
+    pool = source.worker_pool(ProblemTask(pair_risk, arguments, source.scaling))
     at_zero = risk_at_zero(pair_loss_spec(loss), normalization, totals)
-    return Problem(team.total, source.n_features, at_zero, team.resume_point)
+    return Problem(pool.total, source.n_features, at_zero, pool.resume_point)
 
 
 def square_problem(source: Any, normalization: str, pairs: str) -> Problem:
     """Pairwise least squares over all partitions."""
     arguments = (None, normalization, pairs, _totals(source, least_squares_totals, pairs))
-    team = source.team(ProblemRecipe(least_squares_risk, arguments, source.scaling))
-    return Problem(team.total, source.n_features, resume_point=team.resume_point)
+    pool = source.worker_pool(ProblemTask(least_squares_risk, arguments, source.scaling))
+    return Problem(pool.total, source.n_features, resume_point=pool.resume_point)
 
 
 def domination_problem(source: Any, options: DominationOptions) -> Problem:
     """The domination loss of all partitions."""
     _check_margins(source, options)
-    team = source.team(ProblemRecipe(domination_risk, (options,), source.scaling))
-    return Problem(team.total, source.n_features, resume_point=team.resume_point)
+    pool = source.worker_pool(ProblemTask(domination_risk, (options,), source.scaling))
+    return Problem(pool.total, source.n_features, resume_point=pool.resume_point)
 
 
 def _check_margins(source: Any, options: DominationOptions) -> None:
@@ -309,7 +309,7 @@ def _check_margins(source: Any, options: DominationOptions) -> None:
     if options.margin_table is None:
         return
     size = len(np.asarray(options.margin_table))
-    ranges = source.team(RawRecipe()).each("label_range")
+    ranges = source.worker_pool(RawRowsTask()).each("label_range")
     if any(low < 0 or high >= size or not whole for low, high, whole in ranges):
         raise ParameterError(
             f"margin_table on partitions needs the labels 0 to {size - 1}",
@@ -318,7 +318,7 @@ def _check_margins(source: Any, options: DominationOptions) -> None:
 
 
 # -------------------------------------------------------------------------- passes and means
-class PairPassRecipe(NamedTuple):
+class PairPassTask(NamedTuple):
     """Stochastic pairwise descent on the pairs of a partition."""
 
     plan: PairPlan
@@ -352,29 +352,29 @@ class PairPassRecipe(NamedTuple):
 class _PairPasses:
     """A partition's share of the steps."""
 
-    def __init__(self, data: Dataset, recipe: PairPassRecipe, seed: int) -> None:
-        self.rows, self.recipe, self.seed = data.rows, recipe, seed
-        self.share = pair_examples(data, recipe.sampling, recipe.ties) / recipe.total
-        self.steps = int(recipe.n_steps * self.share)
+    def __init__(self, data: Dataset, task: PairPassTask, seed: int) -> None:
+        self.rows, self.task, self.seed = data.rows, task, seed
+        self.share = pair_examples(data, task.sampling, task.ties) / task.total
+        self.steps = int(task.n_steps * self.share)
         if self.steps:
             self.sampler = pair_sampler(
                 data,
                 np.ones(data.n_queries),
-                sampling=recipe.sampling,
-                ties=recipe.ties,
-                max_trials=recipe.max_trials,
+                sampling=task.sampling,
+                ties=task.ties,
+                max_trials=task.max_trials,
             )
 
     def learn(
         self, w: NDArray[np.float64], number: int, warm: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Shares of the last iterate and of the mean of the counted ones."""
-        n_passes = self.recipe.n_passes
+        n_passes = self.task.n_passes
         first, last = self.steps * number // n_passes, self.steps * (number + 1) // n_passes
         if first == last:
             return self.share * w, self.share * w
         vector = new_vector(w)
-        for phase in self.recipe.plan.phases(self.steps, warm=warm):
+        for phase in self.task.plan.phases(self.steps, warm=warm):
             begin, end = max(first, phase.start), min(last, phase.stop)
             if begin < end:
                 run_phase(self.rows, self.sampler, phase, vector, self.seed, (begin, end))
@@ -394,20 +394,20 @@ def counted_part(number: int, n_passes: int) -> float:
 
 def average_pairs(
     source: Any,
-    recipe: PairPassRecipe,
+    task: PairPassTask,
     start: NDArray[np.float64] | None,
     callbacks: Sequence[Callback],
 ) -> Solution:
     """``n_steps`` pair steps in all, a partition's share of them by its examples."""
-    n_steps, n_passes, n_features = recipe.n_steps, recipe.n_passes, source.n_features
-    found = source.team(RawRecipe()).each("apply", pair_examples, recipe.sampling, recipe.ties)
-    recipe = recipe._replace(total=float(sum(found)))
-    if recipe.total <= 0:
+    n_steps, n_passes, n_features = task.n_steps, task.n_passes, source.n_features
+    found = source.worker_pool(RawRowsTask()).each("apply", pair_examples, task.sampling, task.ties)
+    task = task._replace(total=float(sum(found)))
+    if task.total <= 0:
         raise NoPairsError("no query holds two different labels", fix="Check the labels")
-    team = source.team(recipe)
+    pool = source.worker_pool(task)
     w = np.zeros(n_features) if start is None else start
     mean, counted, reason, begun = np.zeros(n_features), 0.0, "passes", 0
-    point = team.resume_point("pair passes", start)
+    point = pool.resume_point("pair passes", start)
     if point.state is not None:
         w, mean, counted, begun = point.state
 
@@ -416,9 +416,9 @@ def average_pairs(
 
     for number in range(begun, n_passes):
         point.save(stands)
-        w, averaged = team.total("learn", w, number, start is not None)
+        w, averaged = pool.total("learn", w, number, start is not None)
         # Averaged are the iterates of the second half of the run; a pass may lie in both.
-        part = counted_part(number, n_passes) if recipe.plan.average else 0.0
+        part = counted_part(number, n_passes) if task.plan.average else 0.0
         mean, counted = mean + part * averaged, counted + part
         current = mean / counted if counted else w
         require_weights(current, number)
@@ -430,7 +430,7 @@ def average_pairs(
     return Solution(current, float("nan"), {"passes": number + 1.0}, done, (), reason)
 
 
-class ListPassRecipe(NamedTuple):
+class ListPassTask(NamedTuple):
     """One-pass list learning on the lists of a partition."""
 
     #: Name of an update, and what ``make_update`` makes it from.
@@ -441,7 +441,7 @@ class ListPassRecipe(NamedTuple):
     #: Lists a step; what lists are judged by before they are learned from.
     batch_lists: int
     metric: str
-    #: As in ``PairPassRecipe``; examples are lists.
+    #: As in ``PairPassTask``; examples are lists.
     seed: int
     total: int
     scaling: Scaling
@@ -470,18 +470,18 @@ class ListPassRecipe(NamedTuple):
 class _ListPasses:
     """Passes over the lists of a partition."""
 
-    def __init__(self, data: Dataset, recipe: ListPassRecipe, seed: int) -> None:
-        self.data, self.recipe, self.seed = data, recipe, seed
-        self.share = data.n_queries / recipe.total
+    def __init__(self, data: Dataset, task: ListPassTask, seed: int) -> None:
+        self.data, self.task, self.seed = data, task, seed
+        self.share = data.n_queries / task.total
 
     def learn(self, w: NDArray[np.float64], number: int, warm: bool) -> tuple[Any, ...]:
         """Share of the weights; sums of the progressive metric and loss; lists it cannot judge."""
-        data, recipe = self.data, self.recipe
-        steps = number * -(-data.n_queries // recipe.batch_lists)
+        data, task = self.data, self.task
+        steps = number * -(-data.n_queries // task.batch_lists)
         start = w if warm or number else None
-        learner = recipe.learner(data.n_features, self.seed, start, steps)
+        learner = task.learner(data.n_features, self.seed, start, steps)
         learner.lists_seen = number * data.n_queries
-        run = OnePassRun(learner, ProgressiveMetric(recipe.metric))
+        run = OnePassRun(learner, ProgressiveMetric(task.metric))
         run.learn_block(
             data, permutation(stream_seed(self.seed, LIST_ORDER, number), data.n_queries)
         )
@@ -491,7 +491,7 @@ class _ListPasses:
 
 def average_lists(
     source: Any,
-    recipe: ListPassRecipe,
+    task: ListPassTask,
     n_passes: int,
     start: NDArray[np.float64] | None,
     max_nonzero: int | None,
@@ -502,13 +502,13 @@ def average_lists(
     ``extra["progressive"]`` is the mean of the metric over lists before they were learned from.
     """
     n_features = source.n_features
-    recipe.learner(n_features, recipe.seed, start)
-    team = source.team(recipe)
+    task.learner(n_features, task.seed, start)
+    pool = source.worker_pool(task)
     w = np.zeros(n_features) if start is None else start
-    progressive, tally, unfit = ProgressiveMetric(recipe.metric), np.zeros(2), 0.0
+    progressive, tally, unfit = ProgressiveMetric(task.metric), np.zeros(2), 0.0
     trace: list[dict[str, float]] = []
     reason, begun = "passes", 0
-    point = team.resume_point("list passes", start)
+    point = pool.resume_point("list passes", start)
     if point.state is not None:
         w, progressive.sums, tally, unfit, trace, begun = point.state
 
@@ -517,7 +517,7 @@ def average_lists(
 
     for number in range(begun, n_passes):
         point.save(stands)
-        w, sums, losses, strange = team.total("learn", w, number, start is not None)
+        w, sums, losses, strange = pool.total("learn", w, number, start is not None)
         require_finite(w, number, "one-pass learning")
         progressive.sums += sums
         tally, unfit = tally + losses, unfit + strange
@@ -531,9 +531,9 @@ def average_lists(
             reason = "callback"
             break
     if tally[1] == 0 and reason == "passes":
-        raise no_learnable_lists(recipe.objective.name)
+        raise no_learnable_lists(task.objective.name)
     judged = float("nan") if unfit else progressive.value
-    steps = (number + 1) * -(-recipe.total // recipe.batch_lists)
+    steps = (number + 1) * -(-task.total // task.batch_lists)
     certificate = {**values, "passes": number + 1.0}
     return Solution(kept, float("nan"), certificate, steps, trace, reason, {"progressive": judged})
 

@@ -15,16 +15,16 @@ from rankine.core.errors import (
     NoPairsError,
     ParameterError,
 )
-from rankine.distributed.recipes import (
-    ListPassRecipe,
-    PairPassRecipe,
-    PartColumns,
-    RawRecipe,
+from rankine.distributed.partition_tasks import (
+    ListPassTask,
+    PairPassTask,
+    PartitionColumnStatistics,
+    RawRowsTask,
     _largest,
     counted_part,
     pair_examples,
 )
-from rankine.distributed.team import Assignment, PartitionCache, ask, sum_in_order
+from rankine.distributed.worker_pool import PartitionCache, WorkItem, ask, sum_in_order
 from rankine.kernels.random import LIST_ORDER, PARTITION, permutation, stream_seed
 from rankine.kernels.shards import tree_sum
 from rankine.solvers.one_pass_run import OnePassRun, ProgressiveMetric
@@ -276,7 +276,7 @@ def test_answers_add_numbers_and_join_lists():
 
 
 def test_a_worker_of_another_version_is_named(parts):
-    old = Assignment(parts.pieces[0], RawRecipe(), version="0.0.1")
+    old = WorkItem(parts.partitions[0], RawRowsTask(), version="0.0.1")
     with pytest.raises(ClusterError, match=r"runs rankine .*, this process 0\.0\.1"):
         ask(old, "contents", ())
 
@@ -284,7 +284,7 @@ def test_a_worker_of_another_version_is_named(parts):
 def test_a_process_near_its_limit_forgets_everything_first(parts):
     tight = []
     cache = PartitionCache(lambda: 10**9, lambda size: bool(tight))
-    work = [Assignment(piece, RawRecipe()) for piece in parts.pieces]
+    work = [WorkItem(partition, RawRowsTask()) for partition in parts.partitions]
     for one in work[:3]:
         cache.get(one)
     before = cache.nbytes
@@ -297,8 +297,8 @@ def test_a_process_near_its_limit_forgets_everything_after_its_work(parts, monke
     """A paused worker is asked nothing more, so it must let go before it idles."""
     full = []
     cache = PartitionCache(lambda: 2**40, lambda size: bool(full) and size == 0)
-    monkeypatch.setattr("rankine.distributed.team.CACHE", cache)
-    one = Assignment(parts.pieces[0], RawRecipe())
+    monkeypatch.setattr("rankine.distributed.worker_pool.CACHE", cache)
+    one = WorkItem(parts.partitions[0], RawRowsTask())
     ask(one, "contents", ())
     assert cache.nbytes > 0
     full.append(True)
@@ -307,9 +307,9 @@ def test_a_process_near_its_limit_forgets_everything_after_its_work(parts, monke
 
 
 def test_the_cache_holds_what_fits_and_reads_the_rest_again(parts):
-    size = max(piece.nbytes for piece in parts.pieces) * 3
+    size = max(partition.nbytes for partition in parts.partitions) * 3
     cache = PartitionCache(lambda: size)
-    work = [Assignment(piece, RawRecipe()) for piece in parts.pieces]
+    work = [WorkItem(partition, RawRowsTask()) for partition in parts.partitions]
     first = [cache.get(one).contents() for one in work]
     assert cache.loads == len(work)
     assert 0 < cache.nbytes <= size
@@ -361,14 +361,14 @@ def test_one_query_is_enough_for_pairs(tmp_path):
 
 
 def test_every_partition_has_a_stream_of_its_own(whole):
-    pairs = PairPassRecipe(
+    pairs = PairPassTask(
         SPDRanker().plan(), 9, 2, "query", False, 100, 3, Scaling("none"), total=300.0
     )
     ranker = ElasticRanker()
     options = (ranker._update_options(0.1), ranker._objective(), 4, "ndcg@10", 3, 300)
-    lists = ListPassRecipe("rda", *options, Scaling("none"))
-    for recipe in (pairs, lists):
-        found = [recipe.build(whole, 1, number).seed for number in range(3)]
+    lists = ListPassTask("rda", *options, Scaling("none"))
+    for task in (pairs, lists):
+        found = [task.build(whole, 1, number).seed for number in range(3)]
         assert found == [stream_seed(3, PARTITION + number) for number in range(3)]
 
 
@@ -386,9 +386,9 @@ def test_the_passes_of_one_partition_are_one_run(whole, solver, warm):
     plan = SPDRanker(solver=solver, l2=1e-2).plan()
 
     def learned(n_passes):
-        recipe = PairPassRecipe(plan, 400, n_passes, "query", False, 100, 3, Scaling("none"))
+        task = PairPassTask(plan, 400, n_passes, "query", False, 100, 3, Scaling("none"))
         total = pair_examples(whole, "query", False)
-        part = recipe._replace(total=total).build(whole, 1, 0)
+        part = task._replace(total=total).build(whole, 1, 0)
         w, mean, counted = np.full(6, 0.1 * warm), np.zeros(6), 0.0
         for number in range(n_passes):
             w, average = part.learn(w, number, warm)
@@ -402,27 +402,27 @@ def test_the_passes_of_one_partition_are_one_run(whole, solver, warm):
 
 
 def test_a_share_is_that_of_the_examples(whole):
-    recipe = PairPassRecipe(
+    task = PairPassTask(
         SPDRanker().plan(), 1000, 2, "query", False, 100, 3, Scaling("none"), total=300.0
     )
-    part = recipe.build(whole, 1, 0)
+    part = task.build(whole, 1, 0)
     usable = len(whole.labels.queries_with_pairs)
     assert pair_examples(whole, "query", False) == usable
     assert (part.share, part.steps) == (usable / 300.0, int(1000 * usable / 300.0))
     w, average = part.learn(np.zeros(6), 0, False)
-    alone = recipe._replace(total=float(usable), n_steps=part.steps).build(whole, 1, 0)
+    alone = task._replace(total=float(usable), n_steps=part.steps).build(whole, 1, 0)
     expected = alone.learn(np.zeros(6), 0, False)
     np.testing.assert_allclose(w, part.share * expected[0])
     np.testing.assert_allclose(average, part.share * expected[1])
     tokens = {
         changed.token
         for changed in (
-            recipe,
-            recipe._replace(total=1.0),
-            recipe._replace(seed=4),
-            recipe._replace(scaling=Scaling("none", np.ones(6))),
-            recipe._replace(scaling=Scaling("none", positions=2)),
-            recipe._replace(n_steps=5),
+            task,
+            task._replace(total=1.0),
+            task._replace(seed=4),
+            task._replace(scaling=Scaling("none", np.ones(6))),
+            task._replace(scaling=Scaling("none", positions=2)),
+            task._replace(n_steps=5),
         )
     }
     assert len(tokens) == 6
@@ -435,16 +435,16 @@ def test_a_later_pass_over_lists_goes_on_where_the_last_one_stopped(whole, tied)
         X = np.sign(whole.X) * (np.arange(6) < 2)
         whole = rankine.Dataset.from_arrays(X, whole.y, whole.qid)
     ranker = ElasticRanker(solver="fobos", eta0=0.1, adaptive=False, batch_lists=4)
-    recipe = ListPassRecipe(
+    task = ListPassTask(
         "fobos", ranker._update_options(0.1), ranker._objective(), 4, "ndcg@10", 3, 300,
         Scaling("none"),
     )  # fmt: skip
-    part = recipe.build(whole, 1, 0)
+    part = task.build(whole, 1, 0)
     share = whole.n_queries / 300
     first, sums, tally, unfit = part.learn(np.zeros(6), 0, False)
     second = part.learn(first / share, 1, False)[0] / share
     seed = int(stream_seed(3, PARTITION))
-    learner = recipe.learner(6, seed, None)
+    learner = task.learner(6, seed, None)
     run = OnePassRun(learner, ProgressiveMetric("ndcg@10"))
     for number, found in ((0, first / share), (1, second)):
         order = permutation(stream_seed(seed, LIST_ORDER, number), whole.n_queries)
@@ -481,10 +481,10 @@ def test_passes_over_lists_tell_the_means_of_all_lists_so_far(files):
 
 def test_columns_are_looked_at_in_the_same_lists_once_they_are_filled():
     spec = object()
-    columns = PartColumns("team", (3, 0), None)
+    columns = PartitionColumnStatistics("pool", (3, 0), None)
     assert columns.asked == ((3, 0), None)
-    filled = columns.filled(spec)
-    assert (filled.team, filled.asked) == ("team", ((3, 0), spec))
+    filled = columns.without_missing(spec)
+    assert (filled.pool, filled.asked) == ("pool", ((3, 0), spec))
 
 
 def test_the_largest_weights_are_kept():
@@ -508,7 +508,7 @@ def test_labels_of_a_partition(tmp_path):
         data = rankine.Dataset.from_arrays(np.eye(3), y, [ord(name)] * 3)
         data.save(tmp_path / f"{name}.parquet")
     parts = rd.scan(str(tmp_path / "*.parquet"))
-    assert parts.team(RawRecipe()).each("label_range") == [(0.0, 2.0, True), (-1.0, 1.0, False)]
+    assert parts.worker_pool(RawRowsTask()).each("label_range") == [(0.0, 2.0, True), (-1.0, 1.0, False)]
     assert parts.each(lambda data, k: data.n_rows + k, 4) == [7, 7]
     table = np.tril(np.full((3, 3), 0.5), -1)
     for name, size, good in (("a", 3, True), ("a", 2, False), ("b", 3, False)):

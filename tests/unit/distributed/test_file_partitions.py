@@ -24,19 +24,19 @@ from rankine.core.errors import (
 )
 from rankine.data.options import ReadOptions
 from rankine.data.sources import Source
-from rankine.distributed import pieces
-from rankine.distributed.pieces import cut_file
+from rankine.distributed import file_partitions
+from rankine.distributed.file_partitions import cut_file
 
 
 def ids_of(parts):
-    return [piece.load().qid for piece in parts.pieces]
+    return [partition.load().qid for partition in parts.partitions]
 
 
 @pytest.mark.parametrize("partition_bytes", [2_000, 9_000, 10**9])
 def test_partitions_hold_every_row_once_and_no_query_twice(files, partition_bytes):
     parts = rd.scan(files, partition_bytes=partition_bytes)
     whole = rankine.load(files)
-    loaded = [piece.load() for piece in parts.pieces]
+    loaded = [partition.load() for partition in parts.partitions]
     np.testing.assert_array_equal(np.concatenate([d.qid for d in loaded]), whole.qid)
     np.testing.assert_array_equal(np.concatenate([d.X for d in loaded]), whole.X)
     owners = [set(d.qid.tolist()) for d in loaded]
@@ -95,7 +95,7 @@ def test_text_files_are_one_partition_each(tmp_path, files):
     data.save(tmp_path / "a.txt")
     parts = rd.scan(tmp_path / "a.txt")
     assert parts.n_partitions == 1
-    assert parts.pieces[0].load().n_rows == data.n_rows
+    assert parts.partitions[0].load().n_rows == data.n_rows
     size = (tmp_path / "a.txt").stat().st_size
     assert cut(tmp_path / "a.txt", 1) == ([None], [size], data.n_features, None, 0)
 
@@ -105,7 +105,7 @@ def test_files_are_as_wide_as_the_widest(tmp_path):
         (tmp_path / f"{name}.txt").write_text(f"1 qid:{wide} {wide}:1.5\n0 qid:{wide} 1:2\n")
     parts = rd.scan(f"{tmp_path}/*.txt")
     assert parts.n_features == 5
-    assert [piece.load().n_features for piece in parts.pieces] == [5, 5, 5]
+    assert [partition.load().n_features for partition in parts.partitions] == [5, 5, 5]
 
 
 def test_a_file_of_one_row_is_one_partition(tmp_path):
@@ -130,7 +130,7 @@ def test_a_file_of_one_row_is_one_partition(tmp_path):
 def test_bounds_are_known_where_a_footer_tells_both(least, most, bounds):
     other = SimpleNamespace(path=("f",), least=b"\x00", most=b"\x01")
     own = SimpleNamespace(path=("qid",), least=least, most=most)
-    cutter = object.__new__(pieces._Cutter)
+    cutter = object.__new__(file_partitions._Cutter)
     cutter.file = SimpleNamespace(plan=SimpleNamespace(query="qid"), texts=())
     cutter.groups = [SimpleNamespace(chunks=chunks) for chunks in ([other, own], [other])]
     assert cutter._bounds(0) == bounds
@@ -201,7 +201,7 @@ def test_a_changed_file_is_noticed(tmp_path):
     parts = rd.scan(f"{tmp_path}/*.parquet")
     write_files(tmp_path, 1, n_queries=51)
     with pytest.raises(rankine.core.errors.ChangedDataError, match="cut into partitions"):
-        parts.pieces[0].load()
+        parts.partitions[0].load()
 
 
 def test_stored_values_of_sparse_rows_count(tmp_path):
@@ -220,10 +220,10 @@ HASHED = """
 import types
 import rankine.distributed as rd
 from rankine.data.options import ReadOptions
-from rankine.distributed.pieces import Piece
+from rankine.distributed.file_partitions import Partition
 
 labels = (types.SimpleNamespace(text=text) for text in ("clicks / 2", "orders", "coec", "margin"))
-pieces = [Piece(k, "a", (k, k + 1), (1, 1), 1, ReadOptions(), None, None, label)
+pieces = [Partition(k, "a", (k, k + 1), (1, 1), 1, ReadOptions(), None, None, label)
           for k, label in enumerate(labels)]
 print(rd.PartitionedDataset(tuple(pieces), 1, None, ("a",), None).fingerprint)
 """
@@ -333,11 +333,11 @@ def test_files_that_cannot_be_read_are_named(tmp_path, files):
     parts = rd.scan(tmp_path / "a.parquet")
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(DataError, match="cannot be opened") as caught:
-        parts.pieces[0].load()
+        parts.partitions[0].load()
     assert caught.value.file == str(tmp_path / "a.parquet")
     (tmp_path / "b.txt").write_text("# nothing\n")
     with pytest.raises(DataError, match="no rows"):
-        rd.scan(tmp_path / "b.txt", n_features=2).pieces[0].load()
+        rd.scan(tmp_path / "b.txt", n_features=2).partitions[0].load()
     with pytest.raises(ParameterError, match="a pipe has no partitions"):
         rd.scan("-")
     for options in ({"partition_bytes": 0}, {"timeout": 0}, {"sample_weight": [1.0]}):
@@ -348,12 +348,12 @@ def test_files_that_cannot_be_read_are_named(tmp_path, files):
 
 def test_a_piece_says_which_rows_it_is(files):
     parts = rd.scan(files, partition_bytes=20_000)
-    assert [piece.number for piece in parts.pieces] == list(range(len(parts)))
-    first, second = parts.pieces[:2]
+    assert [partition.number for partition in parts.partitions] == list(range(len(parts)))
+    first, second = parts.partitions[:2]
     assert first.name == f"partition 0 ({first.file}, rows 1 to {first.rows[1]})"
     assert second.rows[0] == first.rows[1]
     assert replace(second, rows=None).name == f"partition 1 ({first.file})"
-    keys = {piece.key for piece in parts.pieces}
+    keys = {partition.key for partition in parts.partitions}
     assert len(keys) == len(parts)
     others = [
         replace(first, rows=None),
@@ -372,7 +372,7 @@ def test_a_piece_says_which_rows_it_is(files):
 
 
 def test_counts_and_the_first_lists_of_every_partition(files, monkeypatch):
-    monkeypatch.setattr("rankine.distributed.recipes.SAMPLE_LISTS", 70)
+    monkeypatch.setattr("rankine.distributed.partition_tasks.SAMPLE_LISTS", 70)
     parts = rd.scan(files)
     whole, found = rankine.load(files), parts.measure()
     assert (found.rows, found.queries) == (whole.n_rows, 150)

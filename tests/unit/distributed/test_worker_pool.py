@@ -9,17 +9,17 @@ import numpy as np
 from scipy import sparse
 
 from rankine import Dataset
-from rankine.distributed import team
-from rankine.distributed.pieces import ROW_BYTES
+from rankine.distributed import worker_pool
+from rankine.distributed.file_partitions import ROW_BYTES
 from rankine.distributed.runners import LocalRunner
-from rankine.distributed.team import (
+from rankine.distributed.worker_pool import (
     BASELINE,
     PAUSE,
     RAW,
     SHARE,
-    Assignment,
     PartitionCache,
-    Team,
+    WorkerPool,
+    WorkItem,
     bytes_of,
     memory_limit,
     memory_share,
@@ -44,7 +44,7 @@ def test_equal_values_have_equal_tokens_and_others_do_not():
     assert token_of(np.arange(8)[::2]) == token_of(np.array([0, 2, 4, 6]))
 
 
-class Piece(SimpleNamespace):
+class Partition(SimpleNamespace):
     """Rows of so many bytes."""
 
     @property
@@ -55,7 +55,7 @@ class Piece(SimpleNamespace):
         return Dataset.from_arrays(np.ones((1, 1)), [1.0], [1])
 
 
-class Recipe:
+class PartitionTask:
     """Gives the rows and what it was told."""
 
     def __init__(self, token):
@@ -65,8 +65,8 @@ class Recipe:
         return SimpleNamespace(data=data, threads=threads, number=number)
 
 
-def work(number, nbytes=1000, recipe=RAW):
-    return Assignment(Piece(number=number, nbytes=nbytes), Recipe(recipe))
+def work(number, nbytes=1000, task=RAW):
+    return WorkItem(Partition(number=number, nbytes=nbytes), PartitionTask(task))
 
 
 def test_the_partition_used_longest_ago_makes_room():
@@ -99,7 +99,7 @@ def test_a_small_guess_is_corrected_by_the_rows_themselves():
 def test_rows_that_were_measured_are_not_read_again():
     cache = PartitionCache(lambda: 10**6)
     raw = cache.get(work(0))
-    learner = cache.get(work(0, recipe="learn"))
+    learner = cache.get(work(0, task="learn"))
     assert learner.data is raw.data
     assert (cache.loads, cache.nbytes) == (1, 1000)
     assert cache.get(work(0)) is not raw
@@ -116,19 +116,19 @@ def test_room_is_asked_for_the_size_of_the_piece():
 
 def test_a_workers_share_of_memory(monkeypatch):
     monkeypatch.delenv("RANKINE_PARTITION_CACHE", raising=False)
-    monkeypatch.setattr(team, "memory_limit", lambda: 4 * GB)
+    monkeypatch.setattr(worker_pool, "memory_limit", lambda: 4 * GB)
     assert memory_share() == int(SHARE * (4 * GB - BASELINE))
-    monkeypatch.setattr(team, "memory_limit", lambda: BASELINE - 1)
+    monkeypatch.setattr(worker_pool, "memory_limit", lambda: BASELINE - 1)
     assert memory_share() == 0
     # A process without data takes about 320 MiB, and of the rest a quarter may be partitions.
-    monkeypatch.setattr(team, "memory_limit", lambda: 320 * 2**20 + 4000)
+    monkeypatch.setattr(worker_pool, "memory_limit", lambda: 320 * 2**20 + 4000)
     assert memory_share() == 1000
     monkeypatch.setenv("RANKINE_PARTITION_CACHE", "123")
     assert memory_share() == 123
 
 
 def test_the_limit_is_that_of_the_worker_or_of_the_machine(monkeypatch):
-    monkeypatch.setattr(team, "available_memory", lambda: 7 * GB)
+    monkeypatch.setattr(worker_pool, "available_memory", lambda: 7 * GB)
     monkeypatch.delitem(sys.modules, "distributed", raising=False)
     assert memory_limit() == 7 * GB
     assert not near_limit(100 * GB)
@@ -145,13 +145,13 @@ def test_the_limit_is_that_of_the_worker_or_of_the_machine(monkeypatch):
 
 def test_a_worker_is_near_its_limit_before_it_is_paused(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace())
-    monkeypatch.setattr(team, "memory_limit", lambda: GB)
+    monkeypatch.setattr(worker_pool, "memory_limit", lambda: GB)
     process = SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=GB // 2))
     monkeypatch.setitem(sys.modules, "psutil", SimpleNamespace(Process=lambda: process))
     left = int(PAUSE * GB) - GB // 2
     assert not near_limit(left)
     assert near_limit(left + 1)
-    monkeypatch.setattr(team, "memory_limit", lambda: 10)
+    monkeypatch.setattr(worker_pool, "memory_limit", lambda: 10)
     process.memory_info = lambda: SimpleNamespace(rss=5)
     assert [near_limit(size) for size in (1, 2, 3)] == [False, False, True]
 
@@ -169,15 +169,15 @@ def test_a_team_is_placed_once_and_counts_its_rounds(monkeypatch):
     placed = []
 
     class Runner(LocalRunner):
-        def place(self, assignments):
-            placed.append(super().place(assignments))
+        def place(self, items):
+            placed.append(super().place(items))
             return placed[-1]
 
     monkeypatch.setattr(
         "rankine.distributed.runners.ask",
-        lambda one, question, arguments: one.piece.number + sum(arguments),
+        lambda one, question, arguments: one.partition.number + sum(arguments),
     )
-    members = Team(Runner(), [Piece(number=k) for k in range(3)], Recipe("x"))
+    members = WorkerPool(Runner(), [Partition(number=k) for k in range(3)], PartitionTask("x"))
     assert (members.size, members.rounds) == (3, 0)
     assert members.total("sum", 10) == (33,)
     assert members.each("sum", 1, 1) == [2, 3, 4]

@@ -34,7 +34,7 @@ ITEM_BYTES = 6
 
 
 @dataclass(frozen=True)
-class Piece:
+class Partition:
     """Rows of a file, described well enough for any machine that sees the file."""
 
     #: Place among all partitions; sums are taken in this order.
@@ -85,7 +85,7 @@ class Piece:
 
     @property
     def name(self) -> str:
-        """The piece in words, for errors."""
+        """The partition in words, for errors."""
         where = "" if self.rows is None else f", rows {self.rows[0] + 1} to {self.rows[1]}"
         return f"partition {self.number} ({self.file}{where})"
 
@@ -170,9 +170,9 @@ class _Cutter:
                 wanted.append(int(self.first_row[number]))
                 held = 0
             held += size
-            pieces = size // partition_bytes  # of a row group that holds several
+            n_parts = size // partition_bytes  # of a row group that holds several
             start, n_rows = int(self.first_row[number]), self.groups[number].n_rows
-            wanted += [start + n_rows * k // pieces for k in range(1, pieces)]
+            wanted += [start + n_rows * k // n_parts for k in range(1, n_parts)]
         end = int(self.first_row[-1])
         rows = [0]
         for row in wanted:

@@ -26,7 +26,7 @@ from rankine._version import __version__
 from rankine.core.errors import ClusterError
 from rankine.data.dataset import Dataset
 from rankine.data.options import available_memory
-from rankine.distributed.pieces import ROW_BYTES, Piece
+from rankine.distributed.file_partitions import ROW_BYTES, Partition
 from rankine.solvers.base import ResumePoint
 
 if TYPE_CHECKING:
@@ -104,33 +104,33 @@ RAW = "rows"
 BASELINE = 320 * 2**20
 
 
-class Recipe(Protocol):
+class PartitionTask(Protocol):
     """How the rows of a partition become something that answers questions."""
 
     @property
     def token(self) -> str:
-        """Equal for equal recipes."""
+        """Equal for equal tasks."""
 
     def build(self, data: Dataset, threads: int | None, number: int) -> Any:
         """An object whose methods are the questions; ``number`` is the partition's."""
 
 
 @dataclass(frozen=True)
-class Assignment:
-    """A partition with its recipe: all that a worker has to know.
+class WorkItem:
+    """A partition with its task: all that a worker has to know.
 
     ``version`` is the version of rankine that asks; ``threads`` what the kernels may use.
     """
 
-    piece: Piece
-    recipe: Any
+    partition: Partition
+    task: Any
     version: str = __version__
     threads: int | None = 1
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Under which a worker remembers it."""
-        return (self.piece.number, *self.piece.key, self.recipe.token)
+        return (self.partition.number, *self.partition.key, self.task.token)
 
 
 class PartitionCache:
@@ -149,9 +149,9 @@ class PartitionCache:
         self._lock = threading.Lock()
         self.loads = 0
 
-    def get(self, assignment: Assignment) -> Any:
+    def get(self, item: WorkItem) -> Any:
         """The partition, read now if it is not held."""
-        key = assignment.key
+        key = item.key
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)
@@ -159,12 +159,12 @@ class PartitionCache:
             # Rows that were read to be measured become what answers; they are not kept twice.
             raw = self._held.pop((*key[:-1], RAW), None)
             # Room first: the old and the new partition must not stand side by side.
-            self._make_room(assignment.piece.nbytes)
-            if self._pressed(assignment.piece.nbytes):
+            self._make_room(item.partition.nbytes)
+            if self._pressed(item.partition.nbytes):
                 self._forget()
-        data = self._load(assignment.piece) if raw is None else raw[1].data
-        part = assignment.recipe.build(data, assignment.threads, assignment.piece.number)
-        size = max(assignment.piece.nbytes, bytes_of(data))
+        data = self._load(item.partition) if raw is None else raw[1].data
+        part = item.task.build(data, item.threads, item.partition.number)
+        size = max(item.partition.nbytes, bytes_of(data))
         with self._lock:
             if self._make_room(size):
                 self._held[key] = size, part
@@ -187,9 +187,9 @@ class PartitionCache:
         ):  # only glibc keeps what was freed, and gives it back
             ctypes.CDLL(None).malloc_trim(0)
 
-    def _load(self, piece: Piece) -> Dataset:
+    def _load(self, partition: Partition) -> Dataset:
         self.loads += 1
-        return piece.load()
+        return partition.load()
 
     def _make_room(self, size: int) -> bool:
         limit = self._limit()
@@ -239,26 +239,26 @@ def near_limit(size: int) -> bool:
 CACHE = PartitionCache(memory_share, near_limit)
 
 
-def describe(assignment: Assignment) -> Assignment:
-    """The assignment itself: a small result that keeps the partition's tasks where its rows are."""
-    return assignment
+def describe(item: WorkItem) -> WorkItem:
+    """The item itself: a small result that keeps the partition's tasks where its rows are."""
+    return item
 
 
-def ask(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> Any:
+def ask(item: WorkItem, question: str, arguments: tuple[Any, ...]) -> Any:
     """One partition's answer: a tuple, a list or anything that can be added."""
-    if assignment.version != __version__:
+    if item.version != __version__:
         raise ClusterError(
-            f"a worker runs rankine {__version__}, this process {assignment.version}",
+            f"a worker runs rankine {__version__}, this process {item.version}",
             fix="Install the same version everywhere and restart the workers",
         )
-    answer = getattr(CACHE.get(assignment), question)(*arguments)
+    answer = getattr(CACHE.get(item), question)(*arguments)
     CACHE.relieve()
     return answer
 
 
-def listed(assignment: Assignment, question: str, arguments: tuple[Any, ...]) -> list[Any]:
+def listed(item: WorkItem, question: str, arguments: tuple[Any, ...]) -> list[Any]:
     """The answer in a list of one, so that adding joins answers in order."""
-    return [ask(assignment, question, arguments)]
+    return [ask(item, question, arguments)]
 
 
 def bytes_of(data: Dataset) -> int:
@@ -268,8 +268,8 @@ def bytes_of(data: Dataset) -> int:
     return int(matrix) + ROW_BYTES * data.n_rows
 
 
-class Team:
-    """Partitions that were all prepared by one recipe, and who asks them.
+class WorkerPool:
+    """Partitions that were all prepared by one task, and who asks them.
 
     A journal remembers sums, or gives those of an interrupted run.
     """
@@ -277,15 +277,15 @@ class Team:
     def __init__(
         self,
         runner: LocalRunner,
-        pieces: Sequence[Piece],
-        recipe: Recipe,
+        partitions: Sequence[Partition],
+        task: PartitionTask,
         journal: Journal | None = None,
     ) -> None:
         self.runner = runner
         self.journal = journal
-        self.size = len(pieces)
+        self.size = len(partitions)
         self.rounds = 0
-        self._assignments = [Assignment(piece, recipe) for piece in pieces]
+        self._assignments = [WorkItem(partition, task) for partition in partitions]
         self._placed: Any = None
 
     def total(self, question: str, *arguments: Any) -> tuple[Any, ...]:
@@ -293,7 +293,7 @@ class Team:
         self.rounds += 1
         if self.journal is None:
             return self._ask(question, arguments)
-        return self.journal.answer(question, arguments, lambda: self._ask(question, arguments))
+        return self.journal.recall_or_compute(question, arguments, lambda: self._ask(question, arguments))
 
     def resume_point(self, solver: str, *given: Any) -> ResumePoint:
         """Where a solver that asks stands; see ``Journal``."""
