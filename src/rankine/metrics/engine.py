@@ -17,7 +17,6 @@ from rankine.data.dataset import (
     row_scores,
 )
 from rankine.data.query_index import QueryIndex
-from rankine.kernels.compile import light
 from rankine.kernels.shards import cut_by_weight, map_shards
 from rankine.metrics.families import (
     ItemPool,
@@ -121,8 +120,6 @@ def _rank_family(metric: Metric, labels: NDArray[np.float64], data: _Grouped) ->
         lists = RankedLists(starts, items, scores if kept is None else scores[kept])
         out = np.empty(len(mass) if weights is None else (len(weights), len(mass)))
         measured = expected_values if metric.ties == "expected" else ranked_values
-        if type(spec).__module__.startswith("rankine."):  # others may use libraries' mathematics
-            measured = light(measured, len(scores))
 
         def work(a: int, b: int) -> None:
             if weights is not None:

@@ -1,7 +1,6 @@
 """Every metric against its slow definition, on lists full of ties."""
 
 import itertools
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankine.data.query_index import QueryIndex
-from rankine.kernels.compile import plain
 from rankine.metrics import engine, evaluate, parse_metric, random_expectation
 from reference import ranking_metrics as slow
 
@@ -248,18 +246,3 @@ def test_long_lists_take_the_sorting_path():
     assert evaluate("pairwise-error", y, s) == pytest.approx(
         slow.pairwise_error(y.tolist(), s.tolist()), abs=1e-12
     )
-
-
-@pytest.mark.parametrize("ties", ["", ":ties=expected"])
-@pytest.mark.parametrize("metric", ORDERED)
-def test_few_rows_are_measured_the_same_without_compiling(metric, ties):
-    """To the bit, on lists long enough for compiled sums to differ if they were re-ordered."""
-    rng = np.random.default_rng(7)
-    y, qid = rng.integers(0, 4, 300), np.repeat(np.arange(6), 50)
-    scores = rng.standard_normal(300).round(1)
-    metric = metric if ":" in metric and not ties else metric.split(":")[0] + ties
-    found = []
-    for choose in (lambda kernel, _: kernel, lambda kernel, _: plain(kernel)):
-        with mock.patch.object(engine, "light", choose):
-            found.append(evaluate(metric, y, scores, qid, per_query=True))
-    assert np.asarray(found[0]).tobytes() == np.asarray(found[1]).tobytes()
