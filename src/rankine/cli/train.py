@@ -262,7 +262,7 @@ class _Run:
 
     def _parts(self, source: Any) -> dict[str, Any]:
         """What is trained on, and what is held out (in memory)."""
-        if self.reading.split is not None and hasattr(source, "pieces"):
+        if self.reading.split is not None and hasattr(source, "partitions"):
             raise ParameterError(
                 "--split cuts the files of one machine",
                 fix="Hold out other files with --valid, or leave --dask out",
@@ -397,7 +397,7 @@ def _summary_table(result: dict[str, Any]) -> Any:
     """What happened, for people."""
     from rich.table import Table
 
-    from rankine.transforms.scaling import scaling_words
+    from rankine.transforms.scaling import describe_scaling
 
     table = Table(show_header=False, box=None, pad_edge=False)
     got = result
@@ -411,7 +411,7 @@ def _summary_table(result: dict[str, Any]) -> Any:
         ("data", f"{got['rows']:,} rows, {used}"),
         *((("partitions", f"{got['partitions']:,}"),) if "partitions" in got else ()),
         *((("missing", f"{got['nulls']:,} values"),) if got.get("nulls") else ()),
-        ("scaling", scaling_words(got["scaling"])),
+        ("scaling", describe_scaling(got["scaling"])),
         ("training", f"{got['ranker']}: {run}"),
         *((("compiling", f"{compiled:.2f} s, once"),) if compiled else ()),
         *((name, f"{value:.6g}") for name, value in got["certificate"].items()),
