@@ -14,7 +14,7 @@ from benchmarks.papers import table
 from benchmarks.peers import absent_programs, program
 from benchmarks.timing import cpu_seconds, exponent, repeated
 from rankine import Dataset, RankSVM
-from rankine.losses import Hinge
+from rankine.losses.pairwise.hinge import Hinge
 from rankine.losses.active_pairs import HingeRisk
 from rankine.losses.pair_queries import PairQueries, query_omega
 from rankine.metrics import evaluate
