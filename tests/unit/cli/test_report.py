@@ -6,11 +6,11 @@ import json
 
 import pytest
 from typer.testing import CliRunner
-from unit.reporting.report_cases import fitted, random_data, shop
 
 from rankine import LinearModel
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError
+from unit.reporting.report_cases import fitted, random_data, shop
 
 find_commands()
 
@@ -73,7 +73,7 @@ def test_the_demo_ends_by_saying_where_its_report_is(tmp_path):
 
 
 def test_a_fitted_ranker_is_a_subject_too():
-    from rankine.reporting.run import _opened
+    from rankine.reporting.run import _open
 
-    assert _opened(fitted())[1] == "LeastSquaresRanker"
+    assert _open(fitted())[1] == "LeastSquaresRanker"
     assert shop()[1].n_queries == 20

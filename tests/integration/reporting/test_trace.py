@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from unit.reporting.report_cases import random_data, shop
 
 import rankine
 from rankine import Dataset, ElasticRanker
 from rankine.rankers.provenance import MAX_RECORDS, packed_trace
+from unit.reporting.report_cases import random_data, shop
 
 
 def test_a_long_trace_is_thinned_and_rounded():
