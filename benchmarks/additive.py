@@ -34,10 +34,10 @@ from benchmarks.workloads import mslr_like
 from rankine import AdditiveRanker, Dataset, RankSVM, Scorer
 from rankine.data.splits import split_queries
 from rankine.metrics import evaluate
-from rankine.serve.answers import Worker, read
+from rankine.serve.handlers import ScoringHandler, read
 from rankine.serve.limits import Limits
-from rankine.serve.registry import Registry, Served
-from rankine.serve.wire import ScoreRequest
+from rankine.serve.registry import Registry, ServedModel
+from rankine.serve.schemas import ScoreRequest
 
 METRIC = "ndcg@10"
 SPLITS = 5
@@ -329,8 +329,8 @@ def bytes_a_row(ranker, data):
 def served_milliseconds(model, lists):
     """Milliseconds of answering ``/v1/score`` beyond reading the request into a matrix."""
     registry = Registry()
-    registry.put(Served("m", model))
-    worker = Worker(registry, Limits())
+    registry.put(ServedModel("m", model))
+    worker = ScoringHandler(registry, Limits())
     names = [str(j + model.base) for j in range(lists[0].shape[1])]
     bodies = [
         json.dumps(

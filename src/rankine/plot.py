@@ -17,7 +17,7 @@ import numpy as np
 from rankine.core.atomic import atomic_file
 from rankine.core.errors import MissingExtraError, ParameterError
 from rankine.core.safe_text import printable
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 from rankine.rankers.path import RegularizationPath
 from rankine.reporting.additive import Picture, pictures
 from rankine.reporting.breakdown import curves
@@ -109,7 +109,7 @@ def table(model: Any, *columns: str, data: Any = None, ax: Any = None) -> Any:
 
     With data, the share of its rows in each bin is drawn below a curve.
     """
-    tables = tables_of(as_model(model))
+    tables = find_tables(as_model(model))
     names = (" x ".join(columns), " x ".join(reversed(columns)))
     matches = []
     if tables is not None:
@@ -156,11 +156,11 @@ def path(result: RegularizationPath, *, ax: Any = None) -> Any:
     if result.measured:
         y_name, values = result.metric, result.values
     sizes = result.nonzeros
-    x, x_name = result.drawn_by
+    x, x_name = result.x_axis
     for (label, curve), kind in zip(path_curves(result), COLOURS, strict=False):
         nonempty = curve.nonzeros > 0
         heights = curve.values if result.measured else curve.loss
-        _draw_line(ax, curve.drawn_by[0][nonempty], heights[nonempty], kind, label)
+        _draw_line(ax, curve.x_axis[0][nonempty], heights[nonempty], kind, label)
     best = result.best()
     if sizes[best] > 0:
         ax.plot(

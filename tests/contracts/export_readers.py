@@ -59,7 +59,7 @@ def read_vespa_expression(export, names, X):
 def read_vespa_tensor(export, names, X):
     document = json.loads(export.content)
     assert set(document) == {"cells"}
-    profile = export.beside[".profile"].decode()
+    profile = export.extra_files[".profile"].decode()
     assert "tensor(f{})" in profile
     assert profile.count("{") == profile.count("}")
     return float32_sum(document["cells"], names, X)

@@ -68,7 +68,7 @@ def read(target, model, result, X, tmp_path):
     if target == "solr":
         return readers.read_solr(result, names, X)
     if target == "vespa":
-        form = readers.read_vespa_tensor if result.beside else readers.read_vespa_expression
+        form = readers.read_vespa_tensor if result.extra_files else readers.read_vespa_expression
         return form(result, names, X)
     if target == "xgboost":
         return readers.read_xgboost(result, names, X, model.indices)
@@ -254,8 +254,8 @@ def test_solr_reads_the_store_that_is_named():
     for options in (ExportOptions(store="x"), ExportOptions(feature_set="x", store="y")):
         made = export(model, "solr", options)
         assert json.loads(made.content)["store"] == "x"
-        assert bool(made.beside) == (options.feature_set is not None)
-    (feature,) = json.loads(made.beside[".featureset.json"])
+        assert bool(made.extra_files) == (options.feature_set is not None)
+    (feature,) = json.loads(made.extra_files[".featureset.json"])
     assert feature["params"] == {"q": "{!func}0"}
 
 

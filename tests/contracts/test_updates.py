@@ -7,14 +7,14 @@ import pytest
 
 from rankine.updates.lazy import (
     UPDATES,
+    add_gradient,
     close_step,
-    importances,
     make_update,
     new_clock,
     open_step,
-    push,
-    read_all,
-    start_from,
+    read_importances,
+    read_weights,
+    set_weights,
     state_width,
 )
 
@@ -32,17 +32,17 @@ class Weights:
         self.state = np.zeros((n, int(state_width(self.update))))
         self.clock = new_clock(offset)
         if start is not None:
-            start_from(self.update, self.state, np.asarray(start, dtype=float))
+            set_weights(self.update, self.state, np.asarray(start, dtype=float))
 
     def step(self, gradient):
         now = open_step(self.update, self.clock)
         for j, part in gradient.items():
-            push(self.update, now, self.state, np.uint64(j), part)
+            add_gradient(self.update, now, self.state, np.uint64(j), part)
         close_step(self.update, self.clock, self.state)
 
     def read(self):
         out = np.empty(len(self.state))
-        read_all(self.update, self.clock, self.state, out)
+        read_weights(self.update, self.clock, self.state, out)
         return out
 
 
@@ -72,7 +72,7 @@ def test_parts_of_a_gradient_add_up(name):
         one.step({k % 4: 0.75})
         now = open_step(two.update, two.clock)
         for part in (0.5, 0.25):
-            push(two.update, now, two.state, np.uint64(k % 4), part)
+            add_gradient(two.update, now, two.state, np.uint64(k % 4), part)
         close_step(two.update, two.clock, two.state)
     np.testing.assert_allclose(one.read(), two.read(), rtol=1e-12)
 
@@ -96,7 +96,7 @@ def test_importance_orders_weights_and_penalties_shrink_them(name):
     for _ in range(200):
         weights.step({0: 1.0 + rng.normal() * 0.1, 1: 0.05 * rng.normal()})
     value = np.empty(4)
-    importances(weights.update, weights.clock, weights.state, value)
+    read_importances(weights.update, weights.clock, weights.state, value)
     assert value[0] > value[1] >= value[3] == 0.0
     before = abs(weights.read()[0])
     for _ in range(50):

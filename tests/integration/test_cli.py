@@ -204,6 +204,6 @@ def test_demo_runs_and_beats_the_shop(tmp_path):
 
 
 def test_trials_come_one_after_the_other_unless_told():
-    from rankine.cli.tune import Search
+    from rankine.cli.tune import SearchOptions
 
-    assert Search().options()["workers"] == 1
+    assert SearchOptions().options()["workers"] == 1

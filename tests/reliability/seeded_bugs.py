@@ -108,7 +108,7 @@ BUGS: dict[str, Bug] = {
         "hostile-models", 30_000, ("accepted",),
     ),
     "a bundle with probes": Bug(
-        "model/store.py", "    if canonical(describe(model)) != canonical(content.document):\n",
+        "model/store.py", "    if canonical_json(describe(model)) != canonical_json(content.document):\n",
         "    if not content.document:\n",
         "hostile-models", 6_000, ("accepted",),
     ),
@@ -151,8 +151,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a skipped row not counted": Bug(
         "data/readers/letor.py",
-        'self.notes["skipped_rows"] = self.notes.get("skipped_rows", 0) + 1',
-        'self.notes["skipped_rows"] = 1',
+        'self.read_counts["skipped_rows"] = self.read_counts.get("skipped_rows", 0) + 1',
+        'self.read_counts["skipped_rows"] = 1',
         "text", 3_000, ("misread",),
     ),
     "page checksums not verified": Bug(
@@ -204,7 +204,7 @@ BUGS: dict[str, Bug] = {
         "http", 20, ("accepted",),
     ),
     "a key twice in a request": Bug(
-        "serve/answers.py",
+        "serve/handlers.py",
         '        raise Refusal(400, "json", "a key stands twice in one object of the body")\n',
         "        pass\n",
         "http", 1_500, ("accepted",),
@@ -252,13 +252,13 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "a partition twice in the sum": Bug(
-        "distributed/team.py", "total = _plus(held.pop()[1], total)\n            size",
+        "distributed/worker_pool.py", "total = _plus(held.pop()[1], total)\n            size",
         "total = _plus(_plus(total, held.pop()[1]), total)\n            size",
         "agreement", 60, ("unequal", "crashes"), only="least-squares",
     ),
     "queries counted instead of weighed": Bug(
-        "losses/pair_queries.py", "/ (totals.query_weight * queries.mass)",
-        "/ (len(queries.query_weight) * queries.mass)",
+        "losses/pair_queries.py", "/ (totals.query_weight * queries.pair_weight)",
+        "/ (len(queries.query_weight) * queries.pair_weight)",
         "agreement", 24, ("unequal",), only="ranksvm",
     ),
     "a row's weight forgotten among pairs": Bug(
@@ -267,7 +267,7 @@ BUGS: dict[str, Bug] = {
         "agreement", 24, ("unequal",), only="least-squares",
     ),
     "feature numbers of a request from 0": Bug(
-        "serve/answers.py", "np.fromiter(chain.from_iterable(columns), np.int64, total) - base",
+        "serve/handlers.py", "np.fromiter(chain.from_iterable(columns), np.int64, total) - base",
         "np.fromiter(chain.from_iterable(columns), np.int64, total)",
         "agreement", 30, ("unequal",), only="least-squares",
     ),

@@ -40,18 +40,18 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, highlight=False)
 
 
-def say(message: str) -> None:
+def print_status(message: str) -> None:
     """A remark on stderr, unless quiet."""
     if verbosity() >= 0:
         sys.stderr.write(f"{printable(message, len(message))}\n")
 
 
-def say_error(message: str) -> None:
+def print_error(message: str) -> None:
     """One line on stderr, always."""
     sys.stderr.write(f"rankine: error: {printable(message, len(message))}\n")
 
 
-def show(renderable: Any) -> None:
+def print_result(renderable: Any) -> None:
     """A table or text on stdout."""
     # Plain text is left as it is: a command that wraps cannot be copied.
     console().print(renderable, soft_wrap=isinstance(renderable, str))
@@ -65,7 +65,7 @@ def print_json(value: Any) -> None:
 
 
 @contextmanager
-def text_output(path: str) -> Iterator[Callable[[str], object]]:
+def open_text_output(path: str) -> Iterator[Callable[[str], object]]:
     """A function that writes text; a file appears under its name only when all went well."""
     if path == "-":
         yield sys.stdout.write
@@ -77,7 +77,7 @@ def text_output(path: str) -> Iterator[Callable[[str], object]]:
         yield lambda text: file.write(text.encode())
 
 
-def require_folders(**files: str | None) -> None:
+def check_output_paths(**files: str | None) -> None:
     """Refuse files that could not be written, before long work; ``plot`` must be a picture."""
     for name, path in files.items():
         if path is None:
@@ -165,10 +165,10 @@ def save_report(file: str | None, subject: Any, **options: Any) -> None:
     from rankine.reporting.run import report
 
     report(subject, command=command_line(), **options).save(file)
-    say(f"wrote {file}")
+    print_status(f"wrote {file}")
 
 
-def show_tables(tables: Sequence[Table], *, latex: bool = False, markdown: bool = False) -> None:
+def print_tables(tables: Sequence[Table], *, latex: bool = False, markdown: bool = False) -> None:
     """Print tables in the chosen form; a wide table is never cut."""
     if latex or markdown:
         texts = [table.latex() if latex else table.markdown() for table in tables]

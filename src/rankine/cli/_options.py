@@ -1,7 +1,7 @@
 """Options that several commands share, alone and in groups.
 
 A group is a frozen dataclass whose fields are annotated as typer options. A command takes it as one
-parameter, ``reading: Reading``; ``spread`` puts its fields in the parameter's place for typer and
+parameter, ``reading: ReadingOptions``; ``expand_groups`` puts its fields in the parameter's place for typer and
 gathers their values again when the command runs. So an option is declared once, and a command
 reads as what it does.
 """
@@ -18,7 +18,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.core.errors import ParameterError
-from rankine.core.strict_json import read_value
+from rankine.core.strict_json import parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ Verbose = Annotated[
 
 
 @dataclass(frozen=True)
-class Loudness:
+class Verbosity:
     """How much is said; every command takes it, before its name and after."""
 
     quiet: Quiet = False
@@ -58,7 +58,7 @@ class Loudness:
             _console.set_verbosity(1 if self.verbose else -1)
 
 
-def spread(command: Callable[..., None], beside: type | None = None) -> Callable[..., None]:
+def expand_groups(command: Callable[..., None], beside: type | None = None) -> Callable[..., None]:
     """The command with the options of its groups in place of the groups.
 
     ``beside`` is a group of options that act by themselves: the command does not get it.
@@ -109,7 +109,7 @@ def _given(context: typer.Context) -> dict[str, str]:
     }
 
 
-def refuse(names: Iterable[str], why: str, fix: str = "Leave it out") -> None:
+def reject_options(names: Iterable[str], why: str, fix: str = "Leave it out") -> None:
     """Refuse options that stand on the command line and would be ignored."""
     given = _GIVEN.get({})
     for name in names:
@@ -117,12 +117,12 @@ def refuse(names: Iterable[str], why: str, fix: str = "Leave it out") -> None:
             raise ParameterError(f"{given[name]} {why}", fix=fix)
 
 
-def options_in(*groups: type) -> tuple[str, ...]:
+def option_names(*groups: type) -> tuple[str, ...]:
     """Names of the options of groups."""
     return tuple(field.name for group in groups for field in fields(group))
 
 
-def one_form(**forms: bool) -> None:
+def require_one_format(**forms: bool) -> None:
     """Refuse an output in several forms."""
     chosen = [f"--{name}" for name, wanted in forms.items() if wanted]
     if len(chosen) > 1:
@@ -304,7 +304,7 @@ class LogOptions(_Group):
             if not raw and self.time is not None:
                 kept = (*kept, self.time)
             found = read_for(model, paths, schema=schema, stream=stream, columns=kept, **options)
-            tell_narrower(model, found)
+            report_narrower_files(model, found)
             return self.newest(found)
         if not self.raw and like is None:
             options = self.options(**more)
@@ -343,8 +343,8 @@ class LogOptions(_Group):
         """Comparisons of two."""
         from rankine.data.comparisons import read_pairs
 
-        others = (name for name in options_in(Reading) if name not in ("pairs", "split"))
-        refuse(others, "says nothing to --pairs, which reads columns by their names")
+        others = (name for name in option_names(ReadingOptions) if name not in ("pairs", "split"))
+        reject_options(others, "says nothing to --pairs, which reads columns by their names")
         if len(pairs) != 2 or stream or self.raw:
             raise ParameterError(
                 "--pairs names two columns of files that are read into memory",
@@ -355,9 +355,9 @@ class LogOptions(_Group):
 
     def open_for(self, paths: Any, models: Sequence[LinearModel]) -> Any:
         """The data in memory, with the columns of all these models."""
-        from rankine.evaluation.contestants import reader_among
+        from rankine.evaluation.systems import select_reader
 
-        model, columns = reader_among(models)
+        model, columns = select_reader(models)
         return self.open(paths, model=model, columns=columns)
 
     def _of_log(self, more: dict[str, Any]) -> dict[str, Any]:
@@ -384,14 +384,14 @@ def _is_of_log(one: Any) -> bool:
     return getattr(one, "encoding", None) is not None
 
 
-def tell_narrower(model: LinearModel, data: Any) -> None:
+def report_narrower_files(model: LinearModel, data: Any) -> None:
     """Say where text files hold fewer features than the model: the rest is taken as 0.
 
     Streams know it once they were read.
     """
-    narrower = (getattr(data, "notes", None) or {}).get("narrower_files", 0)
+    narrower = (getattr(data, "read_counts", None) or {}).get("narrower_files", 0)
     if narrower:
-        _console.say(
+        _console.print_status(
             f"{narrower} of {len(data.sources)} files hold fewer features than the model's "
             f"{model.n_columns:,}: the others are taken as 0"
         )
@@ -405,7 +405,7 @@ _FEATURE_FILES = (
 
 
 @dataclass(frozen=True)
-class ModelReading(LogOptions):
+class ModelReadingOptions(LogOptions):
     """Data for a model that exists: it knows its features."""
 
     format: _Format = None
@@ -430,7 +430,7 @@ class ModelReading(LogOptions):
 
 
 @dataclass(frozen=True)
-class Reading(ModelReading):
+class ReadingOptions(ModelReadingOptions):
     """Data for training, comparing or converting: its width is its own."""
 
     base: _Base = 1
@@ -444,7 +444,7 @@ class Reading(ModelReading):
 
 
 @dataclass(frozen=True)
-class SortReading(_Group):
+class SortOptions(_Group):
     """Data to be rewritten row by row."""
 
     qid_type: _QidType = "int"
@@ -460,7 +460,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
             raise ParameterError(f"--set {pair!r} is not name=value", fix="Write --set l2=1e-3")
-        settings[name.strip()] = read_value(text.strip())
+        settings[name.strip()] = parse_value(text.strip())
     return settings
 
 
@@ -485,7 +485,7 @@ _dask = panel("Partitions and clusters")
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ClusterOptions:
     """Where partitions are worked on, and how they are cut."""
 
     dask: Annotated[
@@ -526,7 +526,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class ClickColumns:
+class ClickColumnOptions:
     """Where a click log says what."""
 
     query: Annotated[str, typer.Option(help="Column that names the list of a row.")] = "session"

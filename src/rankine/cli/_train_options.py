@@ -16,7 +16,7 @@ _clicks = panel("Clicks")
 
 
 @dataclass(frozen=True)
-class ClickOptions:
+class ClickCorrectionOptions:
     """How clicks are corrected for the positions they were made at."""
 
     position: Annotated[str | None, _clicks(help="Column of displayed positions, from 1.")] = None
@@ -92,7 +92,7 @@ class ClickOptions:
 
 
 @dataclass(frozen=True)
-class Checkpoints:
+class CheckpointOptions:
     """Where a long run keeps its state."""
 
     checkpoint: Annotated[str | None, _run(help="Folder of checkpoints (streams and --dask).")] = (

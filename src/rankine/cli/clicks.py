@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folders, show_tables
-from rankine.cli._options import AsJson, ClickColumns, Seed, panel, split_list
+from rankine.cli._console import check_output_paths, print_tables
+from rankine.cli._options import AsJson, ClickColumnOptions, Seed, panel, split_list
 from rankine.cli.main import Commands, app
 
 if TYPE_CHECKING:
-    from rankine.cli._options import ModelReading
+    from rankine.cli._options import ModelReadingOptions
     from rankine.evaluation.tables import Table
     from rankine.logs.propensity import Propensity
 
@@ -56,13 +56,13 @@ def propensity(
         str | None, typer.Option("--out", "-o", help="JSON file for rankine train --propensity.")
     ] = None,
     *,
-    where: ClickColumns,
+    where: ClickColumnOptions,
     json: AsJson = False,
 ) -> None:
     """Chance of being looked at by position, relative to the first, with intervals."""
     from rankine.logs.propensity import estimate_propensity
 
-    require_folders(out=out, plot=plot)
+    check_output_paths(out=out, plot=plot)
     found = estimate_propensity(
         log,
         method=method,
@@ -78,14 +78,14 @@ def propensity(
         from rankine import plot as drawing
 
         drawing.save_axes(drawing.propensity(found), plot)
-        _console.say(f"wrote {plot}")
+        _console.print_status(f"wrote {plot}")
     if out is not None:
         found.save(out)
-        _console.say(f"wrote {out}")
+        _console.print_status(f"wrote {out}")
     if json:
         _console.print_json(found.to_dict())
     else:
-        show_tables(_tables(found, ""))
+        print_tables(_tables(found, ""))
 
 
 def _tables(found: Propensity, name: str) -> list[Table]:
@@ -126,7 +126,9 @@ class CounterfactualOptions:
     min_effective: Annotated[float, _option(help="Refuse fewer effective rows.")] = 100.0
     min_overlap: Annotated[float, _option(help="Refuse less overlap.")] = 0.5
 
-    def judge(self, path: str, files: list[str], reading: ModelReading, *, json: bool) -> None:
+    def judge(
+        self, path: str, files: list[str], reading: ModelReadingOptions, *, json: bool
+    ) -> None:
         """Score the log with a model, estimate its value and show it."""
         import rankine
         from rankine.evaluation.counterfactual import counterfactual
@@ -159,4 +161,4 @@ class CounterfactualOptions:
         if json:
             _console.print_json({"model": path, "digest": model.digest, **found.to_dict()})
         else:
-            show_tables(found.tables())
+            print_tables(found.tables())

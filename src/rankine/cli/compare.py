@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folders, save_report, show_tables
+from rankine.cli._console import check_output_paths, print_tables, save_report
 from rankine.cli._options import (
     AsJson,
     AsLatex,
     AsMarkdown,
-    ModelReading,
+    ModelReadingOptions,
     ReportFile,
     Seed,
-    one_form,
-    options_in,
-    refuse,
+    option_names,
+    reject_options,
+    require_one_format,
 )
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -72,22 +72,22 @@ def compare(
     ] = False,
     report: ReportFile = None,
     *,
-    reading: ModelReading,
+    reading: ModelReadingOptions,
     json: AsJson = False,
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
 ) -> None:
     """Compare models and runs query by query: intervals, tests, wins, what changed."""
-    from rankine.evaluation.compare import compare_contestants
-    from rankine.evaluation.contestants import gather_contestants, is_qrels, is_run, named
+    from rankine.evaluation.compare import compare_systems
+    from rankine.evaluation.systems import is_qrels, is_run, load_systems, name_systems
     from rankine.evaluation.trec import read_qrels, read_run
     from rankine.metrics import parse_metric
     from rankine.model import LinearModel
 
-    require_folders(report=report)
-    one_form(json=json, latex=latex, markdown=markdown)
+    check_output_paths(report=report)
+    require_one_format(json=json, latex=latex, markdown=markdown)
     if not json:
-        refuse(("per_query",), "belongs to --json", fix="Leave it out, or add --json")
+        reject_options(("per_query",), "belongs to --json", fix="Leave it out, or add --json")
     if len(inputs) < 3:
         raise ParameterError(
             "two models or runs and a data file are needed",
@@ -97,18 +97,20 @@ def compare(
     chosen = [parse_metric(name) for name in metric or ["ndcg@10"]]
     systems = {
         name: read_run(path) if is_run(path) else LinearModel.load(path)
-        for name, path in named(paths).items()
+        for name, path in name_systems(paths).items()
     }
     models = [one for one in systems.values() if isinstance(one, LinearModel)]
     judged: Any
     if is_qrels(data):
-        refuse(options_in(ModelReading), "says how data are read, and these are judgements")
+        reject_options(
+            option_names(ModelReadingOptions), "says how data are read, and these are judgements"
+        )
         judged = read_qrels(data)
     else:
         judged = reading.open_for(data, models) if models else reading.newest(reading.open(data))
-    contestants = gather_contestants(systems, judged)
+    contestants = load_systems(systems, judged)
     found = [
-        compare_contestants(
+        compare_systems(
             contestants,
             one,
             confidence=confidence,
@@ -126,7 +128,7 @@ def compare(
         _console.print_json({"data": data, "comparisons": plain})
     else:
         tables = [table for comparison in found for table in comparison.tables()]
-        show_tables(tables, latex=latex, markdown=markdown)
+        print_tables(tables, latex=latex, markdown=markdown)
     if fail_if_worse and any(_last_is_worse(comparison) for comparison in found):
         raise typer.Exit(WORSE)
 

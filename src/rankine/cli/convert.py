@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, LogOptions, Reading, options_in, panel, refuse, split_list
+from rankine.cli._options import (
+    AsJson,
+    LogOptions,
+    ReadingOptions,
+    option_names,
+    panel,
+    reject_options,
+    split_list,
+)
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
-    from rankine.data.save import Converted
+    from rankine.data.save import ConversionReport
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -34,7 +42,7 @@ _writing = panel("Writing")
 
 
 @dataclass(frozen=True)
-class Writing:
+class WritingOptions:
     """How the output is written."""
 
     to: Annotated[
@@ -67,7 +75,7 @@ class Writing:
 
 
 @dataclass(frozen=True)
-class ConvertReading(Reading):
+class ConvertOptions(ReadingOptions):
     """Data of which some columns are features."""
 
     features: Annotated[
@@ -96,8 +104,8 @@ def convert(
         ),
     ],
     *,
-    writing: Writing,
-    reading: ConvertReading,
+    writing: WritingOptions,
+    reading: ConvertOptions,
     json: AsJson = False,
 ) -> None:
     """Convert files between LETOR text, Parquet, Arrow and npz, in bounded memory."""
@@ -107,12 +115,17 @@ def convert(
     *source, target = files
     if json and target == "-":
         raise ParameterError("--json and the data both want stdout", fix="Name an output file")
-    refuse(("pairs",), "makes lists of two to learn from")
-    refuse(("split",), "cuts data to learn from")
+    reject_options(("pairs",), "makes lists of two to learn from")
+    reject_options(("split",), "cuts data to learn from")
     if not reading.raw:
-        refuse(options_in(LogOptions), "belongs to a raw log, and no column of one is named")
+        reject_options(
+            option_names(LogOptions), "belongs to a raw log, and no column of one is named"
+        )
     if reading.judgments is not None:
-        refuse(options_in(Reading), "says how files of rows are read, not a search engine's log")
+        reject_options(
+            option_names(ReadingOptions),
+            "says how files of rows are read, not a search engine's log",
+        )
         _join(source, target, reading, writing, json=json)
         return
     if not source:
@@ -132,7 +145,7 @@ def convert(
 
 
 def _join(
-    source: list[str], target: str, reading: ConvertReading, writing: Writing, *, json: bool
+    source: list[str], target: str, reading: ConvertOptions, writing: WritingOptions, *, json: bool
 ) -> None:
     """Logged features beside judgements, and what did not match."""
     from rankine.core.errors import ParameterError
@@ -163,7 +176,7 @@ def _join(
         lists = {"unjudged": joined.unjudged, "unlogged": joined.unlogged}
         _console.print_json({"out": target, **counts, **lists})
         return
-    _console.say(
+    _console.print_status(
         f"{target}: {counts['rows']:,} rows x {counts['features']:,} features of "
         f"{counts['queries']:,} queries"
     )
@@ -171,10 +184,10 @@ def _join(
         if pairs:
             shown = ", ".join(f"{query}/{document}" for query, document in pairs[:10])
             more = ", ..." if len(pairs) > 10 else ""
-            _console.say(f"{len(pairs):,} documents have {what}: {shown}{more}")
+            _console.print_status(f"{len(pairs):,} documents have {what}: {shown}{more}")
 
 
-def _tell(report: Converted, target: str, seconds: float, *, json: bool) -> None:
+def _tell(report: ConversionReport, target: str, seconds: float, *, json: bool) -> None:
     """One JSON object on stdout, or a sentence on stderr."""
     if json:
         counts = {
@@ -188,9 +201,9 @@ def _tell(report: Converted, target: str, seconds: float, *, json: bool) -> None
         return
     extra = f", {report.skipped:,} bad rows skipped" if report.skipped else ""
     extra += f", {report.missing:,} missing values" if report.missing else ""
-    _console.say(
+    _console.print_status(
         f"{target}: {report.rows:,} rows x {report.features:,} features of {report.queries:,} "
         f"queries in {seconds:.1f} s{extra}"
     )
     if report.names_lost:
-        _console.say("text holds no feature names: keep them with --names-out FILE")
+        _console.print_status("text holds no feature names: keep them with --names-out FILE")

@@ -77,7 +77,7 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     import numpy as np
 
     import rankine
-    from rankine.logs.simulate import shop_log
+    from rankine.logs.simulation import shop_log
     from rankine.metrics import evaluate_on, random_expectation
     from rankine.transforms.apply import score_dataset
 
@@ -140,7 +140,7 @@ def show_demo(result: DemoResult) -> None:
 
     rows = result.train.n_rows + result.test.n_rows
     queries = result.train.n_queries + result.test.n_queries
-    _console.show(
+    _console.print_result(
         f"A shop's search log: {rows:,} impressions of {queries:,} queries, "
         f"{result.train.n_features} features; clicks count 1, purchases 2.\n"
         f"Trained on {result.train.n_queries:,} queries in {result.seconds['training']:.2f} s "
@@ -149,7 +149,7 @@ def show_demo(result: DemoResult) -> None:
     table = Table("held-out queries", "model", "as shown by the shop", "random order", box=None)
     for metric, values in result.table.items():
         table.add_row(metric, *(f"{values[name]:.4f}" for name in ("model", "as_shown", "random")))
-    _console.show(table)
+    _console.print_result(table)
     _show_query(result)
     _show_next(result)
 
@@ -179,18 +179,18 @@ def _show_query(result: DemoResult) -> None:
             str(test.position[row]),
         )
     text = test.columns["query_text"][rows[0]]
-    _console.show(f"\nThe query {str(text)!r}, as the model ranks it:")
-    _console.show(table)
+    _console.print_result(f"\nThe query {str(text)!r}, as the model ranks it:")
+    _console.print_result(table)
     first, second = order[:2].tolist()
     pair = result.model.explain_pair(test.X[first], test.X[second])
-    _console.show(f"\nWhy {test.docid[first]} stands above {test.docid[second]}:")
-    _console.show(pair.text(limit=6))
+    _console.print_result(f"\nWhy {test.docid[first]} stands above {test.docid[second]}:")
+    _console.print_result(pair.text(limit=6))
 
 
 def _show_next(result: DemoResult) -> None:
     files = result.files
     names = f"--feature-names {files['features']}"
-    _console.show(
+    _console.print_result(
         "\nWritten: " + ", ".join(files.values()) + "\n\nTry next:\n"
         f"  rankine inspect {files['model']}\n"
         f"  rankine evaluate {files['model']} {files['test']} {names} --metric ndcg@5 "

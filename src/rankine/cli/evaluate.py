@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, ModelReading, options_in, refuse
+from rankine.cli._options import AsJson, ModelReadingOptions, option_names, reject_options
 from rankine.cli.clicks import CounterfactualOptions
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -43,7 +43,7 @@ def evaluate(
         str | None, typer.Option(help="random: gain over a random order.")
     ] = None,
     *,
-    reading: ModelReading,
+    reading: ModelReadingOptions,
     clicks: CounterfactualOptions,
     json: AsJson = False,
 ) -> None:
@@ -59,10 +59,10 @@ def evaluate(
     if relative_to not in (None, "random"):
         raise ParameterError(f"--relative-to {relative_to!r} is unknown", fix="Use random")
     if run is not None:
-        reading_too = ("relative_to", *options_in(ModelReading))
-        refuse(reading_too, "belongs to a model and its data, not to --run")
+        reading_too = ("relative_to", *option_names(ModelReadingOptions))
+        reject_options(reading_too, "belongs to a model and its data, not to --run")
     if not clicks.counterfactual:
-        refuse(options_in(CounterfactualOptions), "belongs to --counterfactual")
+        reject_options(option_names(CounterfactualOptions), "belongs to --counterfactual")
     if clicks.counterfactual:
         if run is not None or metric or per_query or relative_to is not None:
             raise ParameterError(
@@ -88,7 +88,7 @@ def evaluate_model(
     path: str,
     files: list[str],
     metrics: list[str] | None,
-    reading: ModelReading,
+    reading: ModelReadingOptions,
     *,
     per_query: bool,
     random_too: bool,
@@ -173,12 +173,12 @@ def show_results(results: dict[str, Any]) -> None:
             gain = entry["gain_percent"]
             cells += [f"{entry['random']:.4f}", "n/a" if gain is None else f"{gain:+.1f} %"]
         table.add_row(*cells)
-    _console.show(table)
+    _console.print_result(table)
     for name, entry in entries.items():
         if entry.get("queries_without_value"):
             counted = "are skipped" if entry["no_relevant"] == "skip" else "count"
             rule = "" if entry["no_relevant"] == "skip" else f" {entry['no_relevant']}"
-            _console.say(
+            _console.print_status(
                 f"{name}: {entry['queries_without_value']} of {results['queries']} queries have "
                 f"no relevant document and {counted}{rule}"
             )
@@ -186,4 +186,4 @@ def show_results(results: dict[str, Any]) -> None:
             detail = Table("query", name, box=None, pad_edge=False)
             for query, value in entry["per_query"].items():
                 detail.add_row(printable(query), "-" if value is None else f"{value:.4f}")
-            _console.show(detail)
+            _console.print_result(detail)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, ModelFile, ModelReading, refuse
+from rankine.cli._options import AsJson, ModelFile, ModelReadingOptions, reject_options
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 from rankine.core.safe_text import printable
@@ -39,17 +39,17 @@ def explain(
     top: Annotated[int, typer.Option(min=0, help="How many features to show.")] = 10,
     json: AsJson = False,
     *,
-    reading: ModelReading,
+    reading: ModelReadingOptions,
 ) -> None:
     """Explain the best documents of a query, or why document A stands above B; exact."""
     import rankine
-    from rankine.transforms.apply import fit_columns
+    from rankine.transforms.apply import align_columns
 
     if docs:
-        refuse(("k",), "explains the best documents, and --docs names two")
+        reject_options(("k",), "explains the best documents, and --docs names two")
     fitted = rankine.LinearModel.load(model)
     read = reading.open(data, model=fitted, progress=False)
-    rows = fit_columns(fitted, _rows_of(read, qid))
+    rows = align_columns(fitted, _rows_of(read, qid))
     scorer = rankine.Scorer(fitted)
     if docs:
         a, b = (_row_of(rows, doc) for doc in docs)

@@ -66,21 +66,21 @@ def export(
     """Export a model; one that the target cannot express is refused with the reason."""
     from rankine.export import ExportOptions
     from rankine.export import export as export_model
-    from rankine.model.bundle import pick_model
+    from rankine.model.bundle import select_model
     from rankine.model.store import load_any
 
     if json and out == "-":
         raise ParameterError("--json and the model both want stdout", fix="Name an output file")
-    found = pick_model(load_any(model), topic)
+    found = select_model(load_any(model), topic)
     if feature_names is not None:
         found = found.renamed(Path(feature_names).read_text(encoding="utf-8").splitlines())
     options = ExportOptions(name, store, form, dtype, feature_set, query)
     result = export_model(found, to, options)
     files = {out: result.content}
-    files.update({f"{out}{suffix}": content for suffix, content in result.beside.items()})
+    files.update({f"{out}{suffix}": content for suffix, content in result.extra_files.items()})
     _write(files)
     if result.remark:
-        _console.say(result.remark)
+        _console.print_status(result.remark)
     if json:
         _console.print_json(
             {
@@ -92,7 +92,7 @@ def export(
             }
         )
     elif out != "-":
-        _console.say(f"wrote {' and '.join(files)}: {found.nnz} weights for {to}")
+        _console.print_status(f"wrote {' and '.join(files)}: {found.nnz} weights for {to}")
 
 
 def _write(files: dict[str, bytes]) -> None:

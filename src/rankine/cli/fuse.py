@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folders, show_tables
-from rankine.cli._options import AsJson, AsMarkdown, Seed, one_form
+from rankine.cli._console import check_output_paths, print_tables
+from rankine.cli._options import AsJson, AsMarkdown, Seed, require_one_format
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -57,8 +57,8 @@ def fuse(
     """Fuse retrievers: learn their weights, beside equal weights, RRF and a grid, held out."""
     from rankine.evaluation.fusion import fuse as fuse_runs
 
-    one_form(json=json, markdown=markdown)
-    require_folders(out=out, data_out=data_out)
+    require_one_format(json=json, markdown=markdown)
+    check_output_paths(out=out, data_out=data_out)
     found = fuse_runs(
         runs,
         qrels,
@@ -77,7 +77,7 @@ def fuse(
     if json:
         _console.print_json({"out": out, **found.to_dict()})
         return
-    show_tables(found.tables(), markdown=markdown)
-    _console.say(found.verdict)
+    print_tables(found.tables(), markdown=markdown)
+    _console.print_status(found.verdict)
     if out is not None:
-        _console.say(f"wrote {out}")
+        _console.print_status(f"wrote {out}")

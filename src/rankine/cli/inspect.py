@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, refuse
+from rankine.cli._options import AsJson, reject_options
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
@@ -47,17 +47,17 @@ def inspect(
 ) -> None:
     """Show a model: size, heaviest weights, metric, transforms, how it was trained, digest."""
     if schema:
-        refuse(("top", "topic", "save"), "says nothing to --schema")
+        reject_options(("top", "topic", "save"), "says nothing to --schema")
         _show_schema(model, json=json)
         return
     found = _load(model)
     if topic is not None:
-        from rankine.model.bundle import pick_model
+        from rankine.model.bundle import select_model
 
-        found = pick_model(found, topic)
+        found = select_model(found, topic)
     if save is not None:
         found.save(save)
-        _console.say(f"wrote {save}")
+        _console.print_status(f"wrote {save}")
     data = found.summary(top)
     if json:
         _console.print_json(data)

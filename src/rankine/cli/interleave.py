@@ -7,18 +7,18 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folders, save_report, show_tables
+from rankine.cli._console import check_output_paths, print_tables, save_report
 from rankine.cli._options import (
     AsJson,
     AsLatex,
     AsMarkdown,
-    ClickColumns,
-    ModelReading,
+    ClickColumnOptions,
+    ModelReadingOptions,
     ReportFile,
     Seed,
-    one_form,
-    options_in,
-    refuse,
+    option_names,
+    reject_options,
+    require_one_format,
 )
 from rankine.cli.main import Commands, app
 
@@ -59,7 +59,7 @@ def plan(
     level: Annotated[float, typer.Option(help="Of the test.")] = 0.05,
     seed: Seed = 0,
     *,
-    reading: ModelReading,
+    reading: ModelReadingOptions,
     json: AsJson = False,
 ) -> None:
     """Draft shared lists with the team of each item, and say how many sessions a test needs."""
@@ -75,20 +75,23 @@ def plan(
     if inputs or out:
         result |= _draft(inputs or [], out, length, seed, reading)
     else:
-        refuse(("length", "seed", *options_in(ModelReading)), "belongs to models and their lists")
+        reject_options(
+            ("length", "seed", *option_names(ModelReadingOptions)),
+            "belongs to models and their lists",
+        )
     if json:
         _console.print_json(result)
         return
     if "lists" in result:
-        _console.show(f"{result['lists']:,} lists of {', '.join(result['teams'])}: {out}")
-    _console.show(
+        _console.print_result(f"{result['lists']:,} lists of {', '.join(result['teams'])}: {out}")
+    _console.print_result(
         f"{result['sessions_needed']:,} sessions notice a preference of {detect:g} with a chance "
         f"of {power:.0%} at the level {level:g}, if {decided:.0%} of them are no ties."
     )
 
 
 def _draft(
-    inputs: list[str], out: str | None, length: int, seed: int, reading: ModelReading
+    inputs: list[str], out: str | None, length: int, seed: int, reading: ModelReadingOptions
 ) -> dict[str, Any]:
     """Write the shared lists; log ``team`` of every item beside its click."""
     import numpy as np
@@ -106,7 +109,7 @@ def _draft(
             "two models, their lists and --out are needed",
             fix="Write: rankine interleave plan A.rankine B.rankine DATA --out shared.parquet",
         )
-    require_folders(out=out)
+    check_output_paths(out=out)
     *paths, file = inputs
     if len(set(paths)) < len(paths):
         raise ParameterError("a model is named twice", fix="Name each model once")
@@ -138,7 +141,7 @@ def analyse(
     seed: Seed = 0,
     report: ReportFile = None,
     *,
-    where: ClickColumns,
+    where: ClickColumnOptions,
     json: AsJson = False,
     latex: AsLatex = False,
     markdown: AsMarkdown = False,
@@ -146,8 +149,8 @@ def analyse(
     """Which model users prefer: wins, ties and losses, exact and bootstrap p-values."""
     from rankine.evaluation.interleave import analyse_interleaving
 
-    one_form(json=json, latex=latex, markdown=markdown)
-    require_folders(report=report)
+    require_one_format(json=json, latex=latex, markdown=markdown)
+    check_output_paths(report=report)
     found = analyse_interleaving(
         log,
         team=team,
@@ -161,4 +164,4 @@ def analyse(
     if json:
         _console.print_json(found.to_dict())
     else:
-        show_tables(found.tables(), latex=latex, markdown=markdown)
+        print_tables(found.tables(), latex=latex, markdown=markdown)

@@ -12,11 +12,11 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._console import (
+    check_output_paths,
+    open_text_output,
+    print_tables,
     progress_bar,
-    require_folders,
     save_report,
-    show_tables,
-    text_output,
 )
 from rankine.cli._options import (
     AsJson,
@@ -26,8 +26,8 @@ from rankine.cli._options import (
     ReportFile,
     Seed,
     make_ranker,
-    one_form,
     parse_settings,
+    require_one_format,
 )
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
@@ -105,8 +105,8 @@ def letor(
         per_query_csv,
     )
 
-    one_form(json=json, latex=latex, markdown=markdown, csv=csv)
-    require_folders(report=report, per_query=per_query)
+    require_one_format(json=json, latex=latex, markdown=markdown, csv=csv)
+    check_output_paths(report=report, per_query=per_query)
     figures = parse_baselines(baselines or [])
     rankers, grids = parse_rankers(ranker)
     for one in rankers.values():
@@ -126,7 +126,7 @@ def letor(
     for folder, table in figures:
         result = add_baselines(result, table, folder)
     if per_query is not None:
-        with text_output(per_query) as write:
+        with open_text_output(per_query) as write:
             for line in per_query_csv(result):
                 write(line)
     save_report(report, result)
@@ -136,9 +136,9 @@ def letor(
     if csv:
         sys.stdout.writelines(letor_csv(result))
     else:
-        show_tables(letor_tables(result), latex=latex, markdown=markdown)
+        print_tables(letor_tables(result), latex=latex, markdown=markdown)
     for note in letor_notes(result):
-        _console.say(note)
+        _console.print_status(note)
 
 
 def parse_rankers(texts: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, list[Any]]]]:
@@ -178,6 +178,6 @@ def line_by_line() -> Callable[[int, int, str], None]:
         if 0 < done < total and now - last >= EVERY:
             last = now
             left = (now - started) * (total - done) / done
-            _console.say(f"{done} of {total} fits, about {left:.0f} s left ({text})")
+            _console.print_status(f"{done} of {total} fits, about {left:.0f} s left ({text})")
 
     return tell

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import Loudness, Quiet, Verbose, spread
+from rankine.cli._options import Quiet, Verbose, Verbosity, expand_groups
 
 Command = Callable[..., None]
 #: How a command gets what Python gets by a function.
@@ -35,12 +35,12 @@ _HARDLY_USED = (
 
 
 class Commands(typer.Typer):
-    """Commands whose groups of options are spread, and that all take ``-q`` and ``-v``."""
+    """Commands whose groups of options are expand_groups, and that all take ``-q`` and ``-v``."""
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Command], Command]:  # type: ignore[override]
         """As typer's own."""
         register = super().command(name, **options)
-        return lambda command: register(spread(command, beside=Loudness))
+        return lambda command: register(expand_groups(command, beside=Verbosity))
 
 
 app = Commands(
@@ -66,7 +66,7 @@ def root(
 ) -> None:
     """Large-scale linear learning to rank."""
     _console.set_verbosity(0)
-    Loudness(quiet, verbose)
+    Verbosity(quiet, verbose)
     if json and not version:
         raise typer.BadParameter("--json stands after the command, or beside --version")
     if version:
@@ -90,7 +90,7 @@ def about() -> dict[str, Any]:
     import llvmlite.binding
 
     from rankine._version import __version__
-    from rankine.kernels.compile import user_cache
+    from rankine.kernels.cache import user_cache
 
     packages: dict[str, str | None] = {}
     for line in metadata.requires("rankine") or []:
@@ -183,7 +183,7 @@ def run() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt:
-        _console.say_error("interrupted")
+        _console.print_error("interrupted")
         sys.exit(130)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -242,5 +242,5 @@ def as_options(message: str) -> str:
 def _fail(message: str, error: BaseException) -> None:
     if _console.verbosity() > 0:
         raise error
-    _console.say_error(message)
+    _console.print_error(message)
     sys.exit(2)

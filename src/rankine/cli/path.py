@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folders, save_report, training_progress
+from rankine.cli._console import check_output_paths, save_report, training_progress
 from rankine.cli._options import (
     AsJson,
     Files,
     Missing,
-    Reading,
+    ReadingOptions,
     ReportFile,
     Seed,
     Settings,
@@ -73,7 +73,7 @@ def path(
     report: ReportFile = None,
     seed: Seed = 0,
     *,
-    reading: Reading,
+    reading: ReadingOptions,
     json: AsJson = False,
 ) -> None:
     """Train models of every size along a path of strengths; show, draw and keep the best."""
@@ -85,11 +85,11 @@ def path(
     steps |= {} if n_steps is None else {"n_steps": n_steps}
     steps |= {} if min_ratio is None else {"min_ratio": min_ratio}
     steps |= path_options(estimator, solvers, max_latency)
-    require_folders(out=out, plot=plot, report=report)
-    estimator.can.require("path", "memory", type(estimator).__name__)
+    check_output_paths(out=out, plot=plot, report=report)
+    estimator.capabilities.require("path", "memory", type(estimator).__name__)
     # Known to be this wide, a stream is read once and never held in memory.
     known = reading.raw or reading.n_features is not None
-    rows = reading.open(data, stream="stream" in estimator.can.path and known)
+    rows = reading.open(data, stream="stream" in estimator.capabilities.path and known)
     held = None if valid is None else reading.open_like(valid, rows)
     if reading.split is not None:
         if valid is not None:
@@ -120,7 +120,7 @@ def path(
     if json:
         _console.print_json(result)
     else:
-        _console.show(path_table(result))
+        _console.print_result(path_table(result))
 
 
 def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -
     if max_latency is not None:
         found["max_latency"] = parse_latency(max_latency)
     for name in found:
-        if name not in estimator.can.path_options:
+        if name not in estimator.capabilities.path_options:
             raise ParameterError(
                 f"the path of {type(estimator).__name__} has no {name}",
                 fix=f"Leave out --{name.replace('_', '-')}, or use --ranker elastic",

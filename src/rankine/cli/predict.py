@@ -6,7 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from rankine.cli._options import Files, ModelFile, ModelReading, refuse, tell_narrower
+from rankine.cli._options import (
+    Files,
+    ModelFile,
+    ModelReadingOptions,
+    reject_options,
+    report_narrower_files,
+)
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -32,25 +38,25 @@ def predict(
         bool, typer.Option(help="Read block by block; queries must be contiguous.")
     ] = False,
     *,
-    reading: ModelReading,
+    reading: ModelReadingOptions,
 ) -> None:
     """Score rows with a model: one score per line, in row order, or a TREC run."""
     import rankine
-    from rankine.cli._console import text_output
+    from rankine.cli._console import open_text_output
     from rankine.transforms.apply import score_dataset
 
     if not trec:
-        refuse(("tag", "k"), "belongs to --trec", fix="Leave it out, or add --trec")
+        reject_options(("tag", "k"), "belongs to --trec", fix="Leave it out, or add --trec")
     fitted = rankine.LinearModel.load(model)
     read = reading.open(data, model=fitted, stream=stream)
     blocks: Any = read if stream else [read]
-    with text_output(out) as write:
+    with open_text_output(out) as write:
         for block in blocks:
             scores = score_dataset(fitted, block)
             for line in _run_lines(block, scores, tag, k) if trec else map(repr, scores.tolist()):
                 write(line + "\n")
     if stream:
-        tell_narrower(fitted, read)
+        report_narrower_files(fitted, read)
 
 
 def _run_lines(data: Any, scores: Any, tag: str, k: int | None) -> Any:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import command_line, require_folders
-from rankine.cli._options import ModelFile, ModelReading, Seed
+from rankine.cli._console import check_output_paths, command_line
+from rankine.cli._options import ModelFile, ModelReadingOptions, Seed
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -41,7 +41,7 @@ def report(
     ] = 3,
     seed: Seed = 0,
     *,
-    reading: ModelReading,
+    reading: ModelReadingOptions,
     json: Annotated[
         bool, typer.Option("--json", help="Print the figures as one JSON object on one line too.")
     ] = False,
@@ -49,7 +49,7 @@ def report(
     """Write one HTML page about a model: quality, queries, weights, training, data."""
     from rankine.reporting.run import report as make_report
 
-    require_folders(out=out)
+    check_output_paths(out=out)
     made = make_report(
         model,
         lambda models: reading.open_for(data, models),
@@ -65,4 +65,4 @@ def report(
     if json:
         _console.print_json({"report": out, **made.to_dict()})
     else:
-        _console.show(f"wrote {out} ({len(made.html) / 1000:,.0f} kB)")
+        _console.print_result(f"wrote {out} ({len(made.html) / 1000:,.0f} kB)")

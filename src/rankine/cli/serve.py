@@ -122,8 +122,8 @@ def _started(facts: dict[str, Any], json: bool) -> None:
         return
     names = ", ".join(facts["models"][:5]) + (" ..." if len(facts["models"]) > 5 else "")
     limits = facts["limits"]
-    _console.say(f"serving {names} on {facts['url']} (stop with Ctrl+C)")
-    _console.say(
+    _console.print_status(f"serving {names} on {facts['url']} (stop with Ctrl+C)")
+    _console.print_status(
         f"limits: header {limits['header_seconds']:g} s, request {limits['request_seconds']:g} s, "
         f"idle {limits['idle_seconds']:g} s, body {limits['body_bytes']:,} bytes, "
         f"{limits['items']:,} items a list, {limits['connections']:,} connections, "

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._options import AsJson, SortReading
+from rankine.cli._options import AsJson, SortOptions
 from rankine.cli.main import app
 
 _HELP = """Group files by query, so that they can be streamed: text, Parquet, Arrow or npz.
@@ -39,7 +39,7 @@ def sort(
     ],
     memory: Annotated[int, typer.Option(help="Memory to use, in MiB.", min=8)] = 768,
     *,
-    reading: SortReading,
+    reading: SortOptions,
     json: AsJson = False,
 ) -> None:
     """Sort."""
@@ -59,4 +59,4 @@ def sort(
         return
     skipped = f", {report.skipped:,} bad rows skipped" if report.skipped else ""
     runs = f" from {report.runs} runs" if report.runs > 1 else ""
-    _console.say(f"{report.rows:,} rows of {report.queries:,} queries{runs}{skipped}")
+    _console.print_status(f"{report.rows:,} rows of {report.queries:,} queries{runs}{skipped}")

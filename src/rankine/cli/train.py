@@ -11,26 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import require_folders, training_progress
+from rankine.cli._console import check_output_paths, training_progress
 from rankine.cli._options import (
     AsJson,
-    Cluster,
+    ClusterOptions,
     Files,
     Missing,
-    Reading,
+    ReadingOptions,
     Seed,
     Settings,
     make_ranker,
     parse_settings,
-    refuse,
+    reject_options,
 )
-from rankine.cli._train_options import Checkpoints, ClickOptions
+from rankine.cli._train_options import CheckpointOptions, ClickCorrectionOptions
 from rankine.cli.main import app
-from rankine.cli.warmup import compiling_beside
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rankine.model import LinearModel
 
@@ -79,59 +78,58 @@ def train(
         typer.Option(help="Passes over a stream, over partitions or (elastic) the lists."),
     ] = None,
     *,
-    kept: Checkpoints,
-    cluster: Cluster,
-    clicks: ClickOptions,
-    reading: Reading,
+    kept: CheckpointOptions,
+    cluster: ClusterOptions,
+    clicks: ClickCorrectionOptions,
+    reading: ReadingOptions,
     json: AsJson = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
-    with compiling_beside(ranker, usual=not set_) as before_training:
-        start = _start(warm_start)
-        schema = reading.log_schema(start)
-        raw = schema is not None
-        chosen = parse_settings(set_ or [])
-        for name in chosen:
-            option = "seed" if name == "random_state" else name
-            refuse((option,), f"and --set {name} are one thing", fix="Leave out one of them")
-        settings = {
-            "metric": metric,
-            "scale": scale,
-            "missing": missing,
-            "random_state": seed,
-            **({"early_stopping": early_stopping} if early_stopping is not None else {}),
-            **({"n_passes": n_passes} if n_passes is not None else {}),
-            **chosen,
-        }
-        label = (reading.label if schema is None else schema.label) or "label"
-        counted = clicks.check(label, settings, schema)
-        looks = clicks.given()
-        if looks is not None and counted is None:
-            settings["propensity"] = looks
-        for name in ("max_weight", "position_offset"):
-            if getattr(clicks, name) is not None:
-                settings[name] = getattr(clicks, name)
-        estimator = make_ranker(ranker, settings)
-        cluster.check(stream=stream)
-        if estimator.early_stopping is not None and valid is None and reading.split is None:
-            raise ParameterError(
-                "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
-            )
-        require_folders(out=out)
-        more: dict[str, Any] = {"position": clicks.position}
-        if raw:
-            more |= {"item": clicks.item, "search": clicks.search}
-        if counted is not None:
-            reading = replace(reading, label=counted)
-        correction = _Correction(clicks, counted, looks)
-        run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
-        result = run.run(cluster, before_training, stream=stream or kept.asked, raw=raw)
+    start = _start(warm_start)
+    schema = reading.log_schema(start)
+    raw = schema is not None
+    chosen = parse_settings(set_ or [])
+    for name in chosen:
+        option = "seed" if name == "random_state" else name
+        reject_options((option,), f"and --set {name} are one thing", fix="Leave out one of them")
+    settings = {
+        "metric": metric,
+        "scale": scale,
+        "missing": missing,
+        "random_state": seed,
+        **({"early_stopping": early_stopping} if early_stopping is not None else {}),
+        **({"n_passes": n_passes} if n_passes is not None else {}),
+        **chosen,
+    }
+    label = (reading.label if schema is None else schema.label) or "label"
+    counted = clicks.check(label, settings, schema)
+    looks = clicks.given()
+    if looks is not None and counted is None:
+        settings["propensity"] = looks
+    for name in ("max_weight", "position_offset"):
+        if getattr(clicks, name) is not None:
+            settings[name] = getattr(clicks, name)
+    estimator = make_ranker(ranker, settings)
+    cluster.check(stream=stream)
+    if estimator.early_stopping is not None and valid is None and reading.split is None:
+        raise ParameterError(
+            "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
+        )
+    check_output_paths(out=out)
+    more: dict[str, Any] = {"position": clicks.position}
+    if raw:
+        more |= {"item": clicks.item, "search": clicks.search}
+    if counted is not None:
+        reading = replace(reading, label=counted)
+    correction = _Correction(clicks, counted, looks)
+    run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
+    result = run.run(cluster, stream=stream or kept.asked, raw=raw)
     if json:
         _console.print_json(result)
     else:
-        _console.show(_summary_table(result))
+        _console.print_result(_summary_table(result))
         for line in _next_commands(result["model"], valid or data[-1]).splitlines():
-            _console.say(line)
+            _console.print_status(line)
 
 
 def _start(path: str | None) -> LinearModel | None:
@@ -151,7 +149,7 @@ def _is_raw(model: LinearModel) -> bool:
 class _Correction:
     """What is estimated from the clicks of the training part, and from no others."""
 
-    clicks: ClickOptions
+    clicks: ClickCorrectionOptions
     #: The formula of ``--label coec``.
     counted: str | None
     looks: Any
@@ -164,7 +162,7 @@ class _Correction:
         names = (clicks.item, clicks.search, context)
         return tuple(name for name in names if name and name != "docid")
 
-    def apply(self, train: Any, source: Any, reading: Reading, estimator: Any) -> Any:
+    def apply(self, train: Any, source: Any, reading: ReadingOptions, estimator: Any) -> Any:
         """A part of a source with its labels; the estimator learns the propensities."""
         from rankine.logs.clicks import CoecLabel, relabelled
         from rankine.logs.propensity import estimate_propensity
@@ -195,7 +193,7 @@ class _Run:
 
     estimator: Any
     paths: list[str]
-    reading: Reading
+    reading: ReadingOptions
     more: dict[str, Any]
     out: str
     valid: str | None
@@ -204,7 +202,11 @@ class _Run:
     correction: _Correction
 
     def run(
-        self, cluster: Cluster, before_training: Callable[[Any], None], *, stream: bool, raw: bool
+        self,
+        cluster: ClusterOptions,
+        *,
+        stream: bool,
+        raw: bool,
     ) -> dict[str, Any]:
         """Open the data, fit, save the model, measure it."""
         import rankine
@@ -224,7 +226,6 @@ class _Run:
             if cluster.dask is None:
                 train = correct(train, source)
             with training_progress(f"training {type(estimator).__name__}") as callbacks:
-                before_training(train)
                 estimator.fit(
                     train,
                     eval_set=parts.get("valid"),
@@ -261,7 +262,7 @@ class _Run:
 
     def _parts(self, source: Any) -> dict[str, Any]:
         """What is trained on, and what is held out (in memory)."""
-        if self.reading.split is not None and hasattr(source, "pieces"):
+        if self.reading.split is not None and hasattr(source, "partitions"):
             raise ParameterError(
                 "--split cuts the files of one machine",
                 fix="Hold out other files with --valid, or leave --dask out",
@@ -278,7 +279,13 @@ class _Run:
 
 @contextmanager
 def _opened(
-    open_: Any, correct: Any, paths: list[str], cluster: Cluster, *, stream: bool, resume: bool
+    open_: Any,
+    correct: Any,
+    paths: list[str],
+    cluster: ClusterOptions,
+    *,
+    stream: bool,
+    resume: bool,
 ) -> Iterator[Any]:
     """What ``fit`` takes: rows in memory, a stream or partitions, these with their clicks right."""
     if cluster.dask is None:
@@ -297,7 +304,7 @@ def _opened(
             partition_bytes=(cluster.partition_mb or 64) * 2**20,
             timeout=600.0 if cluster.timeout is None else cluster.timeout,
         )
-        _console.say(f"{parts.n_partitions} partitions of {len(parts.sources)} files")
+        _console.print_status(f"{parts.n_partitions} partitions of {len(parts.sources)} files")
         yield parts
 
 
@@ -313,7 +320,7 @@ def _client(address: str) -> Iterator[Any]:
         yield client
 
 
-def _grouped(paths: list[str], stream: Any, cluster: Cluster, *, resume: bool) -> str:
+def _grouped(paths: list[str], stream: Any, cluster: ClusterOptions, *, resume: bool) -> str:
     """Path of the rows grouped by query; a resumed run takes the file of the first one."""
     from rankine.data.sources import find_sources
     from rankine.distributed import repartition
@@ -328,7 +335,9 @@ def _grouped(paths: list[str], stream: Any, cluster: Cluster, *, resume: bool) -
         report = repartition(
             paths, target, query=options.query, format=options.format, label=options.label
         )
-        _console.say(f"{report.rows:,} rows of {report.queries:,} queries grouped in {target}")
+        _console.print_status(
+            f"{report.rows:,} rows of {report.queries:,} queries grouped in {target}"
+        )
     return str(target)
 
 
@@ -369,7 +378,7 @@ def _measured(metric: str, model: LinearModel, parts: dict[str, Any]) -> dict[st
             if name != "train":
                 raise
             # The model is good; only this figure has no meaning for such labels.
-            _console.say(f"{metric} on the training data: {error}")
+            _console.print_status(f"{metric} on the training data: {error}")
             continue
         every = np.concatenate([np.zeros(0), *values])
         judged = every[~np.isnan(every)]
@@ -388,7 +397,7 @@ def _summary_table(result: dict[str, Any]) -> Any:
     """What happened, for people."""
     from rich.table import Table
 
-    from rankine.transforms.scaling import scaling_words
+    from rankine.transforms.scaling import describe_scaling
 
     table = Table(show_header=False, box=None, pad_edge=False)
     got = result
@@ -402,7 +411,7 @@ def _summary_table(result: dict[str, Any]) -> Any:
         ("data", f"{got['rows']:,} rows, {used}"),
         *((("partitions", f"{got['partitions']:,}"),) if "partitions" in got else ()),
         *((("missing", f"{got['nulls']:,} values"),) if got.get("nulls") else ()),
-        ("scaling", scaling_words(got["scaling"])),
+        ("scaling", describe_scaling(got["scaling"])),
         ("training", f"{got['ranker']}: {run}"),
         *((("compiling", f"{compiled:.2f} s, once"),) if compiled else ()),
         *((name, f"{value:.6g}") for name, value in got["certificate"].items()),

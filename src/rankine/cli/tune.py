@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import progress_bar, require_folders, save_report
-from rankine.cli._options import AsJson, Missing, Reading, ReportFile, Seed, panel, parse_settings
+from rankine.cli._console import check_output_paths, progress_bar, save_report
+from rankine.cli._options import (
+    AsJson,
+    Missing,
+    ReadingOptions,
+    ReportFile,
+    Seed,
+    panel,
+    parse_settings,
+)
 from rankine.cli.main import app
 from rankine.core.errors import ParameterError
 
@@ -21,7 +29,7 @@ _search = panel("Search")
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchOptions:
     """Where, how and within which limits to search."""
 
     folds: Annotated[int | None, _search(help="Folds by query (default 5).")] = None
@@ -97,8 +105,8 @@ def tune(
     ] = None,
     report: ReportFile = None,
     *,
-    search: Search,
-    reading: Reading,
+    search: SearchOptions,
+    reading: ReadingOptions,
     json: AsJson = False,
 ) -> None:
     """Find the parameters that rank held-out queries best, and train with them."""
@@ -107,7 +115,7 @@ def tune(
     from rankine.tuning import import_optuna
 
     import_optuna()
-    require_folders(out=out, plot=plot, study=study, report=report)
+    check_output_paths(out=out, plot=plot, study=study, report=report)
     options = search.options()
     if missing != "auto":
         linear = [name for name in RANKERS if not ranker_class(name).takes_missing]
@@ -169,7 +177,7 @@ def show_result(found: TuningResult, out: str | None) -> None:
             _number(record.seconds),
             remark,
         )
-    _console.show(table)
+    _console.print_result(table)
     chosen = ", ".join(f"{name}={_number(value)}" for name, value in found.best_params.items())
     lines = [
         ("best", f"{found.metric} {found.best_value:.4f} on held-out queries"),
@@ -186,8 +194,8 @@ def show_result(found: TuningResult, out: str | None) -> None:
     summary = Table(show_header=False, box=None, pad_edge=False)
     for name, value in lines:
         summary.add_row(name, value)
-    _console.show("")
-    _console.show(summary)
+    _console.print_result("")
+    _console.print_result(summary)
 
 
 def _number(value: Any) -> str:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rankine.cli import _console
-from rankine.cli._console import show_tables
-from rankine.cli._options import AsJson, Files, ModelFile, ModelReading
+from rankine.cli._console import print_tables
+from rankine.cli._options import AsJson, Files, ModelFile, ModelReadingOptions
 from rankine.cli.main import app
 
 _EPILOG = """
@@ -39,7 +39,7 @@ def watch(
         float, typer.Option(help="Largest rise of a column's share of missing values.")
     ] = 0.1,
     *,
-    reading: ModelReading,
+    reading: ModelReadingOptions,
     json: AsJson = False,
 ) -> None:
     """Compare the columns and scores of a log with the training's; exit code 3 where they differ.
@@ -49,18 +49,18 @@ def watch(
     """
     import rankine
     from rankine.evaluation.tables import Table
-    from rankine.logs.source import watch_log
+    from rankine.logs.source import monitor_log
     from rankine.transforms.drift import DRIFT_HEADER, Drift
 
     fitted = rankine.LinearModel.load(model)
-    watcher = watch_log(fitted, reading.open(log, model=fitted, stream=True))
-    found = Drift.of(watcher, threshold, max_unseen, max_missing)
+    drift_monitor = monitor_log(fitted, reading.open(log, model=fitted, stream=True))
+    found = Drift.from_monitor(drift_monitor, threshold, max_unseen, max_missing)
     if json:
         _console.print_json({"model": model, "digest": fitted.digest, **found.to_dict()})
     else:
         title = f"{found.rows:,} rows against the training"
-        show_tables([Table(title, DRIFT_HEADER, found.cells())])
+        print_tables([Table(title, DRIFT_HEADER, found.cells())])
         for line in found.alarms:
-            _console.say(line)
+            _console.print_status(line)
     if found.alarms:
         raise typer.Exit(CHANGED)

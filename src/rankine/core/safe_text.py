@@ -106,7 +106,7 @@ def _attribute(key: str, value: Any) -> str:
     return f" {name}" if value is True else f' {name}="{text(value, 10_000)}"'
 
 
-def facts_table(caption: str, rows: Iterable[tuple[Any, Any]]) -> Html:
+def html_table(caption: str, rows: Iterable[tuple[Any, Any]]) -> Html:
     """Names and values as a small table for notebooks, which bring their own style."""
     left = "text-align:left"
     body = [

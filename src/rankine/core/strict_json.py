@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 
-def canonical(value: Any) -> str:
+def canonical_json(value: Any) -> str:
     """The one text of a value: sorted keys, no spaces, ASCII only, no NaN."""
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
     )
 
 
-def parse_strictly(text: str | bytes) -> Any:
+def parse_json_strictly(text: str | bytes) -> Any:
     """Parse JSON; ValueError for duplicate keys, NaN, infinity, bad Unicode.
 
     Nesting beyond the interpreter's limit is a RecursionError, never a crash.
@@ -34,7 +34,7 @@ def parse_strictly(text: str | bytes) -> Any:
     return value
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """A value as JSON can hold it: numpy scalars unwrapped, tuples listed, the rest described."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -45,11 +45,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):
-        return {plain(str(key)): plain(item) for key, item in value.items()}
+        return {to_json_value(str(key)): to_json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [to_json_value(item) for item in value]
     if isinstance(value, np.ndarray):
-        return plain(value.tolist()) if value.size <= 64 else f"array of shape {value.shape}"
+        return (
+            to_json_value(value.tolist()) if value.size <= 64 else f"array of shape {value.shape}"
+        )
     return f"<{type(value).__name__}>"
 
 
@@ -74,12 +76,12 @@ def _finite(text: str) -> float:
 _WORDS = {"none": None, "true": True, "false": False, "inf": float("inf")}
 
 
-def read_value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A number, list, truth value, None or text.
 
     Examples
     --------
-    >>> read_value("1e-3"), read_value("[1, 2]"), read_value("none"), read_value("romma")
+    >>> parse_value("1e-3"), parse_value("[1, 2]"), parse_value("none"), parse_value("romma")
     (0.001, [1, 2], None, 'romma')
     """
     import msgspec

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import EmptyDataError, SchemaError
 from rankine.data.dataset import Dataset, check_weight
 from rankine.data.sources import Source, find_sources
@@ -36,7 +36,7 @@ def pairs_dataset(
         )
     if n == 0:
         raise EmptyDataError("there are no comparisons", fix="Check the path and the filters")
-    refuse_sets(feature_names=feature_names)
+    reject_sets(feature_names=feature_names)
     names = None if feature_names is None else list(feature_names)
     docid = None
     if first.ndim == 1:

@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager
 from typing import Any, BinaryIO
 
 from rankine.core.atomic import atomic_file
-from rankine.core.errors import CompressionError, FileKindError, LimitError, about_file
+from rankine.core.errors import CompressionError, FileKindError, LimitError, attach_file_to_errors
 from rankine.data.options import ReadOptions
 from rankine.data.progress import read_ahead
 from rankine.data.sources import HEAD_BYTES, Source, read_some, unreadable
@@ -73,7 +73,7 @@ def compression_of(head: bytes) -> str | None:
 def open_stream(source: Source, options: ReadOptions) -> Iterator[ByteStream]:
     """Open a source for reading, decompressing what is compressed."""
     kind = compression_of(source.head())
-    with about_file(source.name), source.open() as file:
+    with attach_file_to_errors(source.name), source.open() as file:
         if kind is None:
             yield ByteStream(file)
             return

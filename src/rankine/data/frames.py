@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import refuse_sets
-from rankine.core.errors import SchemaError, about_file
+from rankine.core.checks import reject_sets
+from rankine.core.errors import SchemaError, attach_file_to_errors
 from rankine.data.dataset import finite
 
 _QID_FIX = "Give every row a query id"
@@ -34,7 +34,7 @@ def split_frame(X: Any, names: Sequence[str] | None = None) -> FrameParts:
 
     The matrix is float32 if every column is, else float64. ``names`` replace those of the frame.
     """
-    refuse_sets(feature_names=names)
+    reject_sets(feature_names=names)
     if not is_frame(X):
         return FrameParts(X, None if names is None else tuple(names), None)
     features, qid = take_qid(X)
@@ -165,7 +165,7 @@ def _arrow_ids(X: Any) -> NDArray[Any]:
 
     column = _arrow_table(X).column("qid")
     array = _refuse_nulls(_one_chunk(column), "qid", _QID_FIX)
-    with about_file("data frame"):
+    with attach_file_to_errors("data frame"):
         return to_ids(array, "qid", RowFaults(Place("data frame"), len(column), skip=False))
 
 

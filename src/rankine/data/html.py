@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from rankine.core.safe_text import Html, facts_table, join, listed, small_bar, tag, text
+from rankine.core.safe_text import Html, html_table, join, listed, small_bar, tag, text
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
@@ -34,8 +34,8 @@ def dataset_html(data: Dataset) -> str:
         rows.append(("further columns", listed(data.columns)))
     if data.sources:
         rows.append(("files", listed(data.sources)))
-    rows += [(text(name, _MAX_TEXT), f"{count:,}") for name, count in data.notes.items()]
-    return facts_table("rankine.Dataset", rows)
+    rows += [(text(name, _MAX_TEXT), f"{count:,}") for name, count in data.read_counts.items()]
+    return html_table("rankine.Dataset", rows)
 
 
 def _features(data: Dataset) -> Html:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import ParameterError
 
 
@@ -151,7 +151,7 @@ class ReadOptions:
     progress: bool = False
 
     def __post_init__(self) -> None:
-        refuse_sets(
+        reject_sets(
             columns=self.columns,
             features=self.features,
             feature_names=self.feature_names,

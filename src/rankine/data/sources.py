@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import (
     ChangedDataError,
     DataError,
     EmptyDataError,
     ParameterError,
-    about_file,
+    attach_file_to_errors,
 )
 
 _GLOB = frozenset("*?[")
@@ -71,10 +71,10 @@ class Source:
     def head(self, count: int = HEAD_BYTES) -> bytes:
         """First bytes, without losing them for ``open``."""
         if self.rereadable:
-            with about_file(self.name), self.open() as file:
+            with attach_file_to_errors(self.name), self.open() as file:
                 return read_fully(file, count)
         if self.peeked is None:
-            with about_file(self.name):
+            with attach_file_to_errors(self.name):
                 self.peeked = read_fully(self._stream(), count)
         return self.peeked
 
@@ -121,7 +121,7 @@ class Source:
     def watched(self) -> Iterator[None]:
         """One pass over the file: errors name it; if it changed meanwhile, that is the error."""
         try:
-            with about_file(self.name):
+            with attach_file_to_errors(self.name):
                 yield
         except DataError:
             self.check()
@@ -224,7 +224,7 @@ def find_sources(paths: Any) -> list[Source]:
 def _listed(paths: Any) -> Iterable[Any]:
     if isinstance(paths, (str, os.PathLike)) or hasattr(paths, "read"):
         return [paths]
-    refuse_sets(paths=paths)
+    reject_sets(paths=paths)
     return list(paths)
 
 

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError
-from rankine.distributed.team import token_of
-from rankine.solvers.base import Bookmark
+from rankine.distributed.worker_pool import token_of
+from rankine.solvers.base import ResumePoint
 from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, read_checkpoint
 
 _SOLVER = "answers and states"
@@ -42,12 +42,12 @@ class Journal:
 
     Attributes
     ----------
-    beside
+    monitor
         What watches the run, kept with every state: ``state()`` gives arrays and facts,
         ``restore(arrays, facts)`` goes on from them.
     """
 
-    beside: Any = None
+    monitor: Any = None
 
     def __init__(
         self, folder: str | Path, facts: Mapping[str, Any], *, resume: bool, seconds: float = 5.0
@@ -73,7 +73,7 @@ class Journal:
                 fix="Resume from them, or use an empty folder",
             )
 
-    def answer(
+    def recall_or_compute(
         self, question: str, arguments: tuple[Any, ...], ask: Callable[[], tuple[Any, ...]]
     ) -> tuple[Any, ...]:
         """The recorded answer, or that of ``ask``, which is then recorded."""
@@ -99,31 +99,31 @@ class Journal:
             self.flush()
         return parts
 
-    def remember(self, name: str, value: int) -> int:
+    def recall_or_record(self, name: str, value: int) -> int:
         """The value that the interrupted run had, or this one, which is then recorded."""
-        return int(self.answer(f"remember {name}", (), lambda: (value,))[0])
+        return int(self.recall_or_compute(f"remember {name}", (), lambda: (value,))[0])
 
-    def bookmark(self, solver: str, *given: Any) -> Bookmark:
+    def resume_point(self, solver: str, *given: Any) -> ResumePoint:
         """For a loop that begins here; its state where the interrupted run stood within it.
 
         ``given`` is what the loop starts from, where no question before it has named that.
         """
         name = f"where {solver} stands {token_of(given) if given else ''}"
-        mark = _Place(self, name, self._count)
+        point = _Place(self, name, self._count)
         if self._told and self._told[0][0] == name:
-            mark.state, beside = self._told.popleft()[1]
+            point.state, monitor = self._told.popleft()[1]
             self._count += 1
-            if self.beside is not None:
-                self.beside.restore(*beside)
+            if self.monitor is not None:
+                self.monitor.restore(*monitor)
         self.flush()  # a file begins where the loop does
-        return mark
+        return point
 
     def replace(self, name: str, first: int, state: Callable[[], Sequence[Any]]) -> None:
         """Write a state in place of all records from the first on, if it is time."""
         if self._told or time.monotonic() - self._marked < self._seconds:
             return
-        beside = ({}, {}) if self.beside is None else self.beside.state()
-        self._fresh = [(name, [state(), beside])]
+        monitor = ({}, {}) if self.monitor is None else self.monitor.state()
+        self._fresh = [(name, [state(), monitor])]
         self._count = first + 1
         self.flush()
         self._marked = time.monotonic()
@@ -156,25 +156,25 @@ class Journal:
         for path in self._folder.paths():
             saved = read_checkpoint(path)
             saved.require(_SOLVER, self._facts, path)
-            first = int(saved.facts["first"])
+            first = int(saved.metadata["first"])
             if first > len(records):
                 raise CheckpointError(
                     "checkpoints before this one are missing",
                     file=str(path),
                     fix="Put them back, or start afresh",
                 )
-            records[first:] = _unpacked(saved.facts["records"], saved.arrays)
+            records[first:] = _unpacked(saved.metadata["records"], saved.arrays)
             self._counts(path, first)
         return records
 
 
-class _Place(Bookmark):
+class _Place(ResumePoint):
     """A loop in a journal: its name, and the number of records before it."""
 
     def __init__(self, journal: Journal, name: str, first: int) -> None:
         self._journal, self._name, self._first = journal, name, first
 
-    def put(self, state: Callable[[], Sequence[Any]]) -> None:
+    def save(self, state: Callable[[], Sequence[Any]]) -> None:
         """Write a state from time to time."""
         self._journal.replace(self._name, self._first, state)
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DataError, ParameterError
 from rankine.data.dataset import Dataset
-from rankine.evaluation.contestants import Contestant, gather_contestants, read_judged
 from rankine.evaluation.significance import (
     PairedTests,
     bootstrap_means,
@@ -20,6 +19,7 @@ from rankine.evaluation.significance import (
     paired_tests,
     percentile_interval,
 )
+from rankine.evaluation.systems import ScoredSystem, load_judged_data, load_systems
 from rankine.evaluation.tables import Table
 from rankine.evaluation.trec import Qrels
 from rankine.metrics import Metric, parse_metric
@@ -77,7 +77,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangedQuery:
     """One query where two systems differ most, with both rankings."""
 
     a: str
@@ -101,7 +101,7 @@ class Comparison:
     metric: Metric
     systems: Sequence[System]
     pairs: Sequence[Pair]
-    changed: Sequence[Changed]
+    changed: Sequence[ChangedQuery]
     ids: NDArray[Any]
     values: NDArray[np.float64]
     skipped: int
@@ -202,7 +202,7 @@ def _p_value(p: float) -> str:
     return f"{p:.4f}" if p >= 0.00005 else "<0.0001"
 
 
-def _side_by_side(change: Changed) -> Table:
+def _side_by_side(change: ChangedQuery) -> Table:
     rows = []
     for rank in range(max(len(change.ranking_a), len(change.ranking_b))):
         cells = [str(rank + 1)]
@@ -286,12 +286,12 @@ def compare(
     judged = (
         data
         if known
-        else read_judged(
+        else load_judged_data(
             data, list(systems.values() if isinstance(systems, Mapping) else systems), **options
         )
     )
-    contestants = gather_contestants(systems, judged)
-    return compare_contestants(
+    contestants = load_systems(systems, judged)
+    return compare_systems(
         contestants,
         parse_metric(metric),
         query_weight=query_weight,
@@ -304,8 +304,8 @@ def compare(
     )
 
 
-def compare_contestants(
-    contestants: Sequence[Contestant],
+def compare_systems(
+    contestants: Sequence[ScoredSystem],
     metric: Metric,
     *,
     query_weight: Any = None,
@@ -405,11 +405,11 @@ def _difference(values: NDArray[np.float64], a: int, b: int) -> NDArray[np.float
 
 
 def _changed(
-    one: Contestant, other: Contestant, columns: NDArray[np.float64], largest: Any, depth: int
-) -> list[Changed]:
+    one: ScoredSystem, other: ScoredSystem, columns: NDArray[np.float64], largest: Any, depth: int
+) -> list[ChangedQuery]:
     """The queries of the largest differences, with both rankings; equal ones are left out."""
     return [
-        Changed(
+        ChangedQuery(
             one.name,
             other.name,
             one.queries.ids[[query]].tolist()[0],

@@ -32,7 +32,7 @@ from rankine.data.compression import open_stream
 from rankine.data.dataset import Dataset
 from rankine.data.options import ReadOptions
 from rankine.data.sources import find_sources
-from rankine.evaluation.contestants import is_qrels
+from rankine.evaluation.systems import is_qrels
 from rankine.evaluation.trec import read_qrels, read_whole
 
 _FIX = "Log with the ltr_log extension (fields._ltrlog), or with Solr's fl=id,[features]"

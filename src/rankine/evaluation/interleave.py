@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.data.query_index import QueryIndex
 from rankine.evaluation.significance import bootstrap_means, holm, percentile_interval
@@ -68,7 +68,7 @@ def team_draft(
     if len(rankings) < 2 or length < 1:
         raise ParameterError("a draft needs two rankings and a length", fix="Give both")
     for each in rankings:
-        refuse_sets(rankings=each)
+        reject_sets(rankings=each)
     number: dict[Hashable, int] = {}
     orders = [np.array([number.setdefault(i, len(number)) for i in each]) for each in rankings]
     if any(len(set(order.tolist())) < len(order) for order in orders):
@@ -336,12 +336,12 @@ def analyse_interleaving(
 def _points(log: ClickLog, team: Ints, teams: int, credit: str) -> Floats:
     """Points of each row."""
     if credit == "clicks":
-        return log.value
+        return log.label
     rows = np.flatnonzero(log.clicked)
     if credit == "any":
         key = log.lists[rows] * teams + team[rows]
     else:
-        place = log.shown()[rows]
+        place = log.required_positions()[rows]
         rows = rows[np.lexsort((place if credit == "first" else -place, log.lists[rows]))]
         key = log.lists[rows]
     points = np.zeros(log.n_rows)

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import check_count, refuse_sets
+from rankine.core.checks import check_count, reject_sets
 from rankine.core.errors import (
     ClusterError,
     EmptyDataError,
@@ -297,7 +297,7 @@ def run_letor(
             f"no evaluation script is called {script!r}", fix=f"Choose one of {', '.join(MODES)}"
         )
     check_count("workers", workers)
-    refuse_sets(folders=folders)
+    reject_sets(folders=folders)
     parse_metric(metric)
     opened = [LetorFolder(folder, **options) for folder in folders]
     seeded = {name: clone(ranker) for name, ranker in rankers.items()}

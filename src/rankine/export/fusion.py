@@ -16,7 +16,7 @@ from rankine.core.errors import ExportError, ParameterError
 from rankine.core.safe_text import printable
 from rankine.core.specs import FUSION_RULES, RunScores
 from rankine.export.python import RANK
-from rankine.export.registry import Export, ExportOptions, json_file, register
+from rankine.export.registry import Export, ExportOptions, json_bytes, register
 from rankine.export.vespa import check_rank_feature
 from rankine.model import LinearModel
 
@@ -92,7 +92,7 @@ def elasticsearch(model: LinearModel, options: ExportOptions) -> Export:
     if ranks:
         body["rank_constant"] = _constant(parts)
     retriever = {"retriever": {"rrf" if ranks else "linear": body}}
-    return Export(json_file(retriever), remark=parts.remark)
+    return Export(json_bytes(retriever), remark=parts.remark)
 
 
 @register("opensearch", fusion=True)
@@ -117,7 +117,7 @@ def opensearch(model: LinearModel, options: ExportOptions) -> Export:
     }
     queries = [{"match_all": {"_name": name}} for name in parts.names]
     query = {"query": {"hybrid": {"queries": queries}}, "size": _WINDOW}
-    return Export(json_file(pipeline), {".query.json": json_file(query)}, parts.remark)
+    return Export(json_bytes(pipeline), {".query.json": json_bytes(query)}, parts.remark)
 
 
 @register("vespa", fusion=True)
@@ -156,7 +156,7 @@ def solr(model: LinearModel, options: ExportOptions) -> Export:
         for name, weight in zip(parts.names, parts.weights, strict=True)
     ]
     params = {"q": f"{{!func}}sum({','.join(terms)})", **dict.fromkeys(parts.names, "*:*")}
-    return Export(json_file({"params": params}), remark=parts.remark)
+    return Export(json_bytes({"params": params}), remark=parts.remark)
 
 
 _PYTHON = '''

@@ -15,13 +15,13 @@ from rankine.core.errors import ExportError, MissingExtraError, ParameterError
 from rankine.export.registry import (
     Export,
     ExportOptions,
+    build_trees,
     flat,
     register,
-    require_plain,
-    trees_of,
+    require_linear,
 )
 from rankine.model import LinearModel
-from rankine.model.tables import Tables, tables_of
+from rankine.model.tables import Tables, find_tables
 
 #: A protobuf message ends at 2 GiB.
 _MAX_BYTES = 2**31 - 2**20
@@ -31,10 +31,10 @@ _IR_VERSION, _OPSET = 8, 17
 @register("onnx")
 def onnx_model(model: LinearModel, options: ExportOptions) -> Export:
     """Write one MatMul with the dense weights, or trees and the weights of linear columns."""
-    tables = tables_of(model)
+    tables = find_tables(model)
     if tables is not None:
         return Export(_build_trees(model, tables, options))
-    require_plain(model, "ONNX")
+    require_linear(model, "ONNX")
     if options.dtype not in ("float32", "float64"):
         raise ParameterError(f"dtype={options.dtype!r}", fix="Choose float32 or float64")
     dtype = np.dtype(options.dtype)
@@ -75,7 +75,7 @@ def _build_trees(model: LinearModel, tables: Tables, options: ExportOptions) -> 
     onnx = _onnx()
     nodes = [
         (k, n, *found)
-        for k, tree in enumerate(trees_of(tables, "ONNX", linear=True))
+        for k, tree in enumerate(build_trees(tables, "ONNX", linear=True))
         for n, found in enumerate(flat(tree))
     ]
     leaves = [(k, n, node.value) for k, n, node, *_ in nodes if node.left is None]

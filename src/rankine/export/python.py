@@ -13,7 +13,7 @@ from rankine.export.registry import (
     require_rule,
 )
 from rankine.model import LinearModel
-from rankine.model.tables import Tables, tables_of
+from rankine.model.tables import Tables, find_tables
 
 _SCORE = '''
 
@@ -150,7 +150,7 @@ def rank(rows, k=None):
 @register("python")
 def python(model: LinearModel, options: ExportOptions) -> Export:
     """Write the module; names are ASCII literals, whatever they hold."""
-    tables = tables_of(model)
+    tables = find_tables(model)
     if tables is not None:
         title = f'"""Additive ranking model {options.versioned(model)}, exported by rankine."""'
         head = [title, "", "from bisect import bisect_right", "from math import fsum", ""]

@@ -63,7 +63,7 @@ class Export:
     """The content of the file, files that go beside it (suffix -> content), and what to know."""
 
     content: bytes
-    beside: Mapping[str, bytes] = field(default_factory=dict)
+    extra_files: Mapping[str, bytes] = field(default_factory=dict)
     remark: str = ""
 
 
@@ -135,7 +135,7 @@ def export(model: Any, to: str, options: ExportOptions | None = None) -> Export:
     return _TARGETS[to](model, chosen)
 
 
-def json_file(content: Any) -> bytes:
+def json_bytes(content: Any) -> bytes:
     """A document for people and engines."""
     return json.dumps(content, indent=2, allow_nan=False).encode() + b"\n"
 
@@ -220,7 +220,7 @@ def require_rule(model: LinearModel, target: str, rules: Sequence[str]) -> None:
         )
 
 
-def require_plain(
+def require_linear(
     model: LinearModel, target: str, *, raw: bool = False, rules: Sequence[str] = ()
 ) -> None:
     """Refuse what a weighted sum of stored features cannot express.
@@ -290,7 +290,7 @@ class Node(NamedTuple):
     right: Node | None = None
 
 
-def trees_of(tables: Tables, target: str, *, linear: bool = False) -> list[Node]:
+def build_trees(tables: Tables, target: str, *, linear: bool = False) -> list[Node]:
     """A tree for every table that is not zero, in float32; ``linear`` columns may be refused."""
     if tables.bins.linear and not linear:
         raise ExportError(

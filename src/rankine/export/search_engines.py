@@ -21,17 +21,17 @@ from rankine.export.registry import (
     ExportOptions,
     Node,
     RawFeature,
+    build_trees,
     column_names,
     float32_terms,
-    json_file,
+    json_bytes,
     nested,
     raw_features,
     register,
-    require_plain,
-    trees_of,
+    require_linear,
 )
 from rankine.model import LinearModel
-from rankine.model.tables import Tables, tables_of
+from rankine.model.tables import Tables, find_tables
 
 
 @register("elasticsearch")
@@ -42,18 +42,18 @@ def elasticsearch(model: LinearModel, options: ExportOptions) -> Export:
 
 def create_model_body(model: LinearModel, options: ExportOptions, target: str) -> Export:
     """The request that Elasticsearch's and OpenSearch's plugins share."""
-    tables = tables_of(model)
+    tables = find_tables(model)
     if tables is not None:
-        written = [_ltr_tree(tables, tree, target) for tree in trees_of(tables, target)]
+        written = [_ltr_tree(tables, tree, target) for tree in build_trees(tables, target)]
         inner = {"type": "model/xgboost+json", "definition": json.dumps(written)}
     else:
         raw_features(model, target)
-        require_plain(model, target, raw=True, rules=("zero",))
+        require_linear(model, target, raw=True, rules=("zero",))
         terms = float32_terms(model, target)
         pairs = ", ".join(f"{json.dumps(term.name)}: {term.weight}" for term in terms)
         inner = {"type": "model/linear", "definition": "{" + pairs + "}"}
     body = {"model": {"name": options.versioned(model), "model": inner}}
-    return Export(json_file(body), _feature_set(model, options))
+    return Export(json_bytes(body), _feature_set(model, options))
 
 
 def _ltr_tree(tables: Tables, tree: Node, target: str) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _feature_set(model: LinearModel, options: ExportOptions) -> dict[str, bytes]
         "rescore": {"window_size": 100, "query": {"rescore_query": {"sltr": sltr}}},
     }
     feature_set = {"featureset": {"name": options.feature_set, "features": features}}
-    return {".featureset.json": json_file(feature_set), ".query.json": json_file(search)}
+    return {".featureset.json": json_bytes(feature_set), ".query.json": json_bytes(search)}
 
 
 def _template(one: RawFeature) -> dict[str, Any]:
@@ -126,13 +126,13 @@ def opensearch(model: LinearModel, options: ExportOptions) -> Export:
 @register("solr")
 def solr(model: LinearModel, options: ExportOptions) -> Export:
     """Write the body of ``PUT schema/model-store``; every listed feature must have a weight."""
-    raw, tables = None, tables_of(model)
+    raw, tables = None, find_tables(model)
     if tables is not None:
         kind = "MultipleAdditiveTreesModel"
         names, params = _solr_trees(tables)
     else:
         raw = raw_features(model, "Solr LTR")
-        require_plain(model, "Solr LTR", raw=True, rules=("zero",))
+        require_linear(model, "Solr LTR", raw=True, rules=("zero",))
         kind, terms = "LinearModel", float32_terms(model, "Solr LTR")
         names = [term.name for term in terms]
         params = {"weights": {term.name: float(term.weight) for term in terms}}
@@ -144,7 +144,7 @@ def solr(model: LinearModel, options: ExportOptions) -> Export:
         "params": params,
     }
     if options.feature_set is None:
-        return Export(json_file(body))
+        return Export(json_bytes(body))
     # Every feature is {!func}0: put your query in its place.
     asked = {one.name: _solr_feature(one) for one in raw or ()}
     unknown = {"class": f"{_SOLR}.SolrFeature", "params": {"q": "{!func}0"}}
@@ -153,8 +153,8 @@ def solr(model: LinearModel, options: ExportOptions) -> Export:
     ]
     rerank = f"{{!ltr model={options.versioned(model)} reRankDocs=100 efi.keywords=''}}"
     request = {"params": {"q": "*:*", "rq": rerank, "fl": "id,score,[features]"}}
-    beside = {".featureset.json": json_file(features), ".query.json": json_file(request)}
-    return Export(json_file(body), beside)
+    beside = {".featureset.json": json_bytes(features), ".query.json": json_bytes(request)}
+    return Export(json_bytes(body), beside)
 
 
 def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
@@ -173,7 +173,7 @@ def _solr_trees(tables: Tables) -> tuple[list[str], dict[str, Any]]:
             "left": left, "right": right,
         }  # fmt: skip
 
-    trees = [{"weight": "1", "root": nested(t, write)} for t in trees_of(tables, "Solr LTR")]
+    trees = [{"weight": "1", "root": nested(t, write)} for t in build_trees(tables, "Solr LTR")]
     return [names[j] for j in sorted(asked)], {"isNullSameAsZero": "false", "trees": trees}
 
 

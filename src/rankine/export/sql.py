@@ -23,7 +23,7 @@ from rankine.export.registry import (
     require_rule,
 )
 from rankine.model import LinearModel
-from rankine.model.tables import Tables, Test, tables_of
+from rankine.model.tables import Tables, Test, find_tables
 
 #: PostgreSQL cuts longer identifiers without an error.
 _MAX_IDENTIFIER_BYTES = 63
@@ -32,7 +32,7 @@ _MAX_IDENTIFIER_BYTES = 63
 @register("sql")
 def sql(model: LinearModel, options: ExportOptions) -> Export:
     """Write a comment and the expression, ready for ``ORDER BY <expression> DESC``."""
-    tables, remark = tables_of(model), ""
+    tables, remark = find_tables(model), ""
     scaled = any(isinstance(spec, ListRange) for spec in model.transforms)
     if options.query is not None and not scaled:
         raise ParameterError(

@@ -21,16 +21,16 @@ from rankine.export.registry import (
     Node,
     RawFeature,
     WeightTerm,
+    build_trees,
     column_names,
     float32_terms,
     nested,
     raw_features,
     register,
-    require_plain,
-    trees_of,
+    require_linear,
 )
 from rankine.model import LinearModel
-from rankine.model.tables import Tables, tables_of
+from rankine.model.tables import Tables, find_tables
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _ARGUMENT = r'(?:[A-Za-z0-9_@.$-]+|"[A-Za-z0-9_@.:/ -]*")'
@@ -43,7 +43,7 @@ _RANK_FEATURE = re.compile(
 @register("vespa")
 def vespa(model: LinearModel, options: ExportOptions) -> Export:
     """Write a rank profile, in the tensor form beside its constant."""
-    tables = tables_of(model)
+    tables = find_tables(model)
     if tables is not None:
         if options.form not in (None, "expression"):
             raise ParameterError(
@@ -51,7 +51,7 @@ def vespa(model: LinearModel, options: ExportOptions) -> Export:
             )
         return Export(_profile(options.versioned(model), _table_terms(tables)))
     raw = raw_features(model, "Vespa")
-    require_plain(model, "Vespa", raw=True)
+    require_linear(model, "Vespa", raw=True)
     terms = float32_terms(model, "Vespa")
     name = options.versioned(model)
     if options.form in (None, "expression"):
@@ -109,7 +109,7 @@ def _table_terms(tables: Tables) -> list[str]:
         asks = f"isNan({name})" if node.cut == -np.inf else f"{name} < {np.float32(node.cut)}"
         return f"if ({asks}, {left}, {right})"
 
-    terms = [nested(tree, write) for tree in trees_of(tables, "Vespa", linear=True)]
+    terms = [nested(tree, write) for tree in build_trees(tables, "Vespa", linear=True)]
     weights = tables.weights[tables.linear_start :].astype(np.float32)
     linear = zip(weights, tables.bins.linear, strict=True)
     return [*terms, *(f"{weight} * {names[j]}" for weight, j in linear)]

@@ -14,21 +14,21 @@ from rankine.export.registry import (
     Export,
     ExportOptions,
     Node,
+    build_trees,
     flat,
     register,
-    require_plain,
-    trees_of,
+    require_linear,
 )
 from rankine.model import LinearModel
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 
 
 @register("xgboost")
 def xgboost(model: LinearModel, options: ExportOptions) -> Export:
     """Write a file for ``xgboost.Booster(model_file=...)``; predict with ``output_margin=True``."""
-    tables = tables_of(model)
+    tables = find_tables(model)
     if tables is None:
-        require_plain(model, "XGBoost")
+        require_linear(model, "XGBoost")
         with np.errstate(over="ignore"):
             weights = model.to_dense().astype(np.float32)
         if not np.isfinite(weights).all():
@@ -41,7 +41,7 @@ def xgboost(model: LinearModel, options: ExportOptions) -> Export:
         }
     else:
         width = len(tables.bins.cuts)
-        trees = [_tree(tree, k, width) for k, tree in enumerate(trees_of(tables, "XGBoost"))]
+        trees = [_tree(tree, k, width) for k, tree in enumerate(build_trees(tables, "XGBoost"))]
         count = {"num_parallel_tree": "1", "num_trees": str(len(trees))}
         booster = {
             "model": {

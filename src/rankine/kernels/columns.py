@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
 from rankine.kernels.shards import cut_by_weight, map_shards, n_threads, tree_sum
 
@@ -46,47 +46,47 @@ class DenseColumns(NamedTuple):
 Columns = CscColumns | DenseColumns
 
 
-@question
+@generic
 def column_start(columns: Columns, r: int) -> Any:
     """Position of the first stored value of column r in ``columns.values``."""
 
 
-@question
+@generic
 def column_stop(columns: Columns, r: int) -> Any:
     """Position after the last stored value of column r."""
 
 
-@question
+@generic
 def column_row(columns: Columns, r: int, p: int) -> Any:
     """Row of the value stored at position p of column r."""
 
 
-@column_start.answer(CscColumns)
+@column_start.implementation(CscColumns)
 def _csc_start(columns: Any, r: Any) -> Any:
     return np.uint64(columns.indptr[r])
 
 
-@column_stop.answer(CscColumns)
+@column_stop.implementation(CscColumns)
 def _csc_stop(columns: Any, r: Any) -> Any:
     return np.uint64(columns.indptr[r + 1])
 
 
-@column_row.answer(CscColumns)
+@column_row.implementation(CscColumns)
 def _csc_row(columns: Any, r: Any, p: Any) -> Any:
     return columns.indices[p]
 
 
-@column_start.answer(DenseColumns)
+@column_start.implementation(DenseColumns)
 def _dense_start(columns: Any, r: Any) -> Any:
     return np.uint64(r) * np.uint64(columns.n_rows)
 
 
-@column_stop.answer(DenseColumns)
+@column_stop.implementation(DenseColumns)
 def _dense_stop(columns: Any, r: Any) -> Any:
     return (np.uint64(r) + np.uint64(1)) * np.uint64(columns.n_rows)
 
 
-@column_row.answer(DenseColumns)
+@column_row.implementation(DenseColumns)
 def _dense_row(columns: Any, r: Any, p: Any) -> Any:
     return np.uint64(p) - np.uint64(r) * np.uint64(columns.n_rows)
 
@@ -158,12 +158,12 @@ def add_column_products(columns: Columns, w: NDArray[np.float64], out: NDArray[n
                 out[column_row(columns, r, p)] += w[r] * columns.values[p]
 
 
-@question
+@generic
 def slope_and_curvature(loss: Any, columns: Any, r: int, scratch: Any) -> Any:
     """First and second derivative of the loss along weight r, at the current weights."""
 
 
-@question
+@generic
 def curvature_bounds(loss: Any, columns: Any, r: int, scratch: Any) -> Any:
     """(R, beta, crude): what bounds the loss along weight r whatever the weights are.
 
@@ -172,7 +172,7 @@ def curvature_bounds(loss: Any, columns: Any, r: int, scratch: Any) -> Any:
     """
 
 
-@question
+@generic
 def shift(loss: Any, columns: Any, r: int, step: float, scratch: Any) -> None:
     """Bring the state of the loss to the weights with ``step`` added to weight r.
 
@@ -181,32 +181,32 @@ def shift(loss: Any, columns: Any, r: int, step: float, scratch: Any) -> None:
     """
 
 
-@question
+@generic
 def no_moments(rows: Rows, n_features: int) -> Any:
     """Zero moments of n_features columns, laid out as the storage visits them."""
 
 
-@no_moments.answer(DenseRows)
+@no_moments.implementation(DenseRows)
 def _dense_no_moments(_rows: Any, n_features: Any) -> Any:
     return np.zeros((2, n_features)).T
 
 
-@no_moments.answer(CsrRows)
+@no_moments.implementation(CsrRows)
 def _csr_no_moments(_rows: Any, n_features: Any) -> Any:
     return np.zeros((n_features, 2))
 
 
-@question
+@generic
 def add_moments(rows: Rows, members: Any, c: Any, moments: Any) -> None:
     """moments[:, 0] += c_i x_i and moments[:, 1] += c_i x_i^2 over rows ``members``."""
 
 
-@question
+@generic
 def fold_means(rows: Rows, members: Any, factor: float, moments: Any) -> None:
     """Second moments -= factor (first moments)^2; then first moments = 0."""
 
 
-@add_moments.answer(DenseRows)
+@add_moments.implementation(DenseRows)
 def _dense_moments(rows: Any, members: Any, c: Any, moments: Any) -> Any:
     for i in members:
         for j in range(rows.values.shape[1]):
@@ -215,7 +215,7 @@ def _dense_moments(rows: Any, members: Any, c: Any, moments: Any) -> Any:
             moments[j, 1] += c[i] * x * x
 
 
-@add_moments.answer(CsrRows)
+@add_moments.implementation(CsrRows)
 def _csr_moments(rows: Any, members: Any, c: Any, moments: Any) -> Any:
     for i in members:
         for k in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
@@ -231,12 +231,12 @@ def _fold_all(factor: float, moments: Any) -> None:
         moments[j, 0] = 0.0
 
 
-@fold_means.answer(DenseRows)
+@fold_means.implementation(DenseRows)
 def _dense_fold(_rows: Any, _members: Any, factor: Any, moments: Any) -> Any:
     _fold_all(factor, moments)
 
 
-@fold_means.answer(CsrRows)
+@fold_means.implementation(CsrRows)
 def _csr_fold(rows: Any, members: Any, factor: Any, moments: Any) -> Any:
     if members.shape[0] > moments.shape[0] // 32:  # most columns were touched
         _fold_all(factor, moments)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 
 
 class SortedRows(NamedTuple):
@@ -40,17 +40,17 @@ class Each(NamedTuple):
     values: NDArray[np.float64]
 
 
-@question
+@generic
 def value_at(values: Ones | Each, k: int) -> Any:
     """Value at sorted position k."""
 
 
-@value_at.answer(Ones)
+@value_at.implementation(Ones)
 def _one(_values: Any, _k: Any) -> Any:
     return np.int32(1)
 
 
-@value_at.answer(Each)
+@value_at.implementation(Each)
 def _each(values: Any, k: Any) -> Any:
     return values.values[k]
 

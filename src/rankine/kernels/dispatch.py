@@ -1,20 +1,23 @@
-"""Questions and answers: how a loop written once meets many losses, penalties, samplers, storages.
+"""Generic functions: one loop for many losses, penalties, samplers and row storages.
 
-A *spec* is a NamedTuple (plain data). A *question* is a function whose first argument is a spec;
-each spec type registers its *answer*. Inside compiled code the answer is chosen at compile time
-from the spec's type, so the result is cached on disk, nests, can live in a user's own file, and
-runs unchanged with the JIT off::
+A *spec* is a NamedTuple that holds parameters as plain data. A *generic function* chooses its
+implementation by the type of its first argument, a spec. Inside compiled code the choice is made
+at compile time from the argument's type, so the compiled loop can be cached on disk,
+implementations can call other generic functions, they may be written in a user's own file, and
+the same code runs with ``NUMBA_DISABLE_JIT=1``::
 
-    @question
-    def pair_loss(loss, z): "value, slope, curvature of the loss at the score difference z"
+    @generic
+    def pair_loss(loss, z):
+        "Return value, slope and curvature of the loss at the score difference z."
 
     class Hinge(NamedTuple):
         margin: float = 1.0
 
-    @pair_loss.answer(Hinge)
+    @pair_loss.implementation(Hinge)
     def _hinge(loss, z): ...
 
-Specs must be defined in an importable module (not ``__main__``) for the disk cache to work.
+Define specs in an importable module: kernels of specs that are typed into a notebook are compiled
+again in every session.
 """
 
 from __future__ import annotations
@@ -24,65 +27,67 @@ from typing import Any, Protocol, TypeVar, cast
 
 from numba.extending import overload
 
-from rankine.kernels.compile import Inner, note_answer
+from rankine.kernels.sources import note_implementation
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class Question(Protocol):
-    """A function whose answer depends on the type of its first argument."""
+class GenericFunction(Protocol):
+    """A function that is dispatched on the type of its first argument."""
 
-    #: Spec types that answer, in order of registration (contract tests walk them).
-    answers: dict[type, Callable[..., Any]]
+    #: Spec type -> implementation, in order of registration. ``object`` is the default.
+    implementations: dict[type, Callable[..., Any]]
 
     def __call__(self, spec: Any, *args: Any) -> Any:
-        """Ask."""
+        """Call the implementation of ``type(spec)``."""
 
-    def answer(self, spec_type: type) -> Callable[[F], F]:
-        """Register the decorated function as the answer of a spec type; ``object``: of the rest."""
-
-
-def question(stub: Callable[..., Any]) -> Question:
-    """Turn a documented stub into a question that specs can answer."""
-    return _make(stub, "never")
+    def implementation(self, spec_type: type) -> Callable[[F], F]:
+        """Register the decorated function for a spec type, or as the default for ``object``."""
 
 
-def inlined_question(stub: Callable[..., Any]) -> Question:
-    """Like ``question``, for one small step of a hot loop: answers are copied into the loop.
+def generic(stub: Callable[..., Any]) -> GenericFunction:
+    """Turn a documented stub into a generic function."""
+    return _make_generic(stub, inline="never")
 
-    A call passes every array of its specs and counts references to each; in a step of a few
+
+def inlined_generic(stub: Callable[..., Any]) -> GenericFunction:
+    """Turn a stub into a generic function whose implementations are inlined into their callers.
+
+    A call passes every array of its specs and counts references to each. In a step of a few
     hundred nanoseconds that is a third of the time.
     """
-    return _make(stub, "always")
+    return _make_generic(stub, inline="always")
 
 
-def _make(stub: Callable[..., Any], inline: str) -> Question:
-    answers: dict[type, Callable[..., Any]] = {}
+def _make_generic(stub: Callable[..., Any], inline: str) -> GenericFunction:
+    implementations: dict[type, Callable[..., Any]] = {}
 
-    def ask(spec: Any, *args: Any) -> Any:
-        chosen = answers.get(type(spec), answers.get(object))
-        if chosen is None:
-            raise TypeError(f"{type(spec).__name__} has no answer to {stub.__name__}")
-        return chosen(spec, *args)
+    def dispatch(spec: Any, *args: Any) -> Any:
+        function = implementations.get(type(spec), implementations.get(object))
+        if function is None:
+            raise TypeError(f"{stub.__name__} has no implementation for {type(spec).__name__}")
+        return function(spec, *args)
 
-    def choose(spec: Any, *args: Any) -> Any:
-        return answers.get(getattr(spec, "instance_class", type(None)), answers.get(object))
+    def resolve(spec: Any, *args: Any) -> Any:
+        """Choose the implementation for Numba's type of the spec."""
+        spec_type = getattr(spec, "instance_class", type(None))
+        return implementations.get(spec_type, implementations.get(object))
 
-    overload(ask, strict=False, inline=inline, jit_options={"pipeline_class": Inner})(choose)
+    overload(dispatch, strict=False, inline=inline)(resolve)
 
-    def answer(spec_type: type) -> Callable[[F], F]:
+    def implementation(spec_type: type) -> Callable[[F], F]:
         def register(function: F) -> F:
-            answers[spec_type] = function
-            note_answer(function, spec_type)
+            implementations[spec_type] = function
+            note_implementation(function, spec_type)
             return function
 
         return register
 
-    ask.__name__ = stub.__name__
-    ask.__qualname__ = stub.__qualname__
-    ask.__module__ = stub.__module__
-    ask.__doc__ = stub.__doc__
-    asked: Any = ask
-    asked.answer = answer
-    asked.answers = answers
-    return cast("Question", asked)
+    dispatch.__name__ = stub.__name__
+    dispatch.__qualname__ = stub.__qualname__
+    dispatch.__module__ = stub.__module__
+    dispatch.__doc__ = stub.__doc__
+    function: Any = dispatch
+    function.implementation = implementation
+    function.implementations = implementations
+    return cast("GenericFunction", function)

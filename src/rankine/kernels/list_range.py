@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.rows import CsrRows, DenseRows, Rows, n_rows
 
 #: Knuth's multiplier, 2^32 / golden ratio: the high bits of a product are the first place to look.
@@ -23,7 +23,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _FREE = np.int64(-1)
 
 
-@question
+@generic
 def _divide_lists(rows: Rows, n_features: int, starts: Any, order: Any, out: Any) -> None:
     """out = the values of ``rows`` divided list by list; list q is order[starts[q]:starts[q+1]]."""
 
@@ -40,7 +40,7 @@ def _divided(value: Any, half: float) -> float:
     return x * 0.5 / half if half != 0.0 else x - x  # x - x: what is not finite stays so
 
 
-@_divide_lists.answer(DenseRows)
+@_divide_lists.implementation(DenseRows)
 def _divide_dense(rows: Any, n_features: Any, starts: Any, order: Any, out: Any) -> Any:
     low, high, half = np.empty(n_features), np.empty(n_features), np.empty(n_features)
     for q in range(starts.shape[0] - 1):
@@ -78,7 +78,7 @@ def _slot_of(keys: Any, shift: Any, direct: bool, j: Any) -> Any:
     return slot
 
 
-@_divide_lists.answer(CsrRows)
+@_divide_lists.implementation(CsrRows)
 def _divide_csr(rows: Any, n_features: Any, starts: Any, order: Any, out: Any) -> Any:
     longest = 0
     for q in range(starts.shape[0] - 1):

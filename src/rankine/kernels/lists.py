@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.random import random_below
 from rankine.kernels.sorting import order_descending
 
@@ -94,42 +94,42 @@ class AveragePrecisionGain(NamedTuple):
     """Average precision over the whole list."""
 
 
-@question
+@generic
 def uses_ranking(gain: Any) -> Any:
     """Whether |Delta| depends on the ranking."""
 
 
-@question
+@generic
 def open_list(gain: Any, work: ListWork, n: int, cutoff: int) -> Any:
     """Prepare a ranked list; the factor common to its pairs, 0 when no pair counts."""
 
 
-@question
+@generic
 def exchange(gain: Any, work: ListWork, i: int, j: int, cutoff: int) -> Any:
     """|Delta(i, j)| before the common factor, for level_i > level_j."""
 
 
-@uses_ranking.answer(UnitGain)
+@uses_ranking.implementation(UnitGain)
 def _no(_gain: Any) -> Any:
     return False
 
 
-@uses_ranking.answer(object)
+@uses_ranking.implementation(object)
 def _yes(_gain: Any) -> Any:
     return True
 
 
-@open_list.answer(UnitGain)
+@open_list.implementation(UnitGain)
 def _open_unit(_gain: Any, _work: Any, _n: Any, _cutoff: Any) -> Any:
     return 1.0
 
 
-@exchange.answer(UnitGain)
+@exchange.implementation(UnitGain)
 def _exchange_unit(_gain: Any, _work: Any, _i: Any, _j: Any, _cutoff: Any) -> Any:
     return 1.0
 
 
-@open_list.answer(DcgGain)
+@open_list.implementation(DcgGain)
 def _open_dcg(gain: Any, work: Any, n: Any, cutoff: Any) -> Any:
     shown = min(n, cutoff)
     for i in range(n):
@@ -144,12 +144,12 @@ def _open_dcg(gain: Any, work: Any, n: Any, cutoff: Any) -> Any:
     return 1.0 / ideal if ideal > 0.0 else 0.0
 
 
-@exchange.answer(DcgGain)
+@exchange.implementation(DcgGain)
 def _exchange_dcg(_gain: Any, work: Any, i: Any, j: Any, _cutoff: Any) -> Any:
     return (work.levels[i] - work.levels[j]) * abs(work.first[i] - work.first[j])
 
 
-@open_list.answer(RecallGain)
+@open_list.implementation(RecallGain)
 def _open_recall(_gain: Any, work: Any, n: Any, _cutoff: Any) -> Any:
     relevant = 0.0
     for i in range(n):
@@ -157,12 +157,12 @@ def _open_recall(_gain: Any, work: Any, n: Any, _cutoff: Any) -> Any:
     return 1.0 / relevant if relevant > 0.0 else 0.0
 
 
-@exchange.answer(RecallGain)
+@exchange.implementation(RecallGain)
 def _exchange_recall(_gain: Any, work: Any, i: Any, j: Any, cutoff: Any) -> Any:
     return 1.0 if (work.ranks[i] <= cutoff) != (work.ranks[j] <= cutoff) else 0.0
 
 
-@open_list.answer(ReciprocalRankGain)
+@open_list.implementation(ReciprocalRankGain)
 def _open_mrr(_gain: Any, work: Any, n: Any, cutoff: Any) -> Any:
     """first[0] and first[1] become the ranks of the first and the second relevant item."""
     work.first[0] = work.first[1] = np.inf
@@ -177,7 +177,7 @@ def _open_mrr(_gain: Any, work: Any, n: Any, cutoff: Any) -> Any:
     return 1.0
 
 
-@exchange.answer(ReciprocalRankGain)
+@exchange.implementation(ReciprocalRankGain)
 def _exchange_mrr(_gain: Any, work: Any, i: Any, j: Any, cutoff: Any) -> Any:
     best, second = work.first[0], work.first[1]
     mine, other = float(work.ranks[i]), float(work.ranks[j])
@@ -191,7 +191,7 @@ def _exchange_mrr(_gain: Any, work: Any, i: Any, j: Any, cutoff: Any) -> Any:
     return abs((1.0 / there if there <= cutoff else 0.0) - here)
 
 
-@open_list.answer(AveragePrecisionGain)
+@open_list.implementation(AveragePrecisionGain)
 def _open_map(_gain: Any, work: Any, n: Any, _cutoff: Any) -> Any:
     """first[r] counts relevant items down to rank r, second[r] sums 1/rank over them."""
     for rank in range(n + 1):
@@ -205,7 +205,7 @@ def _open_map(_gain: Any, work: Any, n: Any, _cutoff: Any) -> Any:
     return 1.0 / work.first[n] if work.first[n] > 0.0 else 0.0
 
 
-@exchange.answer(AveragePrecisionGain)
+@exchange.implementation(AveragePrecisionGain)
 def _exchange_map(_gain: Any, work: Any, i: Any, j: Any, _cutoff: Any) -> Any:
     a, b = work.ranks[i], work.ranks[j]
     count, inverse = work.first, work.second

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.rows import CsrRows, DenseRows, Rows, scores_into
 from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards, tree_sum
 
@@ -22,12 +22,12 @@ from rankine.kernels.shards import N_SHARDS, cut_by_weight, map_shards, tree_sum
 VALUES_PER_SUM = 4
 
 
-@question
+@generic
 def add_rows_into(rows: Rows, start: int, stop: int, v: Any, out: Any) -> None:
     """out += sum of v_i x_i for start <= i < stop."""
 
 
-@add_rows_into.answer(DenseRows)
+@add_rows_into.implementation(DenseRows)
 def _dense_add_rows(rows: Any, start: Any, stop: Any, v: Any, out: Any) -> Any:
     for i in range(start, stop):
         c = v[i]
@@ -35,7 +35,7 @@ def _dense_add_rows(rows: Any, start: Any, stop: Any, v: Any, out: Any) -> Any:
             out[j] += c * rows.values[i, j]
 
 
-@add_rows_into.answer(CsrRows)
+@add_rows_into.implementation(CsrRows)
 def _csr_add_rows(rows: Any, start: Any, stop: Any, v: Any, out: Any) -> Any:
     # One loop rather than a call per row: rows are short, and a call costs as much as ten values.
     for i in range(start, stop):

@@ -17,7 +17,7 @@ from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 
 _LINE = 64  # bytes of a cache line
 
@@ -77,32 +77,32 @@ class CsrRows(NamedTuple):
 Rows = DenseRows | CsrRows
 
 
-@question
+@generic
 def n_rows(rows: Rows) -> Any:
     """Count the rows."""
 
 
-@question
+@generic
 def row_dot(rows: Rows, i: int, w: NDArray[np.float64]) -> Any:
     """<w, x_i>."""
 
 
-@question
+@generic
 def row_dot_diff(rows: Rows, a: int, b: int, w: NDArray[np.float64]) -> Any:
     """<w, x_a - x_b>."""
 
 
-@question
+@generic
 def row_add(rows: Rows, i: int, c: float, w: NDArray[np.float64]) -> None:
     """w += c x_i."""
 
 
-@question
+@generic
 def row_add_diff(rows: Rows, a: int, b: int, c: float, w: NDArray[np.float64]) -> None:
     """w += c (x_a - x_b)."""
 
 
-@question
+@generic
 def row_diff_norm2(rows: Rows, a: int, b: int, scratch: NDArray[np.float64]) -> Any:
     """|x_a - x_b|^2, term by term: no cancellation when the rows are close.
 
@@ -110,17 +110,17 @@ def row_diff_norm2(rows: Rows, a: int, b: int, scratch: NDArray[np.float64]) -> 
     """
 
 
-@question
+@generic
 def row_size(rows: Rows, i: int) -> Any:
     """The sum of |x_ij|."""
 
 
-@question
+@generic
 def row_add_tracked(rows: Rows, i: int, c: float, w: NDArray[np.float64]) -> Any:
     """w += c x_i; returns the change of |w|^2, so that norms cost no pass of their own."""
 
 
-@question
+@generic
 def row_prefetch(rows: Rows, i: int) -> None:
     """Ask the processor to fetch row i into its cache (no effect on results)."""
 
@@ -202,99 +202,99 @@ def _dense_diff_norm2(values: Any, a: int, b: int) -> float:
     return total
 
 
-@n_rows.answer(DenseRows)
+@n_rows.implementation(DenseRows)
 def _dense_n_rows(rows: Any) -> Any:
     return rows.values.shape[0]
 
 
-@n_rows.answer(CsrRows)
+@n_rows.implementation(CsrRows)
 def _csr_n_rows(rows: Any) -> Any:
     return rows.indptr.shape[0] - 1
 
 
-@row_dot.answer(DenseRows)
+@row_dot.implementation(DenseRows)
 def _dense_row_dot(rows: Any, i: Any, w: Any) -> Any:
     return _dense_dot(rows.values, i, w)
 
 
-@row_dot.answer(CsrRows)
+@row_dot.implementation(CsrRows)
 def _csr_row_dot(rows: Any, i: Any, w: Any) -> Any:
     return _csr_dot(rows.indices, rows.values, rows.indptr[i], rows.indptr[i + 1], w)
 
 
-@row_dot_diff.answer(DenseRows)
+@row_dot_diff.implementation(DenseRows)
 def _dense_row_dot_diff(rows: Any, a: Any, b: Any, w: Any) -> Any:
     return _dense_dot(rows.values, a, w) - _dense_dot(rows.values, b, w)
 
 
-@row_dot_diff.answer(CsrRows)
+@row_dot_diff.implementation(CsrRows)
 def _csr_row_dot_diff(rows: Any, a: Any, b: Any, w: Any) -> Any:
     plus = _csr_dot(rows.indices, rows.values, rows.indptr[a], rows.indptr[a + 1], w)
     return plus - _csr_dot(rows.indices, rows.values, rows.indptr[b], rows.indptr[b + 1], w)
 
 
-@row_add.answer(DenseRows)
+@row_add.implementation(DenseRows)
 def _dense_row_add(rows: Any, i: Any, c: Any, w: Any) -> Any:
     for j in range(rows.values.shape[1]):
         w[j] += c * rows.values[i, j]
 
 
-@row_add.answer(CsrRows)
+@row_add.implementation(CsrRows)
 def _csr_row_add(rows: Any, i: Any, c: Any, w: Any) -> Any:
     _csr_add(rows.indices, rows.values, rows.indptr[i], rows.indptr[i + 1], c, w)
 
 
-@row_add_diff.answer(DenseRows)
+@row_add_diff.implementation(DenseRows)
 def _dense_row_add_diff(rows: Any, a: Any, b: Any, c: Any, w: Any) -> Any:
     for j in range(rows.values.shape[1]):
         w[j] += c * (np.float64(rows.values[a, j]) - np.float64(rows.values[b, j]))
 
 
-@row_add_diff.answer(CsrRows)
+@row_add_diff.implementation(CsrRows)
 def _csr_row_add_diff(rows: Any, a: Any, b: Any, c: Any, w: Any) -> Any:
     _csr_add(rows.indices, rows.values, rows.indptr[a], rows.indptr[a + 1], c, w)
     _csr_add(rows.indices, rows.values, rows.indptr[b], rows.indptr[b + 1], -c, w)
 
 
-@row_diff_norm2.answer(DenseRows)
+@row_diff_norm2.implementation(DenseRows)
 def _dense_row_diff_norm2(rows: Any, a: Any, b: Any, scratch: Any) -> Any:
     return _dense_diff_norm2(rows.values, a, b)
 
 
-@row_diff_norm2.answer(CsrRows)
+@row_diff_norm2.implementation(CsrRows)
 def _csr_row_diff_norm2(rows: Any, a: Any, b: Any, scratch: Any) -> Any:
     first = (rows.indptr[a], rows.indptr[a + 1])
     second = (rows.indptr[b], rows.indptr[b + 1])
     return _csr_diff_norm2(rows.indices, rows.values, first, second, scratch)
 
 
-@row_size.answer(DenseRows)
+@row_size.implementation(DenseRows)
 def _dense_row_size(rows: Any, i: Any) -> Any:
     return _size(rows.values[i], 0, rows.values.shape[1])
 
 
-@row_size.answer(CsrRows)
+@row_size.implementation(CsrRows)
 def _csr_row_size(rows: Any, i: Any) -> Any:
     return _size(rows.values, rows.indptr[i], rows.indptr[i + 1])
 
 
-@row_add_tracked.answer(DenseRows)
+@row_add_tracked.implementation(DenseRows)
 def _dense_row_add_tracked(rows: Any, i: Any, c: Any, w: Any) -> Any:
     return _dense_add_tracked(rows.values, i, c, w)
 
 
-@row_add_tracked.answer(CsrRows)
+@row_add_tracked.implementation(CsrRows)
 def _csr_row_add_tracked(rows: Any, i: Any, c: Any, w: Any) -> Any:
     return _csr_add_tracked(rows.indices, rows.values, rows.indptr[i], rows.indptr[i + 1], c, w)
 
 
-@row_prefetch.answer(DenseRows)
+@row_prefetch.implementation(DenseRows)
 def _dense_row_prefetch(rows: Any, i: Any) -> Any:
     flat = rows.values.ravel()
     prefetch_span(flat, i * rows.values.shape[1], (i + 1) * rows.values.shape[1])
 
 
-@row_prefetch.answer(CsrRows)
+@row_prefetch.implementation(CsrRows)
 def _csr_row_prefetch(rows: Any, i: Any) -> Any:
     prefetch_span(rows.indices, rows.indptr[i], rows.indptr[i + 1])
     prefetch_span(rows.values, rows.indptr[i], rows.indptr[i + 1])

@@ -28,7 +28,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import DivergenceError, OverlapError, ParameterError, SchemaError
 from rankine.logs.clicks import ClickLog, encode, read_clicks, sum_by
 
@@ -200,7 +200,7 @@ def estimate_propensity(
 
     Examples
     --------
-    >>> from rankine.logs.simulate import simulate
+    >>> from rankine.logs.simulation import simulate
     >>> log = simulate(20_000, exploration=0.5, random_state=0)
     >>> found = estimate_propensity(log, item="item", search="search", n_resamples=0)
     >>> bool(abs(found.values - log.propensity).max() < 0.1)
@@ -230,7 +230,7 @@ def estimate_propensity(
             "lies in (0, 1)",
             fix="Use max_position=50, min_rows=100, n_resamples=200, confidence=0.95",
         )
-    refuse_sets(features=features)
+    reject_sets(features=features)
     wanted = (*features, *(() if context is None else (context,)))
     clicks = read_clicks(
         log, query=query, label=label, position=position, item=item, search=search, columns=wanted
@@ -288,7 +288,7 @@ def _estimate(
     n_resamples: int,
     random_state: int,
 ) -> Propensity:
-    place = np.minimum(log.shown(), max_position) - 1
+    place = np.minimum(log.required_positions(), max_position) - 1
     enough = np.bincount(place, minlength=max_position) >= min_rows
     count = max_position if enough.all() else int(np.argmin(enough))
     if count == 0:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import (
     FeatureMismatchError,
     FileKindError,
@@ -92,7 +92,7 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     def __post_init__(self) -> None:
         """Refuse columns that are named twice, in no order, or none."""
-        refuse_sets(**msgspec.structs.asdict(self))
+        reject_sets(**msgspec.structs.asdict(self))
         try:
             spec = self.spec()
         except ValueError as error:
@@ -109,10 +109,10 @@ class LogSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     def make(cls, given: Mapping[str, Any], before: LogSchema | None = None) -> LogSchema:
         """A schema of keyword arguments; what is not given (None, empty) is as ``before``."""
         fields = {name: value for name, value in given.items() if value not in (None, (), [])}
-        refuse_sets(**fields)
+        reject_sets(**fields)
         crosses = fields.get("crosses", ())
         for cross in crosses:
-            refuse_sets(crosses=cross)
+            reject_sets(crosses=cross)
         if crosses:
             fields["crosses"] = [c if isinstance(c, str) else "*".join(c) for c in crosses]
         start = {} if before is None else msgspec.to_builtins(before)

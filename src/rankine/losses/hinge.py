@@ -17,7 +17,7 @@ class Hinge(NamedTuple):
     margin: float = 1.0
 
 
-@pair_loss.answer(Hinge)
+@pair_loss.implementation(Hinge)
 def _hinge(loss: Any, z: Any) -> Any:
     gap = loss.margin - z
     if gap > 0.0:
@@ -25,4 +25,4 @@ def _hinge(loss: Any, z: Any) -> Any:
     return 0.0, 0.0, 0.0
 
 
-register_pair_loss("hinge", Hinge, lift=HingeRisk)
+register_pair_loss("hinge", Hinge, exact_sum=HingeRisk)

@@ -37,18 +37,18 @@ class PointwiseSquared(NamedTuple):
     """Mean over the items of (level - s)^2 / 2."""
 
 
-@needs_pairs.answer(LambdaWeighted)
+@needs_pairs.implementation(LambdaWeighted)
 def _pairs(_objective: Any) -> Any:
     return True
 
 
-@needs_pairs.answer(Pointwise)
-@needs_pairs.answer(PointwiseSquared)
+@needs_pairs.implementation(Pointwise)
+@needs_pairs.implementation(PointwiseSquared)
 def _no_pairs(_objective: Any) -> Any:
     return False
 
 
-@list_loss.answer(LambdaWeighted)
+@list_loss.implementation(LambdaWeighted)
 def _lambda_weighted(objective: Any, work: Any, n: Any, cutoff: Any, seed: Any) -> Any:
     levels, scores, weights, slopes = work.levels, work.scores, work.weights, work.slopes
     if uses_ranking(objective.gain):
@@ -79,7 +79,7 @@ def _lambda_weighted(objective: Any, work: Any, n: Any, cutoff: Any, seed: Any) 
     return total
 
 
-@list_loss.answer(Pointwise)
+@list_loss.implementation(Pointwise)
 def _pointwise(objective: Any, work: Any, n: Any, _cutoff: Any, _seed: Any) -> Any:
     total = 0.0
     for i in range(n):
@@ -91,7 +91,7 @@ def _pointwise(objective: Any, work: Any, n: Any, _cutoff: Any, _seed: Any) -> A
     return total
 
 
-@list_loss.answer(PointwiseSquared)
+@list_loss.implementation(PointwiseSquared)
 def _pointwise_squared(_objective: Any, work: Any, n: Any, _cutoff: Any, _seed: Any) -> Any:
     total = 0.0
     for i in range(n):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankine.losses.all_pairs import AllPairs
+from rankine.losses.all_pairs import AllPairsRisk
 from rankine.losses.base import pair_loss, register_pair_loss
 
 
@@ -14,7 +14,7 @@ class Logistic(NamedTuple):
     """log(1 + e^-z); the slope is -sigma(-z). No exponent of a positive number is ever taken."""
 
 
-@pair_loss.answer(Logistic)
+@pair_loss.implementation(Logistic)
 def _logistic(_loss: Any, z: Any) -> Any:
     small = np.exp(-abs(z))
     wrong = small / (1.0 + small) if z > 0.0 else 1.0 / (1.0 + small)
@@ -22,4 +22,4 @@ def _logistic(_loss: Any, z: Any) -> Any:
     return value, -wrong, small / ((1.0 + small) * (1.0 + small))
 
 
-register_pair_loss("logistic", Logistic, smooth=True, lift=AllPairs)
+register_pair_loss("logistic", Logistic, smooth=True, exact_sum=AllPairsRisk)

@@ -14,7 +14,7 @@ class SquaredHinge(NamedTuple):
     margin: float = 1.0
 
 
-@pair_loss.answer(SquaredHinge)
+@pair_loss.implementation(SquaredHinge)
 def _squared_hinge(loss: Any, z: Any) -> Any:
     gap = loss.margin - z
     if gap > 0.0:
@@ -22,4 +22,4 @@ def _squared_hinge(loss: Any, z: Any) -> Any:
     return 0.0, 0.0, 0.0
 
 
-register_pair_loss("squared_hinge", SquaredHinge, smooth=True, lift=SquaredHingeRisk)
+register_pair_loss("squared_hinge", SquaredHinge, smooth=True, exact_sum=SquaredHingeRisk)

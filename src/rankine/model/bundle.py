@@ -13,13 +13,13 @@ from rankine.core.errors import ModelError, ParameterError
 from rankine.model.linear import LinearModel
 from rankine.model.weights import (
     PackedNames,
-    Stored,
+    StoredModel,
     check_base,
     check_names,
     check_sparse,
-    frozen,
-    settled,
+    read_only,
     sparse_weights,
+    training_metadata,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class ModelBundle(Stored, Mapping[str, LinearModel]):
+class ModelBundle(StoredModel, Mapping[str, LinearModel]):
     """One sparse row of weights per topic, shared feature names, one digest.
 
     ``bundle["topic"]`` is a ``LinearModel`` that shares the bundle's memory.
@@ -72,10 +72,10 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
             )
         check_base(self.base)
         check_names(self.names, self.n_features)
-        indices, values = frozen(self.indices, np.int64), frozen(self.weights, np.float64)
+        indices, values = read_only(self.indices, np.int64), read_only(self.weights, np.float64)
         for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             check_sparse(indices[a:b], values[a:b], self.n_features)
-        object.__setattr__(self, "starts", frozen(starts, np.int64))
+        object.__setattr__(self, "starts", read_only(starts, np.int64))
         object.__setattr__(self, "indices", indices)
         object.__setattr__(self, "weights", values)
 
@@ -112,7 +112,7 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
             np.cumsum([0, *(len(own) for _, own, _ in rows)]),
             np.concatenate([row[1] for row in rows]),
             np.concatenate([row[2] for row in rows]),
-            *settled(transforms, metric, parameters, provenance),
+            *training_metadata(transforms, metric, parameters, provenance),
             base,
             None if feature_names is None else PackedNames.pack(feature_names),
         )
@@ -167,7 +167,7 @@ class ModelBundle(Stored, Mapping[str, LinearModel]):
         )
 
 
-def pick_model(found: LinearModel | ModelBundle, topic: str | None) -> LinearModel:
+def select_model(found: LinearModel | ModelBundle, topic: str | None) -> LinearModel:
     """A model, or the model of a bundle that is named."""
     if isinstance(found, LinearModel):
         if topic is not None:

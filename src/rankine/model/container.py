@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import DigestError, ModelFormatError, ModelVersionError
-from rankine.core.strict_json import canonical, parse_strictly
+from rankine.core.strict_json import canonical_json, parse_json_strictly
 
 FORMAT_VERSION = 1
 MAX_HEADER_BYTES = 1 << 20
@@ -152,9 +152,9 @@ def _check_digest(data: bytes) -> str:
 
 
 def _parse(data: bytes, length: int, digest: str) -> Content:
-    header = parse_strictly(data[8 : 8 + length])
+    header = parse_json_strictly(data[8 : 8 + length])
     metadata = header["__metadata__"]
-    document = parse_strictly(metadata["model"])
+    document = parse_json_strictly(metadata["model"])
     entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
     if len(entries) > MAX_TENSORS:
         raise ValueError(f"{len(entries)} tensors, at most {MAX_TENSORS} are allowed")
@@ -196,7 +196,7 @@ def _header(
         "__metadata__": {
             "digest": digest,
             "format": f"rankine/{FORMAT_VERSION}",
-            "model": canonical(document),
+            "model": canonical_json(document),
         }
     }
     position = 0
@@ -205,7 +205,7 @@ def _header(
         end = position + count * _DTYPES[kind].itemsize
         header[name] = {"data_offsets": [position, end], "dtype": kind, "shape": [count]}
         position = end
-    text = canonical(header).encode("ascii")
+    text = canonical_json(header).encode("ascii")
     return text + b" " * (-len(text) % 8)
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rankine.core.errors import FeatureMismatchError, ModelError, SchemaError
 from rankine.core.safe_text import printable
 from rankine.model.linear import LinearModel
-from rankine.model.tables import Tables, tables_of
+from rankine.model.tables import Tables, find_tables
 
 
 def name_positions(model: LinearModel) -> dict[str, int]:
@@ -193,7 +193,7 @@ def explain(model: LinearModel, a: Any, b: Any = None) -> Explanation:
 
     A model that scales each list cannot explain a row without it: ``Scorer.explain`` does that.
     """
-    tables = tables_of(model)
+    tables = find_tables(model)
     if tables is not None:
         return explain_tables(tables, tables.row(a), None if b is None else tables.row(b))
     if model.transforms:

@@ -13,13 +13,13 @@ from rankine.core.specs import Bins, MissingValues
 from rankine.model.weights import (
     PackedNames,
     Probes,
-    Stored,
+    StoredModel,
     check_base,
     check_names,
     check_sparse,
     make_probes,
-    settled,
     sparse_weights,
+    training_metadata,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearModel(Stored):
+class LinearModel(StoredModel):
     """A linear ranking function f(x) = sum_j w_j x_j, frozen.
 
     Only differences of scores within one list mean anything, so there is no intercept.
@@ -119,7 +119,7 @@ class LinearModel(Stored):
             n_features,
             indices,
             values,
-            *settled(transforms, metric, parameters, provenance),
+            *training_metadata(transforms, metric, parameters, provenance),
             base,
             probes,
             None if chosen is None else PackedNames.pack(chosen),

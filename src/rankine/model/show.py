@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankine.core.safe_text import (
     Html,
-    facts_table,
+    html_table,
     join,
     listed,
     name_of,
@@ -22,14 +22,14 @@ from rankine.core.specs import encode_transforms
 from rankine.model.bundle import ModelBundle
 from rankine.model.explain import Explanation
 from rankine.model.linear import LinearModel
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 
 
 def summary(model: LinearModel, top: int = 20) -> dict[str, Any]:
     """Size, norms, the ``top`` heaviest weights (of tables: ranges), and how it was trained."""
     order = np.argsort(-np.abs(model.values), kind="stable")[:top]
     names = model.weight_names
-    tables = tables_of(model)
+    tables = find_tables(model)
     heaviest: dict[str, Any] = {
         "top_weights": [
             {"name": names[k], "index": int(model.indices[k]), "weight": float(model.values[k])}
@@ -86,7 +86,7 @@ _PLUS, _MINUS = "#2f6fab", "#c2570c"
 def model_html(model: LinearModel) -> str:
     """Size, metric, ranker, digest and the heaviest weights, or the tables of widest range."""
     names, values = model.weight_names, model.values
-    tables = tables_of(model)
+    tables = find_tables(model)
     if tables is not None:
         ranges = tables.ranges()
         names, values = tuple(name for name, _ in ranges), np.array([size for _, size in ranges])
@@ -98,7 +98,7 @@ def model_html(model: LinearModel) -> str:
         ("heaviest weights", weights_html(names, values)),
         ("digest", model.digest[:16]),
     ]
-    return facts_table("rankine.LinearModel", rows)
+    return html_table("rankine.LinearModel", rows)
 
 
 def bundle_html(bundle: ModelBundle) -> str:
@@ -109,7 +109,7 @@ def bundle_html(bundle: ModelBundle) -> str:
         ("topics", listed(bundle, TOP)),
         ("digest", bundle.digest[:16]),
     ]
-    return facts_table("rankine.ModelBundle", rows)
+    return html_table("rankine.ModelBundle", rows)
 
 
 def weights_html(names: Any, values: NDArray[np.float64]) -> Html:

@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.atomic import atomic_file
-from rankine.core.errors import ModelError, ModelFormatError, about_file
+from rankine.core.errors import ModelError, ModelFormatError, attach_file_to_errors
 from rankine.core.specs import decode_transforms, encode_transforms
-from rankine.core.strict_json import canonical
+from rankine.core.strict_json import canonical_json
 from rankine.model.bundle import ModelBundle
 from rankine.model.container import check_start, pack, unpack
 from rankine.model.linear import LinearModel
-from rankine.model.weights import MAX_PROBES, PackedNames, Probes, Stored
+from rankine.model.weights import MAX_PROBES, PackedNames, Probes, StoredModel
 
 #: As many bytes tell a model file from any other.
 START_BYTES = 64
 
-M = TypeVar("M", bound=Stored)
+M = TypeVar("M", bound=StoredModel)
 
 
 class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,18 +80,18 @@ def save(model: LinearModel | ModelBundle, path: str | os.PathLike[str]) -> None
 
 
 def load(path: str | os.PathLike[str], kind: type[M]) -> M:
-    """Read a file that holds a model of this kind (``Stored``: a model or a bundle)."""
+    """Read a file that holds a model of this kind (``StoredModel``: a model or a bundle)."""
     # Unbuffered: a buffered file would copy the whole.
-    with about_file(os.fspath(path)), Path(path).open("rb", buffering=0) as file:
-        return decode(read_checked(file), kind)
+    with attach_file_to_errors(os.fspath(path)), Path(path).open("rb", buffering=0) as file:
+        return decode(read_model_bytes(file), kind)
 
 
 def load_any(path: str | os.PathLike[str]) -> LinearModel | ModelBundle:
     """Read a model or a bundle, whichever the file holds."""
-    return load(path, Stored)  # type: ignore[return-value]
+    return load(path, StoredModel)  # type: ignore[return-value]
 
 
-def read_checked(file: io.FileIO) -> bytes:
+def read_model_bytes(file: io.FileIO) -> bytes:
     """All bytes of a file whose first bytes look like a model's (others are not read in full)."""
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
@@ -134,7 +134,7 @@ def decode_any(data: bytes) -> LinearModel | ModelBundle:
         raise ModelFormatError(error.reason, fix=error.fix) from error
     # The container holds the canonical bytes of its document: if the model gives the same document
     # back, saving it again gives the same file, and the digest is its own.
-    if canonical(describe(model)) != canonical(content.document):
+    if canonical_json(describe(model)) != canonical_json(content.document):
         raise ModelFormatError("the model document is not in canonical form")
     model.__dict__["digest"] = content.digest
     return model

@@ -221,7 +221,7 @@ class Tables:
         return values
 
 
-def tables_of(model: LinearModel) -> Tables | None:
+def find_tables(model: LinearModel) -> Tables | None:
     """The tables of a model; None where its weights are those of features."""
     if model.bins is None:
         return None

@@ -19,10 +19,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import ModelError, ModelFormatError, ParameterError
 from rankine.core.specs import ListRange, RunScores
-from rankine.core.strict_json import plain
+from rankine.core.strict_json import to_json_value
 from rankine.kernels.run_scores import run_score_values
 
 #: Positions fit into 32 bits.
@@ -61,7 +61,7 @@ def check_sparse(
         raise ModelError(
             f"{n_features} features", fix=f"A model holds 0 to {MAX_FEATURES:,} features"
         )
-    positions, weights = frozen(indices, np.int64), frozen(values, np.float64)
+    positions, weights = read_only(indices, np.int64), read_only(values, np.float64)
     if positions.ndim != 1 or positions.shape != weights.shape:
         raise ModelError(
             f"{positions.shape} positions for {weights.shape} weights",
@@ -87,7 +87,7 @@ def check_sparse(
     return positions, weights
 
 
-def frozen(given: Any, dtype: Any) -> NDArray[Any]:
+def read_only(given: Any, dtype: Any) -> NDArray[Any]:
     """A read-only array that shares no writable memory with the caller's."""
     array = np.ascontiguousarray(given, dtype=dtype)
     if not array.flags.writeable:
@@ -112,7 +112,7 @@ class PackedNames:
     @classmethod
     def pack(cls, names: Iterable[str], what: str = "feature name") -> PackedNames:
         """Pack strings; they must be distinct and valid Unicode."""
-        refuse_sets(**{f"{what}s": names})
+        reject_sets(**{f"{what}s": names})
         try:
             parts = [str(name).encode("utf-8") for name in names]
         except UnicodeEncodeError as error:
@@ -223,7 +223,7 @@ def _by_range(rows: Sequence[Sequence[float]], k: int) -> list[float]:
     return [x / span if span > 0 else 0.0 for x in column]
 
 
-class Stored:
+class StoredModel:
     """Has one canonical content; what that is, ``rankine.model.store`` knows."""
 
     @classmethod
@@ -267,14 +267,14 @@ class Stored:
         return hash(self.digest)
 
 
-def settled(
+def training_metadata(
     transforms: Sequence[msgspec.Struct],
     metric: Any,
     parameters: Mapping[str, Any] | None,
     provenance: Mapping[str, Any] | None,
 ) -> tuple[tuple[msgspec.Struct, ...], str | None, Any, Any]:
     """How a model was trained, as its file holds it: specs, text, plain JSON data."""
-    told = plain(dict(parameters or {})), plain(dict(provenance or {}))
+    told = to_json_value(dict(parameters or {})), to_json_value(dict(provenance or {}))
     return tuple(transforms), None if metric is None else str(metric), *told
 
 

@@ -14,9 +14,9 @@ from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
 from rankine.kernels.random import SPLIT, permutation, stream_seed
 from rankine.losses.pair_queries import NORMALIZATIONS
-from rankine.losses.squared import PAIRS, pair_squares
+from rankine.losses.squared import PAIR_CHOICES, least_squares_risk
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Outcome, Task
+from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities, sample_lists
 from rankine.samplers.draw import pair_masses
@@ -26,8 +26,8 @@ from rankine.solvers.heavy_ball import (
     N_BLOCKS,
     Spectrum,
     lanczos,
-    online_power,
-    power,
+    online_power_iteration,
+    power_iteration,
     solve_egdm,
     solve_gdm,
     solve_query_sgd,
@@ -144,7 +144,7 @@ class LeastSquaresRanker(BaseRanker):
     n_threads: int | None = None
 
     system: ClassVar[str] = "least-squares"
-    can = Capabilities(
+    capabilities = Capabilities(
         fit=("memory", "partitions"),
         checkpoint=("partitions",),
         comparisons="fits the squared error of every comparison's difference against 1; weights "
@@ -153,14 +153,14 @@ class LeastSquaresRanker(BaseRanker):
     letor_grid: ClassVar[dict[str, list[Any]]] = {"l2": [2.0 * 10.0**k for k in range(-7, 2)]}
     search_space: ClassVar[dict[str, Choice | Number]] = {
         "l2": Number(2e-7, 200.0, log=True),
-        "pairs": Choice(PAIRS),
+        "pairs": Choice(PAIR_CHOICES),
         "scale": SCALE,
     }
 
     def _check(self) -> None:
         check_choice("solver", self.solver, SOLVERS)
         check_choice("normalization", self.normalization, NORMALIZATIONS)
-        check_choice("pairs", self.pairs, PAIRS)
+        check_choice("pairs", self.pairs, PAIR_CHOICES)
         check_choice("curvature", self.curvature, CURVATURES)
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
@@ -185,13 +185,17 @@ class LeastSquaresRanker(BaseRanker):
     def _divisor(self) -> str:
         return {"query": "square", "sum": "rows"}.get(self.normalization, "")
 
-    def _solve(self, task: Task) -> Outcome:
+    def _solve(self, task: FitTask) -> FitResult:
         l2s = self._strengths() or [self._strength_of(task)]
         system = NormalEquations(self._problem(task))
         self.spectrum_ = None
         if self.solver in {"egdm", "gdm"}:
             self.spectrum_ = self._spectrum(system, task.seed)
-        if self.solver == "cg" and len(l2s) > 1 and (task.judge is None or task.patience is None):
+        if (
+            self.solver == "cg"
+            and len(l2s) > 1
+            and (task.evaluator is None or task.patience is None)
+        ):
             # One set of products serves every l2; a monitor for each would need each one's steps.
             solutions = solve_shifted_cg(
                 system,
@@ -200,28 +204,28 @@ class LeastSquaresRanker(BaseRanker):
                 max_iter=self.max_iter,
                 callbacks=task.callbacks,
             )
-            outcome = task.choose(l2s, solutions)
+            result = task.choose(l2s, solutions)
         else:
-            outcome = task.along(
+            result = task.run_strengths(
                 l2s,
-                lambda l2, start, watch: self._solve_one(
-                    system, 0.5 * l2, start, watch.callbacks, task.seed
+                lambda l2, start, monitor: self._solve_one(
+                    system, 0.5 * l2, start, monitor.callbacks, task.seed
                 ),
             )
-        self.l2_ = outcome.value
-        self.l2s_ = np.array(outcome.values)
-        return outcome.noting(l2=self.l2_)
+        self.l2_ = result.value
+        self.l2s_ = np.array(result.values)
+        return result.with_parameters(l2=self.l2_)
 
-    def _strength_of(self, task: Task) -> float:
+    def _strength_of(self, task: FitTask) -> float:
         """The l2 that held-out lists speak for; they are the same ones for every seed."""
         data, weight = sample_lists(task.source)
-        usable = data.labels.usable
+        usable = data.labels.queries_with_pairs
         usable = usable[weight[usable] > 0]
         if data.weight is not None:
             usable = usable[pair_masses(data, ties=False)[usable] > 0]
         if len(usable) < FEWEST_LISTS:
             mean = self.normalization == "query"
-            mass = 1.0 if mean else self._rows_problem(data, weight).risk.mass
+            mass = 1.0 if mean else self._rows_problem(data, weight).risk.row_weight_sum
             return TRIED[USUAL] * float(mass)
         order = usable[permutation(stream_seed(0, SPLIT), len(usable))]
         size = len(order) // ONE_IN
@@ -234,8 +238,8 @@ class LeastSquaresRanker(BaseRanker):
         if self.normalization == "sum":
             return l2
         # Lists without weight are as many among the others as among these.
-        weighed = len(usable) / len(data.labels.usable)
-        return l2 * (len(order) - size) / (weighed * task.source.facts()["queries_used"])
+        weighed = len(usable) / len(data.labels.queries_with_pairs)
+        return l2 * (len(order) - size) / (weighed * task.source.metadata()["queries_used"])
 
     def _try(
         self,
@@ -245,28 +249,28 @@ class LeastSquaresRanker(BaseRanker):
         kept: NDArray[np.int64],
     ) -> tuple[NDArray[np.float64], float]:
         """What each strength costs on each list that is held out, and the weight of those kept."""
-        problem, judge = (
+        problem, evaluator = (
             self._rows_problem(data.take_queries(some), weight[some])
             for some in (np.sort(kept), np.sort(held))
         )
         system, start, losses = NormalEquations(problem), None, []
-        mass = float(problem.risk.mass)
+        mass = float(problem.risk.row_weight_sum)
         for strength in TRIED:
             start = solve_cg(system, 0.5 * strength * mass, start=start, tol=TRIED_TOL).coef
-            losses.append(judge.risk.spreads(judge.scores(start)))
+            losses.append(evaluator.risk.query_values(evaluator.scores(start)))
         return np.array(losses), mass
 
     def _rows_problem(self, data: Dataset, query_weight: NDArray[np.float64]) -> RowsProblem:
-        squares = pair_squares(
+        squares = least_squares_risk(
             data, query_weight, self.normalization, self.pairs, threads=self.n_threads
         )
-        return RowsProblem.of(data, squares, self.n_threads)
+        return RowsProblem.from_dataset(data, squares, self.n_threads)
 
-    def _problem(self, task: Task) -> Problem:
+    def _problem(self, task: FitTask) -> Problem:
         source = task.source
         if task.kind == "memory":
             return self._rows_problem(source.data, source.query_weight)
-        from rankine.distributed.recipes import square_problem
+        from rankine.distributed.partition_tasks import square_problem
 
         for name, value in (("solver", "sgd"), ("curvature", "online")):
             if getattr(self, name) == value:
@@ -299,10 +303,10 @@ class LeastSquaresRanker(BaseRanker):
         if self.curvature == "lanczos":
             return lanczos(system.times, system.n_features, seed)
         if self.curvature == "power":
-            return power(system.times, system.n_features, seed)
+            return power_iteration(system.times, system.n_features, seed)
         problem: Any = system.problem
         blocks = problem.risk.blocks(problem.products, N_BLOCKS)
-        return online_power(blocks, system.n_features, seed)
+        return online_power_iteration(blocks, system.n_features, seed)
 
 
 def _nearest_good(losses: NDArray[np.float64], usual: int) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import ParameterError
 
 #: Name on the command line -> (module, class).
@@ -96,7 +96,7 @@ class Choice:
     def values(self) -> tuple[Any, ...]:
         """The values, now."""
         found = self.options() if callable(self.options) else self.options
-        refuse_sets(options=found)
+        reject_sets(options=found)
         return tuple(dict.fromkeys(found))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankine.core.checks import check_choice, refuse_sets
+from rankine.core.checks import check_choice, reject_sets
 from rankine.core.errors import NoPairsError, ParameterError, SchemaError
 from rankine.data.dataset import Dataset, check_weight, column_storage, row_scores
 from rankine.data.frames import split_frame
@@ -22,19 +22,19 @@ from rankine.data.query_index import QueryIndex
 from rankine.kernels.columns import Columns
 from rankine.kernels.random import resolve_seed
 from rankine.kernels.shards import n_threads
-from rankine.losses.domination import DominationRisk, task_levels
+from rankine.losses.domination import DominationRisk, build_domination_task
 from rankine.model import ModelBundle
 from rankine.rankers.domination import DominationRanker
-from rankine.rankers.fitting import warn_unfinished
-from rankine.rankers.provenance import plain_parameters
+from rankine.rankers.fitting import warn_not_converged
+from rankine.rankers.provenance import json_parameters
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,
     DescentSettings,
     PathPoint,
     l1_grid,
-    points_within,
-    walk,
+    path_until_nonzeros,
+    regularisation_path,
 )
 from rankine.solvers.problem import Penalty
 from rankine.transforms.scaling import Scaling, check_scale, fit_scaling
@@ -137,13 +137,13 @@ def fit_topics(
     if not done:
         raise NoPairsError("no topic was learnt", fix="Check the label matrix")
     solved = {f"topic {n}": found.solution for n, found in done.items() if found.solution}
-    warn_unfinished("fit_topics", ranker.tol, solved)
+    warn_not_converged("fit_topics", ranker.tol, solved)
     return ModelBundle.from_weights(
         {name: found.weights for name, found in done.items()},
         shared.names,
         transforms=shared.scaling.transforms,
         metric=ranker.metric,
-        parameters={"ranker": ranker.system, **plain_parameters(ranker)},
+        parameters={"ranker": ranker.system, **json_parameters(ranker)},
         provenance={
             "rankine": __version__,
             "rows": shared.queries.n_rows,
@@ -330,7 +330,7 @@ def _topic_names(topics: Sequence[str] | None, n_topics: int) -> list[str]:
     """The topics' names, checked; their numbers by default."""
     if topics is None:
         return [str(t) for t in range(n_topics)]
-    refuse_sets(topics=topics)
+    reject_sets(topics=topics)
     names = [str(topic) for topic in topics]
     if len(names) != n_topics or len(set(names)) != n_topics:
         raise SchemaError(
@@ -390,7 +390,7 @@ class _TopicTask:
         ranker, shared = self.ranker, self.shared
         y, candidates = shared.labels.column(topic)
         try:
-            levels = task_levels(
+            levels = build_domination_task(
                 y,
                 shared.queries,
                 np.ones(shared.queries.n_queries),
@@ -436,11 +436,11 @@ class _TopicTask:
         """Models to choose from; none when l1 is known."""
         l2, limit = self.ranker.path_l2, self.ranker.max_nonzero
         if limit is not None:
-            return list(points_within(descent, largest, l2, settings, int(limit)))
+            return list(path_until_nonzeros(descent, largest, l2, settings, int(limit)))
         if self.held is None or not np.isnan(self.strengths[topic]):
             return []
         grid = l1_grid(largest, self.n_steps, self.min_ratio)
-        return list(walk(descent, grid.tolist(), l2, settings))
+        return list(regularisation_path(descent, grid.tolist(), l2, settings))
 
     def _best(self, points: list[PathPoint], topic: int) -> int:
         """Position of the model with the best metric on held-out rows (else the smallest loss).

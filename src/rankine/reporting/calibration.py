@@ -51,7 +51,7 @@ class Calibration:
 
 def calibration(evaluated: EvaluatedModel, seed: int = 0) -> Calibration | None:
     """Bin the pairs of different labels by |s_i - s_j|; None if there is no pair."""
-    if len(evaluated.data.labels.usable) == 0:
+    if len(evaluated.data.labels.queries_with_pairs) == 0:
         return None
     better, worse, all_pairs = pair_rows(evaluated.data, MAX_PAIRS, seed)
     gap = evaluated.scores[better] - evaluated.scores[worse]

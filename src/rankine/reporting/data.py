@@ -14,7 +14,7 @@ from scipy import sparse
 from rankine.data.dataset import Dataset
 from rankine.evaluation.tables import Table
 from rankine.metrics import count_without_value, data_columns
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 from rankine.reporting.evaluated import EvaluatedModel
 from rankine.reporting.html import names, parts, sentences
 from rankine.reporting.numbers import count, percent, plural
@@ -83,7 +83,7 @@ def data_summary(evaluated: EvaluatedModel) -> DataSummary:
     if evaluated.view is evaluated.model:
         flat = ~single_valued & (evaluated.spread == 0)
     storage = "sparse" if sparse.issparse(data.X) else "dense"
-    tables = tables_of(evaluated.model)
+    tables = find_tables(evaluated.model)
     column_name = evaluated.feature_name if tables is None else tables.column_name
 
     def first_names(mask: NDArray[np.bool_]) -> list[str]:
@@ -100,7 +100,7 @@ def data_summary(evaluated: EvaluatedModel) -> DataSummary:
         levels(data),
         lengths(data),
         np.quantile(data.queries.sizes, [0, 0.25, 0.5, 0.75, 1]).tolist(),
-        data.n_queries - len(data.labels.usable),
+        data.n_queries - len(data.labels.queries_with_pairs),
         count_without_value(metric, data.y, data.queries, columns=data_columns(data)),
         metric.no_relevant,
         data.labels.n_pairs,
@@ -111,7 +111,7 @@ def data_summary(evaluated: EvaluatedModel) -> DataSummary:
         first_names(constant),
         first_names(flat),
         [*columns, *data.columns],
-        dict(data.notes),
+        dict(data.read_counts),
         list(data.sources),
         data.fingerprint,
     )
@@ -180,8 +180,8 @@ def _labels(labels: Histogram) -> Markup:
         mode = int(np.argmax(labels.counts))
         share = percent(labels.counts[mode] / sum(labels.counts))
         caption = (
-            f"Items of each label; {share} have label {labels.names[mode]}. Read: if almost all items have the same label, there are few pairs "
-            "to learn from."
+            f"Items of each label; {share} have label {labels.names[mode]}. Read: if almost all "
+            "items have the same label, there are few pairs to learn from."
         )
     else:
         caption = "Items by label, in intervals of equal width. Labels may be any numbers."

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import DataError
 from rankine.core.specs import ListRange, LogColumns, MissingValues, RunScores
 from rankine.data.dataset import Dataset, row_scores
@@ -27,8 +27,8 @@ from rankine.metrics import (
     random_expectation,
 )
 from rankine.model import LinearModel
-from rankine.model.tables import tables_of
-from rankine.transforms.apply import fit_columns, score_dataset
+from rankine.model.tables import find_tables
+from rankine.transforms.apply import align_columns, score_dataset
 from rankine.transforms.scaling import Scaling, scale_lists
 
 #: Metrics shown after the model's own, and the metric for labels that these refuse.
@@ -146,8 +146,8 @@ def evaluate_model(
     metrics: Sequence[str] | None = None,
 ) -> EvaluatedModel:
     """Score the data with the model, another model, the shown order, one feature and at random."""
-    refuse_sets(metric=metrics)
-    data = fit_columns(model, data)
+    reject_sets(metric=metrics)
+    data = align_columns(model, data)
     view, features = _weights_and_features(model, data)
     scores = row_scores(features, view.to_dense())
     candidates = [*(metrics or [model.metric or "ndcg@10"]), *FURTHER]
@@ -158,16 +158,15 @@ def evaluate_model(
     if against is not None:
         opponents.append(Opponent("against", against_name, score_dataset(against, data)))
     evaluated = EvaluatedModel(model, view, data, features, measured, refused, opponents)
-    for opponent in (shown_order(data), best_feature(evaluated)):
-        if opponent is not None:
-            opponents.append(opponent)
+    optional = (shown_order(data), best_feature(evaluated))
+    opponents += [opponent for opponent in optional if opponent is not None]
     opponents.append(Opponent("random", "random order", None, "exact expectation"))
     return evaluated
 
 
 def _weights_and_features(model: LinearModel, data: Dataset) -> tuple[LinearModel, Any]:
     """Return weights and a matrix whose product is the score, for every kind of model."""
-    tables = tables_of(model)
+    tables = find_tables(model)
     if tables is not None:
         names, features = tables.parts(data.X)
         return LinearModel.from_weights(np.ones(len(names)), feature_names=names), features

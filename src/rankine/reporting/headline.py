@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -165,9 +166,9 @@ def _interval_text(system: System) -> str | None:
 
 def _systems_table(head: Headline) -> Markup:
     scale = linear([v for s in head.systems for v in (s.mean, s.low, s.high)])
-    pairs: list[Pair | None] = [None, *(head.pairs or [None] * (len(head.systems) - 1))]
+    pairs: Iterable[Pair | None] = [None, *head.pairs]  # the model is not compared with itself
     rows = []
-    for system, pair, kind in zip(head.systems, pairs, head.kinds, strict=True):
+    for system, kind, pair in zip_longest(head.systems, head.kinds, pairs):
         difference = verdict = None
         if pair is not None:
             ends = f"{signed(pair.low)} to {signed(pair.high)}"

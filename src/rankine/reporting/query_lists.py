@@ -71,8 +71,9 @@ def ranked_query(
         ListItem(rank, items[i], float(labels[i]), float(scores[i]), *terms(i))
         for rank, i in _top_and_missed(order, labels, depth)
     ]
-    by_label = opponent is None or opponent.scores is None
-    right_scores = labels if by_label else opponent.scores[rows]
+    right_scores = labels
+    if opponent is not None and opponent.scores is not None:
+        right_scores = opponent.scores[rows]
     # The displayed order has positions, not scores worth showing.
     has_scores = opponent is not None and opponent.kind != "shown"
     right_order = np.argsort(-right_scores, kind="stable")[:depth].tolist()

@@ -29,7 +29,7 @@ from rankine.reporting.training import training, training_section
 from rankine.reporting.weights import weights, weights_section
 
 if TYPE_CHECKING:
-    from rankine.evaluation.compare import Changed
+    from rankine.evaluation.compare import ChangedQuery
     from rankine.evaluation.letor import MethodResult, TaskResult
     from rankine.tuning.result import TrialRecord, TuningResult
 
@@ -143,7 +143,7 @@ def _differences(comparison: Comparison) -> Markup:
     return strip_table("Differences, query by query", header, scale, rows)
 
 
-def _ranked(change: Changed) -> Ranked:
+def _ranked(change: ChangedQuery) -> Ranked:
     def items(ranking: Any) -> list[ListItem]:
         return [
             ListItem(rank, item["doc"], item["label"], item["score"])
@@ -342,7 +342,7 @@ def _sizes(path: RegularizationPath, metric: str, best: int) -> Markup | None:
         steps = np.flatnonzero((curve.nonzeros > 0) & np.isfinite(values))
         if len(steps) == 0:
             continue
-        sizes = curve.drawn_by[0]
+        sizes = curve.x_axis[0]
         steps = steps[np.argsort(sizes[steps], kind="stable")]
         x, y = [float(size) for size in sizes[steps]], values[steps].tolist()
         nonzeros = curve.nonzeros[steps].tolist()
@@ -357,7 +357,7 @@ def _sizes(path: RegularizationPath, metric: str, best: int) -> Markup | None:
             f"({plural(int(path.nonzeros[best]), 'weight')}) until the loss of quality is more "
             "than the smaller model is worth to you."
         )
-    axis_names = (path.drawn_by[1], metric)
+    axis_names = (path.x_axis[1], metric)
     about = f"{metric} against {axis_names[0]}"
     return line_chart("Quality against size", lines, axis_names, caption, about=about, log_x=True)
 
@@ -424,8 +424,8 @@ def _trials(result: TuningResult, finished: Sequence[TrialRecord], metric: str) 
     lines = []
     best = [(r.number, r.best) for r in result.trace if r.best is not None]
     if best:
-        x, y = zip(*best, strict=True)
-        lines.append(Line("best so far", "against", x, y, step=True, points=False))
+        trials, values = zip(*best, strict=True)
+        lines.append(Line("best so far", "against", trials, values, step=True, points=False))
     for feasible, kind, label in ((True, "model", "trial"), (False, "random", "above a limit")):
         dots = [r for r in finished if r.feasible is feasible]
         if dots:

@@ -11,10 +11,10 @@ import numpy as np
 
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
-from rankine.logs.source import watch_log
+from rankine.logs.source import monitor_log
 from rankine.model import LinearModel, ModelBundle
-from rankine.model.bundle import pick_model
-from rankine.model.tables import tables_of
+from rankine.model.bundle import select_model
+from rankine.model.tables import find_tables
 from rankine.reporting.additive import pictures, tables_section
 from rankine.reporting.breakdown import (
     curve_metrics,
@@ -55,8 +55,8 @@ def model_report(
     heads = [headline(evaluated, each, seed) for each in evaluated.metrics]
     made_by = origin(model, data)
     learned = weights(evaluated.view, evaluated.effect)
-    by_depth = [curves(evaluated, each, seed) for each in curve_metrics(evaluated)]
-    by_depth = [each for each in by_depth if each is not None]
+    measured = [curves(evaluated, each, seed) for each in curve_metrics(evaluated)]
+    by_depth = [each for each in measured if each is not None]
     distribution = spread(evaluated, metric)
     gaps = differences(evaluated, metric, evaluated.rival)
     groups = _query_groups(evaluated, n_queries)
@@ -83,7 +83,7 @@ def model_report(
         curves_section(by_depth),
         queries_section(distribution, gaps, metric.title, query_lists(groups, metric.title)),
     ]
-    tables = tables_of(model)
+    tables = find_tables(model)
     if tables is None:
         sections.append(weights_section(learned, _EFFECT))
     else:
@@ -95,7 +95,7 @@ def model_report(
         sections.append(calibration_section(score_gaps))
     sections += [training_section(trace), data_section(summarised)]
     if data.encoding is not None and summary_of(model) is not None:
-        drift = Drift.of(watch_log(model, [data]))
+        drift = Drift.from_monitor(monitor_log(model, [data]))
         numbers["drift"] = drift.to_dict()
         sections.append(drift_section(drift))
     sections.append(origin_section(made_by, command))
@@ -182,7 +182,7 @@ def report(
     Examples
     --------
     >>> import rankine
-    >>> from rankine.logs.simulate import shop_log
+    >>> from rankine.logs.simulation import shop_log
     >>> log = shop_log(60)
     >>> train, test = log.take_queries(range(40)), log.take_queries(range(40, 60))
     >>> page = rankine.report(rankine.RankSVM(scale="standard").fit(train), test)
@@ -232,7 +232,7 @@ def evaluate_subject(
     **options: Any,
 ) -> EvaluatedModel:
     """Evaluate a model, its file or a ranker on anything that holds labelled data."""
-    from rankine.evaluation.contestants import read_for_all
+    from rankine.evaluation.systems import load_for_models
 
     if data is None:
         raise ParameterError(
@@ -249,11 +249,11 @@ def evaluate_subject(
             models.append(each)
             names.append(name)
         else:
-            models.append(pick_model(each, topic))
+            models.append(select_model(each, topic))
             names.append(topic or name)
     if names[1:] == names[:1]:
         names[1] = f"{names[1]} (other)"
-    dataset = data(models) if callable(data) else read_for_all(models, data, **options)
+    dataset = data(models) if callable(data) else load_for_models(models, data, **options)
     return evaluate_model(
         models[0],
         dataset,
@@ -266,7 +266,7 @@ def evaluate_subject(
 
 def as_model(subject: Any) -> LinearModel:
     """Return the model of a model, a fitted ranker or a file."""
-    return pick_model(_open(subject)[0], None)
+    return select_model(_open(subject)[0], None)
 
 
 def _open(subject: Any) -> tuple[LinearModel | ModelBundle, str]:

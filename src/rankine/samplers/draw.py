@@ -17,7 +17,7 @@ from rankine.core.errors import NoPairsError
 from rankine.data.dataset import Dataset
 from rankine.data.query_index import sums_of_others
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import inlined_question
+from rankine.kernels.dispatch import inlined_generic
 from rankine.kernels.random import random_below, random_unit
 
 #: The ways to draw a pair, by the words that users write.
@@ -179,7 +179,7 @@ def _acceptance(pairs: NDArray[Any], total: NDArray[Any]) -> NDArray[np.float64]
     return np.divide(pairs, total**2, out=np.zeros(len(pairs)), where=total > 0)
 
 
-@inlined_question
+@inlined_generic
 def draw_pair(sampler: Any, seed: int, step: int) -> Any:
     """Draw one pair: rows a, b and t."""
 
@@ -380,25 +380,25 @@ def _labels_in(index: PairIndex, seed: int, k: int) -> Any:
     return np.int64(index.order[p]), np.int64(index.order[q]), 1.0
 
 
-@draw_pair.answer(ExactPairs)
+@draw_pair.implementation(ExactPairs)
 def _draw_exact(sampler: Any, seed: Any, step: Any) -> Any:
     index = sampler.pairs
     return _exact_in(index, seed, _pick_query(index.query_mass, index.query_starts.shape[0], seed))
 
 
-@draw_pair.answer(TiedPairs)
+@draw_pair.implementation(TiedPairs)
 def _draw_tied(sampler: Any, seed: Any, step: Any) -> Any:
     index = sampler.pairs
     return _tied_in(index, seed, _pick_query(index.query_mass, index.query_starts.shape[0], seed))
 
 
-@draw_pair.answer(LabelPairs)
+@draw_pair.implementation(LabelPairs)
 def _draw_labels(sampler: Any, seed: Any, step: Any) -> Any:
     index = sampler.pairs
     return _labels_in(index, seed, _pick_query(index.query_mass, index.query_starts.shape[0], seed))
 
 
-@draw_pair.answer(StreamPairs)
+@draw_pair.implementation(StreamPairs)
 def _draw_stream(sampler: Any, seed: Any, step: Any) -> Any:
     index = sampler.pairs
     k = np.searchsorted(sampler.step_ends, step, side="right")
@@ -420,7 +420,7 @@ def _kept(sampler: RejectionPairs, seed: int, counter: int, a: int, b: int) -> b
     return chance >= 1.0 or random_unit(seed, counter) < chance
 
 
-@draw_pair.answer(RejectionPairs)
+@draw_pair.implementation(RejectionPairs)
 def _draw_rejection(sampler: Any, seed: Any, step: Any) -> Any:
     m = sampler.labels.shape[0]
     for trial in range(sampler.max_trials):

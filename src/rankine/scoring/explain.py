@@ -19,10 +19,10 @@ from rankine.model.explain import (
     explain_tables,
     values_at,
 )
-from rankine.model.tables import tables_of
-from rankine.scoring.rows import Notes, Parts
+from rankine.model.tables import find_tables
+from rankine.scoring.rows import CsrArrays, InputIssues
 from rankine.scoring.scorer import Scorer
-from rankine.transforms.missing import fill_missing, places_of_missing
+from rankine.transforms.missing import fill_missing, find_missing
 
 
 class ListExplainer:
@@ -32,13 +32,13 @@ class ListExplainer:
         self._model = scorer.model
         #: Row -> feature -> what its missing value adds.
         self._absent: dict[int, dict[int, float]] = {}
-        self._rows = scorer.features(rows, Notes())  # noted where the rows were scored
+        self._rows = scorer.features(rows, InputIssues())  # noted where the rows were scored
         scorer.score(self._rows)  # refuses what cannot be scored, with its place
         found = self._rows
         self._size = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
-        self._tables = tables_of(self._model)
+        self._tables = find_tables(self._model)
         if scorer.run_scores is not None:
-            self._rows = scorer.fused_features(found, np.array([0, self._size]))
+            self._rows = scorer.normalize_run_scores(found, np.array([0, self._size]))
         missing = self._model.missing
         if missing is not None:
             starts = np.array([0, self._size], dtype=np.int64)
@@ -85,9 +85,9 @@ class ListExplainer:
         return _at_weights(self._rows, i, self._model.indices)
 
 
-def _told(spec: MissingValues, rows: Parts | NDArray[Any]) -> dict[int, dict[int, float]]:
+def _told(spec: MissingValues, rows: CsrArrays | NDArray[Any]) -> dict[int, dict[int, float]]:
     """What missing values add to scores, by row and feature."""
-    places = places_of_missing(rows) if spec.rule == "indicator" else None
+    places = find_missing(rows) if spec.rule == "indicator" else None
     if places is None:
         return {}
     known = dict(zip(spec.columns, spec.values, strict=True))
@@ -98,8 +98,8 @@ def _told(spec: MissingValues, rows: Parts | NDArray[Any]) -> dict[int, dict[int
 
 
 def _scaled(
-    rows: Parts | NDArray[Any], n_rows: int, n_features: int
-) -> Parts | NDArray[np.float64]:
+    rows: CsrArrays | NDArray[Any], n_rows: int, n_features: int
+) -> CsrArrays | NDArray[np.float64]:
     """The list with each feature divided by its range."""
     starts = np.array([0, n_rows], dtype=np.int64)
     if isinstance(rows, np.ndarray):
@@ -108,7 +108,7 @@ def _scaled(
 
 
 def _at_weights(
-    rows: Parts | NDArray[Any], i: int, indices: NDArray[np.int64]
+    rows: CsrArrays | NDArray[Any], i: int, indices: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Values of row i at the positions of the weights."""
     if isinstance(rows, np.ndarray):

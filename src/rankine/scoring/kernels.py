@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import CsrRows
 
@@ -49,17 +49,17 @@ class HashTable(NamedTuple):
 Table = DenseTable | HashTable
 
 
-@question
+@generic
 def weight_of(table: Table, j: Any) -> Any:
     """Weight of feature j (unsigned), zero where it has none."""
 
 
-@weight_of.answer(DenseTable)
+@weight_of.implementation(DenseTable)
 def _dense_weight(table: Any, j: Any) -> Any:
     return table.values[j]
 
 
-@weight_of.answer(HashTable)
+@weight_of.implementation(HashTable)
 def _hashed_weight(table: Any, j: Any) -> Any:
     last = np.uint64(table.keys.shape[0]) - _1
     slot = ((j * _KNUTH) & _LOW) >> table.shift

@@ -26,7 +26,7 @@ from rankine.transforms.log_columns import LogEncoder
 NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 
 
-class Parts(NamedTuple):
+class CsrArrays(NamedTuple):
     """Compressed rows."""
 
     indptr: NDArray[Any]
@@ -34,7 +34,7 @@ class Parts(NamedTuple):
     data: NDArray[Any]
 
 
-class Notes:
+class InputIssues:
     """What rows held that their model does not know, and what they lacked.
 
     Attributes
@@ -72,7 +72,7 @@ def own(array: NDArray[Any]) -> NDArray[Any]:
     return array if array.flags.carray else np.array(array, order="C")
 
 
-def csr_parts(rows: Any, n_features: int) -> Parts:
+def csr_parts(rows: Any, n_features: int) -> CsrArrays:
     """The three arrays of compressed rows, of types the kernels know; scipy is not needed."""
     if getattr(rows, "format", "csr") != "csr":
         rows = rows.tocsr()
@@ -93,7 +93,7 @@ def csr_parts(rows: Any, n_features: int) -> Parts:
             and data.flags.carray
             and len(indptr)
         ):
-            return Parts(indptr, indices, data)
+            return CsrArrays(indptr, indices, data)
     except AttributeError:
         pass
     if type(indptr) is not np.ndarray or indptr.dtype.char not in "il" or len(indptr) == 0:
@@ -104,7 +104,7 @@ def csr_parts(rows: Any, n_features: int) -> Parts:
         data = real_numbers(np.asarray(data))
     if indptr.dtype != indices.dtype:
         indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
-    return Parts(own(indptr), own(indices), own(data))
+    return CsrArrays(own(indptr), own(indices), own(data))
 
 
 def real_numbers(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -134,7 +134,7 @@ def refuse_scores(model: LinearModel, rows: Any, scores: NDArray[np.float64]) ->
     i = int(np.flatnonzero(~np.isfinite(scores))[0])
     columns: Any = ()
     values: Any = ()
-    if isinstance(rows, Parts):
+    if isinstance(rows, CsrArrays):
         span = slice(int(rows.indptr[i]), int(rows.indptr[i + 1]))
         columns, values = rows.indices[span], rows.data[span]
     elif isinstance(rows, np.ndarray):
@@ -161,7 +161,7 @@ def _integers(values: Any, name: str) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def alike_rows(
+def uniform_rows(
     rows: Sequence[Mapping[str, Any]], known: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], NDArray[np.float64]] | None:
     """Names and numbers of rows with the same keys in the same order, as most lists have them.
@@ -205,9 +205,9 @@ class NamedRows:
         if encoder is not None:
             self._columns = RawColumns(encoder.known, encoder.required, unknown, strict)
 
-    def score(self, rows: Sequence[Mapping[str, Any]], notes: Notes) -> NDArray[np.float64]:
+    def score(self, rows: Sequence[Mapping[str, Any]], issues: InputIssues) -> NDArray[np.float64]:
         """Scores of dictionaries: ``math.fsum`` of the products, whatever the order of the keys."""
-        alike = alike_rows(rows, self._positions)
+        alike = uniform_rows(rows, self._positions)
         if alike is not None:
             weights = np.array([self._weights[name] for name in alike[0]])
             scores = np.empty(len(rows))
@@ -215,42 +215,42 @@ class NamedRows:
                 return scores
         scores = np.empty(len(rows))
         for i, row in enumerate(rows):
-            indices, values = self._row(row, i, notes)
+            indices, values = self._row(row, i, issues)
             scores[i] = _sum(map(mul, map(self._by_index.__getitem__, indices), values))
             if not isfinite(scores[i]):
                 refuse_scores(self._model, rows, scores)
         return scores
 
-    def to_rows(self, rows: Any, notes: Notes) -> Parts:
+    def to_rows(self, rows: Any, issues: InputIssues) -> CsrArrays:
         """Rows over the model's features, from dictionaries, columns or a data frame."""
         if self._encoder is not None:
-            columns, n_rows = self._columns.read(rows, notes)
-            return Parts(*self._encoder.encode(columns, n_rows))
-        if not are_dictionaries(rows):
+            columns, n_rows = self._columns.read(rows, issues)
+            return CsrArrays(*self._encoder.encode(columns, n_rows))
+        if not is_list_of_dicts(rows):
             columns, n_rows = columns_of(rows)
             rows = [{name: values[i] for name, values in columns.items()} for i in range(n_rows)]
-        alike = alike_rows(rows, self._positions) if rows else None
+        alike = uniform_rows(rows, self._positions) if rows else None
         if alike is not None and np.isfinite(alike[1]).all():
             return self._matrix_to_csr(*alike)
         starts, indices, data = [0], [], []
         for i, row in enumerate(rows):
-            found, values = self._row(row, i, notes)
+            found, values = self._row(row, i, issues)
             indices.extend(found)
             data.extend(values)
             starts.append(len(indices))
-        return Parts(
+        return CsrArrays(
             np.array(starts, dtype=np.int64),
             np.array(indices, dtype=np.int64),
             np.array(data, dtype=np.float64),
         )
 
-    def _matrix_to_csr(self, names: tuple[str, ...], values: NDArray[np.float64]) -> Parts:
+    def _matrix_to_csr(self, names: tuple[str, ...], values: NDArray[np.float64]) -> CsrArrays:
         places = np.array([self._positions[name] for name in names], dtype=np.int64)
         chosen = np.flatnonzero(places >= 0)
         chosen = chosen[np.argsort(places[chosen])]
         n_rows, width = len(values), len(chosen)
         indices = np.tile(self._model.indices[places[chosen]], n_rows)
-        return Parts(np.arange(n_rows + 1) * width, indices, values[:, chosen].ravel())
+        return CsrArrays(np.arange(n_rows + 1) * width, indices, values[:, chosen].ravel())
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -274,16 +274,16 @@ class NamedRows:
     def _by_index(self) -> dict[int, float]:
         return dict(zip(self._model.indices.tolist(), self._model.values.tolist(), strict=True))
 
-    def _row(self, row: Any, i: int, notes: Notes) -> tuple[list[int], list[float]]:
+    def _row(self, row: Any, i: int, issues: InputIssues) -> tuple[list[int], list[float]]:
         """Positions (increasing) and values of one dictionary, every entry checked."""
         if not isinstance(row, Mapping):
-            raise no_dictionary(i, row)
+            raise not_a_dictionary(i, row)
         found: list[tuple[int, float]] = []
         for name, value in row.items():
             k = self._positions.get(name)
             number = _number(name, value, i, missing=self._missing is not None)
             if k is None:
-                self._note_unknown(name, notes)
+                self._note_unknown(name, issues)
             elif k >= 0:
                 found.append((int(self._model.indices[k]), number))
             elif name in self._marked and isnan(number):
@@ -291,12 +291,12 @@ class NamedRows:
         found.sort()
         return [j for j, _ in found], [x for _, x in found]
 
-    def _note_unknown(self, name: object, notes: Notes) -> None:
+    def _note_unknown(self, name: object, issues: InputIssues) -> None:
         if self._model.feature_names is None and self._model.names is not None:
             return
         if self._refuses_unknown:
             raise unknown_feature(self._model, name)
-        notes.add(features=1)
+        issues.add(features=1)
 
 
 class RawColumns:
@@ -315,19 +315,19 @@ class RawColumns:
         self._refuses_missing = strict
         self._take = itemgetter(*required) if len(required) > 1 else None
 
-    def read(self, rows: Any, notes: Notes) -> tuple[dict[str, Sequence[Any]], int]:
+    def read(self, rows: Any, issues: InputIssues) -> tuple[dict[str, Sequence[Any]], int]:
         """The columns that the weights read, of dictionaries, columns or a data frame."""
         required = self._required
-        if not are_dictionaries(rows):
+        if not is_list_of_dicts(rows):
             columns, n_rows = columns_of(rows)
             unknown = {str(name): n_rows for name in columns if name not in self._known}
             missing = {name: n_rows for name in required if name not in columns}
-            self._note(unknown, missing, n_rows, notes)
+            self._note(unknown, missing, n_rows, issues)
             return {name: columns[name] for name in required if name in columns}, n_rows
         if set(map(type, rows)) != {dict}:
             for i, row in enumerate(rows):
                 if not isinstance(row, Mapping):
-                    raise no_dictionary(i, row)
+                    raise not_a_dictionary(i, row)
         surplus = set().union(*rows) - self._known
         unknown = {str(name): sum(name in row for row in rows) for name in surplus}
         missing = {}
@@ -341,11 +341,11 @@ class RawColumns:
             missing = {name: count for name, count in counts.items() if count}
             columns = {name: [row.get(name) for row in rows] for name in required}
         if unknown or missing:
-            self._note(unknown, missing, len(rows), notes)
+            self._note(unknown, missing, len(rows), issues)
         return columns, len(rows)
 
     def _note(
-        self, unknown: dict[str, int], missing: dict[str, int], n_rows: int, notes: Notes
+        self, unknown: dict[str, int], missing: dict[str, int], n_rows: int, issues: InputIssues
     ) -> None:
         if unknown and self._refuses_unknown:
             raise _unknown_columns(unknown, self._required)
@@ -356,10 +356,10 @@ class RawColumns:
                 f"{count} of {n_rows} rows lack columns that the model reads: {shown}",
                 fix="Send the column, with null where its value is missing",
             )
-        notes.add(unknown=unknown, missing=missing)
+        issues.add(unknown=unknown, missing=missing)
 
 
-def are_dictionaries(rows: Any) -> bool:
+def is_list_of_dicts(rows: Any) -> bool:
     """Whether these are dictionaries, one per row."""
     return isinstance(rows, (list, tuple)) and bool(rows) and isinstance(rows[0], Mapping)
 
@@ -398,7 +398,7 @@ def _unknown_columns(unknown: Iterable[str], required: Sequence[str]) -> Feature
     )
 
 
-def no_dictionary(i: int, row: object) -> SchemaError:
+def not_a_dictionary(i: int, row: object) -> SchemaError:
     """The error for a row that is no dictionary among dictionaries."""
     return SchemaError(
         f"row {i} is no dictionary but {type(row).__name__}", fix="Pass all rows as dictionaries"

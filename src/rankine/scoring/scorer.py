@@ -17,7 +17,7 @@ from rankine.core.errors import FeatureMismatchError, ModelError, ParameterError
 from rankine.core.specs import Bins, ListRange, LogColumns, RunScores
 from rankine.kernels.list_range import list_range_values
 from rankine.kernels.rows import DenseRows
-from rankine.model.tables import Tables, tables_of
+from rankine.model.tables import Tables, find_tables
 from rankine.scoring.kernels import (
     BAD_INDEX,
     NOT_FINITE,
@@ -28,12 +28,12 @@ from rankine.scoring.kernels import (
     run_csr_kernel,
 )
 from rankine.scoring.rows import (
+    CsrArrays,
+    InputIssues,
     NamedRows,
-    Notes,
-    Parts,
-    are_dictionaries,
     check_group,
     csr_parts,
+    is_list_of_dicts,
     own,
     real_numbers,
     refuse_scores,
@@ -102,7 +102,7 @@ class LinearScores:
         """Rows without missing values, and what these add to the scores."""
         return (rows, None) if self.missing is None else fill_missing(self.missing, rows, starts)
 
-    def csr(self, parts: Parts, starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    def csr(self, parts: CsrArrays, starts: NDArray[np.int64] | None) -> NDArray[np.float64]:
         """Scores of compressed rows."""
         scores = np.empty(len(parts.indptr) - 1)
         n_features, added = self.model.n_features, None
@@ -137,10 +137,10 @@ class Scorer:
         A ``LinearModel``.
     unknown
         What to do with a named feature or a raw column that the model does not know: "error", or
-        "zero" (taken as absent, and counted in ``notes``).
+        "zero" (taken as absent, and counted in ``issues``).
     strict
         Whether raw rows that lack a column which the weights read are an error too; otherwise the
-        column counts as missing values there, and in ``notes``.
+        column counts as missing values there, and in ``issues``.
     small
         Keep weights in a hash table (True) or in one array (False); None decides by size.
 
@@ -168,7 +168,7 @@ class Scorer:
         missing = model.missing
         runs = next((spec for spec in model.transforms if isinstance(spec, RunScores)), None)
         encoder = encoder_of(model)
-        tables = tables_of(model)
+        tables = find_tables(model)
         scores: Any = LinearScores(model, small)
         named: Any = NamedRows(model, encoder, unknown, strict)
         only_weights = not model.transforms and isinstance(scores.table, DenseTable)
@@ -179,7 +179,7 @@ class Scorer:
             "model": model,
             "unknown": unknown,
             "strict": strict,
-            "notes": Notes(),
+            "issues": InputIssues(),
             "scales_lists": scaled,
             "run_scores": runs,
             "_by_list": scaled or (missing is not None and missing.rule == "query_min"),
@@ -205,8 +205,8 @@ class Scorer:
     model: LinearModel
     unknown: str
     strict: bool
-    #: What was unknown or missing so far, where a call was given no notes of its own.
-    notes: Notes
+    #: What was unknown or missing so far, where a call was given no issues of its own.
+    issues: InputIssues
     #: Whether each feature is divided by its range within the list.
     scales_lists: bool
     #: How the scores of retrievers are normalised within the list, where the model is a fusion.
@@ -239,7 +239,7 @@ class Scorer:
         return self.model.weight_names
 
     def score(
-        self, rows: Any, *, group: ArrayLike | None = None, notes: Notes | None = None
+        self, rows: Any, *, group: ArrayLike | None = None, issues: InputIssues | None = None
     ) -> NDArray[np.float64]:
         """Scores in row order.
 
@@ -249,7 +249,7 @@ class Scorer:
             One list of candidates, or several one after the other.
         group
             Rows per list where there are several (matters to per-list scaling only).
-        notes
+        issues
             Where to count what is unknown or missing in these rows; None counts in the scorer's.
         """
         if self._plain:
@@ -267,18 +267,22 @@ class Scorer:
                     return self._scores.dense(rows, None)
             elif hasattr(rows, "indptr"):
                 return self._scores.csr(csr_parts(rows, self._n), None)
-            elif are_dictionaries(rows):
-                return self._named.score(rows, notes or self.notes)
-        found = self.features(rows, notes)
+            elif is_list_of_dicts(rows):
+                return self._named.score(rows, issues or self.issues)
+        found = self.features(rows, issues)
         n_rows = len(found) if isinstance(found, np.ndarray) else len(found.indptr) - 1
         if self.run_scores is not None:
-            return self._scores.dense(self.fused_features(found, check_group(group, n_rows)), None)
+            return self._scores.dense(
+                self.normalize_run_scores(found, check_group(group, n_rows)), None
+            )
         starts = check_group(group, n_rows) if self._by_list else None
         if isinstance(found, np.ndarray):
             return self._scores.dense(found, starts)
         return self._scores.csr(found, starts)
 
-    def rank(self, rows: Any, k: int | None = None, *, notes: Notes | None = None) -> Ranking:
+    def rank(
+        self, rows: Any, k: int | None = None, *, issues: InputIssues | None = None
+    ) -> Ranking:
         """Order one list: row numbers, best first, and their scores; equal scores keep row order.
 
         Parameters
@@ -287,16 +291,16 @@ class Scorer:
             One list of candidates.
         k
             How many to return; None returns all.
-        notes
+        issues
             Where to count what is unknown or missing in these rows; None counts in the scorer's.
         """
         if k is not None and k < 0:
             raise ParameterError(f"k={k}", fix="Pass a number of rows, or None for all")
-        scores = self.score(rows, notes=notes)
+        scores = self.score(rows, issues=issues)
         best = np.argsort(-scores, kind="stable")[:k]
         return Ranking(best, scores[best])
 
-    def features(self, rows: Any, notes: Notes | None = None) -> Parts | NDArray[Any]:
+    def features(self, rows: Any, issues: InputIssues | None = None) -> CsrArrays | NDArray[Any]:
         """Rows over the model's features: CSR parts or a dense array; raw columns are encoded."""
         if hasattr(rows, "indptr"):
             return csr_parts(rows, self._n)
@@ -304,7 +308,7 @@ class Scorer:
             isinstance(rows, Sequence) and not (rows and isinstance(rows[0], Mapping))
         ):
             return self._dense_rows(rows)
-        return self._named.to_rows(rows, notes or self.notes)
+        return self._named.to_rows(rows, issues or self.issues)
 
     def explain(self, rows: Any, i: int) -> Explanation:
         """Why row ``i`` of a list has its score, transforms included; exact."""
@@ -328,15 +332,15 @@ class Scorer:
         probes = self.model.probes
         if probes is None:
             empty = np.zeros(2, dtype=np.int64)
-            self.score(Parts(empty, empty[:0], np.zeros(0)))
+            self.score(CsrArrays(empty, empty[:0], np.zeros(0)))
             return
         if probes.rows[0].raw is not None:
-            scores = self.score([dict(row.raw or {}) for row in probes.rows], notes=Notes())
+            scores = self.score([dict(row.raw or {}) for row in probes.rows], issues=InputIssues())
         else:
             ends = np.cumsum([0, *(len(row.indices) for row in probes.rows)])
             indices = np.array([j for row in probes.rows for j in row.indices], dtype=np.int64)
             data = np.array([x for row in probes.rows for x in row.values], dtype=np.float64)
-            scores = self.score(Parts(ends.astype(np.int64), indices, data))
+            scores = self.score(CsrArrays(ends.astype(np.int64), indices, data))
         stored = np.array(probes.scores)
         gap = float(np.abs(scores - stored).max())
         if not gap <= _SELF_TEST_TOLERANCE * max(1.0, float(np.abs(stored).max())):
@@ -345,18 +349,18 @@ class Scorer:
                 fix="Save the model again with the version of rankine that serves it",
             )
 
-    def fused_features(
-        self, rows: Parts | NDArray[Any], starts: NDArray[np.int64]
+    def normalize_run_scores(
+        self, rows: CsrArrays | NDArray[Any], starts: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Normalised scores of retrievers; what a row does not hold (or NaN) is absent."""
         assert self.run_scores is not None  # noqa: S101 - narrows the type
-        if isinstance(rows, Parts):
+        if isinstance(rows, CsrArrays):
             indptr, indices = rows.indptr, rows.indices
             size = min(len(indices), len(rows.data))
             if (np.diff(indptr) < 0).any() or not 0 <= indptr[0] <= indptr[-1] <= size:
                 raise FeatureMismatchError("offsets are broken", fix="Pass valid compressed rows")
             kept = slice(int(indptr[0]), int(indptr[-1]))
-            rows = Parts(indptr - indptr[0], indices[kept], rows.data[kept])
+            rows = CsrArrays(indptr - indptr[0], indices[kept], rows.data[kept])
             if len(rows.indices) and not 0 <= rows.indices.min() <= rows.indices.max() < self._n:
                 raise FeatureMismatchError(
                     f"an index lies outside the {self._n} runs of the fusion",
@@ -398,7 +402,7 @@ def compile_kernels() -> None:
     """Score with every kind of weights, with and without per-list scaling, and with tables."""
     from rankine.model import LinearModel
 
-    rows = Parts(np.array([0, 1, 2]), np.array([0, 0]), np.array([1.0, 2.0]))
+    rows = CsrArrays(np.array([0, 1, 2]), np.array([0, 0]), np.array([1.0, 2.0]))
     log = LogColumns(numeric=("number",), hashed=("text",), hash_bits=12)
     weights = np.zeros(_WIDE)
     weights[0] = 1.0

@@ -16,12 +16,12 @@ from rankine.model import LinearModel
 from rankine.model.tables import Tables
 from rankine.scoring.rows import (
     NUMBERS,
-    Notes,
-    Parts,
+    CsrArrays,
+    InputIssues,
     RawColumns,
-    alike_rows,
-    are_dictionaries,
+    is_list_of_dicts,
     refuse_scores,
+    uniform_rows,
 )
 from rankine.transforms.bins import FEW, code_rows, cut_search, layout_of
 from rankine.transforms.log_columns import LogEncoder
@@ -69,11 +69,11 @@ class TableScores:
                 refuse_scores(self.model, rows, out)
         return out
 
-    def csr(self, parts: Parts, _starts: Any = None) -> NDArray[np.float64]:
+    def csr(self, parts: CsrArrays, _starts: Any = None) -> NDArray[np.float64]:
         """Scores of compressed rows; an absent value is 0."""
         return self.dense(self.rows(parts))
 
-    def rows(self, parts: Parts) -> NDArray[np.float64]:
+    def rows(self, parts: CsrArrays) -> NDArray[np.float64]:
         """Compressed rows as a matrix."""
         n_rows = len(parts.indptr) - 1
         counts = np.diff(parts.indptr)
@@ -113,19 +113,19 @@ class TableRows:
         known = self.required if encoder is None else encoder.known
         self._columns = RawColumns(known, self.required, unknown, strict)
 
-    def score(self, rows: Sequence[Mapping[str, Any]], notes: Notes) -> NDArray[np.float64]:
+    def score(self, rows: Sequence[Mapping[str, Any]], issues: InputIssues) -> NDArray[np.float64]:
         """Scores of dictionaries."""
-        return self._scores.dense(self.to_rows(rows, notes))
+        return self._scores.dense(self.to_rows(rows, issues))
 
-    def to_rows(self, rows: Any, notes: Notes) -> NDArray[np.float64]:
+    def to_rows(self, rows: Any, issues: InputIssues) -> NDArray[np.float64]:
         """A matrix from dictionaries, columns or a data frame."""
-        if self._encoder is None and are_dictionaries(rows):
-            alike = alike_rows(rows, self._places)
+        if self._encoder is None and is_list_of_dicts(rows):
+            alike = uniform_rows(rows, self._places)
             if alike is not None and len(alike[0]) == len(self._places):
                 matrix = np.empty(alike[1].shape)
                 matrix[:, [self._places[name] for name in alike[0]]] = alike[1]
                 return matrix
-        columns, n_rows = self._columns.read(rows, notes)
+        columns, n_rows = self._columns.read(rows, issues)
         if self._encoder is not None:
             return self._encoder.matrix(columns, n_rows)
         matrix = np.tile(self._blank, (n_rows, 1))

@@ -15,22 +15,22 @@ from urllib.parse import unquote
 import msgspec
 
 from rankine import __version__
-from rankine.serve.answers import Worker, refusal_answer
-from rankine.serve.connection import Pool, Reply, Request
+from rankine.serve.connection import ConnectionPool, Reply, Request
+from rankine.serve.handlers import ScoringHandler, error_result
 from rankine.serve.metrics import CONTENT_TYPE
 from rankine.serve.registry import Registry
-from rankine.serve.security import Access
-from rankine.serve.wire import (
+from rankine.serve.schemas import (
     ErrorReply,
     ModelEntry,
     ModelsReply,
     RankReply,
     RankRequest,
-    Refusal,
+    RequestError,
     ScoreReply,
     ScoreRequest,
     encode_error,
 )
+from rankine.serve.security import AccessPolicy
 
 _CHARSETS = (b"", b"charset=utf-8", b'charset="utf-8"')
 
@@ -39,14 +39,19 @@ class Service:
     """Answers requests; ``strict`` refuses raw items with unknown or missing columns."""
 
     def __init__(
-        self, registry: Registry, pool: Pool, access: Access, *, strict: bool = False
+        self,
+        registry: Registry,
+        pool: ConnectionPool,
+        access: AccessPolicy,
+        *,
+        strict: bool = False,
     ) -> None:
         self.registry = registry
         self.pool = pool
         self.access = access
         self.metrics = pool.metrics
         self.metrics.watch(registry, pool)
-        worker = Worker(registry, pool.limits, strict=strict)
+        worker = ScoringHandler(registry, pool.limits, strict=strict)
         self._scoring = {"/v1/rank": worker.rank, "/v1/score": worker.score}
         self._pages: dict[str, Callable[[], Reply]] = {
             "/": page_reply,
@@ -57,8 +62,8 @@ class Service:
             "/v1/models": self._models,
         }
 
-    def answer(self, request: Request, hurried: bool) -> Reply | None:
-        """The reply; hurried, None for what would hold up the event loop."""
+    def answer(self, request: Request, on_event_loop: bool) -> Reply | None:
+        """Return the reply; on the event loop, None for what would hold up the event loop."""
         raw_path = request.target.partition(b"?")[0].decode("ascii")
         path = unquote(raw_path) if "%" in raw_path else raw_path
         fields = request.fields
@@ -76,21 +81,21 @@ class Service:
             reply = _refused(405, "http", "this path takes another method", "See /openapi.json")
             return reply._replace(fields=((b"allow", b", ".join(allowed)),))
         if scoring:
-            return self._score(path, request, hurried)
+            return self._score(path, request, on_event_loop)
         return self._model(path.removeprefix("/v1/models/")) if page is None else page()
 
-    def _score(self, path: str, request: Request, hurried: bool) -> Reply | None:
+    def _score(self, path: str, request: Request, on_event_loop: bool) -> Reply | None:
         begin = time.perf_counter()
-        if hurried and len(request.body) > self.pool.limits.inline_bytes:
+        if on_event_loop and len(request.body) > self.pool.limits.inline_bytes:
             return None
         try:
             check_json(request.fields)
-            answer = self._scoring[path](request.body, hurried)
-        except Refusal as refusal:
-            answer = refusal_answer(refusal)
+            answer = self._scoring[path](request.body, on_event_loop)
+        except RequestError as refusal:
+            answer = error_result(refusal)
         if answer is None:
             return None
-        self.metrics.observe(time.perf_counter() - begin, answer.items, answer.notes)
+        self.metrics.observe(time.perf_counter() - begin, answer.items, answer.issues)
         self.metrics.count(path, answer.status)
         return Reply(answer.status, answer.body)
 
@@ -103,13 +108,15 @@ class Service:
         now = self.registry.current
         try:
             if name not in now.models:
-                raise Refusal(404, "no-model", "no model of this name is served", "See /v1/models")
+                raise RequestError(
+                    404, "no-model", "no model of this name is served", "See /v1/models"
+                )
             return self._found(
                 now.models[name].entry(now.errors.get(name), topic if slash else None)
             )
-        except Refusal as refusal:
+        except RequestError as refusal:
             self.metrics.count("/v1/models", refusal.status)
-            return Reply(*refusal_answer(refusal)[:2])
+            return Reply(*error_result(refusal)[:2])
 
     def _found(self, reply: ModelsReply | ModelEntry) -> Reply:
         self.metrics.count("/v1/models", 200)
@@ -135,10 +142,10 @@ def _text(body: bytes, status: int = 200) -> Reply:
 def check_json(fields: dict[bytes, bytes]) -> None:
     """Only JSON as it is: a form or plain text could come from any page without a preflight."""
     if fields.get(b"content-encoding", b"identity").lower() != b"identity":
-        raise Refusal(415, "content-encoding", "compressed bodies are not accepted")
+        raise RequestError(415, "content-encoding", "compressed bodies are not accepted")
     kind, _, parameters = fields.get(b"content-type", b"").lower().partition(b";")
     if kind.strip() != b"application/json" or parameters.strip() not in _CHARSETS:
-        raise Refusal(415, "content-type", "the body must be application/json in UTF-8")
+        raise RequestError(415, "content-type", "the body must be application/json in UTF-8")
 
 
 # -- the page at ``/``: one file, no network, a policy that lets nothing else run ----------------

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import httptools
 
 from rankine.serve.limits import Limits
-from rankine.serve.wire import encode_error
+from rankine.serve.schemas import encode_error
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -93,8 +93,8 @@ class Reply(NamedTuple):
     fields: tuple[tuple[bytes, bytes], ...] = ()
 
 
-#: Answers a request; hurried (on the event loop), None for what would hold it up.
-Answering = Callable[[Request, bool], Reply | None]
+#: Answers a request; on the event loop, None for what would hold it up.
+RequestHandler = Callable[[Request, bool], Reply | None]
 
 
 class RequestReader:
@@ -273,7 +273,7 @@ class RequestReader:
         return BadRequest(413, f"the body is larger than {self.limits.body_bytes} bytes")
 
 
-class Pool:
+class ConnectionPool:
     """What the connections of one server share: caps, bytes in memory, deadlines, the queue."""
 
     def __init__(self, limits: Limits, metrics: Metrics, thread: Executor) -> None:
@@ -331,8 +331,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        pool: Pool,
-        answer: Answering,
+        pool: ConnectionPool,
+        answer: RequestHandler,
         config: Any,  # noqa: ARG002 - uvicorn's signature
         server_state: Any,
         app_state: dict[str, Any],  # noqa: ARG002

@@ -15,8 +15,8 @@ from rankine import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rankine.scoring import Notes
-    from rankine.serve.connection import Pool
+    from rankine.scoring import InputIssues
+    from rankine.serve.connection import ConnectionPool
     from rankine.serve.registry import Registry
 
 
@@ -62,7 +62,7 @@ class Metrics:
     def _gauge(self, name: str, about: str, labels: list[str] | None = None) -> Gauge:
         return Gauge(f"rankine_{name}", about, labels or [], registry=self.registry)
 
-    def watch(self, models: Registry, pool: Pool) -> None:
+    def watch(self, models: Registry, pool: ConnectionPool) -> None:
         """Show the models served, and the state of the connections."""
         self.registry.register(_Models(models))
         self._gauge("queue_length", "Large requests under way.").set_function(lambda: pool.queued)
@@ -81,16 +81,16 @@ class Metrics:
         """One model file: loaded, refused or dropped."""
         self._reloads.labels(result).inc()
 
-    def observe(self, seconds: float, items: int, notes: Notes | None) -> None:
+    def observe(self, seconds: float, items: int, issues: InputIssues | None) -> None:
         """One scoring request: time, items scored, and what they held or lacked."""
         self._seconds.observe(seconds)
         self._items.inc(items)
-        if notes is not None and notes.unknown_features:
-            self._unknown_features.inc(notes.unknown_features)
-        if notes is not None and notes.unknown_columns:
-            self._unknown_columns.inc(notes.unknown_columns.total())
-        if notes is not None and notes.missing_columns:
-            self._missing_columns.inc(notes.missing_columns.total())
+        if issues is not None and issues.unknown_features:
+            self._unknown_features.inc(issues.unknown_features)
+        if issues is not None and issues.unknown_columns:
+            self._unknown_columns.inc(issues.unknown_columns.total())
+        if issues is not None and issues.missing_columns:
+            self._missing_columns.inc(issues.missing_columns.total())
 
     def text(self) -> bytes:
         """All metrics, in Prometheus' text format."""
@@ -139,12 +139,12 @@ class _Models(prometheus_client.registry.Collector):
             "Population stability index of a column, or of the scores, against the training.",
             labels=["model", "column"],
         )
-        for name, watcher in self.models.watchers():
-            counters["watched_rows"].add_metric([name], watcher.rows)
-            for column, (missing, unseen) in watcher.counters().items():
+        for name, drift_monitor in self.models.drift_monitors():
+            counters["watched_rows"].add_metric([name], drift_monitor.rows)
+            for column, (missing, unseen) in drift_monitor.counters().items():
                 counters["column_missing"].add_metric([name, column], missing)
                 counters["column_unseen"].add_metric([name, column], unseen)
-            for one in watcher.drift() if watcher.rows else ():
+            for one in drift_monitor.drift() if drift_monitor.rows else ():
                 psi.add_metric([name, one.column or "(scores)"], one.psi)
         yield from (*counters.values(), psi)
 

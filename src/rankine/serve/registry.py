@@ -21,9 +21,9 @@ import msgspec
 from rankine.core.errors import RankineError
 from rankine.core.specs import LogColumns, encode_transforms
 from rankine.model import LinearModel, ModelBundle
-from rankine.scoring import Notes, Scorer
-from rankine.serve.wire import ModelEntry, Refusal
-from rankine.transforms.drift import Watcher, summary_of
+from rankine.scoring import InputIssues, Scorer
+from rankine.serve.schemas import ModelEntry, RequestError
+from rankine.transforms.drift import DriftMonitor, summary_of
 
 #: Scorers kept per bundle; the others are built again when asked for.
 MAX_TOPICS_READY = 1024
@@ -35,7 +35,7 @@ WATCH_EVERY = 128
 
 
 @dataclass(frozen=True)
-class Target:
+class ServedScorer:
     """What one request works with from its beginning to its end.
 
     Attributes
@@ -71,11 +71,11 @@ class Target:
             self.refusing.rank([item.get("features") or item.get("raw") for item in self.example])
 
     @cached_property
-    def watcher(self) -> Watcher | None:
+    def drift_monitor(self) -> DriftMonitor | None:
         """Counts raw rows against the training, where the model remembers it."""
         spec = next((one for one in self.model.transforms if isinstance(one, LogColumns)), None)
         summary = summary_of(self.model)
-        return None if spec is None or summary is None else Watcher(summary, spec)
+        return None if spec is None or summary is None else DriftMonitor(summary, spec)
 
     @cached_property
     def _turns(self) -> Iterator[int]:
@@ -83,14 +83,14 @@ class Target:
 
     def watch(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Compare one list of raw rows in ``WATCH_EVERY`` with the training."""
-        if next(self._turns) % WATCH_EVERY or self.watcher is None:
+        if next(self._turns) % WATCH_EVERY or self.drift_monitor is None:
             return
         # A column without a weight may hold anything: it is not read, and the list is not counted.
         with suppress(RankineError):
-            scores = self.lenient.score(rows, notes=Notes())
-            names = self.watcher.summary.columns
+            scores = self.lenient.score(rows, issues=InputIssues())
+            names = self.drift_monitor.summary.columns
             columns = {name: [row.get(name) for row in rows] for name in names}
-            self.watcher.add(columns, len(rows), scores - scores.mean())
+            self.drift_monitor.add(columns, len(rows), scores - scores.mean())
 
     @cached_property
     def example(self) -> list[dict[str, Any]]:
@@ -132,7 +132,7 @@ def _category_values(
     return {name: values or ["text"] for name, values in found.items()}
 
 
-class Served:
+class ServedModel:
     """One file: a model, or a bundle whose topics become scorers when they are asked for."""
 
     def __init__(self, name: str, model: LinearModel | ModelBundle) -> None:
@@ -141,14 +141,14 @@ class Served:
         self.digest = model.digest
         self.loaded_at = time.time()
         self._lock = threading.Lock()
-        self._topics: OrderedDict[str, Target] = OrderedDict()
-        self.single: Target | None = None
+        self._topics: OrderedDict[str, ServedScorer] = OrderedDict()
+        self.single: ServedScorer | None = None
         if isinstance(model, LinearModel):
-            self.single = Target(name, self.digest, model)
+            self.single = ServedScorer(name, self.digest, model)
         # Where features have names, a scorer holds them all.
         self._ready = min(MAX_TOPICS_READY, max(4, _MAX_NAMES_READY // max(1, model.n_features)))
 
-    def target(self, topic: str | None = None) -> Target:
+    def target(self, topic: str | None = None) -> ServedScorer:
         """The model, or one topic of the bundle."""
         if self.single is not None:
             if topic is not None:
@@ -163,7 +163,7 @@ class Served:
                 if topic not in self.model.topics.positions:
                     raise _no_model(f"the bundle {self.name!r} has no such topic")
                 name = f"{self.name}/{topic}"
-                found = Target(name, self.digest, self.model[topic], small=True)
+                found = ServedScorer(name, self.digest, self.model[topic], small=True)
                 self._topics[topic] = found
                 if len(self._topics) > self._ready:
                     self._topics.popitem(last=False)
@@ -207,7 +207,7 @@ class Served:
 class Snapshot:
     """All models at one moment, and what is wrong with newer files."""
 
-    models: Mapping[str, Served] = field(default_factory=dict)
+    models: Mapping[str, ServedModel] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -222,7 +222,7 @@ class Registry:
     def __init__(self) -> None:
         self.current = Snapshot()
 
-    def put(self, served: Served) -> None:
+    def put(self, served: ServedModel) -> None:
         """Serve a model under its name from the next request on."""
         now = self.current
         errors = {name: text for name, text in now.errors.items() if name != served.name}
@@ -242,7 +242,7 @@ class Registry:
             errors[name] = error
         self.current = replace(self.current, errors=errors)
 
-    def target(self, name: str | None) -> Target:
+    def target(self, name: str | None) -> ServedScorer:
         """The model that a request names; a table is all that a name is looked up in."""
         now = self.current
         if name is None:
@@ -255,10 +255,10 @@ class Registry:
             raise _no_model("no model of this name is served", "See /v1/models")
         return served.target(topic if slash else None)
 
-    def watchers(self) -> list[tuple[str, Watcher]]:
+    def drift_monitors(self) -> list[tuple[str, DriftMonitor]]:
         """What the models of raw logs have seen, by name."""
         singles = ((name, served.single) for name, served in self.current.models.items())
-        return [(name, one.watcher) for name, one in singles if one is not None and one.watcher]
+        return [(name, one.drift_monitor) for name, one in singles if one is not None and one.drift_monitor]
 
     def entries(self) -> list[ModelEntry]:
         """One line per name, in order; names whose first file was bad included."""
@@ -272,5 +272,5 @@ class Registry:
         return sorted(found, key=lambda entry: entry.name)
 
 
-def _no_model(reason: str, fix: str = "") -> Refusal:
-    return Refusal(404, "no-model", reason, fix)
+def _no_model(reason: str, fix: str = "") -> RequestError:
+    return RequestError(404, "no-model", reason, fix)

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from rankine.core.errors import ModelError, ModelFormatError, RankineError
 from rankine.core.safe_text import printable
 from rankine.model.bundle import ModelBundle
-from rankine.model.store import decode_any, read_checked
-from rankine.serve.registry import Registry, Served
+from rankine.model.store import decode_any, read_model_bytes
+from rankine.serve.registry import Registry, ServedModel
 
 if TYPE_CHECKING:
     from rankine.serve.metrics import Metrics
@@ -184,15 +184,15 @@ class Reloader:
             change = "loaded" if before is None else "replaced"
             _LOG.info("model %s %s, digest %s", name, change, served.digest[:12])
 
-    def _checked(self, name: str, descriptor: int) -> Served:
+    def _checked(self, name: str, descriptor: int) -> ServedModel:
         """Everything that must hold before a model is served."""
         if os.fstat(descriptor).st_size > _MAX_FILE_BYTES:
             raise ModelFormatError(
                 f"the file is larger than {_MAX_FILE_BYTES} bytes", fix="Split the bundle"
             )
         with open(descriptor, "rb", buffering=0, closefd=False) as file:
-            model = decode_any(read_checked(file))
-        served = Served(name, model)
+            model = decode_any(read_model_bytes(file))
+        served = ServedModel(name, model)
         if isinstance(model, ModelBundle):
             for topic in islice(model, _TOPICS_TESTED):
                 served.target(topic).prove()

@@ -65,7 +65,7 @@ def read_token(path: str | os.PathLike[str]) -> bytes:
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessPolicy:
     """The rules for one server.
 
     Loopback is no boundary against browsers: a page from elsewhere can make its own name resolve to

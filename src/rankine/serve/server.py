@@ -22,12 +22,12 @@ import uvicorn
 
 from rankine.core.errors import ModelError
 from rankine.serve.app import Service
-from rankine.serve.connection import Connection, Pool
+from rankine.serve.connection import Connection, ConnectionPool
 from rankine.serve.limits import Limits
 from rankine.serve.metrics import Metrics
 from rankine.serve.registry import Registry
 from rankine.serve.reload import Reloader
-from rankine.serve.security import Access, check_bind
+from rankine.serve.security import AccessPolicy, check_bind
 
 _LOG = logging.getLogger("rankine.serve")
 _SPARE_DESCRIPTORS = 64
@@ -49,11 +49,15 @@ class Settings:
     strict: bool = False
 
 
-class GracefulServer(uvicorn.Server):
+class Server(uvicorn.Server):
     """uvicorn's server; a signal ends it with exit code 0 once everything is answered."""
 
     def __init__(
-        self, config: uvicorn.Config, pool: Pool, reloader: Reloader, started: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        pool: ConnectionPool,
+        reloader: Reloader,
+        started: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self.pool = pool
@@ -117,10 +121,10 @@ def serve(settings: Settings, started: Callable[[dict[str, Any]], None] = lambda
     listener = bind(settings.host, settings.port)
     reloader = load_models(settings)
     hosts = tuple(name.lower() for name in settings.allowed_hosts)
-    access = Access(settings.host, settings.token, hosts)
+    access = AccessPolicy(settings.host, settings.token, hosts)
     # One thread: it keeps large requests off the event loop.
     thread = ThreadPoolExecutor(1, thread_name_prefix="rankine-large")
-    pool = Pool(settings.limits, reloader.metrics, thread)
+    pool = ConnectionPool(settings.limits, reloader.metrics, thread)
     service = Service(reloader.registry, pool, access, strict=settings.strict)
     config = uvicorn.Config(
         _no_application,
@@ -145,7 +149,7 @@ def serve(settings: Settings, started: Callable[[dict[str, Any]], None] = lambda
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    server = GracefulServer(config, pool, reloader, lambda: started(facts))
+    server = Server(config, pool, reloader, lambda: started(facts))
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
     reloader.stop()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import DivergenceError, FeatureMismatchError, NoPairsError
 from rankine.kernels.compile import REDUCE, jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 from rankine.kernels.lists import ListWork, list_work
 from rankine.kernels.random import LIST_DRAWS, random_bits, stream_seed
 from rankine.kernels.rows import CsrRows, DenseRows, Rows
@@ -23,15 +23,15 @@ from rankine.losses.base import list_loss, needs_pairs
 from rankine.solvers.base import require_finite
 from rankine.updates.lazy import (
     STEP,
+    add_gradient,
     close_step,
-    importances,
     new_clock,
     open_step,
-    push,
-    read_all,
-    start_from,
+    read_importances,
+    read_weight,
+    read_weights,
+    set_weights,
     state_width,
-    weight,
 )
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ class ListBlock(NamedTuple):
     cutoffs: NDArray[np.int64]  # the metric's, of each list
 
 
-@question
+@generic
 def lazy_dot(rows: Rows, i: int, optimizer: Any, now: Any, state: Any) -> Any:
     """<w, x_i> with w read through the optimiser."""
 
 
-@question
+@generic
 def lazy_push(rows: Rows, i: int, c: float, optimizer: Any, now: Any, state: Any) -> Any:
     """Push the gradient c x_i."""
 
@@ -64,7 +64,7 @@ def lazy_push(rows: Rows, i: int, c: float, optimizer: Any, now: Any, state: Any
 def _csr_dot(rows: Any, i: int, optimizer: Any, now: Any, state: Any) -> float:
     total = 0.0
     for k in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
-        total += rows.values[k] * weight(optimizer, now, state, rows.indices[k])
+        total += rows.values[k] * read_weight(optimizer, now, state, rows.indices[k])
     return total
 
 
@@ -72,32 +72,32 @@ def _csr_dot(rows: Any, i: int, optimizer: Any, now: Any, state: Any) -> float:
 def _dense_dot(rows: Any, i: int, optimizer: Any, now: Any, state: Any) -> float:
     total = 0.0
     for j in range(np.uint64(rows.values.shape[1])):
-        total += rows.values[i, j] * weight(optimizer, now, state, j)
+        total += rows.values[i, j] * read_weight(optimizer, now, state, j)
     return total
 
 
-@lazy_dot.answer(CsrRows)
+@lazy_dot.implementation(CsrRows)
 def _csr_lazy_dot(rows: Any, i: Any, optimizer: Any, now: Any, state: Any) -> Any:
     return _csr_dot(rows, i, optimizer, now, state)
 
 
-@lazy_dot.answer(DenseRows)
+@lazy_dot.implementation(DenseRows)
 def _dense_lazy_dot(rows: Any, i: Any, optimizer: Any, now: Any, state: Any) -> Any:
     return _dense_dot(rows, i, optimizer, now, state)
 
 
-@lazy_push.answer(CsrRows)
+@lazy_push.implementation(CsrRows)
 def _csr_lazy_push(rows: Any, i: Any, c: Any, optimizer: Any, now: Any, state: Any) -> Any:
     for k in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
-        push(optimizer, now, state, rows.indices[k], c * rows.values[k])
+        add_gradient(optimizer, now, state, rows.indices[k], c * rows.values[k])
 
 
-@lazy_push.answer(DenseRows)
+@lazy_push.implementation(DenseRows)
 def _dense_lazy_push(rows: Any, i: Any, c: Any, optimizer: Any, now: Any, state: Any) -> Any:
     for j in range(np.uint64(rows.values.shape[1])):
         value = rows.values[i, j]
         if value != 0.0:
-            push(optimizer, now, state, j, c * value)
+            add_gradient(optimizer, now, state, j, c * value)
 
 
 @jit
@@ -150,7 +150,7 @@ def learn_lists(
             q = order[p]
             start = lists.starts[q]
             n, differ = _fill(lists, q, work)
-            bias = 0.0 if pairs else weight(optimizer, now, state, constant)
+            bias = 0.0 if pairs else read_weight(optimizer, now, state, constant)
             check = 0.0
             for k in range(n):
                 row = lists.rows[start + k] if lists.rows.shape[0] > 0 else start + k
@@ -182,7 +182,7 @@ def learn_lists(
                         row = lists.rows[k] if lists.rows.shape[0] > 0 else k
                         lazy_push(rows, row, slope, optimizer, now, state)
                         if not pairs:
-                            push(optimizer, now, state, constant, slope)
+                            add_gradient(optimizer, now, state, constant, slope)
             close_step(optimizer, clock, state)
             tally[1] += used
     return -1
@@ -218,7 +218,7 @@ class OnePassLearner:
         self.clock = new_clock(self.offset)
         self.tally = np.zeros(2)
         if self.start is not None:
-            start_from(self.optimizer, self.state, np.ascontiguousarray(self.start, np.float64))
+            set_weights(self.optimizer, self.state, np.ascontiguousarray(self.start, np.float64))
 
     @property
     def steps(self) -> int:
@@ -297,18 +297,18 @@ class OnePassLearner:
     def coef(self) -> NDArray[np.float64]:
         """Current weights; a step size that has vanished in an infinite sum makes none."""
         out = np.empty(self.n_features)
-        read_all(self.optimizer, self.clock, self.state, out)
+        read_weights(self.optimizer, self.clock, self.state, out)
         for part in (self.state, out):
             require_finite(part, self.steps, "one-pass learning")
         return out
 
-    def largest(self, count: int) -> NDArray[np.float64]:
+    def largest_weights(self, count: int) -> NDArray[np.float64]:
         """Current weights, at most ``count`` of them: the last to vanish if l1 were raised."""
         coef = self.coef()
         if np.count_nonzero(coef) <= count:
             return coef
         value = np.empty(self.n_features)
-        importances(self.optimizer, self.clock, self.state, value)
+        read_importances(self.optimizer, self.clock, self.state, value)
         value[coef == 0] = -1.0
         kept = np.argsort(-value, kind="stable")[:count]
         out = np.zeros(self.n_features)
@@ -318,11 +318,11 @@ class OnePassLearner:
     def intercept(self) -> float:
         """Constant term of the pointwise objectives (0 for the others)."""
         out = np.empty(self.n_features + 1)
-        read_all(self.optimizer, self.clock, self.state, out)
+        read_weights(self.optimizer, self.clock, self.state, out)
         return float(out[-1])
 
 
-def untold(objective: str) -> NoPairsError:
+def no_learnable_lists(objective: str) -> NoPairsError:
     """The error of lists none of which taught anything."""
     return NoPairsError(
         f"no list holds two different labels that objective={objective!r} tells apart",

@@ -19,7 +19,7 @@ from rankine.solvers.base import Callback, Progress, notify
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
-    from rankine.solvers.checkpoint import Keeper
+    from rankine.solvers.checkpoint import Checkpointer
     from rankine.solvers.one_pass import ListBlock, OnePassLearner
 
 
@@ -43,13 +43,13 @@ class OnePassRun:
 
     learner: OnePassLearner
     #: Judges lists before they are learned from.
-    progressive: Progressive
+    progressive: ProgressiveMetric
     #: Lists of a stream shuffled together; 0 keeps its order.
     shuffle_buffer: int = 0
     #: Reports show the weights of a model that keeps so many.
     max_nonzero: int | None = None
     callbacks: Sequence[Callback] = ()
-    keeper: Keeper | None = None
+    checkpointer: Checkpointer | None = None
     trace: list[dict[str, float]] = field(default_factory=list)
     rows_seen: int = 0
     #: Reports come after every so many lists; None: by tens, as a stream grows.
@@ -59,9 +59,9 @@ class OnePassRun:
         """The weights of the model so far."""
         if self.max_nonzero is None:
             return self.learner.coef()
-        return self.learner.largest(self.max_nonzero)
+        return self.learner.largest_weights(self.max_nonzero)
 
-    def over_rows(self, data: Dataset, weight: NDArray[np.float64], n_passes: int) -> str:
+    def learn_dataset(self, data: Dataset, weight: NDArray[np.float64], n_passes: int) -> str:
         """Learn from the lists of a dataset, each pass in an order of its own; why it ended."""
         batch = self.learner.batch_lists
         self.report_every = -(-max(data.n_queries // REPORTS, 1) // batch) * batch
@@ -72,7 +72,7 @@ class OnePassRun:
 
         return self._run(lambda: [data], order, lambda _block, _first: weight, n_passes)
 
-    def over_stream(self, read: Read, weigh: Weigh, n_passes: int) -> str:
+    def learn_stream(self, read: Read, weigh: Weigh, n_passes: int) -> str:
         """Learn from the blocks that ``read()`` gives, in their order; why it ended."""
 
         def order(_number: int, block: Dataset, position: int) -> NDArray[np.int64]:
@@ -148,7 +148,11 @@ class OnePassRun:
         return (here // every + 1) * every
 
     def _next_due(self, here: int) -> int:
-        return np.iinfo(np.int64).max if self.keeper is None else self.keeper.next_due(here)
+        return (
+            np.iinfo(np.int64).max
+            if self.checkpointer is None
+            else self.checkpointer.next_due(here)
+        )
 
     def _next_stop(self, start: int, end: int, wanted: int) -> int:
         """The first list count from ``wanted`` on that does not cut a batch.
@@ -181,21 +185,21 @@ class OnePassRun:
 
     # ------------------------------------------------------------------ checkpoints
     def _resume(self) -> None:
-        saved = None if self.keeper is None else self.keeper.restore("one_pass")
+        saved = None if self.checkpointer is None else self.checkpointer.restore("one_pass")
         if saved is None:
             return
         self.learner.state[...] = saved.arrays["state"]
         self.learner.clock[...] = saved.arrays["clock"]
         self.learner.tally[...] = saved.arrays["tally"]
         self.progressive.sums[...] = saved.arrays["progressive"]
-        told = saved.facts.get("milestones", [])
+        told = saved.metadata.get("milestones", [])
         self.progressive.milestones = [(int(lists), float(mean)) for lists, mean in told]
         self.learner.lists_seen = saved.step
-        self.rows_seen = int(saved.facts["rows_seen"])
-        self.trace = [dict(entry) for entry in saved.facts["trace"]]
+        self.rows_seen = int(saved.metadata["rows_seen"])
+        self.trace = [dict(entry) for entry in saved.metadata["trace"]]
 
     def _save(self) -> None:
-        if self.keeper is None:
+        if self.checkpointer is None:
             return
         if not np.isfinite(self.learner.state).all():
             raise self._with_checkpoint(
@@ -210,21 +214,21 @@ class OnePassRun:
             "tally": self.learner.tally,
             "progressive": self.progressive.sums,
         }
-        facts = {
+        metadata = {
             "rows_seen": self.rows_seen,
             "trace": self.trace,
             "milestones": [list(told) for told in self.progressive.milestones],
         }
-        self.keeper.save("one_pass", self.learner.lists_seen, arrays, facts)
+        self.checkpointer.save("one_pass", self.learner.lists_seen, arrays, metadata)
 
     def _with_checkpoint(self, error: DivergenceError) -> DivergenceError:
-        path = None if self.keeper is None else self.keeper.folder.latest_path()
+        path = None if self.checkpointer is None else self.checkpointer.folder.latest_path()
         if path is None:
             return error
         return DivergenceError(error.reason, fix=f"{error.fix}. The last good checkpoint is {path}")
 
 
-class Progressive:
+class ProgressiveMetric:
     """Running mean of a metric over lists, each judged by a model that has not yet learned from it.
 
     Before anything was learned all scores are 0, and the order of the file often gives the labels
@@ -243,12 +247,12 @@ class Progressive:
         #: (lists, mean so far) at 10, 15, 20, 30, 50, 70, 100, 150 ... lists, however cut.
         self.milestones: list[tuple[int, float]] = []
         #: Why the metric cannot judge these labels; None while it can.
-        self.unfit: str | None = None
+        self.label_error: str | None = None
 
     @property
     def value(self) -> float:
         """Mean so far; NaN before the first list."""
-        judged = self.unfit is None and self.sums[1] > 0
+        judged = self.label_error is None and self.sums[1] > 0
         return float(self.sums[0] / self.sums[1]) if judged else float("nan")
 
     def add(
@@ -268,7 +272,7 @@ class Progressive:
                 evaluate(self.metric, labels, scores, index, per_query=True, columns=columns)
             )
         except LabelError as error:  # training may know what to do with such labels all the same
-            self.unfit = str(error)
+            self.label_error = str(error)
             return
         values = values[~np.isnan(values)]
         # cumsum adds one by one; sum would add in a tree whose shape depends on the block.
@@ -279,9 +283,9 @@ class Progressive:
         self.sums[0] = running[-1]
         self.sums[1] += len(values)
 
-    def story(self) -> list[dict[str, float]]:
+    def to_records(self) -> list[dict[str, float]]:
         """The mean along the stream and at its end; nothing where labels do not suit the metric."""
-        if self.unfit is not None or self.sums[1] == 0:
+        if self.label_error is not None or self.sums[1] == 0:
             return []
         told = dict([*self.milestones, (int(self.sums[1]), self.value)])
         return [{"lists": lists, self.name: mean} for lists, mean in told.items()]

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.kernels.compile import REDUCE, jit
-from rankine.kernels.dispatch import inlined_question, question
+from rankine.kernels.dispatch import generic, inlined_generic
 from rankine.kernels.rows import (
     CsrRows,
     Rows,
@@ -100,14 +100,14 @@ def new_vector(coef: NDArray[np.float64]) -> ScaledVector:
     return ScaledVector(v, np.zeros(n), c, np.zeros(n), folds, history)
 
 
-def average_of(w: ScaledVector) -> NDArray[np.float64]:
+def average_iterate(w: ScaledVector) -> NDArray[np.float64]:
     """Mean of the counted iterates, or the last one when none were counted."""
     if w.c[COUNT] == 0:
-        return last_of(w)
+        return last_iterate(w)
     return _up_to_date(w, w.c[AL], 1.0) / w.c[COUNT]
 
 
-def last_of(w: ScaledVector) -> NDArray[np.float64]:
+def last_iterate(w: ScaledVector) -> NDArray[np.float64]:
     """The last iterate."""
     return _up_to_date(w, w.c[S], 0.0)
 
@@ -157,17 +157,17 @@ def _settle_all(w: ScaledVector) -> None:
     w.c[FOLDS] = w.c[OLDEST] = 0.0
 
 
-@inlined_question
+@inlined_generic
 def settle_pair(w: Any, rows: Any, a: int, b: int) -> None:
     """Let the weights of two rows take part in the folds that they have missed."""
 
 
-@settle_pair.answer(EagerVector)
+@settle_pair.implementation(EagerVector)
 def _none_missed(w: Any, rows: Any, a: Any, b: Any) -> Any:
     pass
 
 
-@settle_pair.answer(ScaledVector)
+@settle_pair.implementation(ScaledVector)
 def _settle_pair(w: Any, rows: Any, a: Any, b: Any) -> Any:
     if w.c[FOLDS] != 0.0:
         for i in (a, b):
@@ -175,28 +175,28 @@ def _settle_pair(w: Any, rows: Any, a: Any, b: Any) -> Any:
     w.c[BEHIND] = 0.0
 
 
-@question
+@generic
 def sum_norm(w: Any) -> None:
     """Sum |w|^2 afresh."""
 
 
-@sum_norm.answer(EagerVector)
+@sum_norm.implementation(EagerVector)
 def _eager_norm(w: Any) -> Any:
     w.c[NORM2] = w.c[S] * w.c[S] * _sum_of_squares(w.v)
 
 
-@sum_norm.answer(ScaledVector)
+@sum_norm.implementation(ScaledVector)
 def _settled_norm(w: Any) -> Any:
     _settle_all(w)
     w.c[NORM2] = w.c[S] * w.c[S] * _sum_of_squares(w.v)
 
 
-@question
+@generic
 def fold(w: Any) -> None:
     """Fold s into v, and al v into u first."""
 
 
-@fold.answer(EagerVector)
+@fold.implementation(EagerVector)
 def _fold_at_once(w: Any) -> Any:
     for j in range(w.v.shape[0]):
         w.u[j] += w.c[AL] * w.v[j]
@@ -210,7 +210,7 @@ def _fold_at_once(w: Any) -> Any:
         w.c[LAZY] = 1.0
 
 
-@fold.answer(ScaledVector)
+@fold.implementation(ScaledVector)
 def _fold_later(w: Any) -> Any:
     if w.c[AL] == 0.0 and _FADED <= abs(w.c[S]) <= _HIGH:
         return
@@ -271,7 +271,7 @@ def add(w: Any, rows: Rows, a: int, b: int, step: float) -> None:
         sum_norm(w)
 
 
-@inlined_question
+@inlined_generic
 def pair_step(learner: Any, w: Any, rows: Any, a: int, b: int, t: float, i: int) -> None:
     """Learn from one pair."""
 
@@ -373,7 +373,7 @@ def _add_long(
     _finite(w, unit)
 
 
-@pair_step.answer(GradientStep)
+@pair_step.implementation(GradientStep)
 def _gradient_step(learner: Any, w: Any, rows: Any, a: Any, b: Any, t: Any, i: Any) -> Any:
     eta = 1.0 / (learner.l2 * i)
     shrink = 1.0 - 1.0 / i
@@ -389,7 +389,7 @@ def _gradient_step(learner: Any, w: Any, rows: Any, a: Any, b: Any, t: Any, i: A
         _project(w, learner.max_norm2)
 
 
-@pair_step.answer(PassiveAggressiveStep)
+@pair_step.implementation(PassiveAggressiveStep)
 def _passive_aggressive_step(
     learner: Any, w: Any, rows: Any, a: Any, b: Any, t: Any, i: Any
 ) -> Any:
@@ -402,7 +402,7 @@ def _passive_aggressive_step(
             add(w, rows, a, b, step if t > 0.0 or z < 0.0 else -step)
 
 
-@pair_step.answer(RommaStep)
+@pair_step.implementation(RommaStep)
 def _romma_step(learner: Any, w: Any, rows: Any, a: Any, b: Any, t: Any, i: Any) -> Any:
     z = dot(w, rows, a, b)
     if z < 1.0:
@@ -419,7 +419,7 @@ def _romma_step(learner: Any, w: Any, rows: Any, a: Any, b: Any, t: Any, i: Any)
             _add_projected(w, rows, a, b, step, learner.max_norm2)
 
 
-@pair_step.answer(PerceptronStep)
+@pair_step.implementation(PerceptronStep)
 def _perceptron_step(learner: Any, w: Any, rows: Any, a: Any, b: Any, t: Any, i: Any) -> Any:
     if t > 0.0 and dot(w, rows, a, b) <= learner.margin:
         add(w, rows, a, b, 1.0)

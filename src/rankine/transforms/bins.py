@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.checks import bad_cell
+from rankine.core.checks import cell_error
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.core.specs import MAX_CUTS, Bins, GridAxis, Grids
 from rankine.kernels.binned import BLOCK, BinnedProducts, BinnedRows, TableLayout, copy_rows
@@ -500,7 +500,7 @@ def linear_part(X: Any, linear: Sequence[int], names: Sequence[str] | None) -> A
         rows, places = np.nonzero(bad) if stored is None else (stored.row[bad], stored.col[bad])
         row, j = int(rows[0]), int(linear[places[0]])
         what = f"is {X[row, j]}, and the column is linear: only tables have a place for it"
-        raise bad_cell(row, j, names, what, "Fill it, or take the column out of linear")
+        raise cell_error(row, j, names, what, "Fill it, or take the column out of linear")
     return part
 
 

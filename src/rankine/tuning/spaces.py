@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rankine.core.checks import refuse_sets
+from rankine.core.checks import reject_sets
 from rankine.core.errors import ParameterError
-from rankine.core.strict_json import read_value
+from rankine.core.strict_json import parse_value
 from rankine.rankers.registry import Choice, Number
 from rankine.tuning import import_optuna
 
@@ -31,13 +31,13 @@ def read_dimension(text: str, declared: Choice | Number | None = None) -> Choice
     ('hinge', 'logistic')
     """
     if ".." not in text:
-        values = [read_value(part.strip()) for part in text.split(",") if part.strip()]
+        values = [parse_value(part.strip()) for part in text.split(",") if part.strip()]
         if not values:
             raise ParameterError(f"{text!r} holds no value", fix="Write a,b,c or low..high")
         return Choice(tuple(values))
     bounds, colon, axis = text.partition(":")
     low, _, high = bounds.partition("..")
-    ends = [read_value(low.strip()), read_value(high.strip())]
+    ends = [parse_value(low.strip()), parse_value(high.strip())]
     bad_end = any(isinstance(end, bool) or not isinstance(end, (int, float)) for end in ends)
     if bad_end or axis.strip() not in {"", "log", "linear"} or (colon and not axis.strip()):
         raise ParameterError(
@@ -142,7 +142,7 @@ class Space:
 
     def _changed(self, name: str, given: Any) -> Choice | Number:
         declared = self.dimensions.get(name)
-        refuse_sets(**{name: given})
+        reject_sets(**{name: given})
         found: Choice | Number
         if isinstance(given, (Choice, Number)):
             found = given

@@ -12,11 +12,11 @@ from rankine.updates.lazy import (
     SHRINK,
     STEP,
     UpdateOptions,
+    add_gradient,
     close_step,
     open_step,
-    push,
+    read_weight,
     register_update,
-    weight,
 )
 
 #: Below this product of shrinkings all weights are brought up to date and the product restarts.
@@ -41,26 +41,26 @@ class Fobos(NamedTuple):
     l2: float
 
 
-@open_step.answer(Fobos)
+@open_step.implementation(Fobos)
 def _open(optimizer: Any, clock: Any) -> Any:
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP] + 1.0) ** optimizer.power
     return clock[SHRINK], 1.0 / clock[SHRINK], clock[PENALTY], eta
 
 
-@weight.answer(Fobos)
+@read_weight.implementation(Fobos)
 def _weight(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     kept = state[j, 0]
     return np.copysign(max(abs(kept) - now[2], 0.0) * now[0], kept)
 
 
-@push.answer(Fobos)
+@add_gradient.implementation(Fobos)
 def _push(_optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
     kept = state[j, 0]
     value = np.copysign(max(abs(kept) - now[2], 0.0) * now[0], kept) - now[3] * gradient
     state[j, 0] = np.copysign(abs(value) * now[1] + now[2], value)
 
 
-@close_step.answer(Fobos)
+@close_step.implementation(Fobos)
 def _close(optimizer: Any, clock: Any, state: Any) -> Any:
     clock[STEP] += 1.0
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP]) ** optimizer.power

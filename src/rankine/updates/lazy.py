@@ -1,8 +1,8 @@
 """What an online update answers: exact updates that touch only the features of a list.
 
 Per weight an optimiser keeps a few numbers (a row of ``state``); for all weights together a short
-``clock``. A step is ``open_step`` (scalars of this step), any number of ``weight`` (read) and
-``push`` (add a gradient), then ``close_step`` (the penalty of this step becomes pending for every
+``clock``. A step is ``open_step`` (scalars of this step), any number of ``read_weight`` (read) and
+``add_gradient`` (add a gradient), then ``close_step`` (the penalty of this step becomes pending for every
 weight, touched or not). Reading brings a weight through all pending penalties in O(1).
 
 Notation: t counts steps from 1, eta_t = eta0 / t^power, g is the gradient of step t, and
@@ -22,59 +22,61 @@ from numpy.typing import NDArray
 from rankine.core.checks import check_choice, check_count, check_not_negative, check_positive
 from rankine.core.errors import ParameterError
 from rankine.kernels.compile import jit
-from rankine.kernels.dispatch import question
+from rankine.kernels.dispatch import generic
 
 #: Places of the clock: steps done, steps done before this run, then what an optimiser needs.
 STEP, OFFSET, SHRINK, PENALTY, EPOCH, SHRINK_AT_EPOCH = range(6)
 CLOCK_SIZE = 6
 
 
-@question
+@generic
 def state_width(optimizer: Any) -> Any:
     """Numbers kept per weight; one unless an update says otherwise."""
 
 
-@state_width.answer(object)
+@state_width.implementation(object)
 def _one(_optimizer: Any) -> Any:
     return 1
 
 
-@question
+@generic
 def open_step(optimizer: Any, clock: NDArray[np.float64]) -> Any:
-    """Scalars that ``weight`` and ``push`` need during the coming step, as a tuple."""
+    """Scalars that ``read_weight`` and ``add_gradient`` need during the coming step, as a tuple."""
 
 
-@question
-def weight(optimizer: Any, now: Any, state: NDArray[np.float64], j: int) -> Any:
+@generic
+def read_weight(optimizer: Any, now: Any, state: NDArray[np.float64], j: int) -> Any:
     """Value of weight j before the coming step."""
 
 
-@question
-def push(optimizer: Any, now: Any, state: NDArray[np.float64], j: int, gradient: float) -> Any:
+@generic
+def add_gradient(
+    optimizer: Any, now: Any, state: NDArray[np.float64], j: int, gradient: float
+) -> Any:
     """Add a part of the gradient of the coming step to weight j."""
 
 
-@question
+@generic
 def close_step(optimizer: Any, clock: NDArray[np.float64], state: NDArray[np.float64]) -> Any:
     """End the step: its penalty is pending for all weights from now on."""
 
 
-@question
+@generic
 def importance(optimizer: Any, now: Any, state: NDArray[np.float64], j: int) -> Any:
     """How late weight j would vanish if the model had to become sparser; larger stays longer."""
 
 
-@importance.answer(object)
+@importance.implementation(object)
 def _magnitude(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
-    return abs(weight(optimizer, now, state, j))
+    return abs(read_weight(optimizer, now, state, j))
 
 
-@question
-def place(optimizer: Any, state: NDArray[np.float64], j: int, value: float) -> Any:
+@generic
+def set_weight(optimizer: Any, state: NDArray[np.float64], j: int, value: float) -> Any:
     """Set weight j of a fresh state, to start from given weights."""
 
 
-@place.answer(object)
+@set_weight.implementation(object)
 def _first(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
     state[j, 0] = value
 
@@ -88,15 +90,15 @@ def new_clock(offset: int = 0) -> NDArray[np.float64]:
 
 
 @jit
-def read_all(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
+def read_weights(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
     """All weights as they stand after the last closed step."""
     now = open_step(optimizer, clock)
     for j in range(np.uint64(out.shape[0])):
-        out[j] = weight(optimizer, now, state, j) + 0.0  # no negative zeros
+        out[j] = read_weight(optimizer, now, state, j) + 0.0  # no negative zeros
 
 
 @jit
-def importances(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
+def read_importances(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
     """``importance`` of every weight."""
     now = open_step(optimizer, clock)
     for j in range(np.uint64(out.shape[0])):
@@ -104,10 +106,10 @@ def importances(optimizer: Any, clock: Any, state: Any, out: Any) -> None:
 
 
 @jit
-def start_from(optimizer: Any, state: Any, values: Any) -> None:
+def set_weights(optimizer: Any, state: Any, values: Any) -> None:
     """Fill a fresh state so that reading it gives ``values``."""
     for j in range(np.uint64(values.shape[0])):
-        place(optimizer, state, j, values[j])
+        set_weight(optimizer, state, j, values[j])
 
 
 class UpdateOptions(NamedTuple):

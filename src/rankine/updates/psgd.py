@@ -11,12 +11,12 @@ from rankine.updates.lazy import (
     SHRINK_AT_EPOCH,
     STEP,
     UpdateOptions,
+    add_gradient,
     close_step,
     open_step,
-    push,
+    read_weight,
     register_update,
     state_width,
-    weight,
 )
 
 REBASE_BELOW = 1e-100
@@ -39,19 +39,19 @@ class Psgd(NamedTuple):
     every: int
 
 
-@state_width.answer(Psgd)
+@state_width.implementation(Psgd)
 def _width(_optimizer: Any) -> Any:
     return 2
 
 
-@open_step.answer(Psgd)
+@open_step.implementation(Psgd)
 def _open(optimizer: Any, clock: Any) -> Any:
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP] + 1.0) ** optimizer.power
     shrink = clock[SHRINK]
     return shrink, 1.0 / shrink, eta, clock[EPOCH], clock[SHRINK_AT_EPOCH]
 
 
-@weight.answer(Psgd)
+@read_weight.implementation(Psgd)
 def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     kept = state[j, 0]
     if state[j, 1] < now[3] and abs(kept) * now[4] < optimizer.theta:
@@ -59,7 +59,7 @@ def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     return kept * now[0]
 
 
-@push.answer(Psgd)
+@add_gradient.implementation(Psgd)
 def _push(optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
     kept = state[j, 0]
     if state[j, 1] < now[3] and abs(kept) * now[4] < optimizer.theta:
@@ -68,7 +68,7 @@ def _push(optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
     state[j, 1] = now[3]
 
 
-@close_step.answer(Psgd)
+@close_step.implementation(Psgd)
 def _close(optimizer: Any, clock: Any, state: Any) -> Any:
     clock[STEP] += 1.0
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP]) ** optimizer.power

@@ -10,14 +10,14 @@ from rankine.updates.lazy import (
     OFFSET,
     STEP,
     UpdateOptions,
+    add_gradient,
     close_step,
     importance,
     open_step,
-    place,
-    push,
+    read_weight,
     register_update,
+    set_weight,
     state_width,
-    weight,
 )
 
 
@@ -69,44 +69,44 @@ class AdaptiveRdaFrom(NamedTuple):
     l2: float
 
 
-@state_width.answer(RdaFrom)
-@state_width.answer(AdaptiveRda)
+@state_width.implementation(RdaFrom)
+@state_width.implementation(AdaptiveRda)
 def _two(_optimizer: Any) -> Any:
     return 2
 
 
-@state_width.answer(AdaptiveRdaFrom)
+@state_width.implementation(AdaptiveRdaFrom)
 def _three(_optimizer: Any) -> Any:
     return 3
 
 
-@open_step.answer(Rda)
-@open_step.answer(RdaFrom)
+@open_step.implementation(Rda)
+@open_step.implementation(RdaFrom)
 def _open(optimizer: Any, clock: Any) -> Any:
     done = clock[STEP]
     beta = (clock[OFFSET] + done) ** optimizer.power / optimizer.eta0 if done > 0.0 else 1.0
     return beta, done * optimizer.l1, 1.0 / (done * optimizer.l2 + beta)
 
 
-@open_step.answer(AdaptiveRda)
-@open_step.answer(AdaptiveRdaFrom)
+@open_step.implementation(AdaptiveRda)
+@open_step.implementation(AdaptiveRdaFrom)
 def _open_adaptive(optimizer: Any, clock: Any) -> Any:
     return 1.0 / optimizer.eta0, clock[STEP] * optimizer.l1, clock[STEP] * optimizer.l2
 
 
-@weight.answer(Rda)
+@read_weight.implementation(Rda)
 def _weight(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     total = state[j, 0]
     return np.copysign(max(abs(total) - now[1], 0.0) * now[2], -total)
 
 
-@weight.answer(RdaFrom)
+@read_weight.implementation(RdaFrom)
 def _weight_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     pull = now[0] * state[j, 1] - state[j, 0]
     return np.copysign(max(abs(pull) - now[1], 0.0) * now[2], pull)
 
 
-@weight.answer(AdaptiveRda)
+@read_weight.implementation(AdaptiveRda)
 def _weight_adaptive(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     total = state[j, 0]
     left = abs(total) - now[1]
@@ -115,7 +115,7 @@ def _weight_adaptive(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     return np.copysign(left / (now[2] + (1.0 + np.sqrt(state[j, 1])) * now[0]), -total)
 
 
-@weight.answer(AdaptiveRdaFrom)
+@read_weight.implementation(AdaptiveRdaFrom)
 def _weight_adaptive_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     beta = (1.0 + np.sqrt(state[j, 1])) * now[0]
     pull = beta * state[j, 2] - state[j, 0]
@@ -125,50 +125,50 @@ def _weight_adaptive_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     return np.copysign(left / (now[2] + beta), pull)
 
 
-@importance.answer(Rda)
-@importance.answer(AdaptiveRda)
+@importance.implementation(Rda)
+@importance.implementation(AdaptiveRda)
 def _importance(_optimizer: Any, _now: Any, state: Any, j: Any) -> Any:
     """|G|: raising l1 drops weights in this order, frequent features last."""
     return abs(state[j, 0])
 
 
-@importance.answer(RdaFrom)
+@importance.implementation(RdaFrom)
 def _importance_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     return abs(now[0] * state[j, 1] - state[j, 0])
 
 
-@importance.answer(AdaptiveRdaFrom)
+@importance.implementation(AdaptiveRdaFrom)
 def _importance_adaptive_from(_optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     return abs((1.0 + np.sqrt(state[j, 1])) * now[0] * state[j, 2] - state[j, 0])
 
 
-@push.answer(Rda)
-@push.answer(RdaFrom)
+@add_gradient.implementation(Rda)
+@add_gradient.implementation(RdaFrom)
 def _push(_optimizer: Any, _now: Any, state: Any, j: Any, gradient: Any) -> Any:
     state[j, 0] += gradient
 
 
-@push.answer(AdaptiveRda)
-@push.answer(AdaptiveRdaFrom)
+@add_gradient.implementation(AdaptiveRda)
+@add_gradient.implementation(AdaptiveRdaFrom)
 def _push_adaptive(_optimizer: Any, _now: Any, state: Any, j: Any, gradient: Any) -> Any:
     state[j, 0] += gradient
     state[j, 1] += gradient * gradient
 
 
-@close_step.answer(Rda)
-@close_step.answer(RdaFrom)
-@close_step.answer(AdaptiveRda)
-@close_step.answer(AdaptiveRdaFrom)
+@close_step.implementation(Rda)
+@close_step.implementation(RdaFrom)
+@close_step.implementation(AdaptiveRda)
+@close_step.implementation(AdaptiveRdaFrom)
 def _close(_optimizer: Any, clock: Any, _state: Any) -> Any:
     clock[STEP] += 1.0
 
 
-@place.answer(RdaFrom)
+@set_weight.implementation(RdaFrom)
 def _place(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
     state[j, 1] = value
 
 
-@place.answer(AdaptiveRdaFrom)
+@set_weight.implementation(AdaptiveRdaFrom)
 def _place_adaptive(_optimizer: Any, state: Any, j: Any, value: Any) -> Any:
     state[j, 2] = value
 

@@ -11,12 +11,12 @@ from rankine.updates.lazy import (
     PENALTY,
     STEP,
     UpdateOptions,
+    add_gradient,
     close_step,
     open_step,
-    push,
+    read_weight,
     register_update,
     state_width,
-    weight,
 )
 
 
@@ -36,18 +36,18 @@ class Tgd(NamedTuple):
     every: int
 
 
-@state_width.answer(Tgd)
+@state_width.implementation(Tgd)
 def _width(_optimizer: Any) -> Any:
     return 2
 
 
-@open_step.answer(Tgd)
+@open_step.implementation(Tgd)
 def _open(optimizer: Any, clock: Any) -> Any:
     eta = optimizer.eta0 / (clock[OFFSET] + clock[STEP] + 1.0) ** optimizer.power
     return clock[PENALTY], eta
 
 
-@weight.answer(Tgd)
+@read_weight.implementation(Tgd)
 def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     kept = state[j, 0]
     if abs(kept) > optimizer.theta:
@@ -55,7 +55,7 @@ def _weight(optimizer: Any, now: Any, state: Any, j: Any) -> Any:
     return np.copysign(max(abs(kept) - (now[0] - state[j, 1]), 0.0), kept)
 
 
-@push.answer(Tgd)
+@add_gradient.implementation(Tgd)
 def _push(optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
     kept = state[j, 0]
     if abs(kept) <= optimizer.theta:
@@ -64,7 +64,7 @@ def _push(optimizer: Any, now: Any, state: Any, j: Any, gradient: Any) -> Any:
     state[j, 1] = now[0]
 
 
-@close_step.answer(Tgd)
+@close_step.implementation(Tgd)
 def _close(optimizer: Any, clock: Any, _state: Any) -> Any:
     clock[STEP] += 1.0
     if clock[STEP] % optimizer.every == 0.0:

@@ -112,7 +112,7 @@ class LocalServer(Client):
         before = sys.getswitchinterval(), gc.get_threshold()
         told, client, patch = queue.Queue(), self, pytest.MonkeyPatch()
 
-        class Kept(serving.GracefulServer):
+        class Kept(serving.Server):
             def run(self, sockets=None):
                 patch.undo()
                 client.serving = self
@@ -128,7 +128,7 @@ class LocalServer(Client):
                 gc.set_threshold(*before[1])
                 gc.unfreeze()
 
-        patch.setattr(serving, "GracefulServer", Kept)
+        patch.setattr(serving, "Server", Kept)
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
         self.facts = told.get(timeout=60)

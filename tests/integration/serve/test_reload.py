@@ -340,7 +340,9 @@ def test_a_folder_that_cannot_be_listed_is_told_once(watched, monkeypatch, caplo
 
 def test_every_topic_that_is_tested_must_hold(tmp_path, monkeypatch):
     proven = []
-    monkeypatch.setattr("rankine.serve.registry.Target.prove", lambda one: proven.append(one.name))
+    monkeypatch.setattr(
+        "rankine.serve.registry.ServedScorer.prove", lambda one: proven.append(one.name)
+    )
     topics = {f"t{k}": [1.0] for k in range(12)}
     ModelBundle.from_weights(topics).save(tmp_path / "b.rankine")
     make_model(0).save(tmp_path / "m.rankine")

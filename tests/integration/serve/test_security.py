@@ -11,7 +11,7 @@ import pytest
 from integration.serve.serve_tools import RUN, make_model
 from rankine.core.errors import ParameterError
 from rankine.serve.reload import model_name
-from rankine.serve.security import Access, check_bind, read_token
+from rankine.serve.security import AccessPolicy, check_bind, read_token
 
 TOKEN = "c2VjcmV0LXRva2VuLWZvci10ZXN0cw=="  # noqa: S105 - opens nothing
 
@@ -55,7 +55,7 @@ def test_a_token_is_one_word_of_many_letters(tmp_path):
 
 
 def test_a_path_is_open_to_all_or_to_the_token():
-    access = Access("127.0.0.1", TOKEN.encode())
+    access = AccessPolicy("127.0.0.1", TOKEN.encode())
     for path in ("/", "/healthz", "/readyz"):
         assert access.authorised(path, None)
     for header, good in (
@@ -64,7 +64,7 @@ def test_a_path_is_open_to_all_or_to_the_token():
         (f"Bearer {TOKEN}x".encode(), False), (TOKEN.encode(), False),
     ):  # fmt: skip
         assert access.authorised("/v1/models", header) == good
-        assert Access("127.0.0.1").authorised("/v1/models", header)
+        assert AccessPolicy("127.0.0.1").authorised("/v1/models", header)
 
 
 def test_public_addresses_need_a_token():
@@ -87,20 +87,20 @@ def test_the_command_refuses_a_public_address(tmp_path):
 
 
 def test_host_headers():
-    local = Access("127.0.0.1")
+    local = AccessPolicy("127.0.0.1")
     for host in ("localhost", "localhost:8080", "127.0.0.1:1", "[::1]:80", "LOCALHOST"):
         assert local.host_allowed(host)
     for host in ("", "evil.example", "127.0.0.1.evil.example", "localhost.evil", "10.0.0.1", "a b"):
         assert not local.host_allowed(host)
-    assert Access("127.0.0.1", None, ("shop.internal",)).host_allowed("Shop.Internal:80")
-    public = Access("0.0.0.0")  # noqa: S104
+    assert AccessPolicy("127.0.0.1", None, ("shop.internal",)).host_allowed("Shop.Internal:80")
+    public = AccessPolicy("0.0.0.0")  # noqa: S104
     assert public.host_allowed("10.0.0.1:8080")
     assert not public.host_allowed("evil.example")
-    assert Access("0.0.0.0", TOKEN.encode()).host_allowed("any.example")  # noqa: S104
-    assert not Access("0.0.0.0", TOKEN.encode(), ("shop",)).host_allowed("any.example")  # noqa: S104
-    assert not Access("127.0.0.1", TOKEN.encode()).host_allowed("10.0.0.1")
-    assert not Access("localhost").host_allowed("[2001:db8::1]")
-    assert Access("127.0.0.1", TOKEN.encode(), ("shop",)).host_allowed("localhost")
+    assert AccessPolicy("0.0.0.0", TOKEN.encode()).host_allowed("any.example")  # noqa: S104
+    assert not AccessPolicy("0.0.0.0", TOKEN.encode(), ("shop",)).host_allowed("any.example")  # noqa: S104
+    assert not AccessPolicy("127.0.0.1", TOKEN.encode()).host_allowed("10.0.0.1")
+    assert not AccessPolicy("localhost").host_allowed("[2001:db8::1]")
+    assert AccessPolicy("127.0.0.1", TOKEN.encode(), ("shop",)).host_allowed("localhost")
     for host in ("localhost:", "localhost:123456", "[::1", "a:b"):
         assert not public.host_allowed(host)
 
@@ -112,7 +112,7 @@ def test_a_strange_host_is_misdirected(server):
 
 def test_no_reply_opens_a_door_to_other_pages(server):
     origin = [("Origin", "https://evil.example")]
-    preflight = [*origin, ("Access-Control-Request-Method", "POST")]
+    preflight = [*origin, ("AccessPolicy-Control-Request-Method", "POST")]
     for method, headers in (("GET", origin), ("OPTIONS", preflight)):
         status, found, _ = server.request(method, "/v1/models", headers=headers)
         assert not [name for name in found if name.startswith("access-control")]

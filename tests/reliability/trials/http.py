@@ -11,7 +11,7 @@ import json
 import math
 
 from integration.serve.serve_tools import encode_request, make_model, read_reply
-from rankine.core.strict_json import parse_strictly
+from rankine.core.strict_json import parse_json_strictly
 from reference.hostile_http import body, raw_cases, traversals
 from reliability.harness.outcome import Job, Outcome
 from reliability.harness.servers import ForkedServer, save_models, warm
@@ -65,7 +65,7 @@ def trial(job: Job) -> Outcome:
 def _judge(outcome: Outcome, story: str, data: bytes, status: int, reply: bytes) -> None:
     outcome.require(status in ALLOWED, "crashes", story)
     try:
-        found = parse_strictly(reply)
+        found = parse_json_strictly(reply)
     except ValueError:
         outcome.fail("misread", f"{story}: the reply is not JSON: {reply[:300]!r}")
         return
@@ -73,7 +73,7 @@ def _judge(outcome: Outcome, story: str, data: bytes, status: int, reply: bytes)
         outcome.require("error" in found, "misplaced", f"{story}: {reply[:300]!r}")
         return
     try:
-        asked = parse_strictly(data)
+        asked = parse_json_strictly(data)
     except (ValueError, RecursionError):
         outcome.fail("accepted", story)
         return

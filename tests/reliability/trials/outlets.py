@@ -18,11 +18,11 @@ from rankine.core.specs import ListRange
 from rankine.export import ExportOptions, export, targets
 from rankine.metrics import evaluate
 from rankine.model import LinearModel
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 from rankine.scoring import Scorer
-from rankine.serve.answers import Worker
+from rankine.serve.handlers import ScoringHandler
 from rankine.serve.limits import Limits
-from rankine.serve.registry import Registry, Served
+from rankine.serve.registry import Registry, ServedModel
 from rankine.transforms.apply import score_dataset
 from reference import ranking_metrics as slow
 from reliability.trials.problems import Problem
@@ -47,7 +47,7 @@ class Scores:
             )  # fmt: skip
         # |w| |x| bounds what the order of a sum may change; list scaling leaves |x| <= 1
         large = np.ones(len(X)) if lists else np.nanmax(np.abs(X), axis=1, initial=1.0)
-        if tables_of(model) is not None:
+        if find_tables(model) is not None:
             large = np.ones(len(X))
         with np.errstate(over="ignore"):
             self.bound = large * max(1.0, float(np.abs(model.values).sum()))
@@ -96,7 +96,7 @@ def scores_agree(ranker: Any, given: Problem, folder: Path, rng: Any) -> str:
             if given.wide > 1e100:
                 continue
             return f"{name}scores are not finite"
-        lists = ranker.scale == "query" and tables_of(model) is None
+        lists = ranker.scale == "query" and find_tables(model) is None
         right = Scores(loaded, rows.X, wanted, lists=lists)
         trouble = (
             _scored(loaded, rows, right, rng)
@@ -133,7 +133,7 @@ def _scored(model: LinearModel, given: Problem, right: Scores, rng: Any) -> str:
 def _by_name(model: LinearModel, row: Any, rng: Any) -> dict[str, float | None]:
     """A row by name; some of what counts as left out is left out."""
     names = model.column_names or [str(j + model.base) for j in range(len(row))]
-    absent = np.isnan(row) if tables_of(model) is not None else row == 0
+    absent = np.isnan(row) if find_tables(model) is not None else row == 0
     keep = [not gone or rng.random() < 0.5 for gone in absent]
     values = [None if np.isnan(x) else float(x) for x in row]
     return {
@@ -143,7 +143,7 @@ def _by_name(model: LinearModel, row: Any, rng: Any) -> dict[str, float | None]:
 
 def item(model: LinearModel, row: Any, rng: Any) -> dict[str, Any]:
     """A row as the server takes it."""
-    if tables_of(model) is not None:
+    if find_tables(model) is not None:
         return {"raw": _by_name(model, row, rng)}
     if model.column_names is not None:
         return {"features": _by_name(model, row, rng)}
@@ -154,14 +154,14 @@ def item(model: LinearModel, row: Any, rng: Any) -> dict[str, Any]:
 def answer(model: LinearModel, lists: list[list[dict[str, Any]]]) -> Any:
     """What the server answers to a batch of lists, or its refusal."""
     registry = Registry()
-    registry.put(Served("m", model))
+    registry.put(ServedModel("m", model))
     body = json.dumps({"lists": [{"items": items} for items in lists]}).encode()
-    reply = Worker(registry, Limits()).score(body, hurried=False)
+    reply = ScoringHandler(registry, Limits()).score(body, on_event_loop=False)
     return reply.status, json.loads(reply.body)
 
 
 def _served(model: LinearModel, given: Problem, right: Scores, rng: Any) -> str:
-    if given.missing and model.column_names is None and tables_of(model) is None:
+    if given.missing and model.column_names is None and find_tables(model) is None:
         return ""  # numbered features have no null
     lists = [[item(model, row, rng) for row in rows] for rows in _lists(given)]
     status, reply = answer(model, lists)
@@ -185,7 +185,7 @@ def _exported(model: LinearModel, given: Problem, right: Scores, *, seen: bool) 
 
 def _may_refuse(model: LinearModel, target: str) -> bool:
     """Whether the docs say that an engine cannot express a model."""
-    weights, tables = model.values, tables_of(model)
+    weights, tables = model.values, find_tables(model)
     if not model.nnz or (target in _SINGLE and np.abs(weights).max() > 1e30):
         return True
     if target in ("python", "json"):
@@ -207,7 +207,7 @@ def _may_refuse(model: LinearModel, target: str) -> bool:
 def _one_export(
     model: LinearModel, target: str, given: Problem, right: Scores, *, seen: bool
 ) -> str:
-    tables = tables_of(model) is not None
+    tables = find_tables(model) is not None
     scaled = any(isinstance(one, ListRange) for one in model.transforms)
     own: dict[str, Any] = {"query": "list"} if target == "sql" and scaled else {}
     if not tables:
@@ -266,7 +266,7 @@ def _python(content: bytes, names: Any, given: Problem) -> Any:
 def _sql(made: Any, names: Any, given: Problem, model: LinearModel) -> Any:
     """NULL is a missing value where the model has a rule for it, else 0."""
     rows = _nulls(given.X.astype(np.float64))
-    if model.missing is None and tables_of(model) is None:
+    if model.missing is None and find_tables(model) is None:
         rows = [[x or None for x in row] for row in rows]
     columns = ", ".join(f"{readers.quoted(name)} REAL" for name in names)
     places = ", ".join("?" * (2 + len(names)))

@@ -10,14 +10,14 @@ import pytest
 
 from rankine.cli import _console
 from rankine.cli._console import (
+    check_output_paths,
     command_line,
     console,
+    open_text_output,
+    print_error,
+    print_status,
+    print_tables,
     progress_bar,
-    require_folders,
-    say,
-    say_error,
-    show_tables,
-    text_output,
     training_progress,
 )
 from rankine.core.errors import ParameterError
@@ -50,8 +50,8 @@ def terminal(monkeypatch, loudness):
 def test_remarks_are_silent_when_quiet_and_errors_never(loudness, capsys):
     for level, told in ((-1, ""), (0, "a\\x1b\n"), (1, "a\\x1b\n")):
         loudness(level)
-        say("a\x1b")
-        say_error("b")
+        print_status("a\x1b")
+        print_error("b")
         assert capsys.readouterr().err == told + "rankine: error: b\n"
 
 
@@ -85,31 +85,31 @@ def test_there_is_no_bar_without_a_terminal_or_when_quiet(terminal, monkeypatch,
 
 
 def test_output_that_cannot_be_written_is_refused_before(tmp_path, monkeypatch):
-    require_folders(out=str(tmp_path / "a"), plot=None)
+    check_output_paths(out=str(tmp_path / "a"), plot=None)
     for path, reason in ((tmp_path / "no" / "a", "there is no folder"), (tmp_path, "is a folder")):
         with pytest.raises(ParameterError, match=reason) as caught:
-            require_folders(first=None, data_out=str(path))
+            check_output_paths(first=None, data_out=str(path))
         assert caught.value.reason.startswith(f"--data-out {path}")
-    require_folders(out="a.xyz")
+    check_output_paths(out="a.xyz")
     with pytest.raises(ParameterError, match="xyz"):
-        require_folders(plot="a.xyz")
+        check_output_paths(plot="a.xyz")
     monkeypatch.setattr(os, "access", lambda folder, mode: mode != os.W_OK)
     with pytest.raises(ParameterError, match="can be written"):
-        require_folders(out=str(tmp_path / "a"))
+        check_output_paths(out=str(tmp_path / "a"))
 
 
 def test_a_table_is_never_cut(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     wide = Table("title", ("name", "value"), [("x" * 90, "y" * 90)])
     narrow = Table("a title that is wider than its table", ("n", "v"), [("1", "2")])
-    show_tables([wide, narrow])
+    print_tables([wide, narrow])
     shown = capsys.readouterr().out
     assert "x" * 90 in shown
     assert "y" * 90 in shown
     assert narrow.title in shown
-    show_tables([narrow, narrow], latex=True)
+    print_tables([narrow, narrow], latex=True)
     assert capsys.readouterr().out.count(r"\toprule") == 2
-    show_tables([narrow], markdown=True)
+    print_tables([narrow], markdown=True)
     assert "| n | v |" in capsys.readouterr().out
     assert console().width == 40
 
@@ -120,10 +120,10 @@ def test_the_command_can_be_copied(monkeypatch):
 
 
 def test_text_goes_to_a_file_or_to_stdout(tmp_path, capsys):
-    with text_output("-") as write:
+    with open_text_output("-") as write:
         write("a")
     assert capsys.readouterr().out == "a"
-    with text_output(str(tmp_path / "f")) as write:
+    with open_text_output(str(tmp_path / "f")) as write:
         write("ü")
         assert not (tmp_path / "f").exists()
     assert (tmp_path / "f").read_text(encoding="utf-8") == "ü"

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 import rankine
 from rankine import Dataset, shop_log
 from rankine.cli import _console
-from rankine.cli._options import Cluster, Reading
-from rankine.cli._train_options import ClickOptions
+from rankine.cli._options import ClusterOptions, ReadingOptions
+from rankine.cli._train_options import ClickCorrectionOptions
 from rankine.cli.main import app, find_commands
 from rankine.cli.train import (
     _Correction,
@@ -34,7 +34,7 @@ from rankine.core.errors import LabelError, ParameterError
 from rankine.core.specs import LogColumns
 from rankine.logs.clicks import coec, read_clicks
 from rankine.logs.schema import LogSchema
-from rankine.logs.simulate import simulate
+from rankine.logs.simulation import simulate
 from rankine.model import LinearModel
 
 find_commands()
@@ -342,7 +342,7 @@ def test_the_summary_says_what_there_is(capsys, monkeypatch):
     }  # fmt: skip
 
     def shown(**more):
-        _console.show(_summary_table({**result, **more}))
+        _console.print_result(_summary_table({**result, **more}))
         return {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
 
     plain = shown()
@@ -425,24 +425,27 @@ def test_columns_of_clicks_are_those_named_then_those_of_the_log(monkeypatch):
         correction.apply("part", source, reading, estimator)
         return [asked[name] for name in ("query", "position", "item", "search", "label")]
 
-    auto = _Correction(ClickOptions(propensity="auto", context="device"), None, None)
-    assert names(auto, bare, Reading()) == ["qid", "position", None, None, "label"]
+    auto = _Correction(ClickCorrectionOptions(propensity="auto", context="device"), None, None)
+    assert names(auto, bare, ReadingOptions()) == ["qid", "position", None, None, "label"]
     assert (asked["n_resamples"], asked["context"]) == (0, "device")
     assert told == [{"propensity": "looks"}]
-    named = Reading(query="q", label="y")
+    named = ReadingOptions(query="q", label="y")
     assert names(auto, bare, named) == ["q", "position", None, None, "y"]
     assert names(auto, log, named) == ["list", "place", "sku", "words", "bought"]
-    own = ClickOptions(position="p", item="i", search="s", propensity="auto")
+    own = ClickCorrectionOptions(position="p", item="i", search="s", propensity="auto")
     assert names(_Correction(own, None, None), log, named) == ["list", "p", "i", "s", "bought"]
     told.clear()
     counted = _Correction(own, "clicks", None)
     assert counted.apply("part", log, named, estimator) == ("part", "clicks", "looks", "i")
     assert (told, asked["label"]) == ([], "clicks")
-    given = _Correction(ClickOptions(item="i"), "clicks", "known")
+    given = _Correction(ClickCorrectionOptions(item="i"), "clicks", "known")
     assert given.apply("part", bare, named, estimator) == ("part", "clicks", "known", "i")
-    none = _Correction(ClickOptions(item="i"), "clicks", None)
+    none = _Correction(ClickCorrectionOptions(item="i"), "clicks", None)
     assert none.apply("part", bare, named, estimator) == ("part", "clicks", (), "i")
-    assert _Correction(ClickOptions(), None, None).apply("part", bare, named, estimator) == "part"
+    assert (
+        _Correction(ClickCorrectionOptions(), None, None).apply("part", bare, named, estimator)
+        == "part"
+    )
 
 
 def test_columns_that_a_correction_reads():
@@ -453,7 +456,7 @@ def test_columns_that_a_correction_reads():
         ({"item": "docid", "search": "s"}, looks, ("s", "device")),
         ({"context": "c"}, looks, ("c",)),
     ):
-        assert _Correction(ClickOptions(**options), None, given).columns == columns
+        assert _Correction(ClickCorrectionOptions(**options), None, given).columns == columns
 
 
 def test_a_source_is_opened_as_the_first_model_was(tmp_path):
@@ -471,7 +474,7 @@ def test_a_source_is_opened_as_the_first_model_was(tmp_path):
         (raw, False, False, True, raw, None),
     ):
         reading = SimpleNamespace(raw=is_raw, open=asking(asked))
-        correction = _Correction(ClickOptions(item="i"), None, None)
+        correction = _Correction(ClickCorrectionOptions(item="i"), None, None)
         one = _Run(None, [], reading, {"position": "p"}, "", None, start, {}, correction)
         asked.clear()
         with pytest.raises(AskedError):
@@ -479,15 +482,6 @@ def test_a_source_is_opened_as_the_first_model_was(tmp_path):
         assert (asked["stream"], asked["like"]) == (streams, like)
         assert (asked["columns"], asked["position"], asked["given"]) == (("i",), "p", (["a"],))
         assert asked.get("n_features") == width
-
-
-@pytest.mark.cli
-@pytest.mark.parametrize(("words", "usual"), [([], True), (["--set", "l2=1"], False)])
-def test_the_usual_training_is_the_toys(files, tmp_path, monkeypatch, words, usual):
-    asked = {}
-    monkeypatch.setattr("rankine.cli.train.compiling_beside", asking(asked))
-    assert isinstance(run(files[0], *words, "--out", tmp_path / "m").exception, AskedError)
-    assert asked == {"given": ("spd",), "usual": usual}
 
 
 @pytest.mark.cli
@@ -530,7 +524,7 @@ def test_partitions_have_their_size_and_rows_their_place(tmp_path, monkeypatch):
         ({}, 64, 600.0),
         ({"partition_mb": 3, "timeout": 5.0}, 3, 5.0),
     ):
-        cluster = Cluster(dask="here", **options)
+        cluster = ClusterOptions(dask="here", **options)
         with (
             pytest.raises(AskedError),
             _opened(
@@ -556,6 +550,6 @@ def test_partitions_have_their_size_and_rows_their_place(tmp_path, monkeypatch):
         (tmp_path / name / "rows.txt").write_text("1 qid:1 1:1\n")
     options = SimpleNamespace(query="q", format="letor", label="y")
     stream = SimpleNamespace(options=options)
-    found = _grouped(paths, stream, Cluster(dask="here", repartition=True), resume=False)
+    found = _grouped(paths, stream, ClusterOptions(dask="here", repartition=True), resume=False)
     assert found == str(tmp_path / "one" / "rankine-partitions" / "rows.parquet")
     assert grouped == [(paths, Path(found), vars(options))]

@@ -7,8 +7,8 @@ from scipy import stats
 
 import rankine
 from rankine.core.errors import DataError, ParameterError, SchemaError
-from rankine.evaluation.compare import Changed, _p_value, _side_by_side, compare_values
-from rankine.evaluation.contestants import gather_contestants, is_qrels, is_run, named
+from rankine.evaluation.compare import ChangedQuery, _p_value, _side_by_side, compare_values
+from rankine.evaluation.systems import is_qrels, is_run, load_systems, named
 from rankine.evaluation.tables import Table
 from rankine.evaluation.trec import Qrels, Run
 from rankine.metrics import evaluate, parse_metric
@@ -160,14 +160,14 @@ def test_systems_have_names_of_their_own(tmp_path, data):
 def test_equal_scores_keep_their_rows_or_fall_by_document(data):
     few = data.take_queries(np.arange(3))
     run = Run(few.qid.astype(str), few.docid, np.zeros(few.n_rows), "r")
-    (alone,) = gather_contestants({"flat": np.zeros(few.n_rows)}, few)
+    (alone,) = load_systems({"flat": np.zeros(few.n_rows)}, few)
     assert [item["doc"] for item in alone.ranking(1, 20)] == [f"d{k}" for k in range(8, 16)]
     assert len(alone.ranking(1, 3)) == 3
-    for beside in gather_contestants({"flat": np.zeros(few.n_rows), "run": run}, few):
+    for beside in load_systems({"flat": np.zeros(few.n_rows), "run": run}, few):
         docs = [item["doc"] for item in beside.ranking(1, 20)]
         assert docs == sorted(docs, reverse=True)
     nameless = rankine.Dataset.from_arrays(few.X, few.y, few.qid)
-    (rows,) = gather_contestants({"flat": np.zeros(few.n_rows)}, nameless)
+    (rows,) = load_systems({"flat": np.zeros(few.n_rows)}, nameless)
     assert [item["doc"] for item in rows.ranking(2, 2)] == ["row 16", "row 17"]
 
 
@@ -319,7 +319,7 @@ def test_the_unit_of_query_weights_changes_nothing():
 def test_rankings_of_different_length_stand_side_by_side(lengths):
     one, two = ([{"doc": f"{name}{k}", "label": k} for k in range(n)]
                 for name, n in zip("ab", lengths, strict=True))  # fmt: skip
-    made = _side_by_side(Changed("A", "B", 7, 0.5, 0.25, one, two))
+    made = _side_by_side(ChangedQuery("A", "B", 7, 0.5, 0.25, one, two))
     assert r"\begin{tabular}{llrrr}" in made.latex()
     shown = made.rows
     assert [row[0] for row in shown] == [str(k + 1) for k in range(max(lengths))]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankine.core.errors import DataError, EmptyDataError, ParseError, SchemaError
-from rankine.evaluation.contestants import is_qrels, is_run
+from rankine.evaluation.systems import is_qrels, is_run
 from rankine.evaluation.trec import (
     evaluate_run,
     read_qrels,

@@ -125,7 +125,7 @@ MODEL = LinearModel.from_weights([0.75, 0.0, -0.5], NAMES)
 @pytest.mark.parametrize("to", ["elasticsearch", "opensearch", "solr"])
 def test_features_model_and_search_go_round(engine, to, tmp_path):
     found = export(MODEL, to, ExportOptions(feature_set="products"))
-    files = {"model": found.content, **found.beside}
+    files = {"model": found.content, **found.extra_files}
     if to == "solr":
         send("PUT", f"{engine}/solr/c/schema/feature-store", files[".featureset.json"])
         send("PUT", f"{engine}/solr/c/schema/model-store", files["model"])

@@ -83,7 +83,7 @@ def test_engines_ask_the_fields_of_the_columns():
     below, inside, above = "age < 1", "1 <= age < 2.5", "age >= 2.5"
     for target in ("elasticsearch", "opensearch"):
         made = export(PLAIN, target, options)
-        held = json.loads(made.beside[".featureset.json"])["featureset"]
+        held = json.loads(made.extra_files[".featureset.json"])["featureset"]
         assert held["name"] == "shop"
         asked = {one["name"]: one["template"] for one in held["features"]}
         number = {"field_value_factor": {"field": "price", "missing": 0}}
@@ -96,10 +96,10 @@ def test_engines_ask_the_fields_of_the_columns():
             above: {"range": {"age": {"gte": 2.5}}},
             "age missing": {"bool": {"must_not": {"exists": {"field": "age"}}}},
         }
-        search = json.loads(made.beside[".query.json"])
+        search = json.loads(made.extra_files[".query.json"])
         assert search["rescore"]["window_size"] == 100
-        assert export(PLAIN, target).beside == {}
-    solr = json.loads(export(PLAIN, "solr", options).beside[".featureset.json"])
+        assert export(PLAIN, target).extra_files == {}
+    solr = json.loads(export(PLAIN, "solr", options).extra_files[".featureset.json"])
     asked = {one["name"]: one["params"] for one in solr}
     assert asked == {
         "price": {"field": "price"},
@@ -127,7 +127,7 @@ def test_a_column_without_cuts_is_there_or_missing():
     model = LinearModel.from_weights([2.0, 3.0], weight_names=spec.names, transforms=[spec])
     assert "2.0 * (1 - isNan(attribute(age)))\n" in export(model, "vespa").content.decode()
     made = export(model, "elasticsearch", ExportOptions(feature_set="s"))
-    features = json.loads(made.beside[".featureset.json"])["featureset"]["features"]
+    features = json.loads(made.extra_files[".featureset.json"])["featureset"]["features"]
     assert features[0]["template"]["constant_score"]["filter"] == {"exists": {"field": "age"}}
     text = export(model, "sql").content.decode()
     with sqlite3.connect(":memory:") as base:

@@ -9,7 +9,7 @@ from scipy import sparse
 from rankine.core.errors import FeatureMismatchError
 from rankine.core.specs import Bins, GridAxis, Grids, LogColumns, OneHot
 from rankine.model import LinearModel
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 from rankine.transforms.bins import score_tables
 
 # price (ordered), brand (unordered), parity (linear), flag (no cuts), size, bulk (linear).
@@ -76,7 +76,7 @@ def entries(model, x):
 @pytest.mark.parametrize("grids", [GRIDS, None])
 def test_terms_of_a_row_are_the_entries_it_meets(grids):
     model = model_of(grids=grids)
-    tables, X = tables_of(model), rows()
+    tables, X = find_tables(model), rows()
     names, parts = tables.parts(X)
     sparse_names, sparse_parts = tables.parts(sparse.csr_array(X))
     scores = score_tables(tables.bins, tables.grids, tables.weights, X)
@@ -123,7 +123,7 @@ def test_a_pair_of_rows_differs_by_its_entries():
 
 
 def test_labels_say_which_values_a_cell_holds():
-    tables = tables_of(model_of())
+    tables = find_tables(model_of())
     labels = {term.columns: term.labels for term in tables.terms}
     assert labels[0,][0] == (
         "price < 1", "1 <= price < 2", "2 <= price < 5", "price >= 5", "price missing",
@@ -148,7 +148,7 @@ def test_texts_of_a_log_stand_for_the_numbers_of_its_columns():
     bins = Bins(((1.0,), (0.0, 1.0, 2.0)), (1,), (), ("price", "brand"))
     log = LogColumns(numeric=("price",), one_hot=(OneHot("brand", BRANDS),), tables=True)
     model = LinearModel.from_weights(np.arange(1.0, 9.0), transforms=(log, bins))
-    tables = tables_of(model)
+    tables = find_tables(model)
     (brand,) = tables.terms[1].labels
     assert brand == ("brand = acme", "brand = zed", "brand = nadir", "brand other", "brand missing")
     places = {"acme": 0, "zed": 1, "nadir": 2, "new": 3, "": 4, None: 4}
@@ -162,13 +162,13 @@ def test_texts_of_a_log_stand_for_the_numbers_of_its_columns():
 
 
 def test_rows_may_be_dense_sparse_or_named():
-    tables = tables_of(model_of())
+    tables = find_tables(model_of())
     x = np.array([1.5, 0.0, 2.0, 0.0, 3.0, 7.0])
     for given in (x, x[None, :], sparse.csr_array(x[None, :]), x.tolist()):
         assert tables.row(given).tolist() == x.tolist()
     named = tables.row({"price": 1.5, "size": 3})
     np.testing.assert_array_equal(named, [1.5, np.nan, 0.0, np.nan, 3.0, 0.0])
-    assert tables_of(model_of(None)).row({"1": 1.5, "5": 3})[[0, 4]].tolist() == [1.5, 3]
+    assert find_tables(model_of(None)).row({"1": 1.5, "5": 3})[[0, 4]].tolist() == [1.5, 3]
     for wrong in (x[:4], np.ones((2, 6)), np.ones((6, 1)), 1.0):
         with pytest.raises(FeatureMismatchError, match="of 6 columns"):
             tables.row(wrong)
@@ -179,7 +179,7 @@ def test_rows_may_be_dense_sparse_or_named():
 @pytest.mark.parametrize("j", [0, 1, 3, 4])
 @pytest.mark.parametrize("joined", [False, True])
 def test_asking_in_order_finds_the_place(j, joined):
-    tables = tables_of(model_of())
+    tables = find_tables(model_of())
     axes = {axis.column: axis.cells for axis in GRIDS.axes}
     places = axes.get(j) if joined else None
     asked = tables.tests(j, places)
@@ -200,7 +200,7 @@ def test_asking_in_order_finds_the_place(j, joined):
 
 def test_ranges_are_those_of_entries_largest_first():
     model = model_of()
-    tables = tables_of(model)
+    tables = find_tables(model)
     dense = model.to_dense()
     expected = {"parity": abs(dense[-2]), "bulk": abs(dense[-1])}
     start = 0
@@ -220,4 +220,4 @@ def test_ranges_are_those_of_entries_largest_first():
     told = model.summary(2)
     assert told["n_tables"] == len(expected)
     assert [(one["name"], one["weight"]) for one in told["top_weights"]] == found[:2]
-    assert tables_of(LinearModel.from_weights([1.0])) is None
+    assert find_tables(LinearModel.from_weights([1.0])) is None

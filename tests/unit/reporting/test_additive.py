@@ -10,7 +10,7 @@ import rankine
 from rankine import shop_log
 from rankine.core.errors import ParameterError
 from rankine.core.specs import Bins
-from rankine.model.tables import tables_of
+from rankine.model.tables import find_tables
 from rankine.plot import new_axes
 from rankine.reporting.additive import Picture, _curve, _heat_map, pictures, tables_section
 from rankine.reporting.evaluated import evaluate_model
@@ -41,7 +41,7 @@ def test_a_report_shows_curves_and_grids(fitted):
     made = rankine.report(model, data)
     assert "What has it learned?" in made.html
     shown = {one["name"]: one for one in made.figures["tables"]}
-    assert {name for name, _ in tables_of(model).ranges()} - {"sku_parity"} == set(shown)
+    assert {name for name, _ in find_tables(model).ranges()} - {"sku_parity"} == set(shown)
     curve = shown["price_log"]
     assert sum(curve["share"]) == pytest.approx(1.0)
     assert len(curve["places"]) == len(curve["values"])
@@ -51,7 +51,7 @@ def test_plots_of_tables(fitted):
     pytest.importorskip("matplotlib")
     model, data = fitted
     kinds = set()
-    for one in pictures(tables_of(model), data):
+    for one in pictures(find_tables(model), data):
         ax = new_axes()
         assert rankine.plot.table(model, *one.columns, data=data, ax=ax) is ax
         shown = {"x": ax.get_xlabel(), "y": ax.get_ylabel()}
@@ -89,7 +89,7 @@ def test_plots_of_tables(fitted):
 
 def test_a_curve_begins_and_ends_one_step_beyond_its_cuts(fitted):
     model, data = fitted
-    tables = tables_of(model)
+    tables = find_tables(model)
     for one in pictures(tables, data):
         if len(one.columns) == 2:
             assert not one.share
@@ -115,13 +115,13 @@ def test_a_curve_of_one_cut_is_as_wide_as_its_number(cut):
     model = rankine.LinearModel.from_weights(
         [1.0, 2.0, 0.5, 3.0, 4.0], transforms=(Bins(((cut,), ()), names=("a", "b")),)
     )
-    a, b = sorted(pictures(tables_of(model)), key=lambda one: one.name)
+    a, b = sorted(pictures(find_tables(model)), key=lambda one: one.name)
     assert a.places == [cut - max(abs(cut), 1.0), cut, cut + max(abs(cut), 1.0)]
     assert b.places == []
     two = rankine.LinearModel.from_weights(
         [1.0, 2.0, 0.5, 3.0], transforms=(Bins(((cut, cut + 3.0),), names=("a",)),)
     )
-    (a,) = pictures(tables_of(two))
+    (a,) = pictures(find_tables(two))
     assert a.places == [cut - 3.0, cut, cut + 3.0, cut + 6.0]
 
 
@@ -132,7 +132,7 @@ def learned(names):
 
 def test_the_strongest_curves_and_grids_are_drawn(fitted):
     model, data = fitted
-    tables = tables_of(model)
+    tables = find_tables(model)
     names = [name for name, _ in tables.ranges()]
     section = tables_section(tables, data, learned(names))
     root = Drawn(Markup("<div>%s</div>") % section.body).root
@@ -198,6 +198,6 @@ def test_summary_and_notebook_name_columns(fitted):
     told = model.summary(3)
     assert told["kind"] == "additive"
     assert [one["name"] for one in told["top_weights"]] == [
-        name for name, _ in tables_of(model).ranges()[:3]
+        name for name, _ in find_tables(model).ranges()[:3]
     ]
     assert told["top_weights"][0]["name"] in model._repr_html_()

@@ -8,7 +8,6 @@ import pytest
 from markupsafe import Markup
 
 import rankine
-from rankine.core.safe_text import Html, join, name_of, tag, text
 from rankine.reporting import page
 from rankine.reporting.html import parts
 from unit.reporting.report_cases import (
@@ -73,15 +72,3 @@ def test_hostile_names_are_inert_and_short():
     assert "<script" not in report.html
     assert "x" * 500 not in report.html
     assert "\u05e9\u05dc\u05d5\u05dd" in report.html
-
-
-def test_elements_escape_what_is_not_html():
-    assert tag("p", "<b>", tag("i", "x"), None, ["a", 1]) == "<p>&lt;b&gt;<i>x</i>a1</p>"
-    assert tag("p", class_='a"b', aria_label="x", hidden=True, id=None) == (
-        '<p class="a&quot;b" aria-label="x" hidden></p>'
-    )
-    assert join([Html("<b>"), "<b>"]) == "<b>&lt;b&gt;"
-    assert text("a" * 300, 10) == "a" * 9 + "…"
-    assert text("\u202e\x00") == "\\u202e\\x00"
-    assert text("1\N{NO-BREAK SPACE}%") == "1\N{NO-BREAK SPACE}%"
-    assert name_of("<x>") == "<bdi>&lt;x&gt;</bdi>"

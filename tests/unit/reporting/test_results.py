@@ -11,7 +11,7 @@ import pytest
 
 import rankine
 from rankine import LeastSquaresRanker
-from rankine.evaluation.compare import Changed, Comparison, Pair, System
+from rankine.evaluation.compare import ChangedQuery, Comparison, Pair, System
 from rankine.evaluation.interleave import Interleaving, Preference
 from rankine.evaluation.letor import TABLE, FoldResult, LetorResult, MethodResult, TaskResult
 from rankine.metrics import parse_metric
@@ -133,7 +133,7 @@ def comparison(n=2, metric="ndcg@10", **held):
     names = "abcdef"[:n]
     systems = [System(name, 0.5 + k / 10, 0.4, 0.9) for k, name in enumerate(names)]
     item = {"doc": "d", "label": 1.0, "score": 2.0}
-    changes = [Changed("a", "b", "q1", 0.1, 0.9, [item, {**item, "label": 2.0}], [item])]
+    changes = [ChangedQuery("a", "b", "q1", 0.1, 0.9, [item, {**item, "label": 2.0}], [item])]
     made = Comparison(
         parse_metric(metric), systems, [changed_pair(), changed_pair(significant=False)], changes,
         np.arange(20), np.zeros((20, n)), 0, 0.95, 0.01, 1000,
@@ -451,7 +451,7 @@ def test_a_path_is_told_in_words():
 def test_a_path_of_several_solvers_has_a_line_for_each(strength):
     def curve(nonzeros, values):
         sizes = np.array(nonzeros)
-        return SimpleNamespace(nonzeros=sizes, values=np.array(values), drawn_by=(sizes, "size"))
+        return SimpleNamespace(nonzeros=sizes, values=np.array(values), x_axis=(sizes, "size"))
 
     curves = {
         "empty": curve([0, 0], [0.1, 0.2]),
@@ -459,7 +459,7 @@ def test_a_path_of_several_solvers_has_a_line_for_each(strength):
         "other": curve([1, 30], [np.nan, 0.6]),
         "last": curve([1, 4], [0.3, 0.2]),
     }
-    path = SimpleNamespace(measured=True, curves=lambda: curves, drawn_by=(None, "size"),
+    path = SimpleNamespace(measured=True, curves=lambda: curves, x_axis=(None, "size"),
                            strength=strength, nonzeros=np.array([1, 30]))  # fmt: skip
     drawn = Drawn(_sizes(path, "MAP", 0), log_x=True)
     named = ["".join(item.itertext()).strip() for item in drawn.root.iter("li")]

@@ -30,10 +30,10 @@ from rankine.core.specs import (
 from rankine.data import Dataset
 from rankine.model import LinearModel
 from rankine.model.weights import Probe, Probes
-from rankine.scoring import Notes, Scorer, latency
+from rankine.scoring import InputIssues, Scorer, latency
 from rankine.scoring import scorer as scorer_module
 from rankine.scoring.kernels import DenseTable, HashTable, _rounded, build_table, exact_scores
-from rankine.scoring.rows import alike_rows, csr_parts
+from rankine.scoring.rows import csr_parts, uniform_rows
 from rankine.scoring.scorer import LinearScores
 from rankine.transforms.apply import score_dataset
 from rankine.transforms.scaling import scale_lists
@@ -182,7 +182,7 @@ def test_rows_alike_and_rows_shuffled_have_the_same_scores(transforms):
     assert scorer.score(rows).tolist() == scorer.score(shuffled).tolist()
     lenient = Scorer(model, unknown="zero")
     assert lenient.score([{**row, "x": 1} for row in rows]).tolist() == scorer.score(rows).tolist()
-    assert lenient.notes.unknown_features == 20
+    assert lenient.issues.unknown_features == 20
     cut = [dict(list(row.items())[: rng.randrange(1, 13)]) for row in rows]
     whole = [{**dict.fromkeys(names, 0.0), **row} for row in cut]
     np.testing.assert_allclose(scorer.score(cut), scorer.score(whole), rtol=1e-15)
@@ -205,7 +205,7 @@ def test_unknown_names_are_an_error_or_a_counted_zero():
         Scorer(model).score(rows)
     lenient = Scorer(model, unknown="zero")
     assert lenient.score(rows).tolist() == [0.5, 0.0]
-    assert lenient.notes.unknown_features == 3
+    assert lenient.issues.unknown_features == 3
     with pytest.raises(ParameterError):
         Scorer(model, unknown="ignore")
 
@@ -218,20 +218,20 @@ def test_a_model_without_names_knows_the_indices_of_its_weights():
             Scorer(model).score([row])
     lenient = Scorer(model, unknown="zero")
     assert lenient.score([{"1": 2.0}, {"2": 1.0, "7": 1.0}]).tolist() == [0.0, 3.0]
-    assert lenient.notes.unknown_features == 2
+    assert lenient.issues.unknown_features == 2
 
 
 def test_rows_alike_are_read_at_once_and_others_are_not():
     known = {"a": 0, "b": 1, "c": -1}
-    names, values = alike_rows([{"b": 1, "a": 2.5, "c": True}, {"b": 3, "a": 4, "c": 0}], known)
+    names, values = uniform_rows([{"b": 1, "a": 2.5, "c": True}, {"b": 3, "a": 4, "c": 0}], known)
     assert names == ("b", "a", "c")
     assert values.tolist() == [[1.0, 2.5, 1.0], [3.0, 4.0, 0.0]]
-    names, values = alike_rows([{"a": 7}], known)
+    names, values = uniform_rows([{"a": 7}], known)
     assert (names, values.tolist()) == (("a",), [[7.0]])
     for second in ({"b": 1, "a": 2}, {"a": 1}, {"a": 1, "b": None}, {"a": 1, "b": "2"}, {}):
-        assert alike_rows([{"a": 1, "b": 2}, second], known) is None
-    assert alike_rows([{"x": 1}], known) is None
-    assert alike_rows([{"a": 1, "x": 1}], known) is None
+        assert uniform_rows([{"a": 1, "b": 2}, second], known) is None
+    assert uniform_rows([{"x": 1}], known) is None
+    assert uniform_rows([{"a": 1, "x": 1}], known) is None
 
 
 def test_hashed_models_know_only_the_names_of_their_weights():
@@ -586,18 +586,18 @@ def test_unknown_and_missing_columns_are_refused_or_noted():
         Scorer(model).score(rows)
     with pytest.raises(FeatureMismatchError, match=r"1 of 2 rows lack .* 'brand', 'ctr'"):
         Scorer(model, strict=True).score([good, rows[2]])
-    for scorer, notes in ((Scorer(model, unknown="zero"), None), (Scorer(model), Notes())):
-        asked = rows if notes is None else [good, rows[2]]
-        scores = scorer.score(asked, notes=notes)
-        counted = notes or scorer.notes
-        assert counted.unknown_columns == ({"colour": 1} if notes is None else {})
+    for scorer, issues in ((Scorer(model, unknown="zero"), None), (Scorer(model), InputIssues())):
+        asked = rows if issues is None else [good, rows[2]]
+        scores = scorer.score(asked, issues=issues)
+        counted = issues or scorer.issues
+        assert counted.unknown_columns == ({"colour": 1} if issues is None else {})
         assert counted.missing_columns == {"ctr": 1, "brand": 1}
         assert scores[-1] == 1.0
     columns = {"price": [1.0, 2.0], "colour": [0, 0]}
     lenient = Scorer(model, unknown="zero")
     lenient.score(columns)
-    assert lenient.notes.unknown_columns == {"colour": 2}
-    assert lenient.notes.missing_columns == {"ctr": 2, "shop": 2, "brand": 2}
+    assert lenient.issues.unknown_columns == {"colour": 2}
+    assert lenient.issues.missing_columns == {"ctr": 2, "shop": 2, "brand": 2}
     with pytest.raises(SchemaError, match="row 1 is no dictionary"):
         Scorer(model).score([good, [1.0]])
 
@@ -616,7 +616,7 @@ def test_columns_that_no_row_holds_are_missing_values(columns):
     assert scorer.score({name: [row[name] for row in some] for name in columns}).tolist() == (
         expected.tolist()
     )
-    assert scorer.notes.missing_columns == {name: 27 for name in rows[0] if name not in columns}
+    assert scorer.issues.missing_columns == {name: 27 for name in rows[0] if name not in columns}
 
 
 def test_all_unknown_columns_are_told_and_what_may_be_meant():
@@ -965,7 +965,7 @@ def test_tables_score_rows_in_every_form():
     )
     for rows in (X, X.astype(np.float32), csr, shifted, named, turned, more, columns):
         assert scorer.score(rows).tolist() == expected
-    assert scorer.notes.unknown_columns == {"other": 140}
+    assert scorer.issues.unknown_columns == {"other": 140}
     for n in (1, 2, 3, 4):
         for name, place in (("x", 0), ("z", 2)):
             one = np.full(3, np.nan)

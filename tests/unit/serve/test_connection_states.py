@@ -12,7 +12,7 @@ import pytest
 from rankine.serve.connection import (
     SWEEP_SECONDS,
     Connection,
-    Pool,
+    ConnectionPool,
     Reply,
     RequestReader,
     State,
@@ -102,11 +102,11 @@ class Wire(asyncio.Transport):
         self.did.append("resume")
 
 
-def answer(request, hurried):
+def answer(request, on_event_loop):
     """A reply at once, in the thread, or a fault."""
     if request.target == b"/fault":
         raise ZeroDivisionError
-    if request.target == b"/later" and hurried:
+    if request.target == b"/later" and on_event_loop:
         return None
     return Reply(200, request.method + request.body, b"text/plain", ((b"x", b"y"),))
 
@@ -116,7 +116,7 @@ class House:
 
     def __init__(self, **limits):
         self.loop, self.limits = Loop(), Limits(**limits)
-        self.pool = Pool(self.limits, Metrics(), "thread")
+        self.pool = ConnectionPool(self.limits, Metrics(), "thread")
         self.server = SimpleNamespace(
             connections=set(), total_requests=0, default_headers=[(b"date", b"today")]
         )

@@ -3,7 +3,7 @@
 import msgspec
 
 from rankine.serve.limits import Limits
-from rankine.serve.wire import ModelEntry
+from rankine.serve.schemas import ModelEntry
 
 
 def test_defaults_are_as_documented_and_within_their_own_bounds():

@@ -14,7 +14,7 @@ from integration.serve.serve_tools import LocalServer, encode_request, make_mode
 from rankine.core.errors import ModelError, ParameterError
 from rankine.serve.limits import Limits
 from rankine.serve.server import (
-    GracefulServer,
+    Server,
     Settings,
     _raise_descriptor_limit,
     _url,
@@ -117,7 +117,7 @@ def test_signals_look_for_models_and_end_the_server(monkeypatch):
     pool = SimpleNamespace(sweep=lambda loop: did.append("sweep"), stopping=False)
     reloader = SimpleNamespace(wake=lambda: did.append("wake"))
     config = uvicorn.Config("none", log_config=None)
-    server = GracefulServer(config, pool, reloader, lambda: did.append("told"))
+    server = Server(config, pool, reloader, lambda: did.append("told"))
 
     async def run():
         await server.startup(["socket"])

@@ -24,9 +24,9 @@ from rankine.solvers.pair_sgd import (
 from rankine.solvers.pair_steps import (
     COUNT,
     PassiveAggressiveStep,
-    average_of,
+    average_iterate,
     gradient_step,
-    last_of,
+    last_iterate,
     new_vector,
 )
 
@@ -63,7 +63,7 @@ def lists(n=6, seed=0):
 
 
 class Keeps:
-    """A keeper in memory."""
+    """A checkpointer in memory."""
 
     def __init__(self, every, saved=None):
         self.every, self.saved, self.steps = every, saved, []
@@ -75,8 +75,8 @@ class Keeps:
         assert solver == "pairs"
         self.steps.append(step)
         copied = {name: array.copy() for name, array in arrays.items()}
-        self.saved = SimpleNamespace(step=step, arrays=copied, facts={**facts})
-        self.saved.facts["trace"] = list(facts["trace"])
+        self.saved = SimpleNamespace(step=step, arrays=copied, metadata={**facts})
+        self.saved.metadata["trace"] = list(facts["trace"])
 
     def restore(self, solver):
         assert solver == "pairs"
@@ -122,26 +122,26 @@ def test_a_callback_stops_a_run_that_has_not_ended(at, reason):
 
 def test_spans_reports_and_checkpoints_change_no_bit():
     whole = run()
-    keeper = Keeps(7)
+    checkpointer = Keeps(7)
     for options in (
         {"stops": (13, 40, 60)},
         {"report_at": range(0, 60, 4)},
-        {"stops": (30, 60), "keeper": keeper},
+        {"stops": (30, 60), "checkpointer": checkpointer},
     ):
         np.testing.assert_array_equal(run(**options).coef, whole.coef)
-    assert keeper.steps == [7, 14, 21, 28, 35, 42, 49, 56]
+    assert checkpointer.steps == [7, 14, 21, 28, 35, 42, 49, 56]
 
 
 @pytest.mark.parametrize("steps", [14, 28, 56])
 def test_a_saved_run_goes_on(steps):
     record = lambda step, coef: {"first": float(coef[0]), "at": step}  # noqa: E731
     options = {"report_at": range(5, 60, 5), "record": record}
-    whole, keeper = run(**options), Keeps(7)
+    whole, checkpointer = run(**options), Keeps(7)
     with pytest.raises(ZeroDivisionError):
-        run(keeper=keeper, callbacks=[lambda p: 1 / (p.step < steps + 1)], **options)
-    assert keeper.steps[-1] == steps
-    again = Keeps(7, keeper.saved)
-    solution = run(keeper=again, **options)
+        run(checkpointer=checkpointer, callbacks=[lambda p: 1 / (p.step < steps + 1)], **options)
+    assert checkpointer.steps[-1] == steps
+    again = Keeps(7, checkpointer.saved)
+    solution = run(checkpointer=again, **options)
     np.testing.assert_array_equal(solution.coef, whole.coef)
     assert solution.trace == whole.trace
     assert again.steps == list(range(steps + 7, 60, 7))
@@ -157,10 +157,10 @@ def test_the_mean_is_over_the_second_half():
         lone = phase.__class__(phase.learner, phase.start, phase.stop, phase.shift, 10**9)
         for at in range(phase.start, phase.stop):
             run_phase(data.rows, sampler, lone, w, 9, (at, at + 1))
-            total.append(last_of(w))
+            total.append(last_iterate(w))
     np.testing.assert_allclose(run().coef, np.mean(total[30:], axis=0), rtol=1e-10)
     assert not w.c[COUNT]
-    np.testing.assert_array_equal(average_of(w), last_of(w))
+    np.testing.assert_array_equal(average_iterate(w), last_iterate(w))
 
 
 def test_a_long_phase_is_its_pieces():
@@ -172,7 +172,7 @@ def test_a_long_phase_is_its_pieces():
         for span in pairwise(cuts):
             phase = Phase(gradient_step(Hinge(), 0.1, project=True), 0, 200, 0, 100)
             run_phase(data.rows, sampler, phase, w, 3, span)
-        found.append(average_of(w))
+        found.append(average_iterate(w))
     np.testing.assert_array_equal(*found)
     assert w.c[COUNT] == 100
 
@@ -194,7 +194,7 @@ def test_tied_pairs_are_pairs():
     assert set(drawn) == {0.0, 1.0}
     w, phase = new_vector(np.zeros(4)), Phase(PassiveAggressiveStep(1.0), 0, 30, 0, 0)
     run_phase(data.rows, sampler, phase, w, 2, (0, 30))
-    assert last_of(w)[3] > max(last_of(w)[:3])
+    assert last_iterate(w)[3] > max(last_iterate(w)[:3])
 
 
 def test_results_are_looked_at_when_a_phase_ends():
@@ -252,7 +252,7 @@ def test_weights_beyond_the_numbers_are_noticed_at_reports_and_checkpoints():
         (20, {}),
         (5, {"report_at": [5]}),
         (5, {"report_at": [5], "record": lambda *_: {}}),
-        (7, {"keeper": Keeps(7)}),
+        (7, {"checkpointer": Keeps(7)}),
     ):
         with pytest.raises(DivergenceError, match=f"stochastic pairwise descent.*step {at}"):
             broken(**options)

@@ -19,16 +19,16 @@ from rankine.updates import (
 from rankine.updates.lazy import (
     EPOCH,
     SHRINK,
+    add_gradient,
     close_step,
-    importances,
     make_update,
     new_clock,
     open_step,
-    push,
-    read_all,
-    start_from,
+    read_importances,
+    read_weight,
+    read_weights,
+    set_weights,
     state_width,
-    weight,
 )
 from reference.elastic_rank import Eager
 
@@ -42,7 +42,7 @@ def read_some(optimizer, clock, state, places):
     now = open_step(optimizer, clock)
     out = np.empty(places.shape[0])
     for k in range(places.shape[0]):
-        out[k] = weight(optimizer, now, state, places[k])
+        out[k] = read_weight(optimizer, now, state, places[k])
     return out
 
 
@@ -51,8 +51,8 @@ def step(optimizer, clock, state, places, gradient):
     now = open_step(optimizer, clock)
     for k in range(places.shape[0]):
         # In two parts, as two items of a list that share a feature.
-        push(optimizer, now, state, places[k], 0.25 * gradient[k])
-        push(optimizer, now, state, places[k], 0.75 * gradient[k])
+        add_gradient(optimizer, now, state, places[k], 0.25 * gradient[k])
+        add_gradient(optimizer, now, state, places[k], 0.75 * gradient[k])
     close_step(optimizer, clock, state)
 
 
@@ -92,7 +92,7 @@ def compare(kind, seed, steps, start=None, before=0, options=None):
     state, clock = np.zeros((N, int(state_width(optimizer)))), new_clock(before)
     if start is not None:
         slow.begin_at(start)
-        start_from(optimizer, state, start)
+        set_weights(optimizer, state, start)
     zeros = 0
     for _ in range(steps):
         places = np.sort(rng.choice(N, rng.integers(0, 4), replace=False)).astype(np.int64)
@@ -106,7 +106,7 @@ def compare(kind, seed, steps, start=None, before=0, options=None):
         slow.step(full, squares)
         zeros += np.count_nonzero(slow.w == 0)
     out = np.empty(N)
-    read_all(optimizer, clock, state, out)
+    read_weights(optimizer, clock, state, out)
     np.testing.assert_allclose(out, slow.w, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(out == 0, slow.w == 0)
     return zeros
@@ -153,7 +153,7 @@ def test_weights_stay_the_same_when_the_product_of_shrinkings_restarts(kind, eve
         full[places] = gradient
         slow.step(full)
         out = np.empty(N)
-        read_all(optimizer, clock, state, out)
+        read_weights(optimizer, clock, state, out)
         exact = kind == "psgd"
         np.testing.assert_allclose(
             out, slow.w, rtol=0 if exact else 1e-9, atol=0 if exact else 1e-12 * options["l1"]
@@ -175,7 +175,7 @@ def test_a_weight_of_nothing_has_no_sign(kind):
     state, clock = np.zeros((2, int(state_width(optimizer)))), new_clock()
     step(optimizer, clock, state, np.array([0, 1]), np.array([1.0, -1.0]))
     out = np.empty(2)
-    read_all(optimizer, clock, state, out)
+    read_weights(optimizer, clock, state, out)
     assert out.tolist() == [0.0, 0.0]
     assert not np.signbit(out).any()
 
@@ -191,8 +191,8 @@ def test_truncated_gradient_at_every_step_is_fobos_without_l2():
         step(fobos, clocks[0], states[0], places, gradient)
         step(tgd, clocks[1], states[1], places, gradient)
     a, b = np.empty(N), np.empty(N)
-    read_all(fobos, clocks[0], states[0], a)
-    read_all(tgd, clocks[1], states[1], b)
+    read_weights(fobos, clocks[0], states[0], a)
+    read_weights(tgd, clocks[1], states[1], b)
     assert (a == 0).any()
     np.testing.assert_allclose(a, b, rtol=0, atol=1e-13)
 
@@ -201,13 +201,13 @@ def test_dual_averaging_minimises_its_model():
     optimizer = RdaFrom(0.5, 0.5, 0.1, 0.2)
     start = np.array([0.7])
     state, clock = np.zeros((1, 2)), new_clock()
-    start_from(optimizer, state, start)
+    set_weights(optimizer, state, start)
     total = 0.0
     for gradient in (0.3, -0.9, 0.5):
         step(optimizer, clock, state, np.array([0]), np.array([gradient]))
         total += gradient
     out = np.empty(1)
-    read_all(optimizer, clock, state, out)
+    read_weights(optimizer, clock, state, out)
     grid = np.linspace(-3, 3, 600_001)
     beta = np.sqrt(3) / 0.5
     value = total * grid + 0.3 * np.abs(grid) + 0.3 * grid**2 + beta / 2 * (grid - start) ** 2
@@ -223,14 +223,14 @@ def test_dual_averaging_drops_weights_in_the_order_of_their_importance(kind, sta
     optimizer = make(kind, options, started)
     state, clock = np.zeros((N, int(state_width(optimizer)))), new_clock()
     if started:
-        start_from(optimizer, state, rng.normal(size=N))
+        set_weights(optimizer, state, rng.normal(size=N))
     steps = 30
     for _ in range(steps):
         step(optimizer, clock, state, np.arange(N), rng.normal(size=N))
     value, out = np.empty(N), np.empty(N)
-    importances(optimizer, clock, state, value)
+    read_importances(optimizer, clock, state, value)
     for l1 in (0.0, 0.02, 0.1, 0.3):
-        read_all(optimizer._replace(l1=l1), clock, state, out)
+        read_weights(optimizer._replace(l1=l1), clock, state, out)
         np.testing.assert_array_equal(out != 0.0, value > steps * l1)
 
 
@@ -240,8 +240,8 @@ def test_other_weights_are_as_important_as_they_are_large(kind):
     state, clock = np.zeros((N, int(state_width(optimizer)))), new_clock()
     step(optimizer, clock, state, np.arange(N), np.random.default_rng(5).normal(size=N))
     value, out = np.empty(N), np.empty(N)
-    importances(optimizer, clock, state, value)
-    read_all(optimizer, clock, state, out)
+    read_importances(optimizer, clock, state, value)
+    read_weights(optimizer, clock, state, out)
     np.testing.assert_array_equal(value, np.abs(out))
 
 
@@ -275,7 +275,7 @@ def test_pruned_weights_stay_pruned_when_the_product_restarts():
         step(optimizer, clock, state, touched, np.array(gradient)[touched])
         slow.step(np.array(gradient))
         out = np.empty(4)
-        read_all(optimizer, clock, state, out)
+        read_weights(optimizer, clock, state, out)
         np.testing.assert_allclose(out, slow.w, rtol=1e-12, atol=0)
         alive.append((np.flatnonzero(out).tolist(), int(clock[EPOCH]), bool(clock[SHRINK] == 1.0)))
     assert alive == [([1], 1, False), ([2], 2, True), ([2, 3], 3, False)]

@@ -23,7 +23,7 @@ from rankine.data.progress import Meter
 from rankine.data.readers.letor_errors import explain
 from rankine.data.readers.letor_tokens import Arrays, Fault, Rules, State, nearest, parse_lines
 from rankine.data.sources import Source
-from rankine.kernels.compile import jit, light
+from rankine.kernels.compile import jit
 
 #: Fixed-width strings up to this length; longer ones get numpy's variable-width type, so that one
 #: long text does not make every row as wide.
@@ -35,10 +35,10 @@ def texts(heap: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
 
     Bytes that are not UTF-8, and control characters, are shown escaped (``\xff``).
     """
-    width, plain = light(_survey, len(ends))(heap, ends)
+    width, plain = _survey(heap, ends)
     if plain and width <= _WIDEST:
         out = np.zeros((len(ends), width), dtype=np.uint32)
-        light(_spread, len(ends))(heap, ends, out)
+        _spread(heap, ends, out)
         return out.view(f"U{width}").ravel()
     starts = np.concatenate([[0], ends[:-1]]).tolist()
     data = heap.tobytes()
@@ -290,9 +290,8 @@ class Columns:
             )
         out = np.zeros((n_rows, n_features), dtype=dtype)
         cuts = np.unique(np.linspace(0, n_rows, _SLABS + 1).astype(np.int64))
-        scatter = light(_scatter, n_rows)
         for start, stop in zip(cuts[-2::-1], cuts[:0:-1], strict=True):
-            scatter(indptr, self._arrays["indices"], self._arrays["values"], start, stop, out)
+            _scatter(indptr, self._arrays["indices"], self._arrays["values"], start, stop, out)
             self._trimmed("indices", int(indptr[start]))
             self._trimmed("values", int(indptr[start]))
         return out
@@ -310,8 +309,6 @@ def _scatter(indptr: Any, indices: Any, values: Any, start: int, stop: int, out:
             out[i, indices[k]] = values[k]
 
 
-#: Bytes of text that take as long as a row of numbers.
-_ROW_BYTES = 16
 #: Values after which a block is handed on: joining small pieces needs less memory than large ones.
 _BLOCK_VALUES = 2**19
 
@@ -330,7 +327,7 @@ def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
     for _ in reader.windows():
         if reader.n_rows >= options.block_rows or reader.n_values >= _BLOCK_VALUES:
             yield reader.take()
-    if reader.n_rows or reader.notes or reader.narrower:
+    if reader.n_rows or reader.read_counts or reader.narrower:
         yield reader.take(last=True)
 
 
@@ -375,7 +372,7 @@ class Reader:
         self._dtype = options.dtype or "float64"
         self._hards = np.zeros(64, dtype=np.int64)
         self._taken_missing = 0
-        self.notes: dict[str, int] = {}
+        self.read_counts: dict[str, int] = {}
         self._rules = Rules(
             options.base,
             options.max_features if options.n_features is None else options.n_features,
@@ -436,9 +433,9 @@ class Reader:
         n_missing = int(self._state[State.MISSING]) - self._taken_missing
         self._taken_missing += n_missing
         if n_missing:
-            self.notes["missing_values"] = n_missing
+            self.read_counts["missing_values"] = n_missing
         if last and self.narrower:
-            self.notes["narrower_files"] = 1
+            self.read_counts["narrower_files"] = 1
         dense = self._options.dense
         data = Dataset(
             y=columns.column("y"),
@@ -446,10 +443,10 @@ class Reader:
             docid=columns.docid(),
             lines=columns.column("lines") if self._streaming else None,
             sources=(self._source.name,),
-            notes=self.notes,
+            read_counts=self.read_counts,
             X=columns.matrix(self.width, bool(dense) if self._streaming else dense),
         )
-        self.notes = {}
+        self.read_counts = {}
         columns.reset()
         return data
 
@@ -471,11 +468,10 @@ class Reader:
         state[State.POS], state[State.END] = 0, window.end
         arrays = self._columns.make_room(window.end, ahead)
         decided = np.zeros(0)
-        parse = light(parse_lines, window.end // _ROW_BYTES)
         while True:
             with np.errstate(over="ignore"):
                 fault = Fault(
-                    parse(window.buffer, self._rules, arrays, state, decided, self._hards)
+                    parse_lines(window.buffer, self._rules, arrays, state, decided, self._hards)
                 )
             if fault == Fault.DONE:
                 self._columns.settle()
@@ -518,13 +514,13 @@ class Reader:
             line = window.buffer[start:stop].tobytes()
             offset = int(state[State.FAULT]) - start
             raise explain(fault, line, offset, options, number)
-        self.notes["skipped_rows"] = self.notes.get("skipped_rows", 0) + 1
+        self.read_counts["skipped_rows"] = self.read_counts.get("skipped_rows", 0) + 1
         state[State.POS] = stop + 1
         state[State.LINE] += 1
 
     def _check_cut(self) -> None:
         """Note, or refuse, a last line without a line feed."""
-        self.notes["no_final_newline"] = 1
+        self.read_counts["no_final_newline"] = 1
         if self._options.require_final_newline:
             raise ParseError(
                 "the file does not end in a line feed: it may have been cut",

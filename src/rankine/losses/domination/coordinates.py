@@ -108,7 +108,7 @@ def _gather(state: Any, columns: Any, r: Any, scratch: Any) -> Any:
     return slope, bend
 
 
-@slope_and_curvature.answer(Domination)
+@slope_and_curvature.implementation(Domination)
 def _derivatives(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
     slope, h = _gather(loss, columns, r, scratch)
     levels = loss.levels
@@ -140,7 +140,7 @@ def _derivatives(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
     return g, max(h, 0.0)
 
 
-@shift.answer(Domination)
+@shift.implementation(Domination)
 def _move(loss: Any, columns: Any, r: Any, step: Any, scratch: Any) -> Any:
     levels = loss.levels
     code_of, mass_of, score_of, values = levels.code, loss.mass, loss.score, columns.values
@@ -169,7 +169,7 @@ def _move(loss: Any, columns: Any, r: Any, step: Any, scratch: Any) -> Any:
         settle_query(loss, np.int64(scratch.touched[t]))
 
 
-@curvature_bounds.answer(Domination)
+@curvature_bounds.implementation(Domination)
 def _bounds(loss: Any, columns: Any, r: Any, scratch: Any) -> Any:
     """R = largest range within a query; beta = sum_q V_q range_q^2 / 4; crude = sum_q V_q max x^2.
 

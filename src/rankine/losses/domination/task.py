@@ -79,7 +79,7 @@ def build_levels(
     gaps.
     """
     labels.require_pairs()
-    usable = labels.usable
+    usable = labels.queries_with_pairs
     order = (labels.order if rows is None else rows[labels.order]).astype(np.uint32)
     n_kept = int((labels.query_starts[usable + 1] - labels.query_starts[usable]).sum())
     kept_order = np.empty(n_kept, dtype=np.uint32)
@@ -277,7 +277,7 @@ NORMALIZATIONS = ("sum", "query")
 
 
 @dataclass(frozen=True)
-class TaskOptions:
+class DominationOptions:
     """What a user chose about the loss; see ``DominationRanker``."""
 
     normalization: str = "sum"
@@ -289,11 +289,11 @@ class TaskOptions:
         check_choice("normalization", self.normalization, NORMALIZATIONS)
 
 
-def task_levels(
+def build_domination_task(
     y: NDArray[np.float64],
     queries: QueryIndex,
     query_weight: NDArray[np.float64],
-    options: TaskOptions,
+    options: DominationOptions,
     *,
     weight: NDArray[np.float64] | None = None,
     candidates: NDArray[np.bool_] | None = None,

@@ -1,0 +1,206 @@
+"""Whatever ranks, brought to one form: labels and scores of each query's documents.
+
+A contestant may be a model file, a TREC run file, a ``LinearModel``, a fitted ranker, a ``Run``,
+or an array of scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankine.core.checks import reject_sets
+from rankine.core.errors import ParameterError, SchemaError
+from rankine.data.compression import open_stream
+from rankine.data.dataset import Dataset, check_finite, concat
+from rankine.data.options import ReadOptions
+from rankine.data.query_index import QueryIndex
+from rankine.data.sources import find_sources
+from rankine.evaluation.trec import Qrels, Run, judged_lists, read_qrels, read_run, run_metric
+from rankine.kernels.sorting import rank_order
+from rankine.metrics import Metric, data_columns, evaluate
+from rankine.metrics.gains import docid_key
+
+if TYPE_CHECKING:
+    from rankine.model import LinearModel
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredSystem:
+    """A named ranking of every query.
+
+    ``by_docid``: equal scores stand in descending order of document ids (as in TREC runs);
+    otherwise they keep the order of the rows.
+    """
+
+    name: str
+    y: NDArray[np.float64]
+    score: NDArray[np.float64]
+    queries: QueryIndex
+    columns: Mapping[str, Any]
+    by_docid: bool
+
+    def values(self, metric: Metric) -> NDArray[np.float64]:
+        """The metric of each query."""
+        rule = run_metric(metric) if self.by_docid else metric
+        return evaluate(
+            rule, self.y, self.score, self.queries, per_query=True, columns=self.columns
+        )
+
+    def ranking(self, query: int, depth: int) -> list[dict[str, Any]]:
+        """The first documents of a query: id (or row), label and score."""
+        rows = self.queries.rows_of(query)
+        retrieved = self.columns.get("retrieved")
+        if retrieved is not None:
+            rows = rows[np.asarray(retrieved)[rows].astype(bool)]
+        docid = self.columns.get("docid")
+        key = np.empty(0)
+        if self.by_docid:
+            key = docid_key({"docid": np.asarray(docid)[rows]}, len(rows))
+        order = rank_order(self.score[rows], key)[:depth]
+        return [
+            {
+                "doc": f"row {row}" if docid is None else str(docid[row]),
+                "label": float(self.y[row]),
+                "score": float(self.score[row]),
+            }
+            for row in rows[order].tolist()
+        ]
+
+
+def load_systems(
+    systems: Sequence[Any] | Mapping[str, Any], judged: Dataset | Qrels
+) -> list[ScoredSystem]:
+    """All contestants over the same judged queries, in the same order of queries."""
+    every = dict(systems) if isinstance(systems, Mapping) else name_systems(systems)
+    loaded = {name: _load(system) for name, system in every.items()}
+    with_runs = any(isinstance(system, Run) for system in loaded.values())
+    if with_runs and isinstance(judged, Dataset) and judged.docid is None:
+        raise SchemaError(
+            "a run names documents, but the data has no document ids",
+            fix="Give data with docids (# comments, or a docid column), or a qrels file",
+        )
+    return [_contestant(name, system, judged, with_runs) for name, system in loaded.items()]
+
+
+def load_judged_data(path: Any, systems: Sequence[Any] = (), **options: Any) -> Dataset | Qrels:
+    """Labelled data as the models among some systems read it, or a qrels file."""
+    from rankine.data.open import load
+
+    if is_qrels(path):
+        return read_qrels(path)
+    models = [one for one in map(_load, systems) if hasattr(one, "weight_names")]
+    return load_for_models(models, path, **options) if models else load(path, **options)
+
+
+def select_reader(models: Sequence[LinearModel]) -> tuple[LinearModel, tuple[str, ...]]:
+    """The model that reads data for all: one of a raw log where there is one; columns of others."""
+    from rankine.logs.schema import columns_of
+
+    reader = next((one for one in models if columns_of(one) is not None), models[0])
+    specs = [spec for one in models if (spec := columns_of(one)) is not None]
+    return reader, tuple(dict.fromkeys(name for spec in specs for name in spec.columns))
+
+
+def load_for_models(models: Sequence[LinearModel], data: Any, **options: Any) -> Dataset:
+    """Data in memory that all these models can score: a ``Dataset``, a stream or files."""
+    from rankine.logs.source import read_for
+
+    if isinstance(data, Dataset):
+        return data
+    if hasattr(data, "blocks"):
+        return concat(list(data.blocks()))
+    reader, columns = select_reader(models)
+    kept = (*options.pop("columns", ()), *columns)
+    found: Dataset = read_for(reader, data, columns=kept, **options)
+    return found
+
+
+def is_run(path: Any) -> bool:
+    """Whether the first line of a file is ``qid Q0 docid rank score tag``."""
+    fields = _first_fields(path)
+    return len(fields) == 6 and fields[1].upper() == b"Q0"
+
+
+def is_qrels(path: Any) -> bool:
+    """Whether the first line of a file is ``qid 0 docid relevance``."""
+    fields = _first_fields(path)
+    return len(fields) == 4 and b":" not in fields[1] and b":" not in fields[3]
+
+
+def _first_fields(path: Any) -> list[bytes]:
+    if not isinstance(path, (str, Path)) or not Path(path).is_file():
+        return []
+    with open_stream(find_sources(path)[0], ReadOptions.make()) as stream:
+        buffer = bytearray(4096)
+        count = stream.readinto(memoryview(buffer))
+    return bytes(buffer[:count]).lstrip().split(b"\n")[0].split()
+
+
+def name_systems(systems: Sequence[Any]) -> dict[str, Any]:
+    """Systems by a name of their own."""
+    reject_sets(systems=systems)
+    found: dict[str, Any] = {}
+    for k, system in enumerate(systems):
+        if isinstance(system, (str, Path)):
+            name = Path(system).name
+        elif isinstance(system, Run):
+            name = system.tag
+        elif hasattr(system, "get_params"):
+            name = type(system).__name__
+        else:
+            name = f"system {k + 1}"
+        base, copies = name, 1
+        while name in found:
+            copies += 1
+            name = f"{base} ({copies})"
+        found[name] = system
+    return found
+
+
+def _load(system: Any) -> Any:
+    if not isinstance(system, (str, Path)):
+        return system
+    if is_run(system):
+        return read_run(system)
+    from rankine.model import LinearModel
+
+    return LinearModel.load(system)
+
+
+def _contestant(name: str, system: Any, judged: Dataset | Qrels, with_runs: bool) -> ScoredSystem:
+    if isinstance(system, Run):
+        qrels: Any = judged
+        if isinstance(judged, Dataset):
+            qrels = Qrels(judged.qid.astype(str), np.asarray(judged.docid).astype(str), judged.y)
+        lists = judged_lists(system, qrels)
+        return ScoredSystem(name, lists.y, lists.score, lists.queries, lists.columns, by_docid=True)
+    if not isinstance(judged, Dataset):
+        raise ParameterError(
+            f"{name} needs features, but a qrels file has none",
+            fix="Give labelled data instead of qrels, or a run instead of the model",
+        )
+    score = np.asarray(_scores(system, judged), dtype=np.float64)
+    if score.shape != (judged.n_rows,):
+        raise SchemaError(
+            f"{name} gives scores of shape {score.shape} for {judged.n_rows} rows",
+            fix="Give one score per row",
+        )
+    check_finite(score, f"score of {name}")
+    return ScoredSystem(name, judged.y, score, judged.queries, data_columns(judged), with_runs)
+
+
+def _scores(system: Any, data: Dataset) -> Any:
+    from rankine.model import LinearModel
+    from rankine.transforms.apply import score_dataset
+
+    if isinstance(system, LinearModel):
+        return score_dataset(system, data)
+    if hasattr(system, "predict"):
+        return system.predict(data)
+    return system

@@ -1,0 +1,405 @@
+"""An option group stands for its options, in help and in calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import rankine
+from rankine.cli import _console
+from rankine.cli._options import (
+    ClickColumnOptions,
+    ClusterOptions,
+    ModelReadingOptions,
+    ReadingOptions,
+    SortOptions,
+    expand_groups,
+    make_ranker,
+    parse_settings,
+    split_list,
+)
+from rankine.cli._train_options import CheckpointOptions, ClickCorrectionOptions
+from rankine.cli.main import app, find_commands
+from rankine.core.errors import ParameterError
+from rankine.core.specs import LogColumns
+from rankine.data import Dataset
+from rankine.logs.schema import LogSchema
+from rankine.model import LinearModel, ModelBundle
+from rankine.model.bundle import select_model
+
+pytestmark = pytest.mark.cli
+
+
+@dataclass(frozen=True)
+class Size:
+    """Two options."""
+
+    width: Annotated[int, typer.Option("--width", help="How wide.")] = 3
+    tall: Annotated[bool, typer.Option("--tall", help="Twice as high.")] = False
+
+
+def make_app(seen: list[object]) -> typer.Typer:
+    app = typer.Typer()
+
+    @app.command()
+    @expand_groups
+    def draw(
+        name: Annotated[str, typer.Argument()],
+        colour: Annotated[str, typer.Option()] = "red",
+        *,
+        size: Size,
+    ) -> None:
+        """Draw."""
+        seen.append((name, colour, size))
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["a"], ("a", "red", Size())),
+        (["a", "--width", "7", "--tall"], ("a", "red", Size(7, tall=True))),
+        (["b", "--colour", "blue", "--width", "1"], ("b", "blue", Size(1))),
+    ],
+)
+def test_values_are_gathered(words, expected):
+    seen = []
+    result = CliRunner().invoke(make_app(seen), words)
+    assert result.exit_code == 0, result.output
+    assert seen == [expected]
+
+
+def test_help_shows_the_options_and_not_the_group():
+    text = CliRunner().invoke(make_app([]), ["--help"], env={"COLUMNS": "200"}).output
+    assert "--width" in text
+    assert "How wide." in text
+    assert "--size" not in text
+
+
+def test_wrong_values_are_refused():
+    result = CliRunner().invoke(make_app([]), ["a", "--width", "x"])
+    assert result.exit_code == 2
+
+
+def test_reading_options_leave_out_what_is_not_given():
+    given = ReadingOptions(columns="day, shop,").options(extra=None)
+    assert given["columns"] == ("day", "shop")
+    assert given["base"] == 1
+    assert "n_features" not in given
+    assert "extra" not in given
+    assert "base" not in ModelReadingOptions().options()
+    assert SortOptions().options()["base"] == 1
+
+
+@pytest.mark.parametrize(("level", "shown"), [(-1, False), (0, True), (1, True)])
+def test_reading_shows_progress_unless_quiet(level, shown):
+    _console.set_verbosity(level)
+    try:
+        assert ReadingOptions().options()["progress"] is shown
+    finally:
+        _console.set_verbosity(0)
+
+
+def test_types_that_are_no_groups_are_options_as_they_stand():
+    seen = []
+    app = typer.Typer()
+
+    @app.command()
+    @expand_groups
+    def draw(name: str, times: int = 2) -> None:
+        seen.append((name, times))
+
+    for words in (["a"], ["b", "--times", "3"]):
+        assert CliRunner().invoke(app, words).exit_code == 0
+    assert seen == [("a", 2), ("b", 3)]
+
+
+def test_a_log_is_raw_where_a_schema_or_a_column_is_named():
+    assert not ReadingOptions(query="q", label="y", columns="a").raw
+    for named in ({"schema": "s.toml"}, {"cross": ["a*b"]}, {"binned": "x"}, {"one_hot": "x"}):
+        assert ReadingOptions(**named).raw
+    assert ReadingOptions(cross=["a*b", "b*c"]).fields()["crosses"] == ("a*b", "b*c")
+    assert "crosses" not in ReadingOptions(numeric="x").fields()
+
+
+def test_a_model_of_a_bundle_is_named_and_a_single_one_is_not():
+    single = LinearModel.from_weights([1.0])
+    bundle = ModelBundle.from_weights({"a": [1.0], "b": [2.0]})
+    assert select_model(single, None) is single
+    assert select_model(bundle, "b").values.tolist() == [2.0]
+    for found, topic, reason in (
+        (single, "a", "this is a single model"),
+        (bundle, None, "this is a bundle of 2 models"),
+        (bundle, "c", "the bundle has no topic 'c'"),
+    ):
+        with pytest.raises(ParameterError, match=reason):
+            select_model(found, topic)
+
+
+def test_lists_are_split_at_commas():
+    assert split_list(None) == ()
+    assert split_list(" a, b,,") == ("a", "b")
+
+
+@pytest.mark.parametrize("words", [["-q", "inspect"], ["inspect", "-q"], ["inspect", "--quiet"]])
+def test_quiet_stands_before_and_after_the_command(words, tmp_path):
+    LinearModel.from_weights([1.0, 2.0]).save(tmp_path / "m.rankine")
+    find_commands()
+    result = CliRunner().invoke(app, [*words, str(tmp_path / "m.rankine")])
+    assert result.exit_code == 0, result.output
+    assert _console.verbosity() == -1
+
+
+@pytest.fixture(scope="module")
+def raw_log(tmp_path_factory):
+    """A raw log, a model of it and a model of features."""
+    folder = tmp_path_factory.mktemp("raw")
+    rng = np.random.default_rng(0)
+    columns = {"session": np.repeat(np.arange(40), 5), "day": np.repeat(np.arange(10), 20)}
+    columns |= {"price": rng.normal(size=200), "brand": rng.choice(["a", "b"], 200)}
+    columns["clicked"] = (columns["price"] > 0.5).astype(int)
+    pq.write_table(pa.table(columns), folder / "log.parquet")
+    spec = LogColumns(numeric=("price",))
+    schema = {"query": "session", "label": "clicked", "numeric": ["price"], "time": "day"}
+    raw = LinearModel.from_weights([1.0], transforms=(spec,), parameters={"log": schema})
+    raw.save(folder / "raw.rankine")
+    LinearModel.from_weights([1.0, 2.0]).save(folder / "flat.rankine")
+    (folder / "rows.txt").write_text("1 qid:1 1:1 2:1\n0 qid:1 1:2 2:0\n1 qid:2 1:1 2:2\n")
+    return folder
+
+
+def test_options_that_would_be_ignored_are_refused(raw_log):
+    flat, raw = (LinearModel.load(raw_log / f"{name}.rankine") for name in ("flat", "raw"))
+    named = {"query": "session", "label": "clicked", "numeric": "price"}
+    for reading, how, reason in (
+        (ReadingOptions(cuts="{}"), {}, "--cuts are those of binned columns"),
+        (ReadingOptions(cuts="{}", binned="price"), {"model": raw}, "--cuts are those"),
+        (ModelReadingOptions(numeric="price"), {"model": flat}, "the model reads features"),
+        (ReadingOptions(base=0, **named), {}, "--base says how files of features"),
+        (ReadingOptions(qid_type="str", **named), {}, "--qid-type says how files of features"),
+        (ModelReadingOptions(base=1), {"model": raw}, "--base says how files of features"),
+        (ReadingOptions(pairs="a"), {}, "--pairs names two columns"),
+        (ReadingOptions(pairs="a,b,c"), {}, "--pairs names two columns"),
+        (ReadingOptions(pairs="a,b"), {"stream": True}, "--pairs names two columns"),
+        (ReadingOptions(pairs="a,b", numeric="price"), {}, "--pairs names two columns"),
+    ):
+        with pytest.raises(ParameterError, match=reason):
+            reading.open([str(raw_log / "log.parquet")], **how)
+    with pytest.raises(ParameterError, match="--hash-bits shapes columns"):
+        ReadingOptions(hash_bits=5).log_schema()
+    for model in (None, flat):
+        for name in ("hash_bits", "bins"):
+            with pytest.raises(ParameterError, match=f"--{name.replace('_', '-')} shapes columns"):
+                ReadingOptions(**{name: 5}).open([str(raw_log / "log.parquet")], model=model)
+    assert ReadingOptions(hash_bits=5, categorical="brand").log_schema(raw).hash_bits == 5
+    assert ReadingOptions(bins=3, binned="stock", query="session").log_schema().bins == 3
+    for name, other in (("bins", {"categorical": "brand"}), ("hash_bits", {"binned": "stock"})):
+        with pytest.raises(ParameterError, match=f"{name}=5 shapes columns that are"):
+            ReadingOptions(**{name: 5}, **other, query="session").log_schema()
+    assert ReadingOptions().log_schema() is None
+    assert ReadingOptions().log_schema(flat) is None
+    for pairs in ("l2", "=3", " =3"):
+        with pytest.raises(ParameterError, match="is not name=value"):
+            parse_settings([pairs])
+    assert parse_settings([" l2 = 1e-3 ", "solver=romma", "x=a=b"]) == {
+        "l2": 1e-3, "solver": "romma", "x": "a=b",
+    }  # fmt: skip
+    with pytest.raises(ParameterError, match=r"'lamda'.*Choose among .*l2"):
+        make_ranker("ranksvm", {"l2": 1.0, "lamda": 1})
+    ranker = make_ranker("spd", {"scale": None, "random_state": None})
+    assert (ranker.scale, ranker.random_state) == ("none", None)
+    assert make_ranker("spd", {"solver": "romma"}).solver == "romma"
+
+
+def test_options_of_clusters_that_would_be_ignored_are_refused():
+    for options, stream, reason in (
+        ({"repartition": True}, False, "--repartition belongs"),
+        ({"repartition_to": "x"}, False, "--repartition belongs"),
+        ({"partition_mb": 1}, False, "--partition-mb belongs"),
+        ({"timeout": 1.0}, False, "--timeout belongs"),
+        ({"dask": "here"}, True, "two ways"),
+    ):
+        with pytest.raises(ParameterError, match=reason):
+            ClusterOptions(**options).check(stream=stream)
+    ClusterOptions().check(stream=True)
+    ClusterOptions(dask="here", repartition=True, partition_mb=1, timeout=1.0).check(stream=False)
+
+
+def test_a_log_is_read_as_rows_as_a_stream_and_for_a_model(raw_log):
+    paths = [str(raw_log / "log.parquet")]
+    named = {"query": "session", "label": "clicked", "numeric": "price"}
+    rows = ReadingOptions(**named).open(paths, columns=("brand",))
+    assert (rows.n_rows, rows.n_features, "brand" in rows.columns) == (200, 1, True)
+    kept = ReadingOptions(columns="day", **named).open(paths, columns=("brand",))
+    assert set(kept.columns) == {*rows.columns, "day"}
+    stream = ReadingOptions(**named).open(paths, stream=True)
+    assert sum(block.n_rows for block in stream) == 200
+    raw = LinearModel.load(raw_log / "raw.rankine")
+    assert ModelReadingOptions().open(paths, model=raw).n_rows == 200
+    newest = ModelReadingOptions(split="time:0.8,0.2").open(paths, model=raw)
+    assert (newest.n_rows, newest.n_queries) == (40, 8)
+    parts = ReadingOptions(split="time:0.5,0.25,0.25", time="day", **named)
+    found = parts.parts(parts.open(paths))
+    assert [(name, part.n_queries) for name, part in found.items()] == [
+        ("train", 20), ("valid", 10), ("test", 10),
+    ]  # fmt: skip
+    assert list(ReadingOptions().parts("data")) == ["train"]
+    like = ReadingOptions(**named).open_like(paths, stream)
+    assert like.n_features == 1
+
+
+def test_files_of_features_are_read_as_rows_and_as_a_stream(raw_log):
+    path = str(raw_log / "rows.txt")
+    rows = ReadingOptions(n_features=5).open(path)
+    assert (rows.n_rows, rows.n_features) == (3, 5)
+    assert sum(block.n_rows for block in ReadingOptions(n_features=2).open(path, stream=True)) == 3
+    assert ReadingOptions().open_like(path, rows).n_features == 5
+    flat = LinearModel.load(raw_log / "flat.rankine")
+    assert ModelReadingOptions().open(path, model=flat).n_features == 2
+    table = Dataset.from_arrays(
+        np.ones((3, 1)), [1, 0, 1], [1, 1, 2], columns={"day": [1, 2, 3]}, feature_names=["f"]
+    )
+    table.save(raw_log / "rows.parquet")
+    one = LinearModel.from_weights([1.0], ["f"])
+    for reading, columns in (
+        (ReadingOptions(time="day"), ()),
+        (ReadingOptions(columns="day"), ("day",)),
+        (ReadingOptions(columns="day", time="day"), ()),
+    ):
+        found = reading.open(str(raw_log / "rows.parquet"), columns=columns, features=("f",))
+        assert list(found.columns) == ["day"]
+        model = reading.open(str(raw_log / "rows.parquet"), model=one, columns=columns)
+        assert list(model.columns) == ["day"]
+
+
+def test_the_newest_lists_are_those_of_the_latest_time(tmp_path):
+    """The oldest stand last in these files."""
+    columns = {"session": np.repeat(np.arange(10), 2), "day": np.repeat(np.arange(10, 0, -1), 2)}
+    columns |= {"price": np.arange(20.0), "clicked": np.tile([0, 1], 10)}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    named = {"query": "session", "label": "clicked", "numeric": "price"}
+    split = "time:0.8,0.2"
+    raw = ReadingOptions(split=split, time="day", **named)
+    assert set(raw.newest(raw.open(str(tmp_path / "log.parquet"))).qid) == {0, 1}
+    spec, log = LogColumns(numeric=("price",)), {**named, "numeric": ["price"], "time": "day"}
+    model = LinearModel.from_weights([1.0], transforms=(spec,), parameters={"log": log})
+    newest = ModelReadingOptions(split=split).open(str(tmp_path / "log.parquet"), model=model)
+    assert set(newest.qid) == {0, 1}
+    rows = {"qid": "session", "label": "clicked", "f": "price", "day": "day"}
+    table = pa.table({name: columns[given] for name, given in rows.items()})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    for how in ({}, {"model": LinearModel.from_weights([1.0], ["f"])}):
+        flat = ReadingOptions(split=split, time="day")
+        found = flat.open(str(tmp_path / "rows.parquet"), features=("f",), **how)
+        assert set((found if how else flat.newest(found)).qid) == {0, 1}
+
+
+def test_held_out_rows_have_the_features_of_the_others(tmp_path):
+    for name, brands in (("all", ["a", "b", "c", "a"]), ("held", ["b", "b", "b", "b"])):
+        columns = {"session": [1, 1, 2, 2], "brand": brands, "clicked": [0, 1, 1, 0]}
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    reading = ReadingOptions(query="session", label="clicked", one_hot="brand")
+    data = reading.open(str(tmp_path / "all.parquet"))
+    held = reading.open_like(str(tmp_path / "held.parquet"), data)
+    assert held.feature_names == data.feature_names
+    assert data.n_features == 3
+    (tmp_path / "all.csv").write_text("better,worse\na,b\nb,c\n")
+    (tmp_path / "held.csv").write_text("better,worse\nc,b\n")
+    reading = ReadingOptions(pairs="better,worse")
+    data = reading.open(str(tmp_path / "all.csv"))
+    held = reading.open_like(str(tmp_path / "held.csv"), data)
+    assert held.feature_names == data.feature_names == ("a", "b", "c")
+
+
+def test_files_with_fewer_features_than_the_model_are_told(raw_log, capsys):
+    _console.set_verbosity(0)
+    wide = LinearModel.from_weights([1.0, 2.0, 3.0])
+    ModelReadingOptions().open([str(raw_log / "rows.txt")], model=wide)
+    assert "1 of 1 files hold fewer features than the model's 3" in capsys.readouterr().err
+    ModelReadingOptions().open(
+        [str(raw_log / "rows.txt")], model=LinearModel.from_weights([1.0, 2.0])
+    )
+    assert "fewer features" not in capsys.readouterr().err
+
+
+def test_comparisons_are_read_by_the_names_of_their_sides(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text("better,worse,better_x,worse_x\na,b,1,2\nb,c,3,1\n")
+    data = ReadingOptions(pairs="better,worse").open(str(file))
+    assert (data.n_rows, data.n_queries) == (4, 2)
+    assert data.feature_names == ("a", "b", "c", "x")
+    held = ReadingOptions(pairs="better,worse").open_like(str(file), data)
+    assert held.feature_names == data.feature_names
+    model = LinearModel.from_weights([1.0, 2.0, 3.0, 0.5], data.feature_names)
+    found = ModelReadingOptions(pairs="better,worse").open(str(file), model=model)
+    np.testing.assert_array_equal(
+        rankine.Scorer(model).score(found.X.tocsr()), [1.5, 3.0, 3.5, 3.5]
+    )
+
+
+def test_columns_of_clicks_are_those_of_the_schema_unless_named(tmp_path):
+    schema = tmp_path / "s.toml"
+    schema.write_text(
+        'query = "list"\nlabel = "bought"\nposition = "place"\nitem = "sku"\nnumeric = ["x"]\n'
+    )
+    assert ClickColumnOptions().columns(item="i") == {
+        "query": "session", "label": "clicked", "position": "position", "search": None, "item": "i",
+    }  # fmt: skip
+    found = ClickColumnOptions(label="paid", search="words", schema=str(schema)).columns(item=None)
+    assert found == {
+        "query": "list", "label": "paid", "position": "place", "search": "words", "item": "sku",
+    }  # fmt: skip
+    assert ClickColumnOptions(schema=str(schema)).columns(item="i")["item"] == "i"
+
+
+def test_options_of_clicks_go_with_each_other(tmp_path):
+    looks = tmp_path / "looks.json"
+    looks.write_text('{"propensity": [1.0, 0.5]}')
+    known = LogSchema("q", numeric=("x",), item="sku")
+    for options, label, settings, schema, formula in (
+        ({}, "y", {}, None, None),
+        ({"position": "p"}, "y", {"propensity": [1.0]}, None, None),
+        ({"position": "p"}, "y", {"position_offset": 3}, None, None),
+        ({"position": "p", "position_offset": 3}, "y", {}, None, None),
+        ({"position": "p", "item": "i"}, "coec(y)", {}, None, "y"),
+        ({"propensity": "auto"}, "y", {}, known, None),
+        ({"propensity": "auto", "item": "i", "search": "s", "context": "c"}, "y", {}, None, None),
+        ({"max_weight": 3.0}, "y", {"propensity": [1.0]}, None, None),
+        ({"max_weight": 3.0, "propensity": str(looks)}, "y", {}, None, None),
+    ):
+        assert ClickCorrectionOptions(**options).check(label, settings, schema) == formula
+    for options, label, schema, reason in (
+        ({"position": "p"}, "y", None, "--position alone"),
+        ({"max_weight": 3.0}, "y", None, "--max-weight bounds"),
+        ({"max_weight": 3.0, "propensity": "x", "item": "i"}, "coec(y)", None, "--max-weight"),
+        ({"propensity": "auto"}, "y", LogSchema("q", numeric=("x",)), "items must be told apart"),
+        ({}, "coec(y)", None, "items must be told apart"),
+        ({"item": "i"}, "y", known, "--item and --search belong"),
+        ({"search": "s"}, "y", None, "--item and --search belong"),
+        ({"context": "c"}, "y", None, "--context belongs"),
+        ({"context": "c", "propensity": "x"}, "y", None, "--context belongs"),
+    ):
+        with pytest.raises(ParameterError, match=reason):
+            ClickCorrectionOptions(**options).check(label, {}, schema)
+    assert ClickCorrectionOptions(propensity="auto").given() is None
+    assert ClickCorrectionOptions().given() is None
+    assert ClickCorrectionOptions(propensity=str(looks)).given().values.tolist() == [1.0, 0.5]
+
+
+def test_checkpoints_need_a_folder():
+    assert CheckpointOptions().options() == {}
+    assert not CheckpointOptions().asked
+    assert CheckpointOptions("f", 7).options() == {"checkpoint": "f", "every": 7, "resume": False}
+    assert CheckpointOptions("f").asked
+    assert CheckpointOptions("f", resume=True).options()["every"] == 100_000
+    for options, named in (({"resume": True}, "--resume"), ({"every": 1}, "--every")):
+        with pytest.raises(ParameterError, match=f"{named} needs --checkpoint"):
+            CheckpointOptions(**options).options()

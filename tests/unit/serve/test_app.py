@@ -1,0 +1,450 @@
+"""The service without a socket: paths, methods, limits, counters; models by name."""
+
+import base64
+import hashlib
+import itertools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankine
+from integration.serve.serve_tools import NAMES, log_model, make_model
+from rankine import LinearModel, ModelBundle, Scorer
+from rankine.core.errors import ModelError
+from rankine.core.specs import LogColumns, OneHot
+from rankine.model.weights import Probes
+from rankine.serve import registry as registry_module
+from rankine.serve.app import Service, check_json, openapi_document, page_reply
+from rankine.serve.connection import ConnectionPool, Request
+from rankine.serve.limits import Limits
+from rankine.serve.metrics import Metrics, _resident_bytes
+from rankine.serve.registry import WATCH_EVERY, Registry, ServedModel, ServedScorer
+from rankine.serve.schemas import RequestError
+from rankine.serve.security import AccessPolicy
+
+JSON = {b"host": b"localhost", b"content-type": b"application/json"}
+ITEM = {"features": {NAMES[0]: 1.0}}
+
+
+class House:
+    """A service, and what it counts."""
+
+    def __init__(self, *models, access=None, strict=False, **limits):
+        self.registry = Registry()
+        for served in models:
+            self.registry.put(served)
+        self.pool = ConnectionPool(Limits(**limits), Metrics(), None)
+        self.service = Service(
+            self.registry, self.pool, access or AccessPolicy("127.0.0.1"), strict=strict
+        )
+
+    def ask(self, method, target, body=b"", on_event_loop=False, **fields):
+        more = {name.replace("_", "-").encode(): value for name, value in fields.items()}
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = Request(method, target, {**JSON, **more}, data, close=False)
+        return self.service.answer(request, on_event_loop)
+
+    def value(self, name, **labels):
+        return self.pool.metrics.registry.get_sample_value(f"rankine_{name}", labels)
+
+
+def shop(**more):
+    return ServedModel("shop", make_model(0, **more))
+
+
+def error(reply):
+    return reply.status, json.loads(reply.body)["error"]
+
+
+def test_paths_methods_and_hosts():
+    house = House(shop())
+    for target in (b"/healthz", b"/healthz?x=%2f", b"/%68ealthz"):
+        reply = house.ask(b"GET", target)
+        assert (reply.status, reply.body, reply.kind) == (
+            200,
+            b"ok\n",
+            b"text/plain; charset=utf-8",
+        )
+    assert house.ask(b"GET", b"/v1/models/%73hop").status == 200
+    for method, target, allow in (
+        (b"POST", b"/healthz", b"GET, HEAD"),
+        (b"GET", b"/v1/rank", b"POST"),
+        (b"POST", b"/v1/models/shop", b"GET, HEAD"),
+    ):
+        reply = house.ask(method, target)
+        assert (reply.status, reply.fields) == (405, ((b"allow", allow),))
+    status, told = error(house.ask(b"GET", b"/v1/model"))
+    assert (status, told["fix"]) == (404, "See /openapi.json")
+    status, told = error(house.ask(b"GET", b"/", host=b"evil.example"))
+    assert (status, told["fix"]) == (421, "Start it with --allow-host")
+    nameless = Request(b"GET", b"/healthz", {}, b"", close=False)
+    assert house.service.answer(nameless, False).status == 421
+    assert house.ask(b"HEAD", b"/").body == page_reply().body
+
+
+def test_a_token_opens_the_paths_that_are_not_public():
+    token = b"c2VjcmV0LXRva2VuLWZvci10ZXN0cw=="
+    house = House(shop(), access=AccessPolicy("127.0.0.1", token))
+    assert house.ask(b"GET", b"/readyz").status == 200
+    reply = house.ask(b"GET", b"/v1/models")
+    assert (reply.status, reply.fields) == (401, ((b"www-authenticate", b"Bearer"),))
+    good = b"bearer  " + token
+    assert house.ask(b"GET", b"/v1/models", authorization=good).status == 200
+    assert house.ask(b"GET", b"/v1/models", authorization=token).status == 401
+
+
+def test_ready_means_models_and_no_stop():
+    empty = House()
+    assert empty.ask(b"GET", b"/readyz")[:2] == (503, b"no model\n")
+    house = House(shop())
+    assert house.ask(b"GET", b"/readyz")[:2] == (200, b"ready\n")
+    house.pool.stopping = True
+    assert house.ask(b"GET", b"/readyz")[:2] == (503, b"stopping\n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "good"),
+    [
+        ({b"content-type": b"application/json"}, True),
+        ({b"content-type": b"Application/JSON ; Charset=UTF-8"}, True),
+        ({b"content-type": b'application/json; charset="utf-8"'}, True),
+        ({b"content-type": b"application/json", b"content-encoding": b"Identity"}, True),
+        ({b"content-type": b"application/json", b"content-encoding": b"gzip"}, False),
+        ({b"content-type": b"application/json; charset=latin-1"}, False),
+        ({b"content-type": b"text/json"}, False),
+        ({b"content-type": b"text/plain; charset=utf-8"}, False),
+        ({}, False),
+    ],
+)
+def test_only_plain_json_is_taken(fields, good):
+    if good:
+        check_json(fields)
+    else:
+        with pytest.raises(RequestError) as caught:
+            check_json(fields)
+        assert caught.value.status == 415
+
+
+def test_large_requests_and_explanations_leave_the_event_loop():
+    body = json.dumps({"items": [ITEM]}).encode()
+    house = House(shop(), inline_bytes=len(body))
+    for path in (b"/v1/rank", b"/v1/score"):
+        assert house.ask(b"POST", path, body, on_event_loop=True).status == 200
+        assert house.ask(b"POST", path, body + b" ", on_event_loop=True) is None
+        assert house.ask(b"POST", path, body + b" ").status == 200
+    for explain in (True, 0, 3):
+        asked = {"items": [ITEM], "explain": explain}
+        wide = House(shop())
+        assert wide.ask(b"POST", b"/v1/rank", asked, on_event_loop=True) is None
+        assert wide.ask(b"POST", b"/v1/rank", asked).status == 200
+    asked = {"items": [ITEM], "explain": False}
+    assert wide.ask(b"POST", b"/v1/rank", asked, on_event_loop=True).status == 200
+    assert wide.value("http_requests_total", path="/v1/rank", status="200") == 2
+
+
+def test_explained_items_have_a_limit_of_their_own():
+    house = House(shop(), explained=3)
+    for sizes, k, status in (([3], None, 200), ([4], None, 422), ([4], 3, 200), ([2, 2], None, 422),
+                             ([2, 1], None, 200), ([9, 9], 1, 200)):  # fmt: skip
+        asked = {"lists": [{"items": [ITEM] * size} for size in sizes], "explain": 1}
+        asked |= {} if k is None else {"k": k}
+        reply = house.ask(b"POST", b"/v1/rank", asked)
+        assert reply.status == status, (sizes, k)
+    del asked["explain"]
+    assert house.ask(b"POST", b"/v1/rank", asked).status == 200
+    assert json.loads(house.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 9}).body)["ranking"]
+    status, told = error(house.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 4, "explain": True}))
+    assert (status, told["code"]) == (422, "limit")
+
+
+def test_a_batch_is_answered_list_by_list():
+    house = House(shop(), ServedModel("log", log_model()))
+    items = [ITEM, {"features": {NAMES[1]: 2.0}, "id": "b"}]
+    lists = [{"items": [], "id": "none"}, {"items": items, "id": 7}, {"items": items[:1]}]
+    scores = Scorer(make_model(0)).score([item["features"] for item in items]).tolist()
+    asked = {"model": "shop", "lists": lists}
+    found = json.loads(house.ask(b"POST", b"/v1/score", asked).body)
+    assert found["lists"] == [
+        {"scores": [], "id": "none"}, {"scores": scores, "id": 7}, {"scores": scores[:1]},
+    ]  # fmt: skip
+    assert "scores" not in found
+    ranked = json.loads(house.ask(b"POST", b"/v1/rank", asked).body)["lists"]
+    best = sorted((0, 1), key=lambda i: -scores[i])
+    assert [[one["index"] for one in each["ranking"]] for each in ranked] == [[], best, [0]]
+    assert [one.get("id") for one in ranked[1]["ranking"]] == [[None, "b"][i] for i in best]
+    wrong = {"model": "shop", "lists": [*lists, {"items": [{"features": {"x": 1}}]}]}
+    status, told = error(house.ask(b"POST", b"/v1/score", wrong))
+    assert status == 422
+    assert told["message"].startswith("list 3: ")
+    raw = {"price": 2.0, "brand": "a", "colour": 1}
+    shared = {"model": "log", "items": [{"raw": raw}, {"raw": {}}], "context": {"shop": "north"}}
+    found = json.loads(house.ask(b"POST", b"/v1/score", shared).body)
+    rows = [{"shop": "north", **raw}, {"shop": "north"}]
+    assert found["scores"] == Scorer(log_model(), unknown="zero").score(rows).tolist()
+    assert found["unknown_columns"] == {"colour": 1}
+    assert house.value("unknown_columns_total") == 1
+    lacking = sum(found["missing_columns"].values())
+    assert house.value("missing_columns_total") == lacking > 0
+    strict = House(ServedModel("log", log_model()), strict=True)
+    assert strict.ask(b"POST", b"/v1/score", shared).status == 422
+    assert house.ask(b"POST", b"/v1/score", {**shared, "unknown": "error"}).status == 422
+
+
+def test_an_explanation_shows_ten_terms_unless_told():
+    house = House(shop())
+    rows = [dict(zip(NAMES, np.random.default_rng(k).normal(size=20), strict=True)) for k in (1, 2)]
+    items = [{"features": {name: float(x) for name, x in row.items()}} for row in rows]
+    for explain, shown in ((True, 10), (0, 0), (1, 1), (1000, 20)):
+        reply = house.ask(b"POST", b"/v1/rank", {"items": items, "explain": explain})
+        first, second = json.loads(reply.body)["ranking"]
+        for why in (first["explanation"], first["lead"], second["explanation"]):
+            assert len(why["contributions"]) == shown
+            assert why["rest_count"] == 20 - shown
+            terms = sum(term["contribution"] for term in why["contributions"])
+            assert terms + why["rest"] == pytest.approx(why["total"], abs=1e-12)
+        assert "lead" not in second
+        assert all("where" not in term for term in first["explanation"]["contributions"])
+        assert all("other" not in term for term in first["explanation"]["contributions"])
+        assert all("other" in term for term in first["lead"]["contributions"])
+
+
+def test_a_lead_is_that_over_the_next_item():
+    asked = {"items": [{"features": {NAMES[0]: x}} for x in (1.0, 5.0, 2.0, -4.0)], "explain": 1}
+    ranking = json.loads(House(shop()).ask(b"POST", b"/v1/rank", asked).body)["ranking"]
+    assert len({one["index"] for one in ranking}) == 4
+    for one, below in itertools.pairwise(ranking):
+        assert one["lead"]["total"] == pytest.approx(one["score"] - below["score"])
+    assert "lead" not in ranking[-1]
+
+
+def test_what_is_counted():
+    house = House(shop())
+    asked = {"items": [ITEM, {"features": {"x": 1.0, "y": 2.0}}], "unknown": "zero"}
+    house.ask(b"POST", b"/v1/score", asked)
+    house.ask(b"POST", b"/v1/score", {**asked, "unknown": "error"})
+    house.ask(b"POST", b"/v1/rank", {"items": [ITEM] * 3})
+    house.ask(b"POST", b"/v1/rank", b"{")
+    for name in (b"/v1/models", b"/v1/models/shop", b"/v1/models/none"):
+        house.ask(b"GET", name)
+    assert house.value("items_scored_total") == 5
+    assert house.value("unknown_features_total") == 2
+    assert house.value("unknown_columns_total") == 0
+    assert house.value("scoring_seconds_count") == 4
+    assert 0 < house.value("scoring_seconds_sum") < 60
+    for path, status, count in (("/v1/score", 200, 1), ("/v1/score", 422, 1), ("/v1/rank", 200, 1),
+                                ("/v1/rank", 400, 1), ("/v1/models", 200, 2),
+                                ("/v1/models", 404, 1)):  # fmt: skip
+        assert house.value("http_requests_total", path=path, status=str(status)) == count
+    house.pool.queued, house.pool.buffered = 3, 70
+    house.pool.connections = {1, 2}
+    assert house.value("queue_length") == 3
+    assert house.value("buffered_bytes") == 70
+    assert house.value("connections") == 2
+    house.registry.report("shop", "cut")
+    house.registry.report("other", "empty")
+    assert (
+        house.value("model_error", model="shop") == house.value("model_error", model="other") == 1
+    )
+    digest = make_model(0).digest
+    assert house.value("model_info", model="shop", kind="linear", digest=digest) == 1
+    house.registry.report("shop", None)
+    assert house.value("model_error", model="shop") == 0
+    assert house.value("build_info", version=rankine.__version__) == 1
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    told = next(line.split() for line in lines if line.startswith("VmRSS"))
+    resident = _resident_bytes()
+    assert resident == pytest.approx(1024 * int(told[1]), rel=0.1)
+    assert resident == pytest.approx(house.value("resident_memory_bytes"), rel=0.1)
+
+
+def test_memory_is_told_as_none_where_the_system_does_not_tell(monkeypatch):
+    def absent(*_, **__):
+        raise FileNotFoundError
+
+    monkeypatch.setattr("pathlib.Path.read_text", absent)
+    assert _resident_bytes() == 0
+
+
+def test_models_are_listed_with_their_errors():
+    house = House(shop(), ServedModel("topics", ModelBundle.from_weights({"t": [1.0], "u": [2.0]})))
+    house.registry.report("shop", "the new file is cut")
+    house.registry.report("absent", "no such thing")
+    reply = json.loads(house.ask(b"GET", b"/v1/models").body)
+    assert [(one["name"], one["kind"], one["error"]) for one in reply["models"]] == [
+        ("absent", "none", "no such thing"),
+        ("shop", "linear", "the new file is cut"),
+        ("topics", "bundle", None),
+    ]
+    assert reply["default"] is None
+    assert json.loads(house.ask(b"GET", b"/v1/models/shop").body)["error"] == "the new file is cut"
+    assert json.loads(house.ask(b"GET", b"/v1/models/topics").body)["topics_count"] == 2
+    for name, reason in ((b"none", "no model of this name"), (b"topics/x", "no such topic"),
+                         (b"shop/x", "is one model"), (b"absent", "no model")):  # fmt: skip
+        reply = house.ask(b"GET", b"/v1/models/" + name)
+        status, told = error(reply)
+        assert (status, reply.kind) == (404, b"application/json")
+        assert reason in told["message"]
+    house.registry.drop("topics")
+    assert json.loads(house.ask(b"GET", b"/v1/models").body)["default"] == "shop"
+    house.registry.drop("shop")
+    assert json.loads(house.ask(b"GET", b"/v1/models").body)["default"] is None
+    house.registry.drop("absent")
+    assert house.registry.current.errors == {}
+
+
+def test_a_request_without_a_name_goes_to_the_only_model():
+    house = House(shop())
+    assert house.registry.target(None).name == "shop"
+    house.registry.put(ServedModel("other", make_model(1)))
+    for name, reason in ((None, "names no model"), ("nothing", "no model of this name"),
+                         ("shop/", "is one model")):  # fmt: skip
+        with pytest.raises(RequestError, match=reason) as caught:
+            house.registry.target(name)
+        assert caught.value.status == 404
+    bundle = ServedModel("b", ModelBundle.from_weights({"a/b": [1.0], "": [2.0]}))
+    house.registry.put(bundle)
+    assert house.registry.target("b/a/b").name == "b/a/b"
+    assert house.registry.target("b/").model.values.tolist() == [2.0]
+    with pytest.raises(RequestError, match="is a bundle"):
+        house.registry.target("b")
+
+
+def test_an_entry_says_what_a_model_is():
+    model = make_model(0, metric="map")
+    entry = ServedModel("shop", model).entry("old")
+    assert (entry.probes, entry.nnz, entry.base) == (len(model.probes.rows), 20, 1)
+    assert (entry.required_count, entry.topics_count) == (20, 0)
+    assert (entry.reads, entry.error, entry.metric) == ("features", "old", "map")
+    assert ServedModel("none", LinearModel.from_weights(np.zeros(2))).entry().probes == 0
+    topics = ServedModel("b", ModelBundle.from_weights({"t": [1.0, 0.0], "u": [2.0, 3.0]}))
+    assert (topics.entry().probes, topics.entry().nnz, topics.entry().required) == (0, 3, [])
+    one = topics.entry(topic="t")
+    assert (one.name, one.nnz, one.required, one.topics) == ("b/t", 1, ["1"], [])
+    assert ServedModel("log", log_model()).entry().reads == "raw"
+
+
+def test_topics_are_kept_while_they_are_asked_for(monkeypatch):
+    bundle = ModelBundle.from_weights({name: [1.0, 2.0] for name in "abcdefgh"})
+    monkeypatch.setattr(registry_module, "MAX_TOPICS_READY", 2)
+    served = ServedModel("b", bundle)
+    a, b = served.target("a"), served.target("b")
+    assert served.target("a") is a
+    served.target("c")
+    assert served.target("a") is a
+    assert served.target("b") is not b
+    monkeypatch.undo()
+    for names, ready in ((6, 4), (12, 6)):  # of two features each
+        monkeypatch.setattr(registry_module, "_MAX_NAMES_READY", names)
+        served = ServedModel("b", bundle)
+        kept = [served.target(name) for name in "abcdefgh"[:ready]]
+        assert [served.target(name) for name in "abcdefgh"[:ready]] == kept
+        served.target("h")
+        assert served.target("b") is kept[1]
+        assert served.target("a") is not kept[0]
+    monkeypatch.setattr(registry_module, "_MAX_NAMES_READY", 6)
+    for width, ready in ((0, 6), (1, 6), (2, 4)):
+        served = ServedModel("b", ModelBundle.from_weights({k: [1.0] * width for k in "abcdefgh"}))
+        kept = [served.target(name) for name in "abcdefgh"[:ready]]
+        assert served.target("a") is kept[0]
+        served.target("h")
+        assert served.target("b") is not kept[1]
+
+
+def test_an_example_has_three_different_items():
+    features = ServedScorer(
+        "m", "", LinearModel.from_weights([1.0, 2.0, 3.0], ["a", "b", "c"])
+    ).example
+    assert features == [
+        {"id": "first", "features": {"a": 0.0, "b": 1.5, "c": 0.5}},
+        {"id": "second", "features": {"a": 1.0, "b": 0.0, "c": 1.5}},
+        {"id": "third", "features": {"a": 2.0, "b": 1.0, "c": 0.0}},
+    ]
+    wide = ServedScorer("m", "", make_model(0)).example
+    assert all(len(item["features"]) == 6 for item in wide)
+    raw = [item["raw"] for item in ServedScorer("m", "", log_model()).example]
+    assert [item["shop"] for item in raw] == ["south", "north", "south"]
+    assert {item["price"] for item in raw} == {0.0, 1.0, 2.0}
+    sizes = LogColumns(one_hot=tuple(OneHot(name, ("s", "m", "l")) for name in ("a", "b")))
+    model = LinearModel.from_weights(np.arange(1.0, 7.0), transforms=(sizes,))
+    example = [item["raw"] for item in ServedScorer("m", "", model).example]
+    assert [item["a"] for item in example] == ["s", "m", "l"]
+    assert [item["b"] for item in example] == ["m", "l", "s"]
+
+
+def test_a_model_that_scores_its_rows_wrongly_is_not_proven():
+    model = make_model(0)
+    wrong = Probes(model.probes.rows, tuple(x + 1 for x in model.probes.scores))
+    ServedScorer("m", "", model).prove()
+    for good in (ServedScorer("m", "", model), ServedScorer("log", "", log_model())):
+        ranked = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Scorer, "rank", lambda _, rows, ranked=ranked: ranked.append(rows))
+            good.prove()
+        (form,) = {"features", "raw"} & set(good.example[0])
+        assert ranked == [[item[form] for item in good.example]]
+    with pytest.raises(ModelError, match="stored rows"):
+        ServedScorer("m", "", make_model(0, probes=wrong)).prove()
+
+
+def test_one_list_of_many_is_compared_with_the_training():
+    class Watching:
+        def __init__(self):
+            self.summary, self.seen = self, []
+            self.columns = ("price", "shop")
+
+        def add(self, columns, n_rows, scores):
+            self.seen.append((columns, n_rows, scores))
+
+    target = ServedScorer("log", "", log_model())
+    assert target.drift_monitor is None
+    target.watch([{"price": 1.0}])
+    drift_monitor = target.__dict__["drift_monitor"] = Watching()
+    target.__dict__.pop("_turns")
+    rows = [{"price": 1.0, "shop": "north", "brand": "a"}, {"price": 3.0}]
+    for _ in range(2 * WATCH_EVERY + 1):
+        target.watch(rows)
+    assert len(drift_monitor.seen) == 3
+    columns, n_rows, scores = drift_monitor.seen[0]
+    assert (columns, n_rows) == ({"price": [1.0, 3.0], "shop": ["north", None]}, 2)
+    expected = Scorer(log_model(), unknown="zero").score(rows)
+    np.testing.assert_allclose(scores, expected - expected.mean())
+
+
+def test_the_page_runs_nothing_but_its_own_script():
+    reply = page_reply()
+    text, fields = reply.body.decode(), dict(reply.fields)
+    rules = fields[b"content-security-policy"].decode().split("; ")
+    for kind in ("style", "script"):
+        (block,) = re.findall(rf"<{kind}>(.*?)</{kind}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(block.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in rules
+    assert rules[0] == "default-src 'none'"
+    assert "connect-src 'self'" in rules
+
+
+def test_the_document_names_every_reply():
+    document = json.loads(openapi_document())
+    rank = document["paths"]["/v1/rank"]["post"]
+    assert set(rank["responses"]) == {"200", "400", "401", "404", "413", "415", "422", "503"}
+    schema = rank["responses"]["422"]["content"]["application/json"]["schema"]
+    assert schema["$ref"].endswith("/ErrorReply")
+    ready = document["paths"]["/readyz"]["get"]["responses"]
+    assert set(ready["503"]["content"]) == set(ready["200"]["content"]) == {"text/plain"}
+    topic = document["paths"]["/v1/models/{name}/{topic}"]["get"]
+    assert [one["name"] for one in topic["parameters"]] == ["name", "topic"]
+    assert set(topic["responses"]) == {"200", "404"}
+
+
+def test_unknown_names_are_refused_unless_raw_columns_are_read():
+    house = House(shop(), ServedModel("log", log_model()))
+    for model, form, status in (
+        ("log", "features", 422),
+        ("log", "raw", 200),
+        ("shop", "features", 422),
+        ("shop", "raw", 422),
+    ):
+        asked = {"model": model, "items": [{form: {"colour": 1.0}}]}
+        assert house.ask(b"POST", b"/v1/score", asked).status == status, (model, form)
