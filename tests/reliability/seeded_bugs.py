@@ -252,7 +252,7 @@ BUGS: dict[str, Bug] = {
         "agreement", 60, ("unequal",), only="least-squares",
     ),
     "a partition twice in the sum": Bug(
-        "distributed/team.py", "total = _plus(held.pop()[1], total)\n            size",
+        "distributed/worker_pool.py", "total = _plus(held.pop()[1], total)\n            size",
         "total = _plus(_plus(total, held.pop()[1]), total)\n            size",
         "agreement", 60, ("unequal", "crashes"), only="least-squares",
     ),

@@ -43,13 +43,13 @@ def explain(
 ) -> None:
     """Explain the best documents of a query, or why document A stands above B; exact."""
     import rankine
-    from rankine.transforms.apply import fit_columns
+    from rankine.transforms.apply import align_columns
 
     if docs:
         reject_options(("k",), "explains the best documents, and --docs names two")
     fitted = rankine.LinearModel.load(model)
     read = reading.open(data, model=fitted, progress=False)
-    rows = fit_columns(fitted, _rows_of(read, qid))
+    rows = align_columns(fitted, _rows_of(read, qid))
     scorer = rankine.Scorer(fitted)
     if docs:
         a, b = (_row_of(rows, doc) for doc in docs)

@@ -49,12 +49,12 @@ def watch(
     """
     import rankine
     from rankine.evaluation.tables import Table
-    from rankine.logs.source import watch_log
+    from rankine.logs.encoding import monitor_log
     from rankine.transforms.drift import DRIFT_HEADER, Drift
 
     fitted = rankine.LinearModel.load(model)
-    watcher = watch_log(fitted, reading.open(log, model=fitted, stream=True))
-    found = Drift.of(watcher, threshold, max_unseen, max_missing)
+    drift_monitor = monitor_log(fitted, reading.open(log, model=fitted, stream=True))
+    found = Drift.from_monitor(drift_monitor, threshold, max_unseen, max_missing)
     if json:
         _console.print_json({"model": model, "digest": fitted.digest, **found.to_dict()})
     else:

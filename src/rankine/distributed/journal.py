@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankine.core.errors import CheckpointError
-from rankine.distributed.team import token_of
+from rankine.distributed.worker_pool import token_of
 from rankine.solvers.base import ResumePoint
 from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, read_checkpoint
 
@@ -73,7 +73,7 @@ class Journal:
                 fix="Resume from them, or use an empty folder",
             )
 
-    def answer(
+    def recall_or_compute(
         self, question: str, arguments: tuple[Any, ...], ask: Callable[[], tuple[Any, ...]]
     ) -> tuple[Any, ...]:
         """The recorded answer, or that of ``ask``, which is then recorded."""
@@ -99,9 +99,9 @@ class Journal:
             self.flush()
         return parts
 
-    def remember(self, name: str, value: int) -> int:
+    def recall_or_record(self, name: str, value: int) -> int:
         """The value that the interrupted run had, or this one, which is then recorded."""
-        return int(self.answer(f"remember {name}", (), lambda: (value,))[0])
+        return int(self.recall_or_compute(f"remember {name}", (), lambda: (value,))[0])
 
     def resume_point(self, solver: str, *given: Any) -> ResumePoint:
         """For a loop that begins here; its state where the interrupted run stood within it.

@@ -20,7 +20,14 @@ from rankine.kernels.lists import (
 )
 from rankine.losses.base import pair_loss_names, pair_loss_spec
 from rankine.losses.lists import LambdaWeighted, Pointwise, PointwiseSquared
-from rankine.metrics.gains import MAX_EXP_LABEL, cutoffs, discounts, gain_values, marks, relevance
+from rankine.metrics.gains import (
+    MAX_EXP_LABEL,
+    cutoffs,
+    discounts,
+    flag_column,
+    gain_values,
+    relevance,
+)
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
@@ -101,7 +108,7 @@ class ListObjective:
         """Return which items were displayed; None without such a column."""
         if self.metric is None:
             return None
-        return marks(self.metric.displayed, data.columns, data.n_rows)
+        return flag_column(self.metric.displayed, data.columns, data.n_rows)
 
     def cutoffs(self, data: Dataset) -> NDArray[np.int64]:
         """Return the cutoff of each list."""

@@ -234,7 +234,7 @@ class Records:
         if self.journal is None:
             return ask()[0]
         asked = (plan.notes(), plan.pairs, start)
-        found: NDArray[np.float64] = self.journal.answer("plan", asked, ask)[0]
+        found: NDArray[np.float64] = self.journal.recall_or_compute("plan", asked, ask)[0]
         return found
 
 

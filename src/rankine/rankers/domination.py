@@ -218,7 +218,7 @@ class DominationRanker(BaseRanker):
 
     def _solve_partitions(self, task: FitTask) -> FitResult:
         """The same objective by a batch method, which partitions can answer."""
-        from rankine.distributed.recipes import domination_problem
+        from rankine.distributed.partition_tasks import domination_problem
         from rankine.solvers.quasi_newton import solve_quasi_newton
 
         source = task.source

@@ -280,13 +280,18 @@ class ElasticRanker(BaseRanker):
         self, task: FitTask, start: NDArray[np.float64] | None, monitor: FitMonitor
     ) -> Solution:
         """A pass over every partition, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import PASSES, ListPassRecipe, RawRecipe, average_lists
+        from rankine.distributed.partition_tasks import (
+            PASSES,
+            ListPassTask,
+            RawRowsTask,
+            average_lists,
+        )
 
         self.__dict__.pop("_run", None)
         if not self._needs_pairs():
-            ranges = task.source.team(RawRecipe()).each("label_range")
+            ranges = task.source.worker_pool(RawRowsTask()).each("label_range")
             self._require_classes({label > 0 for low, high, _ in ranges for label in (low, high)})
-        recipe = ListPassRecipe(
+        recipe = ListPassTask(
             self.solver,
             self._update_options(self.eta0_),
             self._objective(),

@@ -270,7 +270,7 @@ class LeastSquaresRanker(BaseRanker):
         source = task.source
         if task.kind == "memory":
             return self._rows_problem(source.data, source.query_weight)
-        from rankine.distributed.recipes import square_problem
+        from rankine.distributed.partition_tasks import square_problem
 
         for name, value in (("solver", "sgd"), ("curvature", "online")):
             if getattr(self, name) == value:

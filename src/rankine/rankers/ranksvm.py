@@ -163,7 +163,7 @@ class RankSVM(BaseRanker):
     def _solve(self, task: FitTask) -> FitResult:
         l2s, source = self._strengths(), task.source
         if task.kind == "partitions":
-            from rankine.distributed.recipes import pair_problem
+            from rankine.distributed.partition_tasks import pair_problem
 
             problem = pair_problem(source, self.loss, self.normalization, self.oracle)
         else:

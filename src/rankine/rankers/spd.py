@@ -322,10 +322,10 @@ class SPDRanker(BaseRanker):
         self, task: FitTask, start: NDArray[np.float64] | None, monitor: FitMonitor
     ) -> Solution:
         """Steps on every partition by its share, the mean of their weights, and so on."""
-        from rankine.distributed.recipes import PASSES, PairPassRecipe, average_pairs
+        from rankine.distributed.partition_tasks import PASSES, PairPassTask, average_pairs
 
         self.record_ = []
-        recipe = PairPassRecipe(
+        recipe = PairPassTask(
             self.plan(),
             int(self.n_steps),
             check_n_passes(self.n_passes, PASSES),

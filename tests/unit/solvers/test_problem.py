@@ -9,7 +9,7 @@ import pytest
 
 from rankine.core.errors import DivergenceError
 from rankine.data import Dataset
-from rankine.distributed.team import sum_in_order
+from rankine.distributed.worker_pool import sum_in_order
 from rankine.losses.domination import DominationOptions, domination_risk
 from rankine.losses.least_squares import least_squares_risk, least_squares_totals
 from rankine.losses.pair_queries import PairTotals, pair_risk, pair_totals
