@@ -214,7 +214,7 @@ def test_a_model_without_names_knows_the_indices_of_its_weights():
     model = LinearModel.from_weights([0.0, 3.0])
     assert Scorer(model).score([{"2": 2.0}]).tolist() == [6.0]
     for row in ({"1": 2.0}, {"2": 1.0, "7": 1.0}):
-        with pytest.raises(FeatureMismatchError, match="knows no feature"):
+        with pytest.raises(FeatureMismatchError, match="has no feature"):
             Scorer(model).score([row])
     lenient = Scorer(model, unknown="zero")
     assert lenient.score([{"1": 2.0}, {"2": 1.0, "7": 1.0}]).tolist() == [0.0, 3.0]
