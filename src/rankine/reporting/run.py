@@ -10,7 +10,7 @@ from typing import Any
 
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset
-from rankine.logs.source import monitor_log
+from rankine.logs.encoding import monitor_log
 from rankine.model import LinearModel, ModelBundle
 from rankine.model.bundle import select_model
 from rankine.model.tables import find_tables
