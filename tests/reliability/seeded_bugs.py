@@ -264,7 +264,7 @@ BUGS: dict[str, Bug] = {
         "agreement", 24, ("unequal",), only="ranksvm",
     ),
     "a row's weight forgotten among pairs": Bug(
-        "losses/squared.py", "rest += (lap.weight[start + k] if weighted else 1.0) * t[k]",
+        "losses/least_squares.py", "rest += (lap.weight[start + k] if weighted else 1.0) * t[k]",
         "rest += t[k]",
         "agreement", 24, ("unequal",), only="least-squares",
     ),
