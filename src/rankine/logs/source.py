@@ -383,6 +383,8 @@ class LogScan(LabelledStream):
         Cuts of binned columns that are not measured.
     """
 
+    is_raw_log = True
+
     def __init__(
         self,
         raw: Scan,

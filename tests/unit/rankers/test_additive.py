@@ -385,7 +385,7 @@ def test_an_infinite_value_of_an_array_is_named():
 
 
 def test_columns_go_by_their_numbers_in_a_notebook(fitted):
-    names, sizes = fitted._shown_weights()
+    names, sizes = fitted._displayed_weights()
     assert sorted(name for name in names if " x " not in name) == list("01234")
     assert f"{fitted.pairs_[0][0]} x {fitted.pairs_[0][1]}" in names
     assert (np.diff(sizes) <= 0).all()
@@ -648,15 +648,17 @@ class Told:
     def __init__(self, worth, monkeypatch, metric="ndcg@10"):
         self.tried = []
         monkeypatch.setattr(
-            additive_search, "judged", lambda plan, _valid, _theta: worth(plan.strengths, plan)
+            additive_search,
+            "evaluate_plan",
+            lambda plan, _valid, _theta: worth(plan.strengths, plan),
         )
         bins = fit_bins(np.arange(30.0).reshape(-1, 5), 4)
         counts = np.ones(sum(bins.n_cells))
         self.plan = additive_search.Plan(
             bins, np.zeros(len(counts)), counts, PenaltyStrengths(1.0, 1.0, 1.0), "softmax", metric
         )
-        records = SimpleNamespace(solve=lambda plan, _data, _start: np.zeros(plan.space().size))
-        self.walk = additive_search._Walk(None, None, self.tried.append, records)
+        solver = SimpleNamespace(solve=lambda plan, _data, _start: np.zeros(plan.space.size))
+        self.walk = additive_search.PlanSearch(None, None, self.tried.append, solver)
 
     def smooth(self):
         return [one["smooth"] for one in self.tried]
@@ -714,7 +716,7 @@ def test_fewer_pairs_are_tried_as_long_as_they_gain(worth, tried, kept, monkeypa
     told = Told(lambda _s, plan: worth[len(plan.pairs)], monkeypatch)
     told.walk.try_plan(told.plan, None)
     pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
-    additive_search._pair_paths(told.walk, told.plan.with_pairs(pairs), pairs, 1)
+    additive_search.search_grids(told.walk, told.plan.with_pairs(pairs), pairs, 1)
     counts = [one["pairs"] for one in told.tried[1:]]
     assert list(dict.fromkeys(counts)) == tried
     assert len(told.walk.plan.pairs) == kept

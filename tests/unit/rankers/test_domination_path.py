@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 import rankine
 from rankine import DominationRanker, LinearModel, domination_path
 from rankine.core.errors import ParameterError
-from rankine.rankers.domination import walk
 
 pytestmark = pytest.mark.usefixtures("raw_units")
 
@@ -147,11 +146,11 @@ def test_a_path_is_walked_no_further_than_its_bound_on_size(data, monkeypatch):
     walked = []
 
     def counted(*given):
-        for point in walk(*given):
+        for point in regularisation_path(*given):
             walked.append(point.nonzeros)
             yield point
 
-    monkeypatch.setattr("rankine.rankers.domination.walk", counted)
+    monkeypatch.setattr("rankine.rankers.domination.regularisation_path", counted)
     path = domination_path(X, y, qid, n_steps=12, max_nonzero=4)
     assert walked[:-1] == path.nonzeros.tolist()
     assert len(walked) < 12
