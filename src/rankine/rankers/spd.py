@@ -23,7 +23,7 @@ from rankine.data.progress import read_ahead
 from rankine.data.streams import LabelledStream
 from rankine.kernels.random import resolve_seed
 from rankine.losses import pair_loss_names, pair_loss_spec
-from rankine.losses.all_pairs import MEANS, MeanPairLoss
+from rankine.losses.all_pairs import MEAN_OF_SAMPLING, MeanPairLoss
 from rankine.rankers.base import BaseRanker
 from rankine.rankers.capabilities import SOURCE_KINDS, Capabilities
 from rankine.rankers.clicks import QueryDivisor
@@ -461,7 +461,7 @@ class SPDRanker(BaseRanker):
         def record(step: int, coef: NDArray[np.float64]) -> dict[str, float]:
             if step not in steps:
                 return {}
-            mean = MeanPairLoss(self._loss(), MEANS[self._pair_distribution])
+            mean = MeanPairLoss(self._loss(), MEAN_OF_SAMPLING[self._pair_distribution])
             n_queries = 0
             for block in source.blocks():
                 mean.add(block, row_scores(block.X, coef), source.weights(block, n_queries))
@@ -471,7 +471,7 @@ class SPDRanker(BaseRanker):
             if evaluator is not None:
                 data = evaluator.data
                 scores = row_scores(data.X, coef[: data.n_features])
-                held_out = MeanPairLoss(self._loss(), MEANS[self._pair_distribution])
+                held_out = MeanPairLoss(self._loss(), MEAN_OF_SAMPLING[self._pair_distribution])
                 held_out.add(data, scores, np.ones(data.n_queries))
                 values["eval_objective"] = penalty + held_out.value
             return values

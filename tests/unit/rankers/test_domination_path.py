@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import rankine
 from rankine import DominationRanker, LinearModel, domination_path
 from rankine.core.errors import ParameterError
+from rankine.solvers.coordinate_descent import regularisation_path
 
 pytestmark = pytest.mark.usefixtures("raw_units")
 

@@ -18,7 +18,9 @@ from rankine.rankers.capabilities import Capabilities
 from rankine.rankers.clicks import ClickCorrection, QueryDivisor
 from rankine.rankers.sources import (
     MemorySource,
+    PartitionSource,
     StreamSource,
+    classify,
     read_first_lists,
     resolve_query_weight,
     warn_uneven_columns,
