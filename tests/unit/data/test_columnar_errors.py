@@ -21,7 +21,7 @@ from rankine.core.errors import (
 )
 from rankine.data.options import ReadOptions
 from rankine.data.readers import columns
-from rankine.data.readers.values import Place, RowFaults
+from rankine.data.readers.values import BatchLocation, RowFaults
 
 F32 = np.float32
 
@@ -105,7 +105,10 @@ def test_the_part_of_a_file_is_named(put):
 
 
 def test_a_part_begins_with_its_first_row():
-    for place, where in ((Place("f"), ""), (Place("f", 7, "p"), " (p, row 3 of it)")):
+    for place, where in (
+        (BatchLocation("f"), ""),
+        (BatchLocation("f", 7, "p"), " (p, row 3 of it)"),
+    ):
         error = place.error(2, "c", "wrong", "mend it")
         assert (error.reason, error.line) == (f"wrong{where}", place.first_row + 3)
 
@@ -665,7 +668,7 @@ def test_text_may_expand_so_far(monkeypatch):
     monkeypatch.setattr(columns, "MAX_TEXT_BYTES", 60)
     long, short = pa.array(["x" * 20, "y", None]), pa.array([1, 2])
     view = pa.array(["zz", "x" * 20, "y" * 20, "w" * 20, ""]).cast(pa.string_view())[1:]
-    place = Place("f", part="row group 3")
+    place = BatchLocation("f", part="row group 3")
     for texts, codes, total in (
         (long, np.zeros(3, int), 60), (long, np.array([0, 0, 0, 1]), 61), (long, None, 0),
         (short, np.zeros(99, int), 0), (view, None, 60), (view[:2], None, 40),
@@ -694,7 +697,7 @@ def test_ids_that_expand_too_far_are_refused(monkeypatch, tmp_path):
 
 def test_a_dictionary_stays_whole_unless_it_is_longer_than_the_block():
     plan = SimpleNamespace(dictionaries={})
-    faults = RowFaults(Place("f"), 4, skip=False)
+    faults = RowFaults(BatchLocation("f"), 4, skip=False)
     texts = pa.array(list("abcd"))
     for codes, kept in (([1, 1, 3, None], "abcd"), ([0, 0, 0], "a"), ([2, 0, 2], "ac")):
         array = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), texts)
@@ -705,7 +708,7 @@ def test_a_dictionary_stays_whole_unless_it_is_longer_than_the_block():
 
 
 def test_a_dictionary_of_nothing_but_null_is_all_missing():
-    faults = RowFaults(Place("f"), 2, skip=False)
+    faults = RowFaults(BatchLocation("f"), 2, skip=False)
     codes, texts = pa.array([None, 0], pa.int32()), pa.array([None], pa.string())
     array = pa.DictionaryArray.from_arrays(codes, texts)
     found = columns._coded(array, "c", faults, SimpleNamespace(dictionaries={}))
@@ -743,16 +746,18 @@ def test_whatever_arrow_says_becomes_an_error_about_the_file(monkeypatch):
     ):
         monkeypatch.setattr(columns, "sparse_rows", mock.Mock(side_effect=raised))
         with pytest.raises(kind) as caught:
-            columns.batch_to_dataset(batch, plan, ReadOptions(), Place("f", part=part))
+            columns.batch_to_dataset(batch, plan, ReadOptions(), BatchLocation("f", part=part))
         assert caught.value.reason == what
 
 
 def test_dense_storage_may_take_all_memory_but_no_more():
     X = sparse.csr_matrix(np.ones((3, 4)))
-    assert columns._stored_as(X, ReadOptions(dense=True, max_memory=96), Place("f")).shape == (3, 4)
+    assert columns._stored_as(
+        X, ReadOptions(dense=True, max_memory=96), BatchLocation("f")
+    ).shape == (3, 4)
     with pytest.raises(LimitError, match="3 dense rows of 4 features need 96 bytes"):
-        columns._stored_as(X, ReadOptions(dense=True, max_memory=95), Place("f"))
-    assert columns._stored_as(X, ReadOptions(dense=False), Place("f")) is X
+        columns._stored_as(X, ReadOptions(dense=True, max_memory=95), BatchLocation("f"))
+    assert columns._stored_as(X, ReadOptions(dense=False), BatchLocation("f")) is X
 
 
 def test_forced_storage(put):
@@ -856,7 +861,7 @@ def test_files_that_are_something_else(tmp_path, name, content):
 def test_pipes_are_refused_where_an_index_is_needed(tmp_path):
     import io
 
-    for make, content in (("parquet", b"PAR1"), ("npz", b"PK\x03\x04"), ("arrow", b"ARROW1\0\0")):
+    for make, content in (("parquet", b"PAR1"), ("arrow", b"ARROW1\0\0")):
         with pytest.raises(FileKindError, match="pipe"):
             rankine.load(io.BytesIO(content), format=make)
 

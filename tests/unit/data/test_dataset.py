@@ -16,18 +16,18 @@ from rankine.data import Dataset
 from rankine.data.dataset import (
     CodedText,
     NamedColumns,
+    all_finite,
     as_rows,
     check_matrix,
     check_weight,
     column_storage,
     concat,
-    finite,
     first_lists,
     is_column_storage,
     make_csr,
     require_rows,
     row_scores,
-    slabs,
+    row_slices,
     take_columns,
 )
 
@@ -184,8 +184,8 @@ def test_missing_values_stand_and_are_noticed(storage):
 
 def test_large_numbers_are_finite_though_their_sum_is_not():
     huge = np.full(4, 1e308)
-    assert finite(huge)
-    assert not finite(np.array([np.inf, -np.inf]))
+    assert all_finite(huge)
+    assert not all_finite(np.array([np.inf, -np.inf]))
     assert Dataset.from_arrays(huge[:, None], np.arange(4)).X.max() == 1e308
 
 
@@ -433,7 +433,9 @@ def test_texts_of_several_parts_have_one_dictionary():
 def test_slabs_hold_so_many_values(storage):
     def cuts(n_rows, width, values):
         X = STORAGE[storage](np.ones((n_rows, width)))
-        return [(s.start, s.stop) for s in slabs(Dataset.from_arrays(X, np.zeros(n_rows)), values)]
+        return [
+            (s.start, s.stop) for s in row_slices(Dataset.from_arrays(X, np.zeros(n_rows)), values)
+        ]
 
     assert cuts(6, 10, 20) == [(0, 2), (2, 4), (4, 6)]
     assert cuts(5, 10, 29) == [(0, 2), (2, 4), (4, 6)]

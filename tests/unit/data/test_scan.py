@@ -377,7 +377,7 @@ def test_files_of_a_stream_have_one_set_of_names(tmp_path):
     assert {block.feature_names for block in renamed} == {("x", "y")}
 
 
-def test_streams_name_three_files_and_read_no_archives(tmp_path):
+def test_streams_name_three_files_and_read_no_npz(tmp_path):
     paths = [tmp_path / f"{k}.txt" for k in range(4)]
     for path in paths:
         path.write_bytes(b"# none\n")
@@ -388,12 +388,13 @@ def test_streams_name_three_files_and_read_no_archives(tmp_path):
         list(rankine.scan(paths, n_features=1))
     assert error.value.reason == f"no rows in {names}"
     dataset([1]).save(tmp_path / "x.npz")
-    whole = rankine.scan([paths[0], tmp_path / "x.npz"])
-    assert whole.whole == (str(tmp_path / "x.npz"),)
-    with pytest.raises(FileKindError, match="npz files are read whole"):
-        list(rankine.scan(tmp_path / "x.npz"))
-    with pytest.raises(ParameterError, match="<stream> can be read only once"):
-        _ = rankine.scan(io.BytesIO(b"1 qid:1 1:1\n")).n_features
+    for read in (rankine.load, rankine.scan):
+        with pytest.raises(FileKindError, match="npz files are written but not read") as caught:
+            read([paths[0], tmp_path / "x.npz"])
+        assert "numpy.load" in caught.value.fix
+    with pytest.raises(ParameterError, match="<stream> can be read only once") as caught:
+        rankine.scan(io.BytesIO(b"1 qid:1 1:1\n"))
+    assert caught.value.parameter == "n_features"
 
 
 def test_the_rows_of_a_block_may_be_said_for_a_pass(tmp_path):

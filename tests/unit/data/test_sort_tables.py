@@ -48,7 +48,7 @@ def check(found, data):
     assert found.weight.tolist() == expected.weight.tolist()
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "arrow", "npz"])
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_sorted_files_can_be_streamed(tmp_path, suffix, kind):
     data = make(np.random.default_rng(0).integers(0, 40, 500), kind)

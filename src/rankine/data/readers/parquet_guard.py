@@ -1,365 +1,203 @@
-"""Sizes of Parquet pages before any is decoded.
+"""Check what a Parquet file asks for before any of its pages is decoded.
 
-A file's footer may say what it likes; Arrow decodes what the header of each page says. Both
-(``parquet.thrift``) are read here, so that a few bytes cannot ask for gigabytes, and so that
-nothing depends on Arrow's own view of a damaged footer, which can end the process.
-
-Thrift's compact protocol is read by a ``spec`` that says which fields of a struct are wanted:
-``{number: kind}`` where a kind is ``INT``, ``TEXT``, ``BYTES``, another spec, or a list of one of
-these. Everything else is passed over. Malformed data raise ValueError, data that end too early
-IndexError.
+pyarrow limits what a footer may allocate (``thrift_string_size_limit`` and
+``thrift_container_size_limit``) and verifies the checksums of pages, but it allocates whatever the
+header of a page states: a few bytes can ask for gigabytes. So the page headers (``PageHeader`` in
+``parquet.thrift``) are read here first.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
+from rankine.data.options import ReadOptions
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
-    from rankine.data.options import ReadOptions
-
-
-INT = "int"
-TEXT = "text"
-BYTES = "bytes"
-
+#: The expansion ratio is not checked below this size: small data may be very repetitive.
+RATIO_FREE = 64 * 2**20
+#: Bytes read for a page header at first, and at most where its statistics are long.
+_HEADER_BYTES, _MAX_HEADER_BYTES = 2048, 2**22
+#: Types of Thrift's compact protocol that page headers consist of.
+_TRUE, _FALSE, _BYTE, _INTEGERS, _BINARY, _STRUCT = 1, 2, 3, (4, 5, 6), 8, 12
 _MAX_DEPTH = 12
-_BOOLS, _BYTE, _INTS, _DOUBLE, _BINARY, _LISTS, _MAP, _STRUCT, _UUID = (
-    frozenset((1, 2)), 3, frozenset((4, 5, 6)), 7, 8, frozenset((9, 10)), 11, 12, 13,
-)  # fmt: skip
 
 
-def read_struct(
-    data: bytes, place: int, spec: dict[int, Any], depth: int = 0
-) -> tuple[dict[int, Any], int]:
-    """Wanted fields of the struct at ``place``, and where it ends."""
+def read_struct(data: bytes, position: int, depth: int = 0) -> tuple[dict[int, Any], int]:
+    """Read a struct in Thrift's compact protocol.
+
+    Return its fields by number and the position after it. Malformed data raise ValueError, data
+    that end too early IndexError.
+    """
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deeply")
     fields: dict[int, Any] = {}
     number = 0
-    while head := data[place]:
-        place += 1
-        kind = head & 15
+    while head := data[position]:
+        position += 1
         if head > 15:
-            number += head >> 4
+            number += head >> 4  # the distance to the number of the field before
         else:
-            number, place = _integer(data, place)
-        wanted = spec.get(number)
-        if wanted is None:
-            place = place if kind in _BOOLS else _skip(data, place, kind, depth)
-        else:
-            fields[number], place = _value(data, place, kind, wanted, depth)
-    return fields, place + 1
+            number, position = _read_integer(data, position)
+        fields[number], position = _read_value(data, position, head & 15, depth)
+    return fields, position + 1
 
 
-def _value(data: bytes, place: int, kind: int, wanted: Any, depth: int) -> tuple[Any, int]:
-    if kind in _INTS and wanted is INT:
-        return _integer(data, place)
-    if kind == _STRUCT and isinstance(wanted, dict):
-        return read_struct(data, place, wanted, depth + 1)
-    if kind == _BINARY and wanted in (TEXT, BYTES):
-        length, place = _varint(data, place)
-        piece = _piece(data, place, length)
-        return piece.decode() if wanted is TEXT else piece, place + length
-    if kind in _LISTS and isinstance(wanted, list):
-        size, inner, place = _list_head(data, place, depth)
-        items = []
-        for _ in range(size):
-            item, place = _value(data, place, inner, wanted[0], depth + 1)
-            items.append(item)
-        return items, place
-    raise ValueError(f"a field of kind {kind} where another was expected")
-
-
-def _skip(data: bytes, place: int, kind: int, depth: int) -> int:
-    """Where the value at ``place`` ends."""
-    if kind in _INTS:
-        while data[place] > 127:
-            place += 1
-        return place + 1
+def _read_value(data: bytes, position: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in (_TRUE, _FALSE):
+        return kind == _TRUE, position
+    if kind == _BYTE:
+        return data[position], position + 1
+    if kind in _INTEGERS:
+        return _read_integer(data, position)
     if kind == _STRUCT:
-        return _skip_struct(data, place, depth + 1)
+        return read_struct(data, position, depth + 1)
     if kind == _BINARY:
-        length, place = _varint(data, place)
-        return place + length
-    if kind in _LISTS:
-        size, inner, place = _list_head(data, place, depth)
-        for _ in range(size):
-            place = place + 1 if inner in _BOOLS else _skip(data, place, inner, depth + 1)
-        return place
-    if kind == _MAP:
-        return _skip_map(data, place, depth)
-    sizes = {_BYTE: 1, _DOUBLE: 8, _UUID: 16}
-    if kind not in sizes:
-        raise ValueError(f"unknown kind {kind}")
-    return place + sizes[kind]
+        length, position = _read_varint(data, position)
+        if length > len(data) - position:
+            raise IndexError("a text is longer than the data")
+        return data[position : position + length], position + length
+    raise ValueError(f"unexpected field type {kind}")
 
 
-def _skip_struct(data: bytes, place: int, depth: int) -> int:
-    """Where the struct at ``place`` ends; statistics make this the busiest loop."""
-    if depth > _MAX_DEPTH:
-        raise ValueError("nested too deeply")
-    while head := data[place]:
-        place += 1
-        if head < 16:
-            place = _skip(data, place, 4, depth)
-        kind = head & 15
-        if kind == _BINARY:
-            length = data[place]
-            place += length + 1
-            if length > 127:
-                length, place = _varint(data, place - length - 1)
-                place += length
-        elif kind > 2:
-            place = _skip(data, place, kind, depth)
-    return place + 1
+def _read_integer(data: bytes, position: int) -> tuple[int, int]:
+    value, position = _read_varint(data, position)
+    return (value >> 1) ^ -(value & 1), position  # zigzag encoding
 
 
-def _skip_map(data: bytes, place: int, depth: int) -> int:
-    size, place = _varint(data, place)
-    if size == 0:
-        return place
-    kinds = data[place]
-    place += 1
-    _bounded(size, data, place, depth)
-    for _ in range(size):
-        for kind in (kinds >> 4, kinds & 15):
-            place = place + 1 if kind in _BOOLS else _skip(data, place, kind, depth + 1)
-    return place
-
-
-def _list_head(data: bytes, place: int, depth: int) -> tuple[int, int, int]:
-    """Size, kind of the items, and where they start."""
-    head = data[place]
-    size, place = (head >> 4, place + 1) if head < 240 else _varint(data, place + 1)
-    _bounded(size, data, place, depth)
-    return size, head & 15, place
-
-
-def _bounded(size: int, data: bytes, place: int, depth: int) -> None:
-    if depth > _MAX_DEPTH:
-        raise ValueError("nested too deeply")
-    if size > len(data) - place:  # every item takes at least a byte
-        raise IndexError("a list longer than the data")
-
-
-def _piece(data: bytes, place: int, length: int) -> bytes:
-    if length > len(data) - place:
-        raise IndexError("a text longer than the data")
-    return data[place : place + length]
-
-
-def _integer(data: bytes, place: int) -> tuple[int, int]:
-    value, place = _varint(data, place)
-    return (value >> 1) ^ -(value & 1), place
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    byte = data[place]
-    if byte < 128:
-        return byte, place + 1
-    value, shift = byte & 127, 7
-    while True:
-        place += 1
-        byte = data[place]
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[position]
+        position += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, place + 1
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number too long")
-
-
-#: Expansion is not judged below this size: small data may be very repetitive.
-RATIO_FREE = 64 * 2**20
-_MAX_FOOTER = 2**28
-_HEADER_BYTES = 2048
-_MAX_HEADER_BYTES = 2**22
-_WIDE = frozenset((2, 5))  # physical types of eight bytes: INT64, DOUBLE
-_CHUNK = {1: INT, 3: [TEXT], 5: INT, 7: INT, 9: INT, 11: INT}
-_SCHEMA = [{4: TEXT, 5: INT}]
-_FOOTER = {2: _SCHEMA, 3: INT, 4: [{1: [{3: _CHUNK}], 3: INT}]}
-_BOUNDED_CHUNK = {**_CHUNK, 12: {5: BYTES, 6: BYTES}}
-_WITH_BOUNDS = {2: _SCHEMA, 3: INT, 4: [{1: [{3: _BOUNDED_CHUNK}], 3: INT}]}
-_PAGE = {2: INT, 3: INT, 5: {1: INT}, 8: {1: INT}}
-
-
-class Chunk(NamedTuple):
-    """Where the pages of one column of one row group lie, and how many items they hold.
-
-    ``least`` and ``most`` bound the items, as stored; empty when not asked for or not known.
-    """
-
-    path: tuple[str, ...]
-    width: int
-    start: int
-    stop: int
-    items: int
-    least: bytes
-    most: bytes
-
-
-class RowGroup(NamedTuple):
-    """What the footer says about a row group."""
-
-    n_rows: int
-    chunks: list[Chunk]
+            return value, position
+    raise ValueError("a number has more than 64 bits")
 
 
 class Page(NamedTuple):
-    """What the header of a page says."""
+    """Sizes that the header of a page states, in bytes, and its number of values."""
 
-    stored: int
-    expanded: int
-    items: int
+    compressed_size: int
+    size: int
+    n_values: int
 
 
-def read_footer(raw: pa.NativeFile, *, bounds: bool = False) -> list[RowGroup]:
-    """Row groups of a file, with the ``bounds`` of their columns; malformed ones are an error."""
-    size = raw.size()
-    tail = raw.read_at(8, max(size - 8, 0))
-    length = int.from_bytes(tail[:4], "little")
-    if tail[4:] != b"PAR1" or not 0 < length <= min(size - 12, _MAX_FOOTER):
-        raise FileKindError(
-            "not a complete Parquet file: no footer at its end",
-            fix="Fetch or write it again; encrypted files cannot be read",
+def check_footer(metadata: pq.FileMetaData) -> None:
+    """Refuse a footer that contradicts itself: it has no checksum, but states some facts twice."""
+    group_rows = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
+    if min(group_rows, default=0) < 0 or sum(group_rows) != metadata.num_rows:
+        raise _footer_error(
+            f"{metadata.num_rows} rows in all, but {sum(group_rows)} in its row groups"
         )
-    data = raw.read_at(length, size - 8 - length)
-    try:
-        found, _ = read_struct(data, 0, _WITH_BOUNDS if bounds else _FOOTER)
-        groups = [
-            RowGroup(group[3], [_chunk(column[3]) for column in group[1]])
-            for group in found.get(4, [])
-        ]
-        counted = sum(group.n_rows for group in groups)
-        if found[3] != counted:
-            raise ValueError(f"{found[3]} rows in all, but {counted} in its row groups")
-        _check_names(_leaves(found[2]), groups)
-    except (KeyError, IndexError, ValueError) as error:
-        raise FileKindError(
-            f"the Parquet footer is damaged: {error}", fix="Fetch or write it again"
-        ) from error
-    return groups
-
-
-def _leaves(schema: list[dict[int, Any]]) -> list[tuple[str, ...]]:
-    """Paths of the columns of a schema, which is stored depth first, its root at the start."""
-    paths: list[tuple[str, ...]] = []
-    above: list[tuple[tuple[str, ...], int]] = [((), schema[0].get(5, 0))]
-    for element in schema[1:]:
-        while above and above[-1][1] == 0:
-            above.pop()
-        path, left = above[-1]
-        above[-1] = (path, left - 1)
-        path = (*path, element[4])
-        if element.get(5, 0) > 0:
-            above.append((path, element[5]))
-        else:
-            paths.append(path)
-    return paths
-
-
-def _check_names(paths: list[tuple[str, ...]], groups: list[RowGroup]) -> None:
-    """A footer has no checksum, but names every column in its schema and in each row group."""
-    for number, group in enumerate(groups):
-        held = [chunk.path for chunk in group.chunks]
-        if held != paths:
-            twins = zip(paths, held, strict=False)
-            first = next((f"{'.'.join(b)!r}, {'.'.join(a)!r} in" for a, b in twins if a != b), None)
-            what = (
-                f"{first} the schema"
-                if first
-                else f"{len(held)} columns, {len(paths)} in the schema"
+    schema = [metadata.schema.column(j).path for j in range(metadata.num_columns)]
+    for k in range(metadata.num_row_groups):
+        group = metadata.row_group(k)
+        if group.num_columns != len(schema):
+            raise _footer_error(
+                f"row group {k} holds {group.num_columns} columns, {len(schema)} in the schema"
             )
-            raise ValueError(f"row group {number} holds {what}")
+        for j, path in enumerate(schema):
+            stored_path = group.column(j).path_in_schema
+            if stored_path != path:
+                raise _footer_error(f"row group {k} holds {stored_path!r}, {path!r} in the schema")
 
 
-def _chunk(fields: dict[int, Any]) -> Chunk:
-    start = fields[9]
-    if fields.get(11, 0) > 0:
-        start = min(start, fields[11])
-    width = 8 if fields[1] in _WIDE else 4
-    known = fields.get(12, {})
-    return Chunk(
-        tuple(fields[3]),
-        width,
-        start,
-        start + fields[7],
-        fields.get(5, 0),
-        known.get(6, b""),
-        known.get(5, b""),
+def _footer_error(reason: str) -> FileKindError:
+    return FileKindError(
+        f"the Parquet footer is damaged: {reason}", fix="Fetch or write the file again"
     )
 
 
 def check_row_group(
-    raw: pa.NativeFile, group: RowGroup, columns: list[str], options: ReadOptions
+    raw: pa.NativeFile,
+    metadata: pq.FileMetaData,
+    number: int,
+    columns: list[str],
+    options: ReadOptions,
 ) -> int:
     """Refuse a row group whose columns would expand too far.
 
-    Flat columns are decoded batch by batch, so only their largest pages count; a list column may
-    be one row, so all its items count. Returns the largest number of items of a list column.
+    Flat columns are decoded batch by batch, so only their largest pages count. A list column may
+    be one row, so all its values count. Return the largest number of values of a list column.
     """
-    if group.n_rows == 0:
+    group = metadata.row_group(number)
+    if group.num_rows == 0:
         return 0
     wanted = set(columns)
-    together = items = list_bytes = stored = 0
-    for chunk in group.chunks:
-        if chunk.path[0] not in wanted:
+    page_bytes = list_bytes = stored_bytes = most_values = 0
+    for j in range(group.num_columns):
+        column = group.column(j)
+        if not _is_part_of(column.path_in_schema, wanted):
             continue
-        pages = list(_pages(raw, chunk))
-        together += max((page.expanded for page in pages), default=0)
-        if len(chunk.path) > 1:
-            count = sum(page.items for page in pages)
-            items = max(items, count)
-            list_bytes += count * chunk.width
-            stored += sum(page.stored for page in pages)
-    needed = max(together, list_bytes)
+        pages = list(_read_pages(raw, column))
+        page_bytes += max((page.size for page in pages), default=0)
+        if metadata.schema.column(j).max_repetition_level > 0:
+            n_values = sum(page.n_values for page in pages)
+            most_values = max(most_values, n_values)
+            value_bytes = 8 if column.physical_type in ("INT64", "DOUBLE") else 4
+            list_bytes += n_values * value_bytes
+            stored_bytes += sum(page.compressed_size for page in pages)
+    needed = max(page_bytes, list_bytes)
     if needed > options.memory_limit // 4:
         raise LimitError(
-            f"a row group needs {needed} bytes at once, above a quarter of max_memory",
-            fix="Write smaller row groups and pages, or pass a larger max_memory",
+            f"a row group needs {needed} bytes at once, above a quarter of the memory limit",
+            parameter="max_memory",
+            fix="Write smaller row groups and pages, or raise the limit",
         )
-    if list_bytes > RATIO_FREE and list_bytes > options.max_ratio * max(stored, 1):
+    if list_bytes > RATIO_FREE and list_bytes > options.max_ratio * max(stored_bytes, 1):
         raise LimitError(
             f"a row group expands to more than {options.max_ratio} times its size",
-            fix="If the file can be trusted, pass a larger max_ratio",
+            parameter="max_ratio",
+            fix="If the file can be trusted, raise the limit",
         )
-    return items
+    return most_values
 
 
-def _pages(raw: pa.NativeFile, chunk: Chunk) -> Iterator[Page]:
-    """Headers of the pages of one column chunk, in file order."""
-    if not 4 <= chunk.start <= chunk.stop <= raw.size():
-        raise _damaged(f"the pages of {'.'.join(chunk.path)!r} lie outside the file")
-    place = chunk.start
-    while place < chunk.stop:
-        found = _header(raw, place, chunk.stop)
-        if found is None or min(found[0]) < 0:
-            raise _damaged(f"a page of {'.'.join(chunk.path)!r} has no valid header")
-        header, length = found
-        yield header
-        place += length + header.stored
+def _is_part_of(path: str, columns: set[str]) -> bool:
+    """Whether a stored column belongs to a named one; lists have longer paths than names."""
+    while path not in columns and "." in path:
+        path = path.rpartition(".")[0]
+    return path in columns
 
 
-def _damaged(reason: str) -> SchemaError:
-    return SchemaError(reason, fix="The file is damaged; write it again")
+def _read_pages(raw: pa.NativeFile, column: pq.ColumnChunkMetaData) -> Iterator[Page]:
+    """Yield the headers of the pages of one column of one row group, in file order."""
+    start = column.data_page_offset
+    if column.dictionary_page_offset:
+        start = min(start, column.dictionary_page_offset)
+    stop = start + column.total_compressed_size
+    path = column.path_in_schema
+    if not 4 <= start <= stop <= raw.size():
+        raise _page_error(f"the pages of {path!r} are outside the file")
+    position = start
+    while position < stop:
+        page, header_bytes = _read_header(raw, position, stop, path)
+        yield page
+        position += header_bytes + page.compressed_size
 
 
-def _header(raw: pa.NativeFile, place: int, end: int) -> tuple[Page, int] | None:
-    """The page header at ``place`` and its length; None when it cannot be one."""
+def _read_header(raw: pa.NativeFile, start: int, stop: int, path: str) -> tuple[Page, int]:
+    """Return the page header at ``start`` and its length."""
     for size in (_HEADER_BYTES, _MAX_HEADER_BYTES):
-        data = raw.read_at(min(size, end - place), place)
+        data = raw.read_at(min(size, stop - start), start)
         try:
-            fields, length = read_struct(data, 0, _PAGE)
-            items = (fields.get(5) or fields.get(8) or {}).get(1, 0)
-            return Page(fields[3], fields[2], items), length
-        except IndexError:
+            fields, header_bytes = read_struct(data, 0)
+            data_header = fields.get(5) or fields.get(8) or {}  # of version 1 or version 2
+            page = Page(fields[3], fields[2], data_header.get(1, 0))
+            if min(page) >= 0:
+                return page, header_bytes
+            break
+        except IndexError:  # the header is longer, or cut
             continue
-        except (KeyError, ValueError):
-            return None
-    return None
+        except (KeyError, ValueError, TypeError, AttributeError):
+            break
+    raise _page_error(f"a page of {path!r} has no valid header")
+
+
+def _page_error(reason: str) -> SchemaError:
+    return SchemaError(reason, fix="The file is damaged; write it again")
