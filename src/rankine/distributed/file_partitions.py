@@ -21,6 +21,7 @@ from rankine.data.dataset import Dataset
 from rankine.data.formats import choose_format, reader_of
 from rankine.data.open import check_names, read_source
 from rankine.data.options import ReadOptions
+from rankine.data.readers.parquet_guard import RowGroup
 from rankine.data.readers.tables import ParquetRows, open_parquet
 from rankine.data.sources import Source
 
@@ -134,13 +135,12 @@ def cut_file(source: Source, options: ReadOptions, partition_bytes: int) -> File
 class _Cutter:
     def __init__(self, file: ParquetRows, partition_bytes: int) -> None:
         self.file = file
-        #: Numbers of the row groups that hold rows, and their numbers of rows.
-        self.groups = [k for k, n_rows in enumerate(file.group_rows) if n_rows]
-        self.group_rows = [file.group_rows[k] for k in self.groups]
-        self.first_row = np.concatenate([[0], np.cumsum(self.group_rows, dtype=np.int64)])
+        self.groups = [group for group in file.groups if group.n_rows]
+        sizes = [group.n_rows for group in self.groups]
+        self.first_row = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         if self.first_row[-1] == 0:
             raise EmptyDataError("no rows", file=file.name, fix="Leave the file out")
-        self.sizes = [self._bytes(k) for k in range(len(self.groups))]
+        self.sizes = [self._bytes(group) for group in self.groups]
         self.peeked = 0
         self._ids: tuple[int, NDArray[Any]] | None = None
         self.rows = self._cut(partition_bytes)
@@ -154,12 +154,12 @@ class _Cutter:
         at = np.interp(self.rows, self.first_row, total)
         return [int(size) for size in np.diff(at)]
 
-    def _bytes(self, number: int) -> int:
-        plan, n_rows = self.file.plan, self.group_rows[number]
+    def _bytes(self, group: RowGroup) -> int:
+        plan, n_rows = self.file.plan, group.n_rows
         if not plan.sparse:
             columns = len(plan.features) * plan.dtype.itemsize + len(plan.extra) * COLUMN_BYTES
             return n_rows * (ROW_BYTES + columns)
-        n_items = self.file.count_items(self.groups[number], plan.features)
+        n_items = sum(c.n_values for c in group.chunks if c.path[0] in plan.features)
         return n_rows * ROW_BYTES + n_items * ITEM_BYTES
 
     def _cut(self, partition_bytes: int) -> list[int]:
@@ -172,7 +172,7 @@ class _Cutter:
                 held = 0
             held += size
             n_parts = size // partition_bytes  # of a row group that holds several
-            start, n_rows = int(self.first_row[number]), self.group_rows[number]
+            start, n_rows = int(self.first_row[number]), self.groups[number].n_rows
             wanted += [start + n_rows * k // n_parts for k in range(1, n_parts)]
         end = int(self.first_row[-1])
         rows = [0]
@@ -202,11 +202,7 @@ class _Cutter:
 
     def _bounds(self, number: int) -> tuple[Any, Any] | None:
         """Smallest and largest id of a row group; texts are bounds even when they were cut."""
-        bounds = self.file.value_bounds(self.groups[number], str(self.file.plan.query))
-        # Bounds of unsigned ids are stored as signed numbers.
-        if bounds is None or bounds[0] > bounds[1]:
-            return None
-        return bounds
+        return self.file.value_bounds(self.groups[number], str(self.file.plan.query))
 
     def _query_ids(self, number: int) -> NDArray[Any]:
         """Query ids of one row group, kept until the next is asked for."""

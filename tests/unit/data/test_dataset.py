@@ -22,6 +22,7 @@ from rankine.data.dataset import (
     check_weight,
     column_storage,
     concat,
+    drain,
     first_lists,
     is_column_storage,
     make_csr,
@@ -344,7 +345,11 @@ def test_parts_join_to_the_rows_in_order(kinds):
     parts = [everything(7, 1, kinds[0]), everything(5, 2, kinds[1]), everything(0, 3, kinds[0])]
     given = list(parts)
     whole = concat(given)
-    assert given == []
+    assert given == parts
+    drained = list(parts)
+    released = concat(drain(drained))
+    assert drained == []
+    np.testing.assert_array_equal(dense(released.X), dense(whole.X))
     assert sparse.issparse(whole.X) == ("csr" in kinds)
     for part, rows in zip(parts, (slice(0, 7), slice(7, 12), slice(12, 12)), strict=True):
         same_rows(part, whole, rows)
@@ -353,6 +358,7 @@ def test_parts_join_to_the_rows_in_order(kinds):
         whole.X.check_format()
     one = everything(4)
     assert concat([one]) is one
+    assert concat([]).n_rows == 0
 
 
 @pytest.mark.parametrize("storage", STORAGE)

@@ -49,7 +49,8 @@ def test_blocks_without_rows_are_left_out(tmp_path, suffix):
     data, empty = make(), make().take(slice(0, 0))
     path = tmp_path / f"x.{suffix}"
     assert save([empty, data.take(slice(0, 4)), empty, data.take(slice(4, 10))], path) == 10
-    assert rankine.load(path).fingerprint == data.fingerprint
+    load = load_npz if suffix == "npz" else rankine.load
+    assert load(path).fingerprint == data.fingerprint
     for nothing in ([], [empty]):
         with pytest.raises(EmptyDataError, match="no rows to write"):
             save(nothing, tmp_path / f"none.{suffix}")

@@ -24,7 +24,6 @@ from rankine.core.errors import (
 )
 from rankine.data.options import ReadOptions
 from rankine.data.sources import Source
-from rankine.distributed import file_partitions
 from rankine.distributed.file_partitions import cut_file
 
 
@@ -114,29 +113,6 @@ def test_a_file_of_one_row_is_one_partition(tmp_path):
     for partition_bytes in (1, 10**6):
         found = cut(tmp_path / "a.parquet", partition_bytes)
         assert (found.ranges, found.nbytes) == ([(0, 1)], [108])
-
-
-@pytest.mark.parametrize(
-    ("least", "most", "bounds"),
-    [
-        (b"\x02", b"\x05", (2, 5)),
-        (b"\xfe\xff", b"\x01\x00", (-2, 1)),
-        (b"\x07", b"\x07", (7, 7)),
-        (b"\x05", b"\x02", None),
-        (None, b"\x05", None),
-        (b"\x02", None, None),
-    ],
-)
-def test_bounds_are_known_where_a_footer_tells_both(least, most, bounds):
-    other = SimpleNamespace(path=("f",), least=b"\x00", most=b"\x01")
-    own = SimpleNamespace(path=("qid",), least=least, most=most)
-    cutter = object.__new__(file_partitions._Cutter)
-    cutter.file = SimpleNamespace(plan=SimpleNamespace(query="qid"), texts=())
-    cutter.groups = [SimpleNamespace(chunks=chunks) for chunks in ([other, own], [other])]
-    assert cutter._bounds(0) == bounds
-    assert cutter._bounds(1) is None
-    cutter.file.texts = ("qid",)
-    assert cutter._bounds(0) == ((least, most) if least and most else None)
 
 
 def test_a_query_split_over_files_is_named_with_its_files(tmp_path):

@@ -1,9 +1,14 @@
 """Check what a Parquet file asks for before any of its pages is decoded.
 
 pyarrow limits what a footer may allocate (``thrift_string_size_limit`` and
-``thrift_container_size_limit``) and verifies the checksums of pages, but it allocates whatever the
-header of a page states: a few bytes can ask for gigabytes. So the page headers (``PageHeader`` in
-``parquet.thrift``) are read here first.
+``thrift_container_size_limit``) and verifies the checksums of pages. Two dangers remain:
+
+- It allocates whatever the header of a page states: a few bytes can ask for gigabytes.
+- Its Python view of a footer (``FileMetaData.row_group(k).column(j)``) ends the process where the
+  footer is damaged: exceptions of C++ are not caught there.
+
+So the footer and the headers of pages (``parquet.thrift``) are read by a minimal reader of Thrift's
+compact protocol.
 """
 
 from __future__ import annotations
@@ -12,25 +17,36 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rankine.core.errors import FileKindError, LimitError, SchemaError
 from rankine.data.options import ReadOptions
 
 #: The expansion ratio is not checked below this size: small data may be very repetitive.
 RATIO_FREE = 64 * 2**20
+_MAX_FOOTER_BYTES = 2**28
 #: Bytes read for a page header at first, and at most where its statistics are long.
 _HEADER_BYTES, _MAX_HEADER_BYTES = 2048, 2**22
-#: Types of Thrift's compact protocol that page headers consist of.
-_TRUE, _FALSE, _BYTE, _INTEGERS, _BINARY, _STRUCT = 1, 2, 3, (4, 5, 6), 8, 12
+
+# Types of Thrift's compact protocol.
+_TRUE, _FALSE, _BINARY, _MAP, _STRUCT = 1, 2, 8, 11, 12
+_INTEGERS, _LISTS = (4, 5, 6), (9, 10)
+_FIXED_BYTES = {3: 1, 7: 8, 13: 16}  # byte, double, UUID
 _MAX_DEPTH = 12
 
 
-def read_struct(data: bytes, position: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """Read a struct in Thrift's compact protocol.
+def read_struct(
+    data: bytes, position: int, wanted: dict[int, Any], depth: int = 0
+) -> tuple[dict[int, Any], int]:
+    """Read some fields of a struct in Thrift's compact protocol.
 
-    Return its fields by number and the position after it. Malformed data raise ValueError, data
-    that end too early IndexError.
+    Return the wanted fields by number and the position after the struct. Malformed data raise
+    ValueError, data that end too early IndexError.
+
+    Parameters
+    ----------
+    wanted
+        Numbers of the wanted fields: with None for a plain value, with another such dict for a
+        struct or a list of structs.
     """
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deeply")
@@ -42,29 +58,79 @@ def read_struct(data: bytes, position: int, depth: int = 0) -> tuple[dict[int, A
             number += head >> 4  # the distance to the number of the field before
         else:
             number, position = _read_integer(data, position)
-        fields[number], position = _read_value(data, position, head & 15, depth)
+        kind = head & 15
+        if kind in _INTEGERS:  # the most frequent; a call less
+            value, position = _read_integer(data, position)
+        else:
+            value, position = _read_value(data, position, kind, wanted.get(number), depth)
+        if number in wanted:
+            fields[number] = value
     return fields, position + 1
 
 
-def _read_value(data: bytes, position: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in (_TRUE, _FALSE):
-        return kind == _TRUE, position
-    if kind == _BYTE:
-        return data[position], position + 1
-    if kind in _INTEGERS:
-        return _read_integer(data, position)
-    if kind == _STRUCT:
-        return read_struct(data, position, depth + 1)
+def _read_value(
+    data: bytes, position: int, kind: int, wanted: dict[int, Any] | None, depth: int
+) -> tuple[Any, int]:
     if kind == _BINARY:
-        length, position = _read_varint(data, position)
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = _read_varint(data, position - 1)
         if length > len(data) - position:
             raise IndexError("a text is longer than the data")
         return data[position : position + length], position + length
-    raise ValueError(f"unexpected field type {kind}")
+    if kind in _INTEGERS:
+        return _read_integer(data, position)
+    if kind == _STRUCT:
+        return read_struct(data, position, wanted or {}, depth + 1)
+    if kind in (_TRUE, _FALSE):
+        return kind == _TRUE, position
+    if kind in _LISTS:
+        head = data[position]
+        size, position = head >> 4, position + 1
+        if size == 15:
+            size, position = _read_varint(data, position)
+        return _read_items(data, position, size, (head & 15,), wanted, depth)
+    if kind == _MAP:
+        size, position = _read_varint(data, position)
+        if size == 0:
+            return [], position
+        head = data[position]
+        return _read_items(data, position + 1, size, (head >> 4, head & 15), wanted, depth)
+    if kind in _FIXED_BYTES:
+        return None, position + _FIXED_BYTES[kind]
+    raise ValueError(f"unknown type {kind}")
+
+
+def _read_items(
+    data: bytes,
+    position: int,
+    size: int,
+    kinds: tuple[int, ...],
+    wanted: dict[int, Any],
+    depth: int,
+) -> tuple[list[Any], int]:
+    """Read the items of a list, or the keys and values of a map."""
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    if size > len(data) - position:  # every item takes at least a byte
+        raise IndexError("a list is longer than the data")
+    items = []
+    for _ in range(size):
+        for kind in kinds:
+            if kind in (_TRUE, _FALSE):  # only here a boolean takes a byte
+                kind = 3  # noqa: PLW2901
+            item, position = _read_value(data, position, kind, wanted, depth + 1)
+            items.append(item)
+    return items, position
 
 
 def _read_integer(data: bytes, position: int) -> tuple[int, int]:
-    value, position = _read_varint(data, position)
+    value = data[position]
+    if value < 128:
+        position += 1
+    else:
+        value, position = _read_varint(data, position)
     return (value >> 1) ^ -(value & 1), position  # zigzag encoding
 
 
@@ -79,6 +145,39 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     raise ValueError("a number has more than 64 bits")
 
 
+class Chunk(NamedTuple):
+    """One column of one row group, as the footer states it.
+
+    Attributes
+    ----------
+    path
+        Name of the column, followed by names of its parts.
+    value_bytes
+        Bytes of a decoded value, at least.
+    start, stop
+        Where its pages are in the file.
+    n_values
+        Number of values, null and empty ones included.
+    minimum, maximum
+        Bounds of the values as stored; empty where the footer has none.
+    """
+
+    path: tuple[str, ...]
+    value_bytes: int
+    start: int
+    stop: int
+    n_values: int
+    minimum: bytes
+    maximum: bytes
+
+
+class RowGroup(NamedTuple):
+    """A row group, as the footer states it."""
+
+    n_rows: int
+    chunks: list[Chunk]
+
+
 class Page(NamedTuple):
     """Sizes that the header of a page states, in bytes, and its number of values."""
 
@@ -87,60 +186,115 @@ class Page(NamedTuple):
     n_values: int
 
 
-def check_footer(metadata: pq.FileMetaData) -> None:
-    """Refuse a footer that contradicts itself: it has no checksum, but states some facts twice."""
-    group_rows = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
-    if min(group_rows, default=0) < 0 or sum(group_rows) != metadata.num_rows:
-        raise _footer_error(
-            f"{metadata.num_rows} rows in all, but {sum(group_rows)} in its row groups"
+# Wanted fields of parquet.thrift: of FileMetaData, ColumnMetaData and PageHeader.
+_STATISTICS = {5: None, 6: None}
+_COLUMN = {1: None, 3: None, 5: None, 7: None, 9: None, 11: None, 12: _STATISTICS}
+_FOOTER = {2: {4: None, 5: None}, 3: None, 4: {1: {3: _COLUMN}, 3: None}}
+_PAGE = {2: None, 3: None, 5: {1: None}, 8: {1: None}}
+#: Physical types of eight bytes: INT64 and DOUBLE.
+_WIDE_TYPES = (2, 5)
+_MALFORMED = (KeyError, IndexError, ValueError, TypeError, AttributeError)
+
+
+def read_footer(raw: pa.NativeFile) -> list[RowGroup]:
+    """Return the row groups of a file; refuse a footer that is malformed or contradicts itself."""
+    size = raw.size()
+    tail = raw.read_at(8, max(size - 8, 0))
+    footer_bytes = int.from_bytes(tail[:4], "little")
+    if tail[4:] != b"PAR1" or not 0 < footer_bytes <= min(size - 12, _MAX_FOOTER_BYTES):
+        raise FileKindError(
+            "not a complete Parquet file: no footer at its end",
+            fix="Fetch or write it again; encrypted files cannot be read",
         )
-    schema = [metadata.schema.column(j).path for j in range(metadata.num_columns)]
-    for k in range(metadata.num_row_groups):
-        group = metadata.row_group(k)
-        if group.num_columns != len(schema):
-            raise _footer_error(
-                f"row group {k} holds {group.num_columns} columns, {len(schema)} in the schema"
-            )
-        for j, path in enumerate(schema):
-            stored_path = group.column(j).path_in_schema
-            if stored_path != path:
-                raise _footer_error(f"row group {k} holds {stored_path!r}, {path!r} in the schema")
+    data = raw.read_at(footer_bytes, size - 8 - footer_bytes)
+    try:
+        footer, _ = read_struct(data, 0, _FOOTER)
+        groups = [
+            RowGroup(group[3], [_make_chunk(column[3]) for column in group[1]])
+            for group in footer.get(4, [])
+        ]
+        n_rows = sum(group.n_rows for group in groups)
+        if footer[3] != n_rows:
+            raise ValueError(f"{footer[3]} rows in all, but {n_rows} in its row groups")
+        _check_paths(_leaf_paths(footer[2]), groups)
+    except _MALFORMED as error:
+        raise FileKindError(
+            f"the Parquet footer is damaged: {error}", fix="Fetch or write it again"
+        ) from error
+    return groups
 
 
-def _footer_error(reason: str) -> FileKindError:
-    return FileKindError(
-        f"the Parquet footer is damaged: {reason}", fix="Fetch or write the file again"
+def _make_chunk(fields: dict[int, Any]) -> Chunk:
+    start = fields[9]  # of the data pages
+    if fields.get(11, 0) > 0:  # the page of the dictionary is before them
+        start = min(start, fields[11])
+    statistics = fields.get(12, {})
+    return Chunk(
+        tuple(part.decode() for part in fields[3]),
+        8 if fields[1] in _WIDE_TYPES else 4,
+        start,
+        start + fields[7],
+        fields.get(5, 0),
+        statistics.get(6, b""),
+        statistics.get(5, b""),
     )
 
 
+def _leaf_paths(schema: list[dict[int, Any]]) -> list[tuple[str, ...]]:
+    """Return the paths of the columns of a schema, which is stored depth first."""
+    paths: list[tuple[str, ...]] = []
+    # Path and number of missing children of the elements above; the root's name is in no path.
+    parents: list[tuple[tuple[str, ...], int]] = [((), schema[0].get(5, 0))]
+    for element in schema[1:]:
+        while parents and parents[-1][1] == 0:
+            parents.pop()
+        path, n_missing = parents[-1]
+        parents[-1] = (path, n_missing - 1)
+        path = (*path, element[4].decode())
+        n_children = element.get(5, 0)
+        if n_children > 0:
+            parents.append((path, n_children))
+        else:
+            paths.append(path)
+    return paths
+
+
+def _check_paths(paths: list[tuple[str, ...]], groups: list[RowGroup]) -> None:
+    """Compare the names of the row groups' columns with the schema: a footer has no checksum."""
+    for number, group in enumerate(groups):
+        if len(group.chunks) != len(paths):
+            raise ValueError(
+                f"row group {number} holds {len(group.chunks)} columns, {len(paths)} in the schema"
+            )
+        for chunk, path in zip(group.chunks, paths, strict=True):
+            if chunk.path != path:
+                raise ValueError(
+                    f"row group {number} holds {'.'.join(chunk.path)!r}, "
+                    f"{'.'.join(path)!r} in the schema"
+                )
+
+
 def check_row_group(
-    raw: pa.NativeFile,
-    metadata: pq.FileMetaData,
-    number: int,
-    columns: list[str],
-    options: ReadOptions,
+    raw: pa.NativeFile, group: RowGroup, columns: list[str], options: ReadOptions
 ) -> int:
     """Refuse a row group whose columns would expand too far.
 
     Flat columns are decoded batch by batch, so only their largest pages count. A list column may
     be one row, so all its values count. Return the largest number of values of a list column.
     """
-    group = metadata.row_group(number)
-    if group.num_rows == 0:
+    if group.n_rows == 0:
         return 0
     wanted = set(columns)
     page_bytes = list_bytes = stored_bytes = most_values = 0
-    for j in range(group.num_columns):
-        column = group.column(j)
-        if not _is_part_of(column.path_in_schema, wanted):
+    for chunk in group.chunks:
+        if chunk.path[0] not in wanted:
             continue
-        pages = list(_read_pages(raw, column))
+        pages = list(_read_pages(raw, chunk))
         page_bytes += max((page.size for page in pages), default=0)
-        if metadata.schema.column(j).max_repetition_level > 0:
+        if len(chunk.path) > 1:
             n_values = sum(page.n_values for page in pages)
             most_values = max(most_values, n_values)
-            value_bytes = 8 if column.physical_type in ("INT64", "DOUBLE") else 4
-            list_bytes += n_values * value_bytes
+            list_bytes += n_values * chunk.value_bytes
             stored_bytes += sum(page.compressed_size for page in pages)
     needed = max(page_bytes, list_bytes)
     if needed > options.memory_limit // 4:
@@ -158,35 +312,23 @@ def check_row_group(
     return most_values
 
 
-def _is_part_of(path: str, columns: set[str]) -> bool:
-    """Whether a stored column belongs to a named one; lists have longer paths than names."""
-    while path not in columns and "." in path:
-        path = path.rpartition(".")[0]
-    return path in columns
-
-
-def _read_pages(raw: pa.NativeFile, column: pq.ColumnChunkMetaData) -> Iterator[Page]:
-    """Yield the headers of the pages of one column of one row group, in file order."""
-    start = column.data_page_offset
-    if column.dictionary_page_offset:
-        start = min(start, column.dictionary_page_offset)
-    stop = start + column.total_compressed_size
-    path = column.path_in_schema
-    if not 4 <= start <= stop <= raw.size():
-        raise _page_error(f"the pages of {path!r} are outside the file")
-    position = start
-    while position < stop:
-        page, header_bytes = _read_header(raw, position, stop, path)
+def _read_pages(raw: pa.NativeFile, chunk: Chunk) -> Iterator[Page]:
+    """Yield the headers of the pages of a chunk, in file order."""
+    if not 4 <= chunk.start <= chunk.stop <= raw.size():
+        raise _page_error(f"the pages of {'.'.join(chunk.path)!r} are outside the file")
+    position = chunk.start
+    while position < chunk.stop:
+        page, header_bytes = _read_header(raw, position, chunk)
         yield page
         position += header_bytes + page.compressed_size
 
 
-def _read_header(raw: pa.NativeFile, start: int, stop: int, path: str) -> tuple[Page, int]:
+def _read_header(raw: pa.NativeFile, start: int, chunk: Chunk) -> tuple[Page, int]:
     """Return the page header at ``start`` and its length."""
     for size in (_HEADER_BYTES, _MAX_HEADER_BYTES):
-        data = raw.read_at(min(size, stop - start), start)
+        data = raw.read_at(min(size, chunk.stop - start), start)
         try:
-            fields, header_bytes = read_struct(data, 0)
+            fields, header_bytes = read_struct(data, 0, _PAGE)
             data_header = fields.get(5) or fields.get(8) or {}  # of version 1 or version 2
             page = Page(fields[3], fields[2], data_header.get(1, 0))
             if min(page) >= 0:
@@ -194,9 +336,9 @@ def _read_header(raw: pa.NativeFile, start: int, stop: int, path: str) -> tuple[
             break
         except IndexError:  # the header is longer, or cut
             continue
-        except (KeyError, ValueError, TypeError, AttributeError):
+        except _MALFORMED:
             break
-    raise _page_error(f"a page of {path!r} has no valid header")
+    raise _page_error(f"a page of {'.'.join(chunk.path)!r} has no valid header")
 
 
 def _page_error(reason: str) -> SchemaError:

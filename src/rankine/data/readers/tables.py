@@ -35,7 +35,7 @@ from rankine.data.progress import Meter
 from rankine.data.readers.arrow_guard import GuardedStream, check_file
 from rankine.data.readers.column_plan import ColumnPlan, plan_columns
 from rankine.data.readers.columns import batch_to_dataset, highest_index, validate
-from rankine.data.readers.parquet_guard import check_footer, check_row_group
+from rankine.data.readers.parquet_guard import RowGroup, check_row_group, read_footer
 from rankine.data.readers.values import BatchLocation, is_text, open_seekable, wrap_arrow_errors
 from rankine.data.sources import Source
 
@@ -309,42 +309,29 @@ class ParquetRows(_Table):
     def __init__(self, raw: pa.NativeFile, source: Source, options: ReadOptions) -> None:
         self._raw = raw
         self._size = raw.size()
+        #: Row groups, and rows of the file, as the footer states them.
+        self.groups: list[RowGroup] = read_footer(raw)
+        self.n_rows = sum(group.n_rows for group in self.groups)
         with wrap_arrow_errors("the Parquet footer", FileKindError):
             file = pq.ParquetFile(raw, **_FOOTER_LIMITS)
-        self.metadata = file.metadata
-        check_footer(self.metadata)
-        #: Rows of each row group and of the file, as the footer states them.
-        self.group_rows = [
-            self.metadata.row_group(k).num_rows for k in range(self.metadata.num_row_groups)
-        ]
-        self.n_rows = sum(self.group_rows)
-        super().__init__(source.name, options, file.schema_arrow)
+            self._metadata = file.metadata
+            schema = file.schema_arrow
+        super().__init__(source.name, options, schema)
 
-    @cached_property
-    def text_columns(self) -> list[str]:
-        """Names of the columns of text."""
-        return [name for name in self.plan.columns if is_text(self.schema.field(name).type)]
+    def value_bounds(self, group: RowGroup, column: str) -> tuple[Any, Any] | None:
+        """Return the smallest and largest value of a column of ids, if the footer has them.
 
-    def count_items(self, group: int, columns: tuple[str, ...]) -> int:
-        """Return the number of list items that the footer states for columns of a row group."""
-        chunks = self._chunks(group)
-        return sum(chunk.num_values for path, chunk in chunks if path.partition(".")[0] in columns)
-
-    def value_bounds(self, group: int, column: str) -> tuple[Any, Any] | None:
-        """Return the smallest and largest value of a column, as stored, if the footer has them.
-
-        Texts may be cut: they are bounds all the same.
+        Texts may be cut: they are bounds all the same. Bounds of unsigned integers may be unknown.
         """
-        with wrap_arrow_errors("the Parquet footer", FileKindError):
-            for path, chunk in self._chunks(group):
-                if path == column and chunk.is_stats_set and chunk.statistics.has_min_max:
-                    return chunk.statistics.min_raw, chunk.statistics.max_raw
+        for chunk in group.chunks:
+            if chunk.path == (column,) and chunk.minimum and chunk.maximum:
+                if is_text(self.schema.field(column).type):
+                    return chunk.minimum, chunk.maximum
+                low = int.from_bytes(chunk.minimum, "little", signed=True)
+                high = int.from_bytes(chunk.maximum, "little", signed=True)
+                if low <= high:
+                    return low, high
         return None
-
-    def _chunks(self, group: int) -> Iterator[tuple[str, pq.ColumnChunkMetaData]]:
-        for j in range(self.metadata.num_columns):
-            chunk = self.metadata.row_group(group).column(j)
-            yield chunk.path_in_schema, chunk
 
     def consumed(self, rows: int) -> int:
         """Estimate the bytes of the file that hold its first rows."""
@@ -361,16 +348,16 @@ class ParquetRows(_Table):
         with wrap_arrow_errors("the Parquet footer", FileKindError):
             file = pq.ParquetFile(
                 self._raw,
-                metadata=self.metadata,
+                metadata=self._metadata,
                 # Text stays dictionary-encoded until its full size has been checked.
-                read_dictionary=self.text_columns,
+                read_dictionary=[c for c in columns if is_text(self.schema.field(c).type)],
                 buffer_size=_BUFFER_BYTES,
                 page_checksum_verification=True,
                 **_FOOTER_LIMITS,
             )
         first_row = 0
-        for number, group_rows in enumerate(self.group_rows):
-            stop_row = first_row + group_rows
+        for number, group in enumerate(self.groups):
+            stop_row = first_row + group.n_rows
             if stop_row > low and first_row < high:
                 yield from self._group_batches(file, number, columns, first_row, (low, high))
             first_row = stop_row
@@ -386,7 +373,7 @@ class ParquetRows(_Table):
         low, high = span
         part = f"row group {number}"
         with wrap_arrow_errors(part):
-            batch_rows = self._batch_rows(number, columns)
+            batch_rows = self._batch_rows(self.groups[number], columns)
             batches = file.iter_batches(batch_rows, row_groups=[number], columns=columns)
         n_read = 0
         while True:
@@ -403,15 +390,16 @@ class ParquetRows(_Table):
                 location = BatchLocation(self.name, batch_row, part, batch_row - first_row)
                 validate(batch, location)
                 yield batch, location
-        if n_read != self.group_rows[number]:
+        stated_rows = self.groups[number].n_rows
+        if n_read != stated_rows:
             raise SchemaError(
-                f"{part} holds {n_read} rows but the footer states {self.group_rows[number]}",
+                f"{part} holds {n_read} rows but the footer states {stated_rows}",
                 fix="The file is damaged; write it again",
             )
 
-    def _batch_rows(self, number: int, columns: list[str]) -> int:
+    def _batch_rows(self, group: RowGroup, columns: list[str]) -> int:
         """Return the rows per batch, fewer where lists are long, so that a batch stays small."""
-        n_items = check_row_group(self._raw, self.metadata, number, columns, self._options)
-        items_per_row = -(-n_items // max(self.group_rows[number], 1))
+        n_items = check_row_group(self._raw, group, columns, self._options)
+        items_per_row = -(-n_items // max(group.n_rows, 1))
         n_rows = BATCH_ITEMS // max(items_per_row, 1)
         return max(1, min(self._options.block_rows, n_rows))

@@ -1,8 +1,7 @@
-"""Page headers of Parquet are read before Arrow decodes them, and the footer must agree with itself."""
+"""Footers and page headers of Parquet are checked before Arrow decodes anything."""
 
 import itertools
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,14 @@ import rankine
 from rankine.core.errors import EmptyDataError, FileKindError, LimitError, SchemaError
 from rankine.data.options import ReadOptions
 from rankine.data.readers import parquet_guard
-from rankine.data.readers.parquet_guard import Page, check_footer, check_row_group, read_struct
+from rankine.data.readers.parquet_guard import (
+    Chunk,
+    Page,
+    RowGroup,
+    check_row_group,
+    read_footer,
+    read_struct,
+)
 from reference.thrift import field, varint, zigzag
 
 
@@ -36,124 +42,190 @@ def path(tmp_path):
 )
 def test_integers(number):
     data = field(1, 6, zigzag(number)) + b"\0"
-    assert read_struct(data, 0) == ({1: number}, len(data))
+    assert read_struct(data, 0, {1: None}) == ({1: number}, len(data))
 
 
-def test_fields_of_every_type():
+def test_wanted_fields_among_others():
     inner = field(1, 5, zigzag(7)) + b"\0"
     data = (
         field(1, 1)  # a boolean is its own value
-        + field(1, 2)
         + field(1, 3, b"\x05")
-        + field(2, 8, varint(200) + b"x" * 200)
+        + field(1, 7, bytes(8))
+        + field(1, 8, varint(200) + b"x" * 200)
         + field(1, 12, inner)
+        + field(1, 9, bytes([2 << 4 | 8]) + varint(2) + b"ab" + varint(1) + b"c")
+        + field(1, 11, varint(1) + bytes([8 << 4 | 5]) + varint(1) + b"k" + zigzag(3))
+        + field(1, 13, bytes(16))
         + b"\x05" + zigzag(100) + zigzag(42)  # the long form of a field number
         + field(1, 12, field(1, 8, varint(3) + b"abc") + field(1, 12, inner) + b"\0")
         + b"\0"
     )  # fmt: skip
-    fields, position = read_struct(data, 0)
-    assert fields == {
-        1: True, 2: False, 3: 5, 5: b"x" * 200, 6: {1: 7}, 100: 42, 101: {1: b"abc", 2: {1: 7}},
-    }  # fmt: skip
+    fields, position = read_struct(data, 0, {1: None, 5: {1: None}, 6: None, 100: None})
+    assert fields == {1: True, 5: {1: 7}, 6: [b"ab", b"c"], 100: 42}
     assert position == len(data)
 
 
-def random_struct(rng, depth=0):
-    """A struct as it is stored, and its fields."""
-    data, fields, number = b"", {}, 0
-    for _ in range(rng.randrange(5)):
-        step = rng.choice([1, 2, 15, 40])
-        kind = rng.choice([1, 2, 3, 4, 5, 6, 8, *([12] if depth < 3 else [])])
-        number += step
-        if kind in (1, 2):
-            content, value = b"", kind == 1
-        elif kind == 3:
-            content = rng.randbytes(1)
-            value = content[0]
-        elif kind == 8:
-            value = rng.randbytes(rng.choice([0, 1, 127, 128, 200]))
-            content = varint(len(value)) + value
-        elif kind == 12:
-            content, value = random_struct(rng, depth + 1)
-        else:
-            value = rng.choice([0, -1, 63, -64, 64, -300, 2**40])
-            content = zigzag(value)
-        data += field(step, kind) if step < 16 else bytes([kind]) + zigzag(number)
+def random_value(rng, kind, depth=0):
+    """Any value of a type, as it is stored inside lists and maps."""
+    inner = rng.choice([1, 3, 4, 7, 8, 13, *([9, 11, 12] if depth < 2 else [])])
+    if kind in (9, 10):
+        count = rng.choice([0, 1, 14, 15, 20])
+        head = bytes([count << 4 | inner]) if count < 15 else bytes([240 | inner]) + varint(count)
+        return head + b"".join(random_value(rng, inner, depth + 1) for _ in range(count))
+    if kind == 11:
+        count = rng.randrange(3)
+        pairs = [random_value(rng, 8) + random_value(rng, inner, depth + 1) for _ in range(count)]
+        return varint(count) + (bytes([8 << 4 | inner]) if count else b"") + b"".join(pairs)
+    if kind == 12:
+        return random_fields(rng, [None] * rng.randrange(4), depth + 1)
+    fixed = {1: 1, 2: 1, 3: 1, 7: 8, 13: 16}
+    if kind in fixed:
+        return rng.randbytes(fixed[kind])
+    if kind == 8:
+        length = rng.choice([0, 1, 127, 128, 200])
+        return varint(length) + rng.randbytes(length)
+    return zigzag(rng.choice([0, -1, 63, -64, 64, -300, 2**40]))
+
+
+def random_fields(rng, wanted, depth=0):
+    """A struct with the wanted fields (type, content), and others of any type in place of None."""
+    data = b""
+    for number, one in enumerate(wanted, 1):
+        kind = rng.choice([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]) if one is None else one[0]
+        content = one[1] if one else b"" if kind < 3 else random_value(rng, kind, depth)
+        near = one is None or rng.random() < 0.5
+        data += field(1, kind) if near else bytes([kind]) + zigzag(number)
         data += content
-        fields[number] = value
-    return data + b"\0", fields
+    return data + b"\0"
 
 
 def test_any_struct_is_read_to_its_end():
     rng = random.Random(0)
     for _ in range(300):
-        data, fields = random_struct(rng)
-        assert read_struct(b"\x77" + data + b"\x15\x02", 1) == (fields, len(data) + 1)
+        parts = [None] * rng.randint(1, 8)
+        wanted, expected = {}, {}
+        for k in rng.sample(range(len(parts)), rng.randrange(len(parts) + 1)):
+            number = rng.choice([0, -1, 2**31, -(2**40)])
+            words = [rng.randbytes(rng.choice([0, 3, 130])) for _ in range(rng.choice([0, 2, 16]))]
+            inner = random_fields(rng, [None, (6, zigzag(number)), None])
+            size = len(words)
+            head = bytes([size << 4 | 8]) if size < 15 else b"\xf8" + varint(size)
+            listed = head + b"".join(varint(len(word)) + word for word in words)
+            parts[k], wanted[k + 1], expected[k + 1] = rng.choice(
+                [
+                    ((rng.choice([4, 5, 6]), zigzag(number)), None, number),
+                    ((8, varint(300) + b"y" * 300), None, b"y" * 300),
+                    ((12, inner), {2: None}, {2: number}),
+                    ((rng.choice([9, 10]), listed), None, words),
+                ]
+            )
+        data = b"\x77" + random_fields(rng, parts)
+        assert read_struct(data + b"\x15\x02", 1, wanted) == (expected, len(data))
 
 
-def test_structs_are_nested_up_to_a_limit():
-    for count in (12, 13, 5000):
-        data = field(1, 12) * count + b"\0" * (count + 1)
-        if count == 12:
-            assert read_struct(data, 0)[1] == len(data)
-        else:
-            with pytest.raises(ValueError, match="nested too deeply"):
-                read_struct(data, 0)
+def test_nesting_is_limited():
+    for kind, most in (("struct", 12), ("list", 13), ("map", 13)):
+        for count in (most, most + 1, 5000):
+            if kind == "struct":
+                data = field(1, 12) * count + b"\0" * (count + 1)
+            elif kind == "list":
+                data = field(1, 9, b"\x19" * (count - 1) + b"\x05") + b"\0"
+            else:
+                data = field(1, 11, b"\x01\x3b\x07" * (count - 1) + b"\0") + b"\0"
+            if count == most:
+                assert read_struct(data, 0, {})[1] == len(data)
+            elif count == 5000 or kind != "map":  # an empty map is not one more level
+                with pytest.raises(ValueError, match="nested too deeply"):
+                    read_struct(data, 0, {})
 
 
 def test_data_that_end_too_early():
     data = field(1, 12, field(1, 8, varint(3) + b"abc") + b"\0") + field(1, 6, zigzag(300)) + b"\0"
     for stop in range(len(data)):
         with pytest.raises(IndexError):
-            read_struct(data[:stop], 0)
+            read_struct(data[:stop], 0, {2: None})
 
 
 @pytest.mark.parametrize(
     ("data", "error"),
     [
         (field(1, 15, b"\0") + b"\0", ValueError),  # an unknown type
-        (field(1, 9, b"\x05") + b"\0", ValueError),  # a list, which page headers do not hold
         (field(1, 6, b"\xff" * 12) + b"\0", ValueError),  # a number of more than 64 bits
+        (field(1, 9, b"\x45\0\0") + b"\0", IndexError),  # a list longer than the data
+        (field(1, 9, b"\xf5" + varint(2**40)) + b"\0", IndexError),
+        (field(1, 11, varint(2**40) + b"\x55") + b"\0", IndexError),
         (field(1, 8, varint(2**40)) + b"\0", IndexError),  # a text longer than the data
         (field(1, 8, varint(2) + b"a"), IndexError),
     ],
 )
-def test_malformed_structs(data, error):
+@pytest.mark.parametrize("wanted", [{}, {1: None}])
+def test_malformed_structs(data, error, wanted):
     with pytest.raises(error):
-        read_struct(data, 0)
+        read_struct(data, 0, wanted)
 
 
 # ------------------------------------------------------------------ the footer
-def fake_footer(n_rows, group_rows, schema=("a",), stored=None):
-    """What the checks read of pyarrow's view of a footer."""
-    groups = [
-        SimpleNamespace(
-            num_rows=rows,
-            num_columns=len(names),
-            column=lambda j, names=names: SimpleNamespace(path_in_schema=names[j]),
-        )
-        for rows, names in zip(group_rows, stored or [schema] * len(group_rows), strict=True)
-    ]
-    return SimpleNamespace(
-        num_rows=n_rows,
-        num_row_groups=len(groups),
-        row_group=groups.__getitem__,
-        num_columns=len(schema),
-        schema=SimpleNamespace(column=lambda j: SimpleNamespace(path=schema[j])),
-    )
+def test_the_footer_agrees_with_pyarrow(path):
+    metadata = pq.ParquetFile(path).metadata
+    groups = read_footer(pa.OSFile(str(path)))
+    assert [group.n_rows for group in groups] == [100, 100, 100]
+    for k, group in enumerate(groups):
+        for j, chunk in enumerate(group.chunks):
+            column = metadata.row_group(k).column(j)
+            assert ".".join(chunk.path) == column.path_in_schema
+            assert chunk.start == column.dictionary_page_offset < column.data_page_offset
+            assert chunk.stop - chunk.start == column.total_compressed_size
+            assert chunk.value_bytes == (4 if chunk.path == ("b",) else 8)
+            assert chunk.n_values == column.num_values
+            code = {"qid": "<i8", "b": "<f4"}.get(chunk.path[0], "<f8")
+            bounds = [np.frombuffer(one, code)[0] for one in (chunk.minimum, chunk.maximum)]
+            assert bounds == [column.statistics.min, column.statistics.max]
 
 
-def test_a_footer_must_agree_with_itself():
-    check_footer(fake_footer(0, []))
-    check_footer(fake_footer(5, [2, 3]))
-    for footer, reason in (
-        (fake_footer(5, [2, 2]), "5 rows in all, but 4 in its row groups"),
-        (fake_footer(1, [2, -1]), "rows in all"),
-        (fake_footer(2, [1, 1], "ab", ["ab", "a"]), "row group 1 holds 1 columns, 2 in the schema"),
-        (fake_footer(2, [1, 1], "ab", ["ab", "ax"]), "row group 1 holds 'x', 'b' in the schema"),
-    ):
-        with pytest.raises(FileKindError, match=reason):
-            check_footer(footer)
+def test_what_a_chunk_may_leave_out():
+    stored = {1: 5, 3: [b"a", b"b"], 7: 10, 9: 50}
+    assert parquet_guard._make_chunk(stored) == (("a", "b"), 8, 50, 60, 0, b"", b"")
+    for dictionary, start in ((0, 50), (1, 1), (40, 40), (60, 50)):
+        assert parquet_guard._make_chunk({**stored, 11: dictionary}).start == start
+    chunk = parquet_guard._make_chunk({**stored, 1: 4, 5: 7, 12: {5: b"z", 6: b"a"}})
+    assert chunk[1:] == (4, 50, 60, 7, b"a", b"z")
+
+
+def test_columns_of_a_schema_and_of_its_groups():
+    leaves = parquet_guard._leaf_paths
+    assert leaves([{4: b"root"}]) == []
+    nested = [{4: b"r", 5: 2}, {4: b"a"}, {4: b"b", 5: 1}, {4: b"c"}]
+    assert leaves(nested) == [("a",), ("b", "c")]
+    for schema in ([{4: b"r"}, {4: b"a"}], [{4: b"r", 5: 1}, {4: b"a"}, {4: b"b"}]):
+        with pytest.raises(IndexError):
+            leaves(schema)
+    good, short = RowGroup(1, [chunk(4, 4, "a")] * 2), RowGroup(1, [chunk(4, 4, "a")])
+    parquet_guard._check_paths([("a",)] * 2, [good, good])
+    with pytest.raises(ValueError, match="row group 1 holds 1 columns, 2 in the schema"):
+        parquet_guard._check_paths([("a",)] * 2, [good, short])
+    with pytest.raises(ValueError, match=r"row group 0 holds 'a', 'x\.y' in the schema"):
+        parquet_guard._check_paths([("a",), ("x", "y")], [good])
+
+
+def test_the_rows_of_all_groups_are_those_of_the_file(path, monkeypatch):
+    read = parquet_guard.read_struct
+
+    def read_one_more(*given):
+        fields, end = read(*given)
+        return ({**fields, 3: fields[3] + 1} if 3 in fields and 4 in fields else fields), end
+
+    monkeypatch.setattr(parquet_guard, "read_struct", read_one_more)
+    with pytest.raises(FileKindError, match="301 rows in all, but 300 in its row groups"):
+        rankine.load(path)
+
+
+def test_a_footer_above_the_limit_is_refused(path, monkeypatch):
+    length = int.from_bytes(path.read_bytes()[-8:-4], "little")
+    monkeypatch.setattr(parquet_guard, "_MAX_FOOTER_BYTES", length)
+    assert rankine.load(path).n_rows == 300
+    monkeypatch.setattr(parquet_guard, "_MAX_FOOTER_BYTES", length - 1)
+    with pytest.raises(FileKindError, match="no footer at its end"):
+        rankine.load(path)
 
 
 @pytest.mark.parametrize("length", [0, 1, -11, 2**28 + 1, 2**31, 2**32 - 1])
@@ -218,14 +290,8 @@ class Raw:
         return self._data[position : position + count]
 
 
-def chunk(start, stop, path="a.b", dictionary=None, physical_type="INT64"):
-    return SimpleNamespace(
-        path_in_schema=path,
-        data_page_offset=start,
-        dictionary_page_offset=dictionary,
-        total_compressed_size=stop - (dictionary or start),
-        physical_type=physical_type,
-    )
+def chunk(start, stop, path="a.b", value_bytes=8):
+    return Chunk(tuple(path.split(".")), value_bytes, start, stop, 0, b"", b"")
 
 
 def page_header(stored, expanded, n_values, kind=5, before=b""):
@@ -244,9 +310,6 @@ def test_pages_follow_one_another(long):
     end = len(data)
     pages = list(parquet_guard._read_pages(Raw(data + b"more"), chunk(4, end)))
     assert pages == [(10, 70, 3), (0, 0, 0), (5, 6, 7)]
-    later = 4 + len(heads[0]) + 10
-    pages = list(parquet_guard._read_pages(Raw(data), chunk(later, end, dictionary=4)))
-    assert len(pages) == 3
     for start, stop in ((3, 50), (50, 40), (4, end + 1)):
         with pytest.raises(SchemaError, match=r"the pages of 'a\.b' are outside the file"):
             list(parquet_guard._read_pages(Raw(data), chunk(start, stop)))
@@ -258,7 +321,7 @@ def test_pages_follow_one_another(long):
 
 def test_invalid_page_headers_are_refused(monkeypatch):
     def read(data, start=0):
-        return parquet_guard._read_header(Raw(data), start, len(data), "a")
+        return parquet_guard._read_header(Raw(data), start, chunk(start, len(data)))
 
     data = b"PAR1" + page_header(1, 1, 1, before=b"x" * 3000)
     assert read(data, 4) == ((1, 1, 1), len(data) - 4)
@@ -297,29 +360,20 @@ def test_what_a_row_group_needs(monkeypatch, columns, limits):
     monkeypatch.setattr(parquet_guard, "RATIO_FREE", 32)
     pages = {name: [Page(*page) for page in held] for name, _, held in columns}
     monkeypatch.setattr(
-        parquet_guard, "_read_pages", lambda _, column: iter(pages[column.path_in_schema])
+        parquet_guard, "_read_pages", lambda _, chunk: iter(pages[".".join(chunk.path)])
     )
-    chunks = [
-        chunk(4, 4, name, physical_type="DOUBLE" if width == 8 else "FLOAT")
-        for name, width, _ in columns
-    ]
-
-    def footer(n_rows):
-        group = SimpleNamespace(num_rows=n_rows, num_columns=len(chunks), column=chunks.__getitem__)
-        levels = [int("." in name) for name, _, _ in columns]
-        schema = SimpleNamespace(column=lambda j: SimpleNamespace(max_repetition_level=levels[j]))
-        return SimpleNamespace(row_group=lambda _: group, schema=schema)
-
+    chunks = [chunk(4, 4, name, value_bytes) for name, value_bytes, _ in columns]
     for n_rows, (memory, ratio, n_values) in itertools.product((1, 9), limits):
         options = ReadOptions(max_memory=memory, max_ratio=ratio)
+        group = RowGroup(n_rows, chunks)
         if n_values is None:
             with pytest.raises(LimitError) as caught:
-                check_row_group(None, footer(n_rows), 0, ["a", "b"], options)
+                check_row_group(None, group, ["a", "b"], options)
             assert caught.value.parameter in ("max_memory", "max_ratio")
         else:
-            assert check_row_group(None, footer(n_rows), 0, ["a", "b"], options) == n_values
+            assert check_row_group(None, group, ["a", "b"], options) == n_values
     tight = ReadOptions(max_memory=1, max_ratio=1)
-    assert check_row_group(None, footer(0), 0, ["a", "b"], tight) == 0
+    assert check_row_group(None, RowGroup(0, chunks), ["a", "b"], tight) == 0
 
 
 def test_a_flipped_bit_in_a_page_is_noticed(tmp_path):

@@ -13,6 +13,7 @@ import rankine.distributed as rd
 from rankine.core.errors import LimitError, SchemaError
 from rankine.data.options import ReadOptions
 from rankine.data.readers import tables
+from rankine.data.readers.parquet_guard import RowGroup, read_footer
 from rankine.data.sources import find_sources
 
 
@@ -29,25 +30,30 @@ def path(tmp_path):
     return tmp_path / "x.parquet"
 
 
-def test_the_footer_gives_rows_items_and_bounds(path, tmp_path):
+def test_bounds_of_ids_are_known_where_the_footer_states_both(path, tmp_path):
     (source,) = find_sources(path)
     with tables.open_parquet(source, ReadOptions()) as table:
-        assert (table.group_rows, table.n_rows) == ([100, 100, 100], 300)
-        assert [table.value_bounds(k, "qid") for k in range(3)] == [(0, 99), (100, 199), (200, 299)]
-        assert table.value_bounds(0, "b") == (0.0, 4.0)
-        assert table.value_bounds(0, "absent") is None
-    lists = pa.array([[1, 2], [3], []])
-    content = {"label": np.zeros(3), "qid": ["x", "a", "bb"], "indices": lists, "values": lists}
-    pq.write_table(pa.table(content), tmp_path / "lists.parquet")
-    (source,) = find_sources(tmp_path / "lists.parquet")
-    with tables.open_parquet(source, ReadOptions()) as table:
-        assert table.value_bounds(0, "qid") == (b"a", b"x")
-        assert table.count_items(0, ("indices",)) == 4  # the empty list counts as one
-        assert table.count_items(0, ("indices", "values")) == 8
-    pq.write_table(pa.table(content), tmp_path / "bare.parquet", write_statistics=False)
-    (source,) = find_sources(tmp_path / "bare.parquet")
-    with tables.open_parquet(source, ReadOptions()) as table:
-        assert table.value_bounds(0, "qid") is None
+        found = [table.value_bounds(group, "qid") for group in table.groups]
+        assert found == [(0, 99), (100, 199), (200, 299)]
+        assert table.value_bounds(table.groups[0], "absent") is None
+        group, qid = table.groups[0], table.groups[0].chunks[1]
+        for least, most, bounds in (
+            (b"\x02", b"\x05", (2, 5)),
+            (b"\xfe\xff", b"\x01\x00", (-2, 1)),
+            (b"\x07", b"\x07", (7, 7)),
+            (b"\x05", b"\x02", None),
+            (b"", b"\x05", None),
+            (b"\x02", b"", None),
+        ):
+            chunk = qid._replace(minimum=least, maximum=most)
+            assert table.value_bounds(group._replace(chunks=[chunk]), "qid") == bounds
+    content = {"label": np.zeros(3), "qid": ["x", "a", "bb"], "f": np.ones(3)}
+    for statistics, bounds in ((True, (b"a", b"x")), (False, None)):
+        target = tmp_path / f"{statistics}.parquet"
+        pq.write_table(pa.table(content), target, write_statistics=statistics)
+        (source,) = find_sources(target)
+        with tables.open_parquet(source, ReadOptions()) as table:
+            assert table.value_bounds(table.groups[0], "qid") == bounds
 
 
 @pytest.mark.parametrize(
@@ -62,23 +68,23 @@ def test_batches_hold_fewer_rows_where_lists_are_long(
     monkeypatch.setattr(tables, "check_row_group", lambda *_: items)
     (source,) = find_sources(path)
     with tables.open_parquet(source, ReadOptions(block_rows=block_rows)) as table:
-        table.group_rows[0] = n_rows
-        assert table._batch_rows(0, []) == rows
+        assert table._batch_rows(RowGroup(n_rows, []), []) == rows
 
 
 def test_only_row_groups_of_a_span_are_read(path, monkeypatch):
     (source,), visited, check = find_sources(path), [], tables.check_row_group
 
-    def record(raw, metadata, number, columns, options):
-        visited.append(number)
-        return check(raw, metadata, number, columns, options)
+    def record(raw, group, columns, options):
+        visited.append(group.chunks[0].start)
+        return check(raw, group, columns, options)
 
     monkeypatch.setattr(tables, "check_row_group", record)
+    starts = [group.chunks[0].start for group in read_footer(pa.OSFile(str(path)))]
     for span, groups in (((100, 200), [1]), ((99, 101), [0, 1]), ((150, 300), [1, 2])):
         visited.clear()
         data = tables.read(source, ReadOptions(block_rows=30), span)
         assert data.qid.tolist() == list(range(*span))
-        assert visited == groups
+        assert visited == [starts[k] for k in groups]
 
 
 def test_a_span_without_rows_is_an_empty_dataset(path):
@@ -102,7 +108,7 @@ def test_rows_of_a_span_keep_their_numbers(path):
 def test_a_row_group_must_hold_the_rows_that_the_footer_states(path):
     (source,) = find_sources(path)
     with tables.open_parquet(source, ReadOptions()) as table:
-        table.group_rows[1] = 101
+        table.groups[1] = table.groups[1]._replace(n_rows=101)
         with pytest.raises(SchemaError, match=r"row group 1 holds 100 rows but .* states 101"):
             list(table.batches(["qid"]))
 
