@@ -90,7 +90,7 @@ def about() -> dict[str, Any]:
     import llvmlite.binding
 
     from rankine._version import __version__
-    from rankine.kernels.compile import user_cache
+    from rankine.kernels.cache import user_cache
 
     packages: dict[str, str | None] = {}
     for line in metadata.requires("rankine") or []:

@@ -26,11 +26,10 @@ from rankine.cli._options import (
 )
 from rankine.cli._train_options import CheckpointOptions, ClickCorrectionOptions
 from rankine.cli.main import app
-from rankine.cli.warmup import compiling_beside
 from rankine.core.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rankine.model import LinearModel
 
@@ -86,48 +85,45 @@ def train(
     json: AsJson = False,
 ) -> None:
     """Train a ranker on labelled lists and save the model."""
-    with compiling_beside(ranker, usual=not set_) as before_training:
-        start = _start(warm_start)
-        schema = reading.log_schema(start)
-        raw = schema is not None
-        chosen = parse_settings(set_ or [])
-        for name in chosen:
-            option = "seed" if name == "random_state" else name
-            reject_options(
-                (option,), f"and --set {name} are one thing", fix="Leave out one of them"
-            )
-        settings = {
-            "metric": metric,
-            "scale": scale,
-            "missing": missing,
-            "random_state": seed,
-            **({"early_stopping": early_stopping} if early_stopping is not None else {}),
-            **({"n_passes": n_passes} if n_passes is not None else {}),
-            **chosen,
-        }
-        label = (reading.label if schema is None else schema.label) or "label"
-        counted = clicks.check(label, settings, schema)
-        looks = clicks.given()
-        if looks is not None and counted is None:
-            settings["propensity"] = looks
-        for name in ("max_weight", "position_offset"):
-            if getattr(clicks, name) is not None:
-                settings[name] = getattr(clicks, name)
-        estimator = make_ranker(ranker, settings)
-        cluster.check(stream=stream)
-        if estimator.early_stopping is not None and valid is None and reading.split is None:
-            raise ParameterError(
-                "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
-            )
-        check_output_paths(out=out)
-        more: dict[str, Any] = {"position": clicks.position}
-        if raw:
-            more |= {"item": clicks.item, "search": clicks.search}
-        if counted is not None:
-            reading = replace(reading, label=counted)
-        correction = _Correction(clicks, counted, looks)
-        run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
-        result = run.run(cluster, before_training, stream=stream or kept.asked, raw=raw)
+    start = _start(warm_start)
+    schema = reading.log_schema(start)
+    raw = schema is not None
+    chosen = parse_settings(set_ or [])
+    for name in chosen:
+        option = "seed" if name == "random_state" else name
+        reject_options((option,), f"and --set {name} are one thing", fix="Leave out one of them")
+    settings = {
+        "metric": metric,
+        "scale": scale,
+        "missing": missing,
+        "random_state": seed,
+        **({"early_stopping": early_stopping} if early_stopping is not None else {}),
+        **({"n_passes": n_passes} if n_passes is not None else {}),
+        **chosen,
+    }
+    label = (reading.label if schema is None else schema.label) or "label"
+    counted = clicks.check(label, settings, schema)
+    looks = clicks.given()
+    if looks is not None and counted is None:
+        settings["propensity"] = looks
+    for name in ("max_weight", "position_offset"):
+        if getattr(clicks, name) is not None:
+            settings[name] = getattr(clicks, name)
+    estimator = make_ranker(ranker, settings)
+    cluster.check(stream=stream)
+    if estimator.early_stopping is not None and valid is None and reading.split is None:
+        raise ParameterError(
+            "--early-stopping watches held-out data, and there is none", fix="Add --valid FILE"
+        )
+    check_output_paths(out=out)
+    more: dict[str, Any] = {"position": clicks.position}
+    if raw:
+        more |= {"item": clicks.item, "search": clicks.search}
+    if counted is not None:
+        reading = replace(reading, label=counted)
+    correction = _Correction(clicks, counted, looks)
+    run = _Run(estimator, data, reading, more, out, valid, start, kept.options(), correction)
+    result = run.run(cluster, stream=stream or kept.asked, raw=raw)
     if json:
         _console.print_json(result)
     else:
@@ -208,7 +204,6 @@ class _Run:
     def run(
         self,
         cluster: ClusterOptions,
-        before_training: Callable[[Any], None],
         *,
         stream: bool,
         raw: bool,
@@ -231,7 +226,6 @@ class _Run:
             if cluster.dask is None:
                 train = correct(train, source)
             with training_progress(f"training {type(estimator).__name__}") as callbacks:
-                before_training(train)
                 estimator.fit(
                     train,
                     eval_set=parts.get("valid"),

@@ -485,15 +485,6 @@ def test_a_source_is_opened_as_the_first_model_was(tmp_path):
 
 
 @pytest.mark.cli
-@pytest.mark.parametrize(("words", "usual"), [([], True), (["--set", "l2=1"], False)])
-def test_the_usual_training_is_the_toys(files, tmp_path, monkeypatch, words, usual):
-    asked = {}
-    monkeypatch.setattr("rankine.cli.train.compiling_beside", asking(asked))
-    assert isinstance(run(files[0], *words, "--out", tmp_path / "m").exception, AskedError)
-    assert asked == {"given": ("spd",), "usual": usual}
-
-
-@pytest.mark.cli
 def test_what_is_asked_of_a_run(files, tmp_path, monkeypatch):
     asked = {}
     monkeypatch.setattr("rankine.cli.train._Run.run", asking(asked))
