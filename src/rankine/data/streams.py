@@ -44,7 +44,7 @@ class LabelledStream(ABC):
 
     def load(self) -> Dataset:
         """Read all lists into memory."""
-        return concat(list(self))
+        return concat(self)
 
     def log_encoding(self) -> Any:
         """Return how the columns of a raw log become features; None for any other stream.
@@ -89,7 +89,7 @@ class EncodedStream(LabelledStream):
         return self._encoding
 
 
-class LabelledPartitions(ABC):  # noqa: B024 - its one subclass is a dataclass with these fields
+class LabelledPartitions(ABC):
     """Labelled lists cut into partitions of whole queries; ``rankine.distributed.scan`` makes them.
 
     The base class is here so that a ranker can recognise partitions without importing

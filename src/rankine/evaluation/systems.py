@@ -114,7 +114,7 @@ def load_for_models(models: Sequence[LinearModel], data: Any, **options: Any) ->
     if isinstance(data, Dataset):
         return data
     if hasattr(data, "blocks"):
-        return concat(list(data.blocks()))
+        return concat(data.blocks())
     reader, columns = select_reader(models)
     kept = (*options.pop("columns", ()), *columns)
     found: Dataset = read_for(reader, data, columns=kept, **options)

@@ -279,7 +279,7 @@ def _read_eval_set(
         return estimator._align_columns(eval_set)
     kind = classify(eval_set)
     if kind is StreamSource:
-        return estimator._align_columns(concat(list(eval_set)))
+        return estimator._align_columns(concat(eval_set))
     if kind is PartitionSource:
         raise ParameterError(
             "eval_set is held in memory and cannot be partitions", fix="Pass rankine.load(...)"

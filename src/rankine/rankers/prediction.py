@@ -95,7 +95,7 @@ class PredictionMixin:
         weights = {"sample_weight": sample_weight, "query_weight": query_weight}
         metric = metric or self.metric
         if classify(X) is StreamSource:
-            X = concat(list(X))
+            X = concat(X)
         if isinstance(X, Dataset):
             read_query_index(X, qid, group, X.n_rows)  # raises if there are others as well
             return float(evaluate_on(X, metric=metric, model=self, **weights))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankine.core.errors import ParameterError
 from rankine.core.specs import Bins, Grids
-from rankine.data.dataset import Dataset, concat, first_lists
+from rankine.data.dataset import Dataset, concat, drain, first_lists
 from rankine.model.tables import Tables
 from rankine.rankers.additive_search import TableData
 from rankine.rankers.inputs import Columns
@@ -184,7 +184,7 @@ def read_tables(
         weights.append(query_weights)
         store.append_codes(rows)
         blocks.append(block)
-    lists = concat(blocks)
+    lists = concat(drain(blocks))
     if linear_scaling is None:
         linear_scaling = fit_scaling("standard", lists)
     source.record_counts(
