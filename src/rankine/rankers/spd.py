@@ -60,8 +60,15 @@ SOLVERS = (
     "perceptron",
     "margin_perceptron",
 )
-#: Solvers without a loss of their own choice, and those without a step for tied pairs.
-_OWN_LOSS = ("passive_aggressive", "romma", "logistic", "hybrid", "perceptron", "margin_perceptron")
+#: Solvers whose loss cannot be chosen, and those without a step for tied pairs.
+_FIXED_LOSS = (
+    "passive_aggressive",
+    "romma",
+    "logistic",
+    "hybrid",
+    "perceptron",
+    "margin_perceptron",
+)
 _NO_TIES = ("romma", "perceptron", "margin_perceptron")
 #: Reports spread over a run: enough for a progress bar and early stopping.
 REPORTS = 20
@@ -209,24 +216,29 @@ class SPDRanker(BaseRanker):
         check_n_passes(self.n_passes)
         if self.sampling == "reservoir" and self.n_passes is not None:
             raise ParameterError(
-                "sampling='reservoir' reads a stream once, and all steps follow",
-                fix="Leave out n_passes",
+                "sampling='reservoir' reads a stream once, before all steps",
+                parameter="n_passes",
+                fix="Leave it out",
             )
         if self.loss is not None:
             check_choice("loss", self.loss, pair_loss_names())
-            if self.solver in _OWN_LOSS:
+            if self.solver in _FIXED_LOSS:
                 raise ParameterError(
-                    f"solver={self.solver!r} has a loss of its own", fix="Leave out loss"
+                    f"solver={self.solver!r} has a fixed loss",
+                    parameter="loss",
+                    fix="Leave it out",
                 )
         if self.ties == "zero" and self.sampling == "indexed":
             raise ParameterError(
-                "sampling='indexed' draws two different labels, so ties='zero' has no effect there",
+                "sampling='indexed' draws two different labels, so 'zero' has no effect",
+                parameter="ties",
                 fix="Use sampling='query', 'uniform' or 'rejection'",
             )
         if self.ties == "zero" and self.solver in _NO_TIES:
             raise ParameterError(
                 f"solver={self.solver!r} has no step for tied pairs",
-                fix="Use ties='skip', or a solver with a loss",
+                parameter="ties",
+                fix="Use 'skip', or a solver with a loss",
             )
 
     @property

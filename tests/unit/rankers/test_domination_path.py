@@ -128,7 +128,7 @@ def test_command(data, tmp_path):
     assert plot.read_bytes().startswith(b"<?xml")
     table = CliRunner().invoke(app, arguments)
     assert table.stdout.count("*") == 1
-    with pytest.raises(ParameterError, match="cannot walk a path"):
+    with pytest.raises(ParameterError, match="cannot compute a path"):
         CliRunner().invoke(app, [*arguments, "--ranker", "ranksvm"], catch_exceptions=False)
 
 
