@@ -153,7 +153,7 @@ def state_of(path):
     """All that a checkpoint holds, to be compared."""
     found = read_checkpoint(path)
     arrays = {name: array.tobytes() for name, array in found.arrays.items()}
-    return found.step, json.dumps(found.facts, sort_keys=True), arrays
+    return found.step, json.dumps(found.metadata, sort_keys=True), arrays
 
 
 def step_of(path):
@@ -163,7 +163,7 @@ def step_of(path):
 
 def quality(kept, n_lists):
     """The metric on the held-out lists along the stream, tenth by tenth."""
-    told = CheckpointFolder(kept, 1).latest().facts["beside"]["evals"]
+    told = CheckpointFolder(kept, 1).latest().metadata["monitor"]["evals"]
     return [
         {"rows": billion_log.LIST_ROWS * row["step"], "ndcg@10": row["value"]}
         for row in told

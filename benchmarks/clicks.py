@@ -26,7 +26,7 @@ from rankine.evaluation.counterfactual import counterfactual
 from rankine.evaluation.interleave import interleave, power
 from rankine.evaluation.significance import bootstrap_means
 from rankine.logs.clicks import coec, read_clicks
-from rankine.logs.simulate import Cascade, DependentClick, PositionBased, TrustBias, simulate
+from rankine.logs.simulation import Cascade, DependentClick, PositionBased, TrustBias, simulate
 from rankine.metrics import evaluate
 
 USERS = {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rankine._version import __version__
 from rankine.core import errors
-from rankine.core.callable_package import import_on_use
 from rankine.core.errors import *  # noqa: F403 - all errors are public
+from rankine.core.lazy_import import lazy_attributes
 
 if TYPE_CHECKING:
     from rankine import distributed, logs, metrics, plot, tuning
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rankine.evaluation.cross_validation import cross_validate
     from rankine.evaluation.fusion import fuse
     from rankine.logs.propensity import estimate_propensity
-    from rankine.logs.simulate import shop_log
+    from rankine.logs.simulation import shop_log
     from rankine.model import LinearModel, ModelBundle
     from rankine.rankers.additive import AdditiveRanker
     from rankine.rankers.domination import DominationRanker, domination_path
@@ -62,7 +62,7 @@ _PUBLIC = {
     "report": "rankine.reporting.run",
     "sample_pairs": "rankine.samplers.pairs",
     "scan": "rankine.data.open",
-    "shop_log": "rankine.logs.simulate",
+    "shop_log": "rankine.logs.simulation",
     "split_queries": "rankine.data.splits",
     "tune": "rankine.tuning.run",
     "tuning": "rankine.tuning",
@@ -101,7 +101,7 @@ __all__ = [
 ]
 __all__ += errors.__all__
 
-__getattr__ = import_on_use(__name__, _PUBLIC)
+__getattr__ = lazy_attributes(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

@@ -142,7 +142,7 @@ def quality(
     Examples
     --------
     >>> import rankine
-    >>> from rankine.logs.simulate import shop_log
+    >>> from rankine.logs.simulation import shop_log
     >>> log = shop_log(40)
     >>> ranker = rankine.LeastSquaresRanker(scale="standard").fit(log)
     >>> rankine.plot.quality(ranker, log).get_xlabel()
@@ -330,11 +330,11 @@ def path(result: RegularizationPath, *, ax: Any = None) -> Any:
     ax = ax or new_axes()
     values = result.values if result.measured else result.loss
     sizes = result.nonzeros
-    along, x_name = result.drawn_by
+    along, x_name = result.x_axis
     for (name, curve), kind in zip(path_curves(result), COLOURS, strict=False):
         here = curve.nonzeros > 0
         heights = (curve.values if result.measured else curve.loss)[here]
-        draw_line(ax, curve.drawn_by[0][here], heights, kind, name)
+        draw_line(ax, curve.x_axis[0][here], heights, kind, name)
     best = result.best()
     if sizes[best] > 0:
         ax.plot(

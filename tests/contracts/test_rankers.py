@@ -67,10 +67,12 @@ def test_weights_equal_repetitions(check):
 def test_a_ranker_says_what_it_can_do(name):
     kind = ranker_class(name)
     assert kind.system == name
-    assert "memory" in kind.can.fit
-    assert set(kind.can.path) | set(kind.can.checkpoint) <= set(kind.can.fit)
-    assert bool(kind.can.path) == hasattr(kind, "path")
-    assert kind.can.partial == hasattr(kind(), "partial_fit")
+    assert "memory" in kind.capabilities.fit
+    assert set(kind.capabilities.path) | set(kind.capabilities.checkpoint) <= set(
+        kind.capabilities.fit
+    )
+    assert bool(kind.capabilities.path) == hasattr(kind, "path")
+    assert kind.capabilities.partial == hasattr(kind(), "partial_fit")
 
 
 @pytest.fixture(scope="module")

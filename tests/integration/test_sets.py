@@ -92,14 +92,16 @@ USES = {
 
 @pytest.mark.parametrize("what", READS)
 def test_sets_of_columns_and_files_are_refused(what, path) -> None:
-    with pytest.raises(ParameterError, match=f"^{what.split(' of ')[0]} is a set"):
+    with pytest.raises(ParameterError, match="a set has no order") as caught:
         READS[what](path)
+    assert caught.value.parameter == what.split(" of ")[0]
 
 
 @pytest.mark.parametrize("what", USES)
 def test_sets_of_names_and_choices_are_refused(what, data) -> None:
-    with pytest.raises(ParameterError, match=f"^{what.split(' of ')[0]} is a set"):
+    with pytest.raises(ParameterError, match="a set has no order") as caught:
         USES[what](data)
+    assert caught.value.parameter == what.split(" of ")[0]
 
 
 def test_views_of_mappings_have_an_order(path) -> None:

@@ -151,8 +151,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a skipped row not counted": Bug(
         "data/readers/letor.py",
-        'self.notes["skipped_rows"] = self.notes.get("skipped_rows", 0) + 1',
-        'self.notes["skipped_rows"] = 1',
+        'self.read_counts["skipped_rows"] = self.read_counts.get("skipped_rows", 0) + 1',
+        'self.read_counts["skipped_rows"] = 1',
         "text", 3_000, ("misread",),
     ),
     "page checksums not verified": Bug(

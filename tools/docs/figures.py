@@ -201,7 +201,8 @@ def comparisons() -> str:
     import rankine
 
     found = {getattr(rankine, name) for name in rankine.__all__ if name.endswith(("Ranker", "SVM"))}
-    lines = [f"| `{each.__name__}` | {each.can.comparisons} |" for each in sorted(found, key=str)]
+    rankers = sorted(found, key=str)
+    lines = [f"| `{each.__name__}` | {each.capabilities.comparisons} |" for each in rankers]
     return "\n".join(["| ranker | comparisons |", "|---|---|", *lines])
 
 

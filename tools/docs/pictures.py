@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import rankine
-from rankine.logs.simulate import SHOP, shop_log
+from rankine.logs.simulation import SHOP, shop_log
 from rankine.metrics import evaluate, random_expectation
 from tools.docs.figures import figure
 from tools.docs.includes import ROOT

@@ -21,7 +21,7 @@ from rankine.cli._options import (
 from rankine.cli.main import app
 
 if TYPE_CHECKING:
-    from rankine.data.save import Converted
+    from rankine.data.save import ConversionReport
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -187,7 +187,7 @@ def _join(
             _console.print_status(f"{len(pairs):,} documents have {what}: {shown}{more}")
 
 
-def _tell(report: Converted, target: str, seconds: float, *, json: bool) -> None:
+def _tell(report: ConversionReport, target: str, seconds: float, *, json: bool) -> None:
     """One JSON object on stdout, or a sentence on stderr."""
     if json:
         counts = {

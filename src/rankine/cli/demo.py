@@ -77,7 +77,7 @@ def run_demo(folder: str, n_queries: int, seed: int) -> DemoResult:
     import numpy as np
 
     import rankine
-    from rankine.logs.simulate import shop_log
+    from rankine.logs.simulation import shop_log
     from rankine.metrics import evaluate_on, random_expectation
     from rankine.transforms.apply import score_dataset
 

@@ -86,10 +86,10 @@ def path(
     steps |= {} if min_ratio is None else {"min_ratio": min_ratio}
     steps |= path_options(estimator, solvers, max_latency)
     check_output_paths(out=out, plot=plot, report=report)
-    estimator.can.require("path", "memory", type(estimator).__name__)
+    estimator.capabilities.require("path", "memory", type(estimator).__name__)
     # Known to be this wide, a stream is read once and never held in memory.
     known = reading.raw or reading.n_features is not None
-    rows = reading.open(data, stream="stream" in estimator.can.path and known)
+    rows = reading.open(data, stream="stream" in estimator.capabilities.path and known)
     held = None if valid is None else reading.open_like(valid, rows)
     if reading.split is not None:
         if valid is not None:
@@ -133,7 +133,7 @@ def path_options(estimator: Any, solvers: str | None, max_latency: str | None) -
     if max_latency is not None:
         found["max_latency"] = parse_latency(max_latency)
     for name in found:
-        if name not in estimator.can.path_options:
+        if name not in estimator.capabilities.path_options:
             raise ParameterError(
                 f"the path of {type(estimator).__name__} has no {name}",
                 fix=f"Leave out --{name.replace('_', '-')}, or use --ranker elastic",

@@ -149,7 +149,7 @@ _FEW = {"n_steps": 2, "max_iter": 2, "bins": 4}
 def toy(ranker: str, claims: str) -> None:
     """A training of a few steps and its metric, for what has to be compiled for them."""
     from rankine.kernels.compile import sharing
-    from rankine.logs.simulate import shop_log
+    from rankine.logs.simulation import shop_log
     from rankine.metrics import evaluate_on
     from rankine.rankers.registry import ranker_class
 
@@ -185,7 +185,7 @@ def _work() -> Iterator[tuple[str, Callable[[str], object]]]:
     from scipy import sparse
 
     import rankine
-    from rankine.logs.simulate import shop_log
+    from rankine.logs.simulation import shop_log
     from rankine.metrics import evaluate_on
     from rankine.rankers.registry import ranker_class
     from rankine.scoring.scorer import compile_kernels

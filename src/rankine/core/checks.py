@@ -1,4 +1,9 @@
-"""Checks of parameters, with the same words everywhere."""
+"""Checks of parameters that many functions share.
+
+Each check returns the value in the type that the caller needs, or raises ``ParameterError`` with
+the parameter's name. The command line prints the option of that name instead, so reasons and fixes
+do not repeat it.
+"""
 
 from __future__ import annotations
 
@@ -13,69 +18,82 @@ from rankine.core.errors import ParameterError, SchemaError
 
 
 def check_positive(name: str, value: Any) -> float:
-    """A finite number above 0."""
-    if not _is_number(value) or value <= 0:
-        raise ParameterError(f"{name}={value!r} is not a positive number", fix=f"Pass {name} > 0")
+    """Return a finite number above 0 as a float."""
+    if not _is_finite_number(value) or value <= 0:
+        raise ParameterError(
+            f"{value!r} is not a positive number", parameter=name, fix="Pass a number > 0"
+        )
     return float(value)
 
 
 def check_not_negative(name: str, value: Any) -> float:
-    """A finite number of at least 0."""
-    if not _is_number(value) or value < 0:
+    """Return a finite number of at least 0 as a float."""
+    if not _is_finite_number(value) or value < 0:
         raise ParameterError(
-            f"{name}={value!r} is not a finite number >= 0", fix=f"Pass {name} >= 0"
+            f"{value!r} is not a finite number >= 0", parameter=name, fix="Pass a number >= 0"
         )
     return float(value)
 
 
-def _is_number(value: Any) -> bool:
-    plain = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    return plain and math.isfinite(value)
+def _is_finite_number(value: Any) -> bool:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        return False
+    return math.isfinite(value)
 
 
 def check_count(name: str, value: Any) -> int:
-    """A whole number of at least 1."""
+    """Return an integer of at least 1 as an int."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < 1:
-        raise ParameterError(f"{name}={value!r} is not a positive integer", fix=f"Pass {name} >= 1")
+        raise ParameterError(
+            f"{value!r} is not a positive integer", parameter=name, fix="Pass an integer >= 1"
+        )
     return int(value)
 
 
-def check_n_passes(n_passes: Any, otherwise: int = 1) -> int:
-    """Passes over the data; ``otherwise`` where None leaves it open."""
-    return otherwise if n_passes is None else check_count("n_passes", n_passes)
+def check_n_passes(n_passes: Any, default: int = 1) -> int:
+    """Return the number of passes over the data; None means ``default``."""
+    if n_passes is None:
+        return default
+    return check_count("n_passes", n_passes)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[Any]) -> str:
-    """One of the given words or numbers."""
+    """Return one of ``choices`` as text."""
     if value not in choices:
-        shown = ", ".join(map(str, choices))
-        raise ParameterError(f"{name}={value!r} is not one of {shown}", fix="Choose one of them")
+        raise ParameterError(
+            f"{value!r} is not one of {', '.join(map(str, choices))}",
+            parameter=name,
+            fix="Choose one of them",
+        )
     return str(value)
 
 
 def cell_error(
-    row: int, column: int, names: Sequence[Any] | None, what: str, fix: str
+    row: int, column: int, names: Sequence[Any] | None, reason: str, fix: str
 ) -> SchemaError:
-    """An error about one value of X, whose column goes by its name where it has one."""
-    name = None if names is None or column >= len(names) else str(names[column])
-    where = f"X[{row}, {column if name is None else repr(name)}]"
-    return SchemaError(f"{where} {what}", fix=fix, column=name)
+    """Create the error about one value of X; its column is shown by name if it has one."""
+    if names is None or column >= len(names):
+        return SchemaError(f"X[{row}, {column}] {reason}", fix=fix)
+    name = str(names[column])
+    return SchemaError(f"X[{row}, {name!r}] {reason}", fix=fix, column=name)
 
 
-def reject_sets(**given: Any) -> None:
-    """Refuse sets where order means something: each process would order them otherwise."""
-    for name, value in given.items():
+def reject_sets(**parameters: Any) -> None:
+    """Raise if a parameter whose order matters is a set: its order differs between processes."""
+    for name, value in parameters.items():
         if isinstance(value, (set, frozenset)):
             raise ParameterError(
-                f"{name} is a set, and sets have no order", fix=f"Pass {name} as a list"
+                "a set has no order", parameter=name, fix="Pass a list, in the order you want"
             )
 
 
 def check_strengths(name: str, value: Any) -> list[float]:
-    """One regularisation strength or several, largest first, without repetitions."""
+    """Return one regularisation strength or several, largest first, without repetitions."""
     values = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value]
     if isinstance(value, str) or not values:
         raise ParameterError(
-            f"{name}={value!r} is not a number or a list of numbers", fix="Pass positive numbers"
+            f"{value!r} is not a number or a list of numbers",
+            parameter=name,
+            fix="Pass positive numbers",
         )
-    return sorted({check_positive(name, one) for one in values}, reverse=True)
+    return sorted({check_positive(name, strength) for strength in values}, reverse=True)

@@ -117,7 +117,7 @@ class Dataset:
         Further named columns (a cutoff per list, margins, prices ...), one value per row.
     sources
         Files this came from.
-    notes
+    read_counts
         Counters of what the reader did (rows skipped, values replaced ...).
     lines
         Line of each row in its text file, in blocks of a stream; errors name it.
@@ -134,7 +134,7 @@ class Dataset:
     position: NDArray[Any] | None = None
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
-    notes: Mapping[str, int] = field(default_factory=dict)
+    read_counts: Mapping[str, int] = field(default_factory=dict)
     query_index: QueryIndex | None = None
     lines: NDArray[np.int64] | None = None
     encoding: Any = None
@@ -575,9 +575,9 @@ def concat(parts: list[Dataset]) -> Dataset:
     keys = {frozenset(part.columns) for part in parts}
     if len(keys) > 1:
         raise SchemaError("files have different columns", fix="Give every file the same columns")
-    notes: Counter[str] = Counter()
+    read_counts: Counter[str] = Counter()
     for part in parts:
-        notes.update(part.notes)
+        read_counts.update(part.read_counts)
     rest = [replace(part, X=None) for part in parts]
     matrix = _stack([parts.pop(0).X for _ in range(len(parts))])
     return Dataset(
@@ -590,7 +590,7 @@ def concat(parts: list[Dataset]) -> Dataset:
         _joined([part.position for part in rest]),
         _join_columns([part.columns for part in rest]),
         tuple(dict.fromkeys(name for part in rest for name in part.sources)),
-        dict(notes),
+        dict(read_counts),
         lines=_joined([part.lines for part in rest])
         if all(p.lines is not None for p in rest)
         else None,

@@ -34,7 +34,7 @@ def dataset_html(data: Dataset) -> str:
         rows.append(("further columns", listed(data.columns)))
     if data.sources:
         rows.append(("files", listed(data.sources)))
-    rows += [(text(name, _MAX_TEXT), f"{count:,}") for name, count in data.notes.items()]
+    rows += [(text(name, _MAX_TEXT), f"{count:,}") for name, count in data.read_counts.items()]
     return html_table("rankine.Dataset", rows)
 
 

@@ -30,7 +30,7 @@ def load(path: Any, **options: Unpack[ReadKeywords]) -> Dataset:
         "str"), ``on_bad_row`` ("error", or "skip" and count), ``feature_names`` (list, or file
         with one name a line), ``dtype`` ("float64" or "float32"), ``group`` (rows per query, or
         the path of a ``.query`` file), ``format``, ``progress``. ``NULL``, ``NaN`` and nulls are
-        missing values: NaN in ``X``, counted in ``notes``.
+        missing values: NaN in ``X``, counted in ``read_counts``.
 
     Returns
     -------
@@ -59,14 +59,14 @@ def load_sources(sources: Sequence[Source], options: ReadOptions) -> Dataset:
     if names is not None and options.n_features is None:
         options = options.with_features(len(names))
     parts: list[Dataset] = []
-    notes: Counter[str] = Counter()
+    read_counts: Counter[str] = Counter()
     for source in sources:
         part = read_source(source, options)
-        notes.update(part.notes)
+        read_counts.update(part.read_counts)
         if part.n_rows:
             parts.append(part)
         else:
-            notes["empty_files"] += 1
+            read_counts["empty_files"] += 1
     if not parts:
         raise EmptyDataError(
             "no rows in " + _listed(sources),
@@ -74,7 +74,10 @@ def load_sources(sources: Sequence[Source], options: ReadOptions) -> Dataset:
         )
     data = apply_side_data(concat(parts), options)
     return check_names(
-        replace(data, notes=dict(notes), sources=tuple(source.name for source in sources)), names
+        replace(
+            data, read_counts=dict(read_counts), sources=tuple(source.name for source in sources)
+        ),
+        names,
     )
 
 

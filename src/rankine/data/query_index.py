@@ -229,7 +229,7 @@ class LabelIndex:
         return (sizes**2 - np.diff(squares[self.level_ptr])) // 2
 
     @cached_property
-    def usable(self) -> NDArray[np.int64]:
+    def queries_with_pairs(self) -> NDArray[np.int64]:
         """Positions of the queries that hold at least one pair."""
         return np.flatnonzero(self.n_levels >= 2).astype(np.int64)
 
@@ -248,7 +248,7 @@ class LabelIndex:
 
     def require_pairs(self) -> None:
         """Raise NoPairsError when there is nothing to rank."""
-        if len(self.usable) == 0:
+        if len(self.queries_with_pairs) == 0:
             raise NoPairsError(
                 "no query holds two different labels, so no pair can be formed",
                 fix="Check the label and query columns; each query needs a better and a worse row",

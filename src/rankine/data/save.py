@@ -81,7 +81,7 @@ def _format(name: str, chosen: str | None) -> Format:
 
 
 @dataclass
-class Converted:
+class ConversionReport:
     """What a conversion did: rows written, runs of equal query ids among them, bad rows skipped.
 
     ``names_lost`` says that the features' names are in no file, because text holds none.
@@ -104,7 +104,7 @@ def convert(
     names_out: str | os.PathLike[str] | None = None,
     write: dict[str, Any] | None = None,
     **options: Any,
-) -> Converted:
+) -> ConversionReport:
     """Read files of any format and write one file, in memory that does not grow with them.
 
     npz archives are the exception: they are read and written whole. Rows keep their order;
@@ -125,13 +125,13 @@ def convert(
 
     Returns
     -------
-    Converted
+    ConversionReport
         Counts.
     """
     stream: Any = source if hasattr(source, "blocks") else scan(source, **options)
     if getattr(stream, "whole", False):
         stream = load(source, **options)
-    report = Converted(features=stream.n_features, names=stream.feature_names)
+    report = ConversionReport(features=stream.n_features, names=stream.feature_names)
     _refuse_overwriting(stream.sources, target)
     if names_out is not None and report.names is None:
         raise ParameterError("the features have no names to write", fix="Leave names_out away")
@@ -144,11 +144,11 @@ def convert(
     return report
 
 
-def _counted(blocks: Iterator[Dataset], report: Converted) -> Iterator[Dataset]:
+def _counted(blocks: Iterator[Dataset], report: ConversionReport) -> Iterator[Dataset]:
     last = None
     for block in blocks:
-        report.skipped += block.notes.get("skipped_rows", 0)
-        report.missing += block.notes.get("missing_values", 0)
+        report.skipped += block.read_counts.get("skipped_rows", 0)
+        report.missing += block.read_counts.get("missing_values", 0)
         if block.n_rows == 0:
             continue
         qid = block.qid

@@ -168,7 +168,7 @@ def align(
     apart: Counter[str] = Counter()  # what is told of blocks whose rows were all skipped
     for block in blocks:
         if not block.n_rows:
-            apart.update(block.notes)
+            apart.update(block.read_counts)
             continue
         start = 0
         ends = run_ends(block.qid)
@@ -188,7 +188,7 @@ def align(
         _check_length(block, pending, options.max_query_rows)
     if pending:
         last = concat(pending)
-        yield replace(last, notes=dict(apart + Counter(last.notes))) if apart else last
+        yield replace(last, read_counts=dict(apart + Counter(last.read_counts))) if apart else last
 
 
 def _piece(block: Dataset, start: int, stop: int) -> Dataset:
@@ -196,7 +196,7 @@ def _piece(block: Dataset, start: int, stop: int) -> Dataset:
     if start == 0 and stop == block.n_rows:
         return block
     piece = block.take(slice(start, stop))
-    return replace(piece, notes={}) if start else piece
+    return replace(piece, read_counts={}) if start else piece
 
 
 def run_ends(qid: NDArray[Any]) -> NDArray[np.int64]:
@@ -385,11 +385,11 @@ class Scan:
         Names of the files.
     n_features
         Width of every block. When it was not given it is found by a first pass.
-    notes
-        The notes of all blocks, once a pass came to its end.
+    read_counts
+        The read_counts of all blocks, once a pass came to its end.
     """
 
-    notes: Mapping[str, int] | None = None
+    read_counts: Mapping[str, int] | None = None
 
     def __init__(self, sources: list[Source], options: ReadOptions) -> None:
         self._sources = sources
@@ -425,13 +425,13 @@ class Scan:
         if options.has_query_ids:
             guard = QueryGuard(options.max_queries, _sort_hint(self.sources, options.query))
         n_rows = 0
-        notes: Counter[str] = Counter()
+        read_counts: Counter[str] = Counter()
         with closing(read_ahead(self.raw_blocks(block_rows))) as blocks:
             for block in align(blocks, options, guard):
                 n_rows += block.n_rows
-                notes.update(block.notes)
+                read_counts.update(block.read_counts)
                 yield block
-        self.notes = dict(notes)
+        self.read_counts = dict(read_counts)
         if n_rows == 0:
             raise EmptyDataError("no rows in " + ", ".join(self.sources[:3]), fix="Check the path")
 

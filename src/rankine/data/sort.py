@@ -101,7 +101,7 @@ def _collect(source: Source, options: ReadOptions, sorter: _Sorter) -> int:
     for window in reader.windows():
         starts, stops, qid = reader.lines()
         sorter.add(window.buffer, starts, stops, qid)
-    return reader.notes.get("skipped_rows", 0)
+    return reader.read_counts.get("skipped_rows", 0)
 
 
 @dataclass

@@ -267,14 +267,14 @@ class _BatchMaker:
         self.extra = tuple(first.columns)
         self.dtype = first.X.dtype
         batch_schema = self._batch(first).schema
-        notes = FileNotes(
+        metadata = FileNotes(
             first.n_features,
             base,
             self.names is not None,
             self.names if self.sparse else None,
             self.extra,
         )
-        self.schema = batch_schema.with_metadata(write_notes(notes))
+        self.schema = batch_schema.with_metadata(write_notes(metadata))
 
     def write_all(self, blocks: Iterable[Dataset], write: Callable[[pa.RecordBatch], None]) -> int:
         """Write one batch a block; returns the rows written."""

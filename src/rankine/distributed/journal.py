@@ -42,12 +42,12 @@ class Journal:
 
     Attributes
     ----------
-    beside
+    monitor
         What watches the run, kept with every state: ``state()`` gives arrays and facts,
         ``restore(arrays, facts)`` goes on from them.
     """
 
-    beside: Any = None
+    monitor: Any = None
 
     def __init__(
         self, folder: str | Path, facts: Mapping[str, Any], *, resume: bool, seconds: float = 5.0
@@ -111,10 +111,10 @@ class Journal:
         name = f"where {solver} stands {token_of(given) if given else ''}"
         mark = _Place(self, name, self._count)
         if self._told and self._told[0][0] == name:
-            mark.state, beside = self._told.popleft()[1]
+            mark.state, monitor = self._told.popleft()[1]
             self._count += 1
-            if self.beside is not None:
-                self.beside.restore(*beside)
+            if self.monitor is not None:
+                self.monitor.restore(*monitor)
         self.flush()  # a file begins where the loop does
         return mark
 
@@ -122,8 +122,8 @@ class Journal:
         """Write a state in place of all records from the first on, if it is time."""
         if self._told or time.monotonic() - self._marked < self._seconds:
             return
-        beside = ({}, {}) if self.beside is None else self.beside.state()
-        self._fresh = [(name, [state(), beside])]
+        monitor = ({}, {}) if self.monitor is None else self.monitor.state()
+        self._fresh = [(name, [state(), monitor])]
         self._count = first + 1
         self.flush()
         self._marked = time.monotonic()
@@ -156,14 +156,14 @@ class Journal:
         for path in self._folder.paths():
             saved = read_checkpoint(path)
             saved.require(_SOLVER, self._facts, path)
-            first = int(saved.facts["first"])
+            first = int(saved.metadata["first"])
             if first > len(records):
                 raise CheckpointError(
                     "checkpoints before this one are missing",
                     file=str(path),
                     fix="Put them back, or start afresh",
                 )
-            records[first:] = _unpacked(saved.facts["records"], saved.arrays)
+            records[first:] = _unpacked(saved.metadata["records"], saved.arrays)
             self._counts(path, first)
         return records
 

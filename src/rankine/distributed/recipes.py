@@ -89,9 +89,9 @@ class RawPart:
         return Contents(
             data.n_rows,
             data.n_queries,
-            len(data.labels.usable),
+            len(data.labels.queries_with_pairs),
             data.labels.n_pairs,
-            data.notes.get("missing_values", 0),
+            data.read_counts.get("missing_values", 0),
             ids.min() if ids.dtype.kind in "iu" else min(ids.tolist()),
             ids.max() if ids.dtype.kind in "iu" else max(ids.tolist()),
         )

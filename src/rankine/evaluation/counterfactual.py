@@ -167,7 +167,7 @@ def counterfactual(
 
     Examples
     --------
-    >>> from rankine.logs.simulate import simulate
+    >>> from rankine.logs.simulation import simulate
     >>> log = simulate(5000, rankers="random", random_state=0)
     >>> found = counterfactual(log, log.attraction, propensity=log.propensity, item="item")
     >>> found.old.value < found["dr"].value

@@ -207,7 +207,7 @@ def fuse(
         model, data, rule, dict(zip(names_of, weights.tolist(), strict=True)), chosen[0],
         chosen[1],
         {key: float(np.mean(found.held)) for key, found in learnt.items()}, systems, pairs,
-        _verdict(pairs, rule, margin), confidence, dict(data.notes),
+        _verdict(pairs, rule, margin), confidence, dict(data.read_counts),
     )  # fmt: skip
 
 
@@ -340,7 +340,7 @@ def join_runs(runs: Mapping[str, Run], qrels: Qrels) -> Dataset:
         query_index=QueryIndex(ids[:judged], np.searchsorted(owner, np.arange(judged + 1))),
     )  # fmt: skip
     seen = np.bincount(asked[len(qrels.qid) :], minlength=judged) > 0
-    return replace(found, notes={
+    return replace(found, read_counts={
         "queries_missing_from_runs": int((~seen[:judged]).sum()),
         "queries_without_judgements": len(ids) - judged,
         "negative_judgements": int((qrels.label < 0).sum()),

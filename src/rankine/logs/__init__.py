@@ -5,9 +5,9 @@ Names are imported on first use.
 
 from __future__ import annotations
 
-from rankine.core.callable_package import import_on_use
+from rankine.core.lazy_import import lazy_attributes
 
-#: Public name -> module that holds it (``simulate`` is a module that can be called).
+#: Public name -> module that defines it.
 _PUBLIC = {
     "LogScan": "rankine.logs.source",
     "LogSchema": "rankine.logs.schema",
@@ -19,7 +19,7 @@ _PUBLIC = {
     "read_schema": "rankine.logs.schema",
     "scan": "rankine.logs.source",
     "schema_of": "rankine.logs.schema",
-    "simulate": "rankine.logs.simulate",
+    "simulate": "rankine.logs.simulation",
 }
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
     "simulate",
 ]
 
-__getattr__ = import_on_use(__name__, _PUBLIC)
+__getattr__ = lazy_attributes(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

@@ -200,7 +200,7 @@ def estimate_propensity(
 
     Examples
     --------
-    >>> from rankine.logs.simulate import simulate
+    >>> from rankine.logs.simulation import simulate
     >>> log = simulate(20_000, exploration=0.5, random_state=0)
     >>> found = estimate_propensity(log, item="item", search="search", n_resamples=0)
     >>> bool(abs(found.values - log.propensity).max() < 0.1)

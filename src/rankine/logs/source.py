@@ -330,7 +330,7 @@ def sample_lists(
     chosen = chosen[np.argsort(units[chosen], kind="stable")[:SAMPLE]]
     # Rows by number are copies: a slice would keep the whole block.
     rows = [np.zeros(0, dtype=np.int64), *map(block.queries.rows_of, chosen.tolist())]
-    lists = replace(block, notes={}, lines=None, sources=()).take(np.concatenate(rows))
+    lists = replace(block, read_counts={}, lines=None, sources=()).take(np.concatenate(rows))
     start = block.encoding.spec.hash_start
     used = np.zeros(places, dtype=np.bool_)
     if hasattr(block.X, "indices"):
@@ -401,8 +401,8 @@ class LogScan:
     @property
     def nulls(self) -> int | None:
         """Missing values of all columns that are read, once the log was read to its end."""
-        notes = self.raw.notes
-        return None if notes is None else notes.get("missing_values", 0)
+        read_counts = self.raw.read_counts
+        return None if read_counts is None else read_counts.get("missing_values", 0)
 
     @cached_property
     def encoding(self) -> LogEncoding:

@@ -3,7 +3,7 @@
 A new metric is one file that registers a ``Definition`` and answers the questions of its family.
 """
 
-from rankine.core.callable_package import import_on_use
+from rankine.core.lazy_import import lazy_attributes
 from rankine.metrics import discounted, domination_error, err, pairs, relevant
 from rankine.metrics.engine import (
     count_without_value,
@@ -32,4 +32,4 @@ __all__ = [
 ]
 
 #: It needs scikit-learn, which judging files does not.
-__getattr__ = import_on_use(__name__, {"scorer": "rankine.rankers.search_scorer"})
+__getattr__ = lazy_attributes(__name__, {"scorer": "rankine.rankers.search_scorer"})

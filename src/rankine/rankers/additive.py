@@ -36,9 +36,9 @@ from rankine.rankers.additive_search import (
     solve_plan,
 )
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
+from rankine.rankers.fitting import Evaluator, FitResult, FitTask, warn_not_converged
 from rankine.rankers.path import Step, TablePath, check_steps
-from rankine.rankers.provenance import plain_parameters
+from rankine.rankers.provenance import json_parameters
 from rankine.rankers.registry import Choice, Number
 from rankine.rankers.sources import Capabilities
 from rankine.solvers.base import report
@@ -176,7 +176,7 @@ class AdditiveRanker(BaseRanker):
     n_threads: int | None = None
 
     system: ClassVar[str] = "additive"
-    can = Capabilities(
+    capabilities = Capabilities(
         fit=("memory", "stream", "partitions"),
         path=("memory", "stream"),
         checkpoint=("memory", "stream", "partitions"),
@@ -201,7 +201,7 @@ class AdditiveRanker(BaseRanker):
     _cells: NDArray[np.int64] = field(init=False)
 
     # ---------------------------------------------------------------- training
-    def _solve(self, task: Task) -> Outcome:
+    def _solve(self, task: FitTask) -> FitResult:
         before, start = self._before()
         data, bins = self._read(task.source, None if before is None else before.bins)
         records = Records(task.source.journal)
@@ -214,23 +214,25 @@ class AdditiveRanker(BaseRanker):
             plan = self._asked(before)
             start = None if start is None else plan.carried(start, before)
         # Plans are judged above; the last solution is watched by the user's callbacks alone.
-        outcome = replace(task, judge=None).run(
-            lambda _, watch: solve_plan(plan, data, start, self.tol, watch.callbacks)
+        result = replace(task, evaluator=None).run(
+            lambda _, monitor: solve_plan(plan, data, start, self.tol, monitor.callbacks)
         )
-        self._plan, self._theta = plan, outcome.solution.coef
+        self._plan, self._theta = plan, result.solution.coef
         self._data = data
-        if task.judge is not None and task.judge.named:
-            sets = {name: self._held_out(one, plan.bins) for name, one in task.judge.named.items()}
+        if task.evaluator is not None and task.evaluator.named:
+            sets = {
+                name: self._held_out(one, plan.bins) for name, one in task.evaluator.named.items()
+            }
             values = {name: judged(plan, one, self._theta) for name, one in sets.items()}
             tried.append({"value": [*values.values()][-1], **values})
         evals = [{"step": k, **one} for k, one in enumerate(tried)]
-        return replace(outcome, evals=[evals]).noting(**plan.notes())
+        return replace(result, evals=[evals]).with_parameters(**plan.notes())
 
     def _choose(
         self,
         plan: Plan,
         data: TableData,
-        task: Task,
+        task: FitTask,
         tried: list[dict[str, float]],
         records: Records,
     ) -> tuple[Plan, NDArray[np.float64] | None]:
@@ -238,8 +240,8 @@ class AdditiveRanker(BaseRanker):
         rounds = self.reweight if self.reweight is not None else int(self.smooth is None)
         pairs = self._named_pairs()
         train = valid = data
-        if task.judge is not None:
-            valid = self._held_out(task.judge, plan.bins)
+        if task.evaluator is not None:
+            valid = self._held_out(task.evaluator, plan.bins)
         elif self.smooth is None or rounds:
             train, valid = hold_out(data, task.seed)
         if self.smooth is None:
@@ -381,10 +383,10 @@ class AdditiveRanker(BaseRanker):
         if fresh or not hasattr(self, "_linear_scaling"):
             self._linear_scaling = fit_scaling("standard", lists)
         labels = lists.labels
-        source.note(
+        source.record_counts(
             rows=lists.n_rows,
             queries=lists.n_queries,
-            queries_used=len(labels.usable),
+            queries_used=len(labels.queries_with_pairs),
             pairs=labels.n_pairs,
         )
         numbers = self._linear_scaling.apply(lists).X if linear else None
@@ -407,11 +409,11 @@ class AdditiveRanker(BaseRanker):
             names=None if names is None else tuple(str(names[j]) for j in self._cells),
         )
 
-    def _held_out(self, judge: Judge, bins: Bins) -> TableData:
+    def _held_out(self, evaluator: Evaluator, bins: Bins) -> TableData:
         """An evaluation set; its rows have no positions."""
-        if judge.query_weight is not None:
+        if evaluator.query_weight is not None:
             raise ParameterError("AdditiveRanker cannot take eval_query_weight", fix="Leave it out")
-        held = judge.data
+        held = evaluator.data
         own = sorted(self._column(name) for name in self.linear)
         chosen = self._cells if own else None
         rows, lists = code_block(held, bins, chosen, own, self.n_threads)
@@ -423,8 +425,8 @@ class AdditiveRanker(BaseRanker):
         bare = replace(lists, X=np.zeros((lists.n_rows, 0)), query_index=lists.queries)
         return TableData(bare, np.ones(held.n_queries), rows, linear)
 
-    def _keep(self, task: Task, outcome: Outcome, times: dict[str, float]) -> None:
-        super()._keep(task, outcome, times)
+    def _keep(self, task: FitTask, result: FitResult, times: dict[str, float]) -> None:
+        super()._keep(task, result, times)
         plan = self._plan
         tables, weights = self._purified(plan, self.__dict__.pop("_data"), self._theta)
         own = len(self.linear)
@@ -512,7 +514,7 @@ class AdditiveRanker(BaseRanker):
         )
         check_steps(n_steps, min_ratio)
         data, bins = self._read(task.source, None)
-        valid = None if task.judge is None else self._held_out(task.judge, bins)
+        valid = None if task.evaluator is None else self._held_out(task.evaluator, bins)
         plans = self._path_plans(bins, data, np.geomspace(STIFF, STIFF * min_ratio, n_steps))
         steps, tables, solved = [], [], {}
         theta: NDArray[np.float64] | None = None
@@ -534,14 +536,14 @@ class AdditiveRanker(BaseRanker):
             told = {"smooth": plan.strengths.smooth, "pairs": len(plan.pairs), self.metric: value}
             if report(callbacks, "path", k + 1, len(plans), told, coef):
                 break
-        warn_unfinished(type(self).__name__, self.tol, solved)
+        warn_not_converged(type(self).__name__, self.tol, solved)
         width = max((len(step.coef) for step in steps), default=0)
         return TablePath.collect(
             [step._replace(coef=np.pad(step.coef, (0, width - len(step.coef)))) for step in steps],
             task,
             metric=self.metric,
             names=None,
-            parameters={"ranker": self.system, **plain_parameters(self)},
+            parameters={"ranker": self.system, **json_parameters(self)},
             tables=tuple(tables),
         )
 

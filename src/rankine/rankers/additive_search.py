@@ -313,7 +313,7 @@ class _Walk:
     def try_plan(
         self, plan: Plan, start: NDArray[np.float64] | None
     ) -> tuple[bool, NDArray[np.float64]]:
-        """Solve and judge: whether it is the best so far, and its parameters."""
+        """Solve and evaluator: whether it is the best so far, and its parameters."""
         theta = self.records.solve(plan, self.train, start)
         metric = parse_metric(plan.metric)
         value = judged(plan, self.valid, theta)

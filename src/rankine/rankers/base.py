@@ -4,7 +4,7 @@ A ranker is one file: a class with its parameters, ``system``, ``can`` and two m
 
 ``_check()``
     refuse parameters outside their domain, before any data is read;
-``_solve(task) -> Outcome``
+``_solve(task) -> FitResult``
     build a problem from ``task.source`` and solve it by ``task.run`` or ``task.along``.
 
 Everything around a solver stands in ``rankine.rankers.fitting``, where lists come from in
@@ -51,8 +51,8 @@ from rankine.data.query_index import QueryIndex
 from rankine.kernels.compile import CLOCK
 from rankine.kernels.random import resolve_seed
 from rankine.model import LinearModel
-from rankine.rankers.fitting import Judge, Outcome, Task, warn_unfinished
-from rankine.rankers.provenance import TIMES, packed_trace, plain, plain_parameters
+from rankine.rankers.fitting import Evaluator, FitResult, FitTask, warn_not_converged
+from rankine.rankers.provenance import TIMES, json_parameters, pack_trace, plain
 from rankine.rankers.sources import (
     Capabilities,
     Clicks,
@@ -76,7 +76,7 @@ _LONG_LIST = 10_000
 
 
 def _learns_in_instalments(ranker: BaseRanker) -> bool:
-    return ranker.can.partial
+    return ranker.capabilities.partial
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -118,7 +118,7 @@ class BaseRanker(BaseEstimator, ABC):
     #: Name on the command line and in model files.
     system: ClassVar[str] = ""
     #: What this ranker can do, and with which sources.
-    can: ClassVar[Capabilities] = Capabilities()
+    capabilities: ClassVar[Capabilities] = Capabilities()
     # Sub-classes also have ``letor_grid``, the values that the LETOR protocol tries on validation
     # data, and ``search_space``, what tuning searches.
     #: Whether missing values (NaN) may stand in rows.
@@ -214,10 +214,10 @@ class BaseRanker(BaseEstimator, ABC):
             resume=resume,
         )
         try:
-            outcome = self._solve(task)
+            result = self._solve(task)
         finally:
             task.source.close()
-        self._keep(task, outcome, CLOCK.since(mark))
+        self._keep(task, result, CLOCK.since(mark))
         return self
 
     @available_if(_learns_in_instalments)  # type: ignore[untyped-decorator]
@@ -243,7 +243,7 @@ class BaseRanker(BaseEstimator, ABC):
         scaling = (
             source.measure(self._scale(), self._missing()) if first else source.scale(self.scaling_)
         )
-        task = Task(source, scaling, seed=resolve_seed(self.random_state))
+        task = FitTask(source, scaling, seed=resolve_seed(self.random_state))
         self._keep(task, self._learn_more(task), CLOCK.since(mark))
         return self
 
@@ -252,14 +252,14 @@ class BaseRanker(BaseEstimator, ABC):
         """Refuse parameters outside their domain."""
 
     @abstractmethod
-    def _solve(self, task: Task) -> Outcome:
+    def _solve(self, task: FitTask) -> FitResult:
         """Build the problem of a task and solve it."""
 
     def _gathered(self, data: Dataset, query_weight: Any) -> Dataset:  # noqa: ARG002
         """The rows to learn from: an instalment, with those that are kept of earlier ones."""
         return data
 
-    def _learn_more(self, task: Task) -> Outcome:
+    def _learn_more(self, task: FitTask) -> FitResult:
         """One instalment, for rankers that ``can`` learn in instalments."""
         return self._solve(task)
 
@@ -283,7 +283,7 @@ class BaseRanker(BaseEstimator, ABC):
         checkpoint: Any = None,
         every: int = 100_000,
         resume: bool = False,
-    ) -> Task:
+    ) -> FitTask:
         """Everything before the solver: check, open, measure, scale, start, evaluation."""
         from rankine.metrics import parse_metric
 
@@ -303,11 +303,11 @@ class BaseRanker(BaseEstimator, ABC):
             )
         X = self._loaded(X, act)
         kind, name = source_kind(X), type(self).__name__
-        self.can.require(act, kind, name)
+        self.capabilities.require(act, kind, name)
         asked = {"checkpoint": checkpoint, "query_weight": query_weight}
         for option, value in asked.items():
             if value is not None:
-                self.can.require(option, kind, name)
+                self.capabilities.require(option, kind, name)
         if resume and checkpoint is None:
             raise CheckpointError("nothing to resume from", fix="Pass the folder as checkpoint=")
         source = self._source(kind, X, y, qid, group, sample_weight, query_weight)
@@ -315,24 +315,26 @@ class BaseRanker(BaseEstimator, ABC):
         if compared and source.data.weight is not None and not self._weighs_lists():
             raise ParameterError(
                 "the weights and ties of these comparisons would be lost: "
-                f"{name} {self.can.comparisons}",
+                f"{name} {self.capabilities.comparisons}",
                 fix="Choose so, or leave weights and ties out",
             )
         asked = {"qid": eval_qid, "group": eval_group, "query_weight": eval_query_weight}
         many = kind == "memory" and source.data.n_queries > 1
         held = self._eval_sets(eval_set, eval_names, asked, many)
         facts = self._recorded(source) if checkpoint is not None else {}
-        seed = source.record(checkpoint, every, facts, resolve_seed(self.random_state), resume)
+        seed = source.open_checkpoints(
+            checkpoint, every, facts, resolve_seed(self.random_state), resume
+        )
         scaling = source.measure(self._scale(), self._missing())
         if source.encoding is not None and isinstance(coef_init, LinearModel):
             source.encoding.check_start(coef_init)
         start, steps_seen = self._start(coef_init, scaling)
-        return Task(
+        return FitTask(
             source,
             scaling,
             start,
             steps_seen,
-            Judge.over(metric, {name: (scaling.apply(data), w) for name, data, w in held}),
+            Evaluator.over(metric, {name: (scaling.apply(data), w) for name, data, w in held}),
             self.early_stopping,
             tuple(callbacks),
             seed,
@@ -341,35 +343,35 @@ class BaseRanker(BaseEstimator, ABC):
 
     def _loaded(self, X: Any, act: str) -> Any:
         """A raw log in memory where this ranker needs all rows at once; others as they are."""
-        able = getattr(self.can, act)
+        able = getattr(self.capabilities, act)
         if getattr(X, "encoding", None) is not None and self.takes_tables:
             return of_tables(X)
         log = getattr(X, "encoding", None) is not None and hasattr(X, "load")
         return X.load() if log and "stream" not in able and "memory" in able else X
 
-    def _keep(self, task: Task, outcome: Outcome, times: dict[str, float]) -> None:
+    def _keep(self, task: FitTask, result: FitResult, times: dict[str, float]) -> None:
         """Remember what a task came to."""
-        keys = outcome.values or range(len(outcome.solutions))
-        solutions = dict(zip(keys, outcome.solutions, strict=True))
-        warn_unfinished(type(self).__name__, getattr(self, "tol", None), solutions)
-        scaling, solution = task.scaling, outcome.solution
+        keys = result.values or range(len(result.solutions))
+        solutions = dict(zip(keys, result.solutions, strict=True))
+        warn_not_converged(type(self).__name__, getattr(self, "tol", None), solutions)
+        scaling, solution = task.scaling, result.solution
         self.coef_ = scaling.fold(solution.coef)
         if scaling.positions:
             self.position_offset_ = np.r_[0.0, scaling.split(solution.coef)[2]]
         self.n_iter_ = solution.n_iter
         self.solution_ = solution
         self.scaling_ = scaling.settled(solution.coef)
-        self.evals_ = outcome.evals[outcome.position]
+        self.evals_ = result.evals[result.position]
         self.training_ = {
-            **task.source.facts(),
-            **outcome.notes,
+            **task.source.metadata(),
+            **result.notes,
             "scaling": scaling.facts,
             **times,
         }
         self.encoding_ = task.source.encoding
-        if outcome.values:
-            self.path_ = outcome.solutions
-            self.coef_path_ = np.array([scaling.fold(one.coef) for one in outcome.solutions])
+        if result.values:
+            self.path_ = result.solutions
+            self.coef_path_ = np.array([scaling.fold(one.coef) for one in result.solutions])
 
     # ------------------------------------------------------------------ use
     def predict(
@@ -476,7 +478,7 @@ class BaseRanker(BaseEstimator, ABC):
             self.coef_,
             **self._features(),
             metric=self.metric,
-            parameters={"ranker": self.system, **plain_parameters(self)},
+            parameters={"ranker": self.system, **json_parameters(self)},
             provenance=self._provenance(),
         )
         encoding = self.encoding_
@@ -524,7 +526,7 @@ class BaseRanker(BaseEstimator, ABC):
             "n_iter": int(self.n_iter_),
             "stop_reason": solution.stop_reason,
             "certificate": plain(dict(solution.certificate)),
-            **{name: packed_trace(rows) for name, rows in stories.items() if rows},
+            **{name: pack_trace(rows) for name, rows in stories.items() if rows},
         }
 
     def _html_repr(self) -> str:
@@ -577,7 +579,7 @@ class BaseRanker(BaseEstimator, ABC):
         self._set_names(source.feature_names)
         return source
 
-    def prepares(self, data: Dataset) -> Scaling:
+    def fit_scaling(self, data: Dataset) -> Scaling:
         """What a fit to these rows does with missing values and scales."""
         return fit_scaling(self._scale(), data, self._missing())
 
@@ -611,7 +613,7 @@ class BaseRanker(BaseEstimator, ABC):
 
     def _recorded(self, source: Any) -> dict[str, Any]:
         """What a resumed run must share with the interrupted one."""
-        parameters = plain_parameters(self)
+        parameters = json_parameters(self)
         for name in _NOT_RECORDED:
             parameters.pop(name, None)
         return {

@@ -22,9 +22,9 @@ from rankine.data.dataset import Dataset, column_storage, is_column_storage
 from rankine.losses.domination import DominationRisk, TaskOptions, task_levels
 from rankine.model import ModelBundle
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Outcome, Task, Watch, warn_unfinished
+from rankine.rankers.fitting import FitMonitor, FitResult, FitTask, warn_not_converged
 from rankine.rankers.path import RegularizationPath, Step, check_steps
-from rankine.rankers.provenance import plain_parameters
+from rankine.rankers.provenance import json_parameters
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
 from rankine.solvers.base import Callback, Progress, Solution, notify
@@ -144,7 +144,9 @@ class DominationRanker(BaseRanker):
     n_threads: int | None = None
 
     system: ClassVar[str] = "domination"
-    can = Capabilities(fit=("memory", "partitions"), path=("memory",), checkpoint=("partitions",))
+    capabilities = Capabilities(
+        fit=("memory", "partitions"), path=("memory",), checkpoint=("partitions",)
+    )
     letor_grid: ClassVar[dict[str, list[Any]]] = {
         "l1": [0.1, 0.3, 1.0, 3.0, 10.0],
         "l2": [0.0, 1.0],
@@ -183,7 +185,7 @@ class DominationRanker(BaseRanker):
             )
         return ""
 
-    def _solve(self, task: Task) -> Outcome:
+    def _solve(self, task: FitTask) -> FitResult:
         if task.kind == "partitions":
             return self._solve_partitions(task)
         settings = self.solver_settings(task.seed, self.n_threads)
@@ -193,15 +195,15 @@ class DominationRanker(BaseRanker):
         if self.max_nonzero is not None:
             self.l2_ = self.path_l2
             return self._noting(
-                task.run(lambda _start, watch: self._best_within(descent, settings, watch))
+                task.run(lambda _start, monitor: self._best_within(descent, settings, monitor))
             )
         penalty = self._settle()
 
-        def solve(start: NDArray[np.float64] | None, watch: Watch) -> Solution:
+        def solve(start: NDArray[np.float64] | None, monitor: FitMonitor) -> Solution:
             if start is not None:
                 descent.restart(start)
             first = slopes if start is None else None
-            return descent.solve(penalty, settings, watch.callbacks, first)
+            return descent.solve(penalty, settings, monitor.callbacks, first)
 
         return self._noting(task.run(solve))
 
@@ -211,10 +213,10 @@ class DominationRanker(BaseRanker):
         self.l1_, self.l2_ = penalty.l1, penalty.l2
         return penalty
 
-    def _noting(self, outcome: Outcome) -> Outcome:
-        return outcome.noting(l1=self.l1_, l2=self.l2_)
+    def _noting(self, result: FitResult) -> FitResult:
+        return result.with_parameters(l1=self.l1_, l2=self.l2_)
 
-    def _solve_partitions(self, task: Task) -> Outcome:
+    def _solve_partitions(self, task: FitTask) -> FitResult:
         """The same objective by a batch method, which partitions can answer."""
         from rankine.distributed.recipes import domination_problem
         from rankine.solvers.quasi_newton import solve_quasi_newton
@@ -242,7 +244,7 @@ class DominationRanker(BaseRanker):
         penalty = self._settle()
         return self._noting(
             task.run(
-                lambda start, watch: solve_quasi_newton(
+                lambda start, monitor: solve_quasi_newton(
                     problem,
                     penalty,
                     zero if start is None else start,
@@ -250,13 +252,13 @@ class DominationRanker(BaseRanker):
                     first=(at_zero, slopes) if start is None else None,
                     tol=float(self.tol),
                     max_iter=int(self.max_iter),
-                    callbacks=watch.callbacks,
+                    callbacks=monitor.callbacks,
                 )
             )
         )
 
     def _best_within(
-        self, descent: CoordinateDescent, settings: DescentSettings, watch: Watch
+        self, descent: CoordinateDescent, settings: DescentSettings, monitor: FitMonitor
     ) -> Solution:
         """The best model with at most ``max_nonzero`` features; w = 0 when no other is so small.
 
@@ -268,8 +270,8 @@ class DominationRanker(BaseRanker):
         if self.l1_max_ > 0:
             walked = points_within(descent, self.l1_max_, l2, settings, limit)
         for count, point in enumerate(walked, start=1):
-            stop = notify(watch.callbacks, _told(point, count, None))
-            better = point.loss < least if watch.judge is None else watch.since_best == 0
+            stop = notify(monitor.callbacks, _told(point, count, None))
+            better = point.loss < least if monitor.evaluator is None else monitor.since_best == 0
             if better:
                 best, least = point, point.loss
             if stop:
@@ -342,18 +344,20 @@ class DominationRanker(BaseRanker):
             if max_nonzero is not None and point.nonzeros > max_nonzero:
                 break
             points.append(point)
-            values.append(math.nan if task.judge is None else task.judge.value(point.solution.coef))
+            values.append(
+                math.nan if task.evaluator is None else task.evaluator.value(point.solution.coef)
+            )
             told = _told(point, len(points), len(grid), {self.metric: values[-1]})
             if notify(callbacks, told):
                 break
         name = type(self).__name__
-        warn_unfinished(name, self.tol, {f"l1={p.l1:.3g}": p.solution for p in points})
+        warn_not_converged(name, self.tol, {f"l1={p.l1:.3g}": p.solution for p in points})
         return RegularizationPath.collect(
             [_step(point, value) for point, value in zip(points, values, strict=True)],
             task,
             metric=self.metric,
             names=getattr(self, "feature_names_in_", None),
-            parameters={"ranker": self.system, **plain_parameters(self)},
+            parameters={"ranker": self.system, **json_parameters(self)},
         )
 
     def fit_topics(self, X: Any, Y: Any, **options: Any) -> ModelBundle:
@@ -362,7 +366,7 @@ class DominationRanker(BaseRanker):
 
         return fit_topics(X, Y, ranker=self, **options)
 
-    def _descent(self, task: Task) -> CoordinateDescent:
+    def _descent(self, task: FitTask) -> CoordinateDescent:
         data = task.source.data
         levels = task_levels(
             data.y,

@@ -26,9 +26,9 @@ from rankine.kernels.products import Products
 from rankine.losses import pair_losses
 from rankine.losses.list_objectives import ListObjective, objectives, parse_objective
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Outcome, Task, Watch
+from rankine.rankers.fitting import FitMonitor, FitResult, FitTask
 from rankine.rankers.path import ElasticPath, Step, check_steps
-from rankine.rankers.provenance import plain_parameters
+from rankine.rankers.provenance import json_parameters
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities, sample_lists
 from rankine.scoring.latency import scoring_latency
@@ -156,7 +156,7 @@ class ElasticRanker(BaseRanker):
     max_nonzero: int | None = None
 
     system: ClassVar[str] = "elastic"
-    can = Capabilities(
+    capabilities = Capabilities(
         fit=("memory", "stream", "partitions"),
         path=("memory", "stream"),
         checkpoint=("memory", "stream", "partitions"),
@@ -198,16 +198,16 @@ class ElasticRanker(BaseRanker):
         self._objective()
         make_update(self.solver, **self._update_options())
 
-    def _solve(self, task: Task) -> Outcome:
+    def _solve(self, task: FitTask) -> FitResult:
         self.eta0_ = self._step(task)
-        return self._solve_steps(task).noting(eta0=self.eta0_)
+        return self._solve_steps(task).with_parameters(eta0=self.eta0_)
 
-    def _step(self, task: Task) -> float:
+    def _step(self, task: FitTask) -> float:
         """The step size: as asked for, or such that the scores of the first weights spread well."""
         if self.eta0 is not None or not self._adaptive:
             return self._usual_step
         data, weight = sample_lists(task.source)
-        if len(data.labels.usable) < ENOUGH_TO_TELL:
+        if len(data.labels.queries_with_pairs) < ENOUGH_TO_TELL:
             return USUAL_STEP
         still = self._variant(replace(task, seed=0), self.solver, l1=0.0, l2=0.0, eta0=STILL)
         still.learn(data, lists=still.lists(data, weight))
@@ -219,9 +219,9 @@ class ElasticRanker(BaseRanker):
         variance = np.mean(np.add.reduceat(squares, index.starts[:-1]) / index.sizes)
         return float(np.clip(SPREAD / np.sqrt(variance or 1.0), LEAST_STEP, MOST_STEP))
 
-    def _solve_steps(self, task: Task) -> Outcome:
+    def _solve_steps(self, task: FitTask) -> FitResult:
         if task.kind == "partitions":
-            return task.run(lambda start, watch: self._solve_rounds(task, start, watch))
+            return task.run(lambda start, monitor: self._solve_rounds(task, start, monitor))
         source = task.source
         pointwise = not self._needs_pairs()
         if task.kind == "memory" and not pointwise:
@@ -238,7 +238,7 @@ class ElasticRanker(BaseRanker):
         if task.kind == "stream" and n_passes > 1:
             source.require_again(f"n_passes={n_passes}")
 
-        def solve(start: NDArray[np.float64] | None, watch: Watch) -> Solution:
+        def solve(start: NDArray[np.float64] | None, monitor: FitMonitor) -> Solution:
             self._run = OnePassRun(
                 self._learner(
                     source.n_features, task.seed, start, task.steps_seen, eta0=self.eta0_
@@ -246,8 +246,8 @@ class ElasticRanker(BaseRanker):
                 Progressive(self.metric),
                 int(self.shuffle_buffer),
                 self.max_nonzero,
-                watch.callbacks,
-                watch.keeper,
+                monitor.callbacks,
+                monitor.checkpointer,
             )
             if task.kind == "memory":
                 for block in blocks():
@@ -256,16 +256,16 @@ class ElasticRanker(BaseRanker):
                 reason = self._run.over_stream(blocks, source.weights, n_passes)
             return self._solution(reason)
 
-        outcome = task.run(solve)
+        result = task.run(solve)
         # What goes on in instalments is neither watched nor kept.
-        self._run.callbacks, self._run.keeper = (), None
+        self._run.callbacks, self._run.checkpointer = (), None
         if task.kind == "stream":
             self._note(source)
-        stopped = outcome.solution.stop_reason in ("callback", "early_stopping")
+        stopped = result.solution.stop_reason in ("callback", "early_stopping")
         if self._run.learner.lists_used == 0 and not stopped:
             raise untold(self._objective().name)
         self._require_classes(classes)
-        return outcome
+        return result
 
     def _require_classes(self, classes: set[bool]) -> None:
         """Refuse one class (labels above 0, or not) where classes are what is learned."""
@@ -277,7 +277,7 @@ class ElasticRanker(BaseRanker):
             )
 
     def _solve_rounds(
-        self, task: Task, start: NDArray[np.float64] | None, watch: Watch
+        self, task: FitTask, start: NDArray[np.float64] | None, monitor: FitMonitor
     ) -> Solution:
         """A pass over every partition, the mean of their weights, and so on."""
         from rankine.distributed.recipes import PASSES, ListPassRecipe, RawRecipe, average_lists
@@ -298,12 +298,12 @@ class ElasticRanker(BaseRanker):
         )
         passes = check_n_passes(self.n_passes, PASSES)
         solution = average_lists(
-            task.source, recipe, passes, start, self.max_nonzero, watch.callbacks
+            task.source, recipe, passes, start, self.max_nonzero, monitor.callbacks
         )
         self.progressive_ = float(solution.extra["progressive"])
         return solution
 
-    def _learn_more(self, task: Task) -> Outcome:
+    def _learn_more(self, task: FitTask) -> FitResult:
         """Learn from the lists of a block, in order."""
         source = task.source
         if not hasattr(self, "_run"):
@@ -316,13 +316,13 @@ class ElasticRanker(BaseRanker):
         order = np.arange(source.data.n_queries)
         self._run.learn_block(source.data, order, source.query_weight)
         self._note(source)
-        return Outcome([self._solution("partial")], [[]])
+        return FitResult([self._solution("partial")], [[]])
 
     @property
     def _adaptive(self) -> bool:
         return self.solver == "rda" if self.adaptive is None else bool(self.adaptive)
 
-    def _passes(self, task: Task) -> int:
+    def _passes(self, task: FitTask) -> int:
         """Passes where none are asked for."""
         if task.kind != "memory":
             return 1
@@ -371,7 +371,7 @@ class ElasticRanker(BaseRanker):
     def _note(self, source: Any) -> None:
         """What the run has seen so far, in all its passes and instalments."""
         run = self._run
-        source.note(
+        source.record_counts(
             rows=run.rows_seen,
             queries=run.learner.lists_seen,
             queries_used=run.learner.lists_used,
@@ -462,20 +462,20 @@ class ElasticRanker(BaseRanker):
         if sample is None:
             raise ParameterError("the data holds no lists", fix="Check the path")
         small = [m for m in members if max_nonzero is None or m.nonzeros <= max_nonzero]
-        judged = sample if task.judge is None else task.judge.data
+        judged = sample if task.evaluator is None else task.evaluator.data
         return ElasticPath.collect(
             [m.step(task) for m in small],
             task,
             metric=self.metric,
             names=getattr(self, "feature_names_in_", None),
-            parameters={"ranker": self.system, **plain_parameters(self)},
+            parameters={"ranker": self.system, **json_parameters(self)},
             solvers=tuple(m.solver for m in small),
             latency=np.array([scoring_latency(m.coef, judged) for m in small]),
             max_latency=max_latency,
         )
 
     def _members(
-        self, task: Task, sample: Dataset, solvers: Sequence[str], n_steps: int, min_ratio: float
+        self, task: FitTask, sample: Dataset, solvers: Sequence[str], n_steps: int, min_ratio: float
     ) -> list[_Member]:
         """A learner for each solver and strength; the first lists tell where the grids begin."""
         members = []
@@ -487,7 +487,7 @@ class ElasticRanker(BaseRanker):
                 members.append(_Member(solver, float(strength), learner))
         return members
 
-    def _largest(self, task: Task, sample: Dataset, solver: str) -> float:
+    def _largest(self, task: FitTask, sample: Dataset, solver: str) -> float:
         """Strength that leaves about no weight: the largest mean gradient, or weight for PSGD."""
         if solver == "psgd":
             probe = self._variant(task, "psgd", theta=0.0)
@@ -499,7 +499,7 @@ class ElasticRanker(BaseRanker):
         mean = float(np.abs(still.state[:-1, 0]).max(initial=0.0)) / max(still.steps, 1)
         return max(mean * STRONGER[solver], LEAST)
 
-    def _variant(self, task: Task, solver: str, **options: Any) -> OnePassLearner:
+    def _variant(self, task: FitTask, solver: str, **options: Any) -> OnePassLearner:
         """A learner of the same ranker with another solver."""
         adaptive = self._adaptive and solver == "rda"
         other = clone(self).set_params(solver=solver, adaptive=adaptive, **options)
@@ -520,8 +520,8 @@ class _Member:
         self.learner.learn(block)
         self.seconds += time.perf_counter() - started
 
-    def step(self, task: Task) -> Step:
-        value = math.nan if task.judge is None else task.judge.value(self.coef)
+    def step(self, task: FitTask) -> Step:
+        value = math.nan if task.evaluator is None else task.evaluator.value(self.coef)
         return Step(self.strength, self.learner.mean_loss, self.coef, self.seconds, value)
 
     @property

@@ -4,10 +4,10 @@ The way of a fit::
 
     check -> measure -> scaling -> start -> monitor -> problem -> solver -> solution -> keep
 
-A ``Task`` is a fit that is ready for a solver: the ranker builds its problem from ``task.source``
-(see ``rankine.rankers.sources``) and hands a function that solves it to ``task.run`` or, for
-several strengths, to ``task.along``. They watch it: evaluation, early stopping, callbacks,
-checkpoints.
+A ``FitTask`` is a fit that is ready for a solver: the ranker builds its problem from
+``task.source`` (see ``rankine.rankers.sources``) and hands a function that solves it to
+``task.run`` or, for several strengths, to ``task.run_strengths``. Both add evaluation, early
+stopping, callbacks and checkpoints.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from rankine.solvers.base import Callback, Progress, Solution, notify
-from rankine.solvers.checkpoint import Keeper
+from rankine.solvers.checkpoint import Checkpointer
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rankine.transforms.scaling import Scaling
 
 
-class Judge(NamedTuple):
+class Evaluator(NamedTuple):
     """Held-out data as a function of the weights."""
 
     #: What is measured, and its value for weights in the units of the solver.
@@ -40,10 +40,10 @@ class Judge(NamedTuple):
     data: Dataset
     query_weight: Any = None
     #: Every eval set where there are several, this one the last: they are told, not obeyed.
-    named: Mapping[str, Judge] = {}
+    named: Mapping[str, Evaluator] = {}
 
     @classmethod
-    def over(cls, metric: Metric, sets: Mapping[str, tuple[Dataset, Any]]) -> Judge | None:
+    def over(cls, metric: Metric, sets: Mapping[str, tuple[Dataset, Any]]) -> Evaluator | None:
         """The judge of the last of several eval sets, None for none."""
         judges = {name: cls.of(metric, *one) for name, one in sets.items()}
         if not judges:
@@ -52,8 +52,8 @@ class Judge(NamedTuple):
         return last._replace(named=judges) if len(judges) > 1 else last
 
     @classmethod
-    def of(cls, metric: Metric, data: Dataset, query_weight: Any = None) -> Judge:
-        """Judge weights by the scores they give to scaled rows."""
+    def of(cls, metric: Metric, data: Dataset, query_weight: Any = None) -> Evaluator:
+        """Evaluate weights by the scores they give to scaled rows."""
         from rankine.metrics import evaluate_on
 
         def value(coef: NDArray[np.float64]) -> float:
@@ -62,7 +62,7 @@ class Judge(NamedTuple):
 
         return cls(metric, value, data, query_weight)
 
-    def told(self, step: int, coef: NDArray[np.float64]) -> dict[str, float]:
+    def record(self, step: int, coef: NDArray[np.float64]) -> dict[str, float]:
         """A record: the value that counts, and that of every named set."""
         named = {name: one.value(coef) for name, one in self.named.items()}
         value = [*named.values()][-1] if named else self.value(coef)
@@ -74,7 +74,7 @@ class Judge(NamedTuple):
         return int(np.argmax(values) if self.metric.larger_is_better else np.argmin(values))
 
 
-class Watch:
+class FitMonitor:
     """What accompanies one run of a solver: held-out data, callbacks of the user, checkpoints.
 
     At every report the weights are judged and the best are kept; ``patience`` reports without a
@@ -82,32 +82,32 @@ class Watch:
     """
 
     def __init__(
-        self, judge: Judge | None, patience: int | None, callbacks: Sequence[Callback]
+        self, evaluator: Evaluator | None, patience: int | None, callbacks: Sequence[Callback]
     ) -> None:
-        self.judge = judge
+        self.evaluator = evaluator
         self.patience = patience
-        self.keeper: Keeper | None = None
+        self.checkpointer: Checkpointer | None = None
         self.stopped = False
         self.trace: list[dict[str, float]] = []
         self.best_value = -np.inf
         self.best_coef: NDArray[np.float64] | None = None
         self.since_best = 0
         self._asked = tuple(callbacks)
-        self.callbacks: tuple[Callback, ...] = (self,) if judge or callbacks else ()
+        self.callbacks: tuple[Callback, ...] = (self,) if evaluator or callbacks else ()
 
     def __call__(self, progress: Progress) -> bool:
-        """Judge and tell; True when the run should end."""
-        early = self.judge is not None and self._judge(self.judge, progress)
+        """Evaluate and report; True when the run should end."""
+        early = self.evaluator is not None and self._evaluate(self.evaluator, progress)
         self.stopped = notify(self._asked, progress) or self.stopped
         return early or self.stopped
 
-    def _judge(self, judge: Judge, progress: Progress) -> bool:
+    def _evaluate(self, evaluator: Evaluator, progress: Progress) -> bool:
         """True when patience has run out."""
         coef = progress.coef()
-        told = judge.told(progress.step, coef)
+        told = evaluator.record(progress.step, coef)
         self.trace.append({**told, **progress.values})
         value = told["value"]
-        signed = value if judge.metric.larger_is_better else -value
+        signed = value if evaluator.metric.larger_is_better else -value
         if signed > self.best_value:
             self.best_value, self.best_coef, self.since_best = signed, np.array(coef), 0
         else:
@@ -116,7 +116,7 @@ class Watch:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and facts of a checkpoint."""
-        if self.judge is None:
+        if self.evaluator is None:
             return {}, {}
         arrays = {} if self.best_coef is None else {"best_coef": self.best_coef}
         best = None if self.best_coef is None else float(self.best_value).hex()
@@ -140,7 +140,7 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FitResult:
     """What a task came to: solutions, the one that is kept, and what was measured meanwhile."""
 
     #: In order of solution, each with what its watch measured.
@@ -164,13 +164,13 @@ class Outcome:
         """Its strength."""
         return self.values[self.position]
 
-    def noting(self, **notes: float) -> Outcome:
+    def with_parameters(self, **notes: float) -> FitResult:
         """The same with effective parameters of the kept solution."""
         return replace(self, notes={**self.notes, **notes})
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class FitTask:
     """A fit that is ready for a solver."""
 
     #: Scaled rows, blocks or partitions, and how they were scaled.
@@ -181,7 +181,7 @@ class Task:
     start: NDArray[np.float64] | None = None
     steps_seen: int = 0
     #: Held-out data, and ``early_stopping``.
-    judge: Judge | None = None
+    evaluator: Evaluator | None = None
     patience: int | None = None
     callbacks: Sequence[Callback] = ()
     #: Root of every random stream of this fit.
@@ -194,29 +194,29 @@ class Task:
         """The kind of its source."""
         return str(self.source.kind)
 
-    def watch(self) -> Watch:
+    def start_monitor(self) -> FitMonitor:
         """What accompanies one run of a solver; each judges for itself."""
-        watch = Watch(self.judge, self.patience, self.callbacks)
+        monitor = FitMonitor(self.evaluator, self.patience, self.callbacks)
         journal = self.source.journal
         if journal is not None:
-            journal.beside = watch
+            journal.beside = monitor
         folder = getattr(self.source, "folder", None)
         if folder is not None:
             start = None if self.start is None else np.float64(self.start.sum()).hex()
             facts = {**self.facts, "seed": self.seed, "start": start}
-            watch.keeper = Keeper(folder, facts, self.source.resume, watch)
-        return watch
+            monitor.checkpointer = Checkpointer(folder, facts, self.source.resume, monitor)
+        return monitor
 
-    def run(self, solve: Callable[[NDArray[np.float64] | None, Watch], Solution]) -> Outcome:
+    def run(self, solve: Callable[[NDArray[np.float64] | None, FitMonitor], Solution]) -> FitResult:
         """Solve once."""
-        watch = self.watch()
-        return Outcome([watch.finish(solve(self.start, watch))], [watch.trace])
+        monitor = self.start_monitor()
+        return FitResult([monitor.finish(solve(self.start, monitor))], [monitor.trace])
 
-    def along(
+    def run_strengths(
         self,
         values: Sequence[float],
-        solve: Callable[[float, NDArray[np.float64] | None, Watch], Solution],
-    ) -> Outcome:
+        solve: Callable[[float, NDArray[np.float64] | None, FitMonitor], Solution],
+    ) -> FitResult:
         """Solve for every strength from the last one's weights; keep the best on held-out data.
 
         Each strength has a monitor of its own. A callback that stops a run stops the path; values
@@ -224,11 +224,11 @@ class Task:
         """
         solutions, evals, start = [], [], self.start
         for value in values:
-            watch = self.watch()
-            solutions.append(watch.finish(solve(value, start, watch)))
-            evals.append(watch.trace)
+            monitor = self.start_monitor()
+            solutions.append(monitor.finish(solve(value, start, monitor)))
+            evals.append(monitor.trace)
             start = solutions[-1].coef
-            if watch.stopped:
+            if monitor.stopped:
                 break
         return self.choose(values, solutions, evals)
 
@@ -237,26 +237,26 @@ class Task:
         values: Sequence[float],
         solutions: list[Solution],
         evals: list[list[dict[str, float]]] | None = None,
-    ) -> Outcome:
+    ) -> FitResult:
         """Keep the solution that ranks held-out data best, the last without any."""
         position = len(solutions) - 1
-        if self.judge is not None and position > 0:
-            position = self.judge.best([one.coef for one in solutions])
+        if self.evaluator is not None and position > 0:
+            position = self.evaluator.best([one.coef for one in solutions])
         if evals is None:
             evals = [self._final(one) for one in solutions]
-        return Outcome(solutions, evals, position, list(values[: len(solutions)]))
+        return FitResult(solutions, evals, position, list(values[: len(solutions)]))
 
     def _final(self, solution: Solution) -> list[dict[str, float]]:
-        if self.judge is None:
+        if self.evaluator is None:
             return []
-        return [self.judge.told(solution.n_iter, solution.coef)]
+        return [self.evaluator.record(solution.n_iter, solution.coef)]
 
 
 #: What a certificate calls the distance that ``tol`` bounds, the nearest name first.
 _DISTANCES = ("relative_gap", "residual", "gap")
 
 
-def warn_unfinished(name: str, tol: float | None, solutions: Mapping[Any, Solution]) -> None:
+def warn_not_converged(name: str, tol: float | None, solutions: Mapping[Any, Solution]) -> None:
     """Warn, as scikit-learn does, where a run ended further from the optimum than ``tol``.
 
     Runs that are not solved to a tolerance have none. Of several solutions, by strength, topic or

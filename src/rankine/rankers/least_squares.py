@@ -16,7 +16,7 @@ from rankine.kernels.random import SPLIT, permutation, stream_seed
 from rankine.losses.pair_queries import NORMALIZATIONS
 from rankine.losses.squared import PAIRS, pair_squares
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Outcome, Task
+from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities, sample_lists
 from rankine.samplers.draw import pair_masses
@@ -144,7 +144,7 @@ class LeastSquaresRanker(BaseRanker):
     n_threads: int | None = None
 
     system: ClassVar[str] = "least-squares"
-    can = Capabilities(
+    capabilities = Capabilities(
         fit=("memory", "partitions"),
         checkpoint=("partitions",),
         comparisons="fits the squared error of every comparison's difference against 1; weights "
@@ -185,13 +185,17 @@ class LeastSquaresRanker(BaseRanker):
     def _divisor(self) -> str:
         return {"query": "square", "sum": "rows"}.get(self.normalization, "")
 
-    def _solve(self, task: Task) -> Outcome:
+    def _solve(self, task: FitTask) -> FitResult:
         l2s = self._strengths() or [self._strength_of(task)]
         system = NormalEquations(self._problem(task))
         self.spectrum_ = None
         if self.solver in {"egdm", "gdm"}:
             self.spectrum_ = self._spectrum(system, task.seed)
-        if self.solver == "cg" and len(l2s) > 1 and (task.judge is None or task.patience is None):
+        if (
+            self.solver == "cg"
+            and len(l2s) > 1
+            and (task.evaluator is None or task.patience is None)
+        ):
             # One set of products serves every l2; a monitor for each would need each one's steps.
             solutions = solve_shifted_cg(
                 system,
@@ -200,22 +204,22 @@ class LeastSquaresRanker(BaseRanker):
                 max_iter=self.max_iter,
                 callbacks=task.callbacks,
             )
-            outcome = task.choose(l2s, solutions)
+            result = task.choose(l2s, solutions)
         else:
-            outcome = task.along(
+            result = task.run_strengths(
                 l2s,
-                lambda l2, start, watch: self._solve_one(
-                    system, 0.5 * l2, start, watch.callbacks, task.seed
+                lambda l2, start, monitor: self._solve_one(
+                    system, 0.5 * l2, start, monitor.callbacks, task.seed
                 ),
             )
-        self.l2_ = outcome.value
-        self.l2s_ = np.array(outcome.values)
-        return outcome.noting(l2=self.l2_)
+        self.l2_ = result.value
+        self.l2s_ = np.array(result.values)
+        return result.with_parameters(l2=self.l2_)
 
-    def _strength_of(self, task: Task) -> float:
+    def _strength_of(self, task: FitTask) -> float:
         """The l2 that held-out lists speak for; they are the same ones for every seed."""
         data, weight = sample_lists(task.source)
-        usable = data.labels.usable
+        usable = data.labels.queries_with_pairs
         usable = usable[weight[usable] > 0]
         if data.weight is not None:
             usable = usable[pair_masses(data, ties=False)[usable] > 0]
@@ -234,8 +238,8 @@ class LeastSquaresRanker(BaseRanker):
         if self.normalization == "sum":
             return l2
         # Lists without weight are as many among the others as among these.
-        weighed = len(usable) / len(data.labels.usable)
-        return l2 * (len(order) - size) / (weighed * task.source.facts()["queries_used"])
+        weighed = len(usable) / len(data.labels.queries_with_pairs)
+        return l2 * (len(order) - size) / (weighed * task.source.metadata()["queries_used"])
 
     def _try(
         self,
@@ -245,7 +249,7 @@ class LeastSquaresRanker(BaseRanker):
         kept: NDArray[np.int64],
     ) -> tuple[NDArray[np.float64], float]:
         """What each strength costs on each list that is held out, and the weight of those kept."""
-        problem, judge = (
+        problem, evaluator = (
             self._rows_problem(data.take_queries(some), weight[some])
             for some in (np.sort(kept), np.sort(held))
         )
@@ -253,7 +257,7 @@ class LeastSquaresRanker(BaseRanker):
         mass = float(problem.risk.mass)
         for strength in TRIED:
             start = solve_cg(system, 0.5 * strength * mass, start=start, tol=TRIED_TOL).coef
-            losses.append(judge.risk.spreads(judge.scores(start)))
+            losses.append(evaluator.risk.spreads(evaluator.scores(start)))
         return np.array(losses), mass
 
     def _rows_problem(self, data: Dataset, query_weight: NDArray[np.float64]) -> RowsProblem:
@@ -262,7 +266,7 @@ class LeastSquaresRanker(BaseRanker):
         )
         return RowsProblem.of(data, squares, self.n_threads)
 
-    def _problem(self, task: Task) -> Problem:
+    def _problem(self, task: FitTask) -> Problem:
         source = task.source
         if task.kind == "memory":
             return self._rows_problem(source.data, source.query_weight)

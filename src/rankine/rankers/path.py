@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from rankine.model import LinearModel
-    from rankine.rankers.fitting import Task
+    from rankine.rankers.fitting import FitTask
 
 
 def check_steps(n_steps: Any, min_ratio: Any) -> None:
@@ -88,7 +88,7 @@ class RegularizationPath:
     def collect(
         cls,
         steps: Sequence[Step],
-        task: Task,
+        task: FitTask,
         *,
         metric: str,
         names: Sequence[Any] | None,
@@ -125,12 +125,12 @@ class RegularizationPath:
     #: What a strength is called in records and parameters.
     strength: ClassVar[str] = "l1"
 
-    def transforms_of(self, step: int) -> tuple[msgspec.Struct, ...]:  # noqa: ARG002
+    def step_transforms(self, step: int) -> tuple[msgspec.Struct, ...]:  # noqa: ARG002
         """What serving must do before the weights of a step."""
         return tuple(self.transforms)
 
     @property
-    def drawn_by(self) -> tuple[NDArray[Any], str]:
+    def x_axis(self) -> tuple[NDArray[Any], str]:
         """What steps are drawn against, and its name."""
         return self.nonzeros, "non-zero weights"
 
@@ -194,7 +194,7 @@ class RegularizationPath:
         model = LinearModel.from_weights(
             self.coef(chosen),
             feature_names=self.feature_names,
-            transforms=self.transforms_of(chosen),
+            transforms=self.step_transforms(chosen),
             metric=self.metric,
             parameters={**self.parameters, self.strength: record[self.strength]},
             provenance={"rankine": __version__, "path_step": chosen, "path": record},
@@ -279,7 +279,7 @@ class TablePath(RegularizationPath):
         return np.array([len(specs[1].pairs) if specs[1:] else 0 for specs in self.tables])
 
     @property
-    def drawn_by(self) -> tuple[NDArray[Any], str]:
+    def x_axis(self) -> tuple[NDArray[Any], str]:
         """Strengths: tables of one shape have equally many weights."""
         return self.l1, "smooth"
 
@@ -288,7 +288,7 @@ class TablePath(RegularizationPath):
         size = sum(sum(spec.n_cells) for spec in self.tables[step])
         return super().coef(step)[: size + len(self.tables[step][0].linear)]
 
-    def transforms_of(self, step: int) -> tuple[msgspec.Struct, ...]:
+    def step_transforms(self, step: int) -> tuple[msgspec.Struct, ...]:
         """Bins and grids of a step."""
         return self.tables[step]
 

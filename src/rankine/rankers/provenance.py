@@ -31,7 +31,7 @@ def _plain_value(value: Any) -> Any:
     return f"<{type(value).__name__}>"
 
 
-def plain_parameters(ranker: Any) -> dict[str, Any]:
+def json_parameters(ranker: Any) -> dict[str, Any]:
     """Constructor parameters of a ranker in JSON-able form.
 
     The number of threads is left out: it changes no bit of a result, so it may change no digest.
@@ -40,7 +40,7 @@ def plain_parameters(ranker: Any) -> dict[str, Any]:
     return plain({name: value for name, value in chosen.items() if name != "n_threads"})
 
 
-def packed_trace(records: Sequence[Mapping[str, float]]) -> dict[str, list[float | int | None]]:
+def pack_trace(records: Sequence[Mapping[str, float]]) -> dict[str, list[float | int | None]]:
     """Records by column, small enough to travel inside the model file.
 
     At most 64 are kept, evenly spaced with the first and the last, six significant digits each;
@@ -49,7 +49,7 @@ def packed_trace(records: Sequence[Mapping[str, float]]) -> dict[str, list[float
 
     Examples
     --------
-    >>> packed_trace([{"step": 1, "objective": 0.123456789}, {"step": 2, "objective": 0.1}])
+    >>> pack_trace([{"step": 1, "objective": 0.123456789}, {"step": 2, "objective": 0.1}])
     {'step': [1, 2], 'objective': [0.123457, 0.1]}
     """
     places = np.linspace(0, len(records) - 1, min(len(records), MAX_RECORDS)).round().astype(int)

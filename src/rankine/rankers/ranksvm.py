@@ -16,7 +16,7 @@ from rankine.data.dataset import Dataset
 from rankine.losses.base import pair_loss_named, pair_losses
 from rankine.losses.pair_queries import NORMALIZATIONS, PairQueries, pair_risk
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Outcome, Task
+from rankine.rankers.fitting import FitResult, FitTask
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import Capabilities
 from rankine.solvers.base import Solution
@@ -121,7 +121,7 @@ class RankSVM(BaseRanker):
     n_threads: int | None = None
 
     system: ClassVar[str] = "ranksvm"
-    can = Capabilities(
+    capabilities = Capabilities(
         fit=("memory", "partitions"),
         checkpoint=("partitions",),
         comparisons="fits the loss of every comparison exactly (loss='logistic': Bradley and "
@@ -160,7 +160,7 @@ class RankSVM(BaseRanker):
     def _divisor(self) -> str:
         return "pairs" if self.normalization == "query" else ""
 
-    def _solve(self, task: Task) -> Outcome:
+    def _solve(self, task: FitTask) -> FitResult:
         l2s, source = self._strengths(), task.source
         if task.kind == "partitions":
             from rankine.distributed.recipes import pair_problem
@@ -172,16 +172,16 @@ class RankSVM(BaseRanker):
                 start = self._coarse_start(source.data, source.query_weight, l2s[0])
                 task = replace(task, start=start)
         solve = self._solver(problem)
-        outcome = task.along(
+        result = task.run_strengths(
             l2s,
-            lambda l2, start, watch: solve(
-                l2, start=start, tol=self.tol, callbacks=watch.callbacks
+            lambda l2, start, monitor: solve(
+                l2, start=start, tol=self.tol, callbacks=monitor.callbacks
             ),
         )
-        self.l2_ = outcome.value
+        self.l2_ = result.value
         self.C_ = 1.0 / self.l2_
-        self.l2s_ = np.array(outcome.values)
-        return outcome.noting(l2=self.l2_, C=self.C_)
+        self.l2s_ = np.array(result.values)
+        return result.with_parameters(l2=self.l2_, C=self.C_)
 
     def _problem(self, data: Dataset, query_weight: NDArray[np.float64]) -> Problem:
         risk = pair_risk(

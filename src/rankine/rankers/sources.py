@@ -214,7 +214,7 @@ class _KeepsFolder(_KeepsAnswers, ABC):
     #: Whether checkpoints are answers, and not the state of one long run.
     asks = False
 
-    def record(
+    def open_checkpoints(
         self,
         folder: str | Path | None,
         every: int,
@@ -235,7 +235,7 @@ class _KeepsFolder(_KeepsAnswers, ABC):
                 file=str(folder),
                 fix="Resume from them, or use an empty folder",
             )
-        return int(self.folder.latest().facts["seed"]) if resume else seed
+        return int(self.folder.latest().metadata["seed"]) if resume else seed
 
     @abstractmethod
     def blocks(self) -> Iterator[Dataset]:
@@ -305,17 +305,17 @@ class MemorySource(_KeepsFolder):
         """What a resumed run must find again."""
         return self._unscaled.fingerprint
 
-    def note(self, **seen: Any) -> None:
+    def record_counts(self, **seen: Any) -> None:
         """Say what a run has seen of the rows, in place of what they hold."""
         self._seen = seen
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Counts and files."""
         data = self.data
         seen = self._seen or {
             "rows": data.n_rows,
             "queries": data.n_queries,
-            "queries_used": len(data.labels.usable),
+            "queries_used": len(data.labels.queries_with_pairs),
             "pairs": data.labels.n_pairs,
         }
         return {**seen, "sources": list(data.sources)}
@@ -432,11 +432,11 @@ class StreamSource(_KeepsFolder):
             for name in getattr(self.scan, "sources", ())
         ]
 
-    def note(self, **seen: Any) -> None:
+    def record_counts(self, **seen: Any) -> None:
         """Say what a run has seen of the stream."""
         self._seen = seen
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What was noted, and the files."""
         return {**self._seen, "sources": list(getattr(self.scan, "sources", ()))}
 
@@ -516,14 +516,14 @@ class PartitionSource(_KeepsAnswers):
         """Query weights of a block."""
         return np.ones(block.n_queries) * self._clicks.of_queries(block)
 
-    def note(self, **seen: Any) -> None:
+    def record_counts(self, **seen: Any) -> None:
         """Partitions were counted before."""
 
     def identity(self) -> Any:
         """Digest of the files and of where they are cut."""
         return self.parts.fingerprint
 
-    def record(
+    def open_checkpoints(
         self,
         folder: str | Path | None,
         every: int,
@@ -535,7 +535,7 @@ class PartitionSource(_KeepsAnswers):
         del every  # answers are kept as they come
         return seed if folder is None else self.keep_answers(folder, facts, seed, resume)
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Counts and files."""
         return {
             "rows": self.measured.rows,

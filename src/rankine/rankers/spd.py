@@ -24,7 +24,7 @@ from rankine.kernels.random import resolve_seed
 from rankine.losses import pair_loss_spec, pair_losses
 from rankine.losses.all_pairs import MEANS, MeanPairLoss
 from rankine.rankers.base import BaseRanker
-from rankine.rankers.fitting import Judge, Outcome, Task, Watch
+from rankine.rankers.fitting import Evaluator, FitMonitor, FitResult, FitTask
 from rankine.rankers.registry import SCALE, Choice, Number
 from rankine.rankers.sources import SOURCES, Capabilities, source_kind
 from rankine.samplers.draw import SAMPLINGS, pair_sampler, query_shares, stream_spans
@@ -161,7 +161,7 @@ class SPDRanker(BaseRanker):
     buffer_rows: int = 100_000
 
     system = "spd"
-    can = Capabilities(
+    capabilities = Capabilities(
         fit=("memory", "stream", "partitions"),
         checkpoint=("memory", "stream", "partitions"),
         query_weight=("memory", "stream"),
@@ -286,40 +286,40 @@ class SPDRanker(BaseRanker):
             )
         return data
 
-    def _solve(self, task: Task) -> Outcome:
+    def _solve(self, task: FitTask) -> FitResult:
         self._vector: ScaledVector | None = None
         if self.record_at:
-            self.can.require("record_at", task.kind, type(self).__name__)
+            self.capabilities.require("record_at", task.kind, type(self).__name__)
         if task.kind == "partitions":
-            return task.run(lambda start, watch: self._solve_rounds(task, start, watch))
+            return task.run(lambda start, monitor: self._solve_rounds(task, start, monitor))
         taken = task.steps_seen
         spans = self._spans_of_rows if task.kind == "memory" else self._spans_of_stream
         drawn = spans(task.source, taken)
         phases = self.plan().phases(int(self.n_steps), taken, warm=task.start is not None)
         reports = {taken + self.n_steps * k // REPORTS for k in range(1, REPORTS + 1)}
-        outcome = task.run(
-            lambda start, watch: solve_pairs(
+        result = task.run(
+            lambda start, monitor: solve_pairs(
                 drawn,
                 phases,
                 np.zeros(task.source.n_features) if start is None else start,
                 task.seed,
                 report_at=sorted(reports.union(self.record_at or ())),
-                record=self._recorder(task.source, task.judge) if self.record_at else None,
-                callbacks=watch.callbacks,
-                keeper=watch.keeper,
+                record=self._recorder(task.source, task.evaluator) if self.record_at else None,
+                callbacks=monitor.callbacks,
+                checkpointer=monitor.checkpointer,
             )
         )
-        self.record_ = [dict(row) for row in outcome.solution.trace]
-        return self._told(outcome)
+        self.record_ = [dict(row) for row in result.solution.trace]
+        return self._told(result)
 
-    def _told(self, outcome: Outcome) -> Outcome:
+    def _told(self, result: FitResult) -> FitResult:
         """What came out, with the length of the stream that the rows are a sample of."""
         if self.sampling != "reservoir":
-            return outcome
-        return outcome.noting(stream_rows=self._reservoir.seen)
+            return result
+        return result.with_parameters(stream_rows=self._reservoir.seen)
 
     def _solve_rounds(
-        self, task: Task, start: NDArray[np.float64] | None, watch: Watch
+        self, task: FitTask, start: NDArray[np.float64] | None, monitor: FitMonitor
     ) -> Solution:
         """Steps on every partition by its share, the mean of their weights, and so on."""
         from rankine.distributed.recipes import PASSES, PairPassRecipe, average_pairs
@@ -335,9 +335,9 @@ class SPDRanker(BaseRanker):
             task.seed,
             task.scaling,
         )
-        return average_pairs(task.source, recipe, start, watch.callbacks)
+        return average_pairs(task.source, recipe, start, monitor.callbacks)
 
-    def _learn_more(self, task: Task) -> Outcome:
+    def _learn_more(self, task: FitTask) -> FitResult:
         """Take ``n_steps`` more steps on these rows; averaging goes on from the first call's."""
         taken = int(getattr(self, "n_iter_", 0))
         w: ScaledVector | None = getattr(self, "_vector", None)
@@ -354,7 +354,9 @@ class SPDRanker(BaseRanker):
             run_phase(span.rows, span.sampler, counted, w, self._seed, (phase.start, phase.stop))
         coef = average_of(w)
         require_weights(coef, span.stop)
-        return self._told(Outcome([Solution(coef, float("nan"), {}, span.stop, (), "steps")], [[]]))
+        return self._told(
+            FitResult([Solution(coef, float("nan"), {}, span.stop, (), "steps")], [[]])
+        )
 
     # ------------------------------------------------------------------ from parameters to specs
     def plan(self) -> PairPlan:
@@ -431,12 +433,12 @@ class SPDRanker(BaseRanker):
                 "no query of the stream holds a pair of positive weight",
                 fix="Check labels and weights; a query needs a better and a worse row",
             )
-        source.note(**seen)
+        source.record_counts(**seen)
         return total
 
     # ------------------------------------------------------------------ the objective on the way
     def _recorder(
-        self, source: Any, judge: Judge | None
+        self, source: Any, evaluator: Evaluator | None
     ) -> Callable[[int, NDArray[np.float64]], dict[str, float]]:
         """The exact objective at the steps of ``record_at`` (Sculley 2009, figure 2)."""
         steps = {int(step) for step in self.record_at or ()}
@@ -450,8 +452,8 @@ class SPDRanker(BaseRanker):
                 first += block.n_queries
             penalty = 0.5 * self.l2 * float(coef @ coef)
             values = {"objective": penalty + mean.value}
-            if judge is not None:
-                held, data = MeanPairLoss(self._loss(), MEANS[self._drawn_as]), judge.data
+            if evaluator is not None:
+                held, data = MeanPairLoss(self._loss(), MEANS[self._drawn_as]), evaluator.data
                 held.add(data, row_scores(data.X, coef[: data.n_features]), np.ones(data.n_queries))
                 values["eval_objective"] = penalty + held.value
             return values

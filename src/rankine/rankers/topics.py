@@ -25,8 +25,8 @@ from rankine.kernels.shards import n_threads
 from rankine.losses.domination import DominationRisk, task_levels
 from rankine.model import ModelBundle
 from rankine.rankers.domination import DominationRanker
-from rankine.rankers.fitting import warn_unfinished
-from rankine.rankers.provenance import plain_parameters
+from rankine.rankers.fitting import warn_not_converged
+from rankine.rankers.provenance import json_parameters
 from rankine.solvers.base import Callback, Progress, Solution, notify
 from rankine.solvers.coordinate_descent import (
     CoordinateDescent,
@@ -137,13 +137,13 @@ def fit_topics(
     if not done:
         raise NoPairsError("no topic was learnt", fix="Check the label matrix")
     solved = {f"topic {n}": found.solution for n, found in done.items() if found.solution}
-    warn_unfinished("fit_topics", ranker.tol, solved)
+    warn_not_converged("fit_topics", ranker.tol, solved)
     return ModelBundle.from_weights(
         {name: found.weights for name, found in done.items()},
         shared.names,
         transforms=shared.scaling.transforms,
         metric=ranker.metric,
-        parameters={"ranker": ranker.system, **plain_parameters(ranker)},
+        parameters={"ranker": ranker.system, **json_parameters(ranker)},
         provenance={
             "rankine": __version__,
             "rows": shared.queries.n_rows,

@@ -50,7 +50,7 @@ class Calibration:
 
 def calibration(judged: Judged, seed: int = 0) -> Calibration | None:
     """Bin the pairs of different labels by |s_i - s_j|; None where there is no pair."""
-    if len(judged.data.labels.usable) == 0:
+    if len(judged.data.labels.queries_with_pairs) == 0:
         return None
     better, worse, whole = pair_rows(judged.data, MAX_PAIRS, seed)
     gap = judged.scores[better] - judged.scores[worse]

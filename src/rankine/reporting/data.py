@@ -109,7 +109,7 @@ def data_summary(judged: Judged) -> DataSummary:
         levels(data),
         lengths(data),
         np.quantile(data.queries.sizes, [0, 0.25, 0.5, 0.75, 1]).tolist(),
-        data.n_queries - len(data.labels.usable),
+        data.n_queries - len(data.labels.queries_with_pairs),
         missing,
         metric.no_relevant,
         data.labels.n_pairs,
@@ -120,7 +120,7 @@ def data_summary(judged: Judged) -> DataSummary:
         named["constant"],
         named["flat"],
         [*given, *data.columns],
-        dict(data.notes),
+        dict(data.read_counts),
         list(data.sources),
         data.fingerprint,
     )

@@ -336,13 +336,13 @@ def _sizes(path: RegularizationPath, name: str, best: int) -> Html | None:
         drawn = np.flatnonzero((curve.nonzeros > 0) & np.isfinite(heights))
         if len(drawn) == 0:
             continue
-        along = curve.drawn_by[0]
+        along = curve.x_axis[0]
         drawn = drawn[np.argsort(along[drawn], kind="stable")]
         sizes, y = curve.nonzeros[drawn].tolist(), heights[drawn].tolist()
         tips = [f"{plural(s, 'weight')}: {number(v)}" for s, v in zip(sizes, y, strict=True)]
         x = [float(s) for s in along[drawn]]
         lines.append(Line(curve_name or name, KINDS[k % len(KINDS)], x, y, tips=tips))
-    against = path.drawn_by[1]
+    against = path.x_axis[1]
     words = (
         f"Each dot is a model. Read: go left from the best "
         f"({plural(int(path.nonzeros[best]), 'weight')}) until the loss of quality is more than "

@@ -192,7 +192,7 @@ def report(
     Examples
     --------
     >>> import rankine
-    >>> from rankine.logs.simulate import shop_log
+    >>> from rankine.logs.simulation import shop_log
     >>> log = shop_log(60)
     >>> train, test = log.take_queries(range(40)), log.take_queries(range(40, 60))
     >>> page = rankine.report(rankine.RankSVM(scale="standard").fit(train), test)

@@ -32,10 +32,10 @@ class Checkpoint:
     step: int
     arrays: Mapping[str, NDArray[Any]]
     #: Parameters, seed, counters, sources: JSON values.
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
 
     def require(self, solver: str, expected: Mapping[str, Any], path: Path | None = None) -> None:
-        """Refuse to continue with another solver or other facts, naming the first difference."""
+        """Refuse to continue with another solver or other metadata, naming the first difference."""
         file = None if path is None else str(path)
         if self.solver != solver:
             raise CheckpointError(
@@ -44,7 +44,7 @@ class Checkpoint:
                 fix="Resume with the ranker that wrote it, or use another folder",
             )
         for name, value in expected.items():
-            found = self.facts.get(name)
+            found = self.metadata.get(name)
             if found != json.loads(json.dumps(value)):
                 raise CheckpointError(
                     f"the checkpoint was made with {name} = {_short(found)}, "
@@ -100,16 +100,17 @@ class CheckpointFolder:
 
 
 @dataclass(frozen=True)
-class Keeper:
+class Checkpointer:
     """Keeps one run: the solver's state, and that of what accompanies it."""
 
     folder: CheckpointFolder
     #: What a resumed run must share with the interrupted one.
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     #: Whether ``restore`` gives the newest checkpoint.
     resume: bool
-    #: What watches the run: ``state()`` gives arrays and facts, ``restore(arrays, facts)`` goes on.
-    beside: Any
+    #: Monitor of the run: ``state()`` gives arrays and metadata, ``restore(arrays, metadata)``
+    #: continues from them.
+    monitor: Any
 
     def next_due(self, step: int) -> int:
         """The first step after ``step`` at which a checkpoint is due."""
@@ -120,12 +121,12 @@ class Keeper:
         solver: str,
         step: int,
         arrays: Mapping[str, NDArray[Any]],
-        facts: Mapping[str, Any],
+        metadata: Mapping[str, Any],
     ) -> None:
         """Write a checkpoint."""
-        more, told = self.beside.state()
-        everything = {**arrays, **{f"beside.{name}": array for name, array in more.items()}}
-        known = {**self.facts, **facts, "beside": dict(told)}
+        more, told = self.monitor.state()
+        everything = {**arrays, **{f"monitor.{name}": array for name, array in more.items()}}
+        known = {**self.metadata, **metadata, "monitor": dict(told)}
         self.folder.save(Checkpoint(solver, step, everything, known))
 
     def restore(self, solver: str) -> Checkpoint | None:
@@ -133,13 +134,13 @@ class Keeper:
         if not self.resume:
             return None
         saved = self.folder.latest()
-        saved.require(solver, self.facts, self.folder.latest_path())
+        saved.require(solver, self.metadata, self.folder.latest_path())
         own = {
-            name.removeprefix("beside."): array
+            name.removeprefix("monitor."): array
             for name, array in saved.arrays.items()
-            if name.startswith("beside.")
+            if name.startswith("monitor.")
         }
-        self.beside.restore(own, saved.facts.get("beside", {}))
+        self.monitor.restore(own, saved.metadata.get("monitor", {}))
         return saved
 
 
@@ -148,12 +149,12 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     from safetensors.numpy import save
 
     arrays = {name: np.ascontiguousarray(array) for name, array in checkpoint.arrays.items()}
-    facts = json.dumps(dict(checkpoint.facts), sort_keys=True)
+    metadata = json.dumps(dict(checkpoint.metadata), sort_keys=True)
     head = {
         "rankine_checkpoint": VERSION,
         "solver": checkpoint.solver,
         "step": str(checkpoint.step),
-        "facts": facts,
+        "metadata": metadata,
     }
     head["digest"] = _digest(head, arrays)
     with atomic_file(path) as file:
@@ -183,7 +184,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
             file=str(path),
             fix="Delete it to resume from the one before",
         )
-    return Checkpoint(head["solver"], int(head["step"]), arrays, json.loads(head["facts"]))
+    return Checkpoint(head["solver"], int(head["step"]), arrays, json.loads(head["metadata"]))
 
 
 def _digest(head: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> str:

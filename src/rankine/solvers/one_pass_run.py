@@ -19,7 +19,7 @@ from rankine.solvers.base import Callback, Progress, notify
 
 if TYPE_CHECKING:
     from rankine.data.dataset import Dataset
-    from rankine.solvers.checkpoint import Keeper
+    from rankine.solvers.checkpoint import Checkpointer
     from rankine.solvers.one_pass import ListBlock, OnePassLearner
 
 
@@ -49,7 +49,7 @@ class OnePassRun:
     #: Reports show the weights of a model that keeps so many.
     max_nonzero: int | None = None
     callbacks: Sequence[Callback] = ()
-    keeper: Keeper | None = None
+    checkpointer: Checkpointer | None = None
     trace: list[dict[str, float]] = field(default_factory=list)
     rows_seen: int = 0
     #: Reports come after every so many lists; None: by tens, as a stream grows.
@@ -148,7 +148,11 @@ class OnePassRun:
         return (here // every + 1) * every
 
     def _next_due(self, here: int) -> int:
-        return np.iinfo(np.int64).max if self.keeper is None else self.keeper.next_due(here)
+        return (
+            np.iinfo(np.int64).max
+            if self.checkpointer is None
+            else self.checkpointer.next_due(here)
+        )
 
     def _next_stop(self, start: int, end: int, wanted: int) -> int:
         """The first list count from ``wanted`` on that does not cut a batch.
@@ -181,21 +185,21 @@ class OnePassRun:
 
     # ------------------------------------------------------------------ checkpoints
     def _resume(self) -> None:
-        saved = None if self.keeper is None else self.keeper.restore("one_pass")
+        saved = None if self.checkpointer is None else self.checkpointer.restore("one_pass")
         if saved is None:
             return
         self.learner.state[...] = saved.arrays["state"]
         self.learner.clock[...] = saved.arrays["clock"]
         self.learner.tally[...] = saved.arrays["tally"]
         self.progressive.sums[...] = saved.arrays["progressive"]
-        told = saved.facts.get("milestones", [])
+        told = saved.metadata.get("milestones", [])
         self.progressive.milestones = [(int(lists), float(mean)) for lists, mean in told]
         self.learner.lists_seen = saved.step
-        self.rows_seen = int(saved.facts["rows_seen"])
-        self.trace = [dict(entry) for entry in saved.facts["trace"]]
+        self.rows_seen = int(saved.metadata["rows_seen"])
+        self.trace = [dict(entry) for entry in saved.metadata["trace"]]
 
     def _save(self) -> None:
-        if self.keeper is None:
+        if self.checkpointer is None:
             return
         if not np.isfinite(self.learner.state).all():
             raise self._with_checkpoint(
@@ -210,15 +214,15 @@ class OnePassRun:
             "tally": self.learner.tally,
             "progressive": self.progressive.sums,
         }
-        facts = {
+        metadata = {
             "rows_seen": self.rows_seen,
             "trace": self.trace,
             "milestones": [list(told) for told in self.progressive.milestones],
         }
-        self.keeper.save("one_pass", self.learner.lists_seen, arrays, facts)
+        self.checkpointer.save("one_pass", self.learner.lists_seen, arrays, metadata)
 
     def _with_checkpoint(self, error: DivergenceError) -> DivergenceError:
-        path = None if self.keeper is None else self.keeper.folder.latest_path()
+        path = None if self.checkpointer is None else self.checkpointer.folder.latest_path()
         if path is None:
             return error
         return DivergenceError(error.reason, fix=f"{error.fix}. The last good checkpoint is {path}")

@@ -21,7 +21,7 @@ from rankine.kernels.rows import Rows, row_prefetch
 from rankine.kernels.shards import norm
 from rankine.samplers.draw import draw_pair
 from rankine.solvers.base import Callback, Progress, Solution, notify, require_finite
-from rankine.solvers.checkpoint import Keeper
+from rankine.solvers.checkpoint import Checkpointer
 from rankine.solvers.pair_steps import (
     AL,
     COUNT,
@@ -184,7 +184,7 @@ def solve_pairs(
     report_at: Sequence[int] = (),
     record: Callable[[int, NDArray[np.float64]], dict[str, float]] | None = None,
     callbacks: Sequence[Callback] = (),
-    keeper: Keeper | None = None,
+    checkpointer: Checkpointer | None = None,
 ) -> Solution:
     """Run the phases one after another, from the weights ``coef``.
 
@@ -192,7 +192,7 @@ def solve_pairs(
     callbacks are called and ``record`` measures the weights; its numbers go to the trace and to
     the callbacks.
     """
-    run = _PairRun(new_vector(coef), phases, seed, report_at, record, callbacks, keeper)
+    run = _PairRun(new_vector(coef), phases, seed, report_at, record, callbacks, checkpointer)
     run.resume()
     stopped = any(run.through(span) for span in spans)
     reason = "callback" if stopped else "steps"
@@ -209,7 +209,7 @@ class _PairRun:
     report_at: Sequence[int]
     record: Callable[[int, NDArray[np.float64]], dict[str, float]] | None
     callbacks: Sequence[Callback]
-    keeper: Keeper | None
+    checkpointer: Checkpointer | None
     trace: list[dict[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -221,7 +221,7 @@ class _PairRun:
         """Take the steps up to the end of a span; True when a callback asks to stop."""
         while self.done < span.stop:
             report = self.reports[bisect_right(self.reports, self.done)]
-            due = self.total if self.keeper is None else self.keeper.next_due(self.done)
+            due = self.total if self.checkpointer is None else self.checkpointer.next_due(self.done)
             stop = min(span.stop, report, due)
             for phase in self.phases:
                 begin, end = max(self.done, phase.start), min(stop, phase.stop)
@@ -230,8 +230,8 @@ class _PairRun:
             self.done = stop
             if stop == report and self._report() and stop < self.total:
                 return True
-            if stop == due and self.keeper is not None:
-                self._save(self.keeper)
+            if stop == due and self.checkpointer is not None:
+                self._save(self.checkpointer)
         return False
 
     def _report(self) -> bool:
@@ -250,15 +250,15 @@ class _PairRun:
 
     def resume(self) -> None:
         """Go on from a checkpoint, if there is one to go on from."""
-        saved = None if self.keeper is None else self.keeper.restore("pairs")
+        saved = None if self.checkpointer is None else self.checkpointer.restore("pairs")
         if saved is None:
             return
         for name in KEPT:
             getattr(self.w, name)[...] = saved.arrays[name]
         self.done = saved.step
-        self.trace = [dict(row) for row in saved.facts["trace"]]
+        self.trace = [dict(row) for row in saved.metadata["trace"]]
 
-    def _save(self, keeper: Keeper) -> None:
+    def _save(self, checkpointer: Checkpointer) -> None:
         require_weights(average_of(self.w), self.done)
         arrays = {name: getattr(self.w, name) for name in KEPT}
-        keeper.save("pairs", self.done, arrays, {"trace": self.trace})
+        checkpointer.save("pairs", self.done, arrays, {"trace": self.trace})

@@ -321,7 +321,7 @@ def coarsen(data: Dataset, query_weight: Vector) -> tuple[Dataset, Vector] | Non
     """
     if data.n_rows < MIN_ROWS:
         return None
-    index, usable = data.queries, data.labels.usable
+    index, usable = data.queries, data.labels.queries_with_pairs
     if len(usable) >= MIN_QUERIES:
         kept = usable[::STRIDE]
         return data.take_queries(kept), query_weight[kept]

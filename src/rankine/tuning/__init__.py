@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rankine.core.callable_package import import_on_use
 from rankine.core.errors import MissingExtraError
+from rankine.core.lazy_import import lazy_attributes
 
 if TYPE_CHECKING:
     from rankine.tuning.pruning import GainPruner
@@ -30,4 +30,4 @@ def import_optuna() -> Any:
     return optuna
 
 
-__getattr__ = import_on_use(__name__, _PUBLIC)
+__getattr__ = lazy_attributes(__name__, _PUBLIC)

@@ -193,5 +193,5 @@ class Objective:
 
 def _scaling_of(ranker: Any, train: Dataset) -> Scaling:
     """How a ranker prepares training rows; estimators of others may only know ``scale``."""
-    own = getattr(ranker, "prepares", None)
+    own = getattr(ranker, "fit_scaling", None)
     return fit_scaling(ranker.scale, train) if own is None else own(train)

@@ -99,7 +99,7 @@ class Setting(NamedTuple):
 def ways(given: Problem, folder: Any, setting: Setting) -> list[Way]:
     """Every way from a problem to a fitted ranker."""
     data, more = given.data(), {"query_weight": given.query_weight}
-    kinds = ranker_class(setting.system).can
+    kinds = ranker_class(setting.system).capabilities
     found = [
         Way("memory", "Dataset", lambda r: r.fit(data, **more)),
         Way("memory", "two threads", lambda r: r.fit(data, **more), 2),
@@ -557,7 +557,7 @@ def _near_optimum(given: Problem, folder: Any, rng: Any) -> str:
 
 def _try_partitions(where: str, rng: Any, folder: Any, outcome: Outcome, what: Any) -> None:
     given, setting, fitted = what
-    can = ranker_class(setting.system).can.fit
+    can = ranker_class(setting.system).capabilities.fit
     told_off = given.query_weight is not None or "propensity" in setting.options
     told_off |= setting.options.get("solver") == "cd_plain" or len(given.y) == 1
     if "partitions" not in can or told_off or rng.random() < 0.5:

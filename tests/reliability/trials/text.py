@@ -111,7 +111,7 @@ def judge(data, settings, way="load", packing="plain", chunk=64, folder=None):
         kept = {row.line for row in rows}
         texts = data.split(b"\n")
         bad = sum(_is_row(texts, k) and k + 1 not in kept for k in range(len(texts)))
-        if found.notes.get("skipped_rows", 0) != bad:
+        if found.read_counts.get("skipped_rows", 0) != bad:
             raise Wrong("misread", f"{found.notes} for {bad} bad lines")
     return "read"
 

@@ -8,7 +8,7 @@ import rankine
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError, RankineError, SchemaError
 from rankine.data import Dataset
-from rankine.data.save import Converted, _counted, convert
+from rankine.data.save import ConversionReport, _counted, convert
 
 pytestmark = pytest.mark.cli
 
@@ -162,7 +162,7 @@ def test_a_bad_row_leaves_the_old_output(tmp_path):
 def test_blocks_without_rows_end_nothing():
     whole = Dataset.from_arrays(np.ones((4, 1)), np.zeros(4), [1, 1, 2, 3])
     rows = [whole.take(slice(*ends)) for ends in ((0, 2), (2, 2), (2, 4))]
-    report = Converted()
+    report = ConversionReport()
     written = list(_counted(iter(rows), report))
     assert [block.n_rows for block in written] == [2, 2]
     assert report.queries == 3

@@ -34,7 +34,7 @@ from rankine.core.errors import LabelError, ParameterError
 from rankine.core.specs import LogColumns
 from rankine.logs.clicks import coec, read_clicks
 from rankine.logs.schema import LogSchema
-from rankine.logs.simulate import simulate
+from rankine.logs.simulation import simulate
 from rankine.model import LinearModel
 
 find_commands()

@@ -59,10 +59,10 @@ def test_arrays_are_the_texts_and_missing_ones_are_counted(tmp_path, kind, form)
     data = rankine.load(path, **options)
     assert data.columns["text"].dtype == TEXT
     assert data.columns["text"].tolist() == plain
-    assert data.notes.get("missing_values", 0) == missing
+    assert data.read_counts.get("missing_values", 0) == missing
     blocks = list(rankine.scan(path, block_rows=23, **options))
     assert [text for block in blocks for text in block.columns["text"].tolist()] == plain
-    assert sum(block.notes.get("missing_values", 0) for block in blocks) == missing
+    assert sum(block.read_counts.get("missing_values", 0) for block in blocks) == missing
 
 
 def coded(path, **options):

@@ -101,7 +101,7 @@ def test_the_part_of_a_file_is_named(put):
     part = "row group 1" if path.endswith(".parquet") else "record batch 1"
     error = assert_refused(path, SchemaError, line=6, column="a")
     assert f"({part}, row 2 of it)" in error.reason
-    assert rankine.load(put(table())).notes == {}
+    assert rankine.load(put(table())).read_counts == {}
 
 
 def test_a_part_begins_with_its_first_row():
@@ -113,7 +113,7 @@ def test_a_part_begins_with_its_first_row():
 def test_nulls_of_features_are_missing_values(put):
     data = rankine.load(put(table(a=NULLS["a"])))
     np.testing.assert_array_equal(data.X[:, 0], [0, 1, 2, 3, np.nan, 5])
-    assert data.notes["missing_values"] == 1
+    assert data.read_counts["missing_values"] == 1
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_values_that_are_not_finite(put, column, value):
 def test_nan_is_a_missing_value_and_infinity_is_not(put):
     data = rankine.load(put(table(a=np.array([np.nan] * 6, F32))))
     assert np.isnan(data.X[:, 0]).all()
-    assert data.notes["missing_values"] == 6
+    assert data.read_counts["missing_values"] == 6
     assert_refused(put(table(a=np.array([np.inf] * 6, F32))), SchemaError, line=1)
 
 
@@ -143,7 +143,7 @@ def test_bad_rows_are_skipped_and_counted_when_asked(put):
     )
     data = rankine.load(path, on_bad_row="skip")
     assert data.X[:, 0].tolist() == [0, 3, 4]
-    assert data.notes["skipped_rows"] == 3
+    assert data.read_counts["skipped_rows"] == 3
     for rows in (1, 3, 100):
         blocks = list(rankine.scan(path, on_bad_row="skip", block_rows=rows).raw_blocks())
         assert [line for block in blocks for line in block.lines] == [1, 4, 5]
@@ -288,7 +288,7 @@ def test_rows_without_an_id_are_skipped_when_asked(put, texts):
     data = rankine.load(path, on_bad_row="skip")
     assert data.docid.tolist() == [texts[codes[k]] for k in (0, 2, 3, 4)]
     assert data.qid.tolist() == [1, 3, 4, 5]
-    assert data.notes == {"skipped_rows": 2}
+    assert data.read_counts == {"skipped_rows": 2}
 
 
 def test_a_dictionary_of_nothing_is_all_null(put):
@@ -365,9 +365,9 @@ def test_negative_weights_and_low_positions(put):
     bad = table(position=[1, 0, 3, 1, 1, 2], label=pa.array([1.0, None, 1, 1, None, 1]))
     data = rankine.load(put(bad), on_bad_row="skip")
     assert data.position.tolist() == [1, 3, 1, 2]
-    assert data.notes == {"skipped_rows": 2}
+    assert data.read_counts == {"skipped_rows": 2}
     worse = table(position=[1, 0, 3, 1, 1, 2], label=pa.array([None, 1.0, 1, 1, 1, 1]))
-    assert rankine.load(put(worse), on_bad_row="skip").notes == {"skipped_rows": 2}
+    assert rankine.load(put(worse), on_bad_row="skip").read_counts == {"skipped_rows": 2}
 
 
 def test_further_columns_of_every_kind(put):
@@ -411,7 +411,7 @@ def test_dictionaries_of_what_is_no_text(tmp_path, name, nulls):
         return
     data = rankine.load(path, **options)
     assert data.columns["c"][:5].tolist() == values.to_numpy(zero_copy_only=False)[:5].tolist()
-    assert data.notes == ({"missing_values": 1} if nulls else {})
+    assert data.read_counts == ({"missing_values": 1} if nulls else {})
     last = data.columns["c"][5]
     if nulls:
         assert last is None if name == "new" else np.isnan(last)
@@ -424,7 +424,7 @@ def test_further_numbers_may_be_missing_but_not_infinite(put):
         data = rankine.load(put(table(c=pa.array(values, kind))), **options)
         expected = [np.nan if value is None else value for value in values]
         np.testing.assert_array_equal(data.columns["c"], expected)
-        assert data.notes == {"missing_values": int(np.isnan(expected).sum())}
+        assert data.read_counts == {"missing_values": int(np.isnan(expected).sum())}
     for values in (
         [1, 2, 3, 4, np.inf, 6],
         [1, 2, None, 4, np.inf, 6],
@@ -461,7 +461,7 @@ def test_nulls_in_further_columns(put):
     np.testing.assert_array_equal(data.columns["price"], [1.5, np.nan] * 3)
     assert data.columns["new"].tolist() == [True, None] * 3
     assert np.isnan(data.columns["empty"]).all()
-    assert data.notes["missing_values"] == 18
+    assert data.read_counts["missing_values"] == 18
 
 
 # ---------------------------------------------------------------- sparse layout
@@ -535,7 +535,7 @@ def test_bad_sparse_rows_are_skipped_when_asked(put):
     values = [[1.0, None], None, [3.0], [4.0], [5.0, 5.5], [6.0, 7.0]]
     data = rankine.load(put(sparse_table(lists, values)), on_bad_row="skip", n_features=8)
     np.testing.assert_array_equal(data.X.toarray(), [[1, 0, np.nan, 0, 0, 0, 0, 0]])
-    assert data.notes == {"skipped_rows": 5, "missing_values": 1}
+    assert data.read_counts == {"skipped_rows": 5, "missing_values": 1}
     negative = put(
         sparse_table([[-1], [2], [], [1], [4], [2]], [[1.0], [2.0], [], [3.0], [4], [5]])
     )
@@ -622,7 +622,7 @@ def test_null_lists_and_null_items(put):
     nulls = put(sparse_table(values=[[1.0, 2.0], [3.0], [], [4.0], [5.0], [6.0, None]]))
     data = rankine.load(nulls)
     np.testing.assert_array_equal(data.X.toarray()[5], [0, 6, 0, np.nan])
-    assert data.notes == {"missing_values": 1}
+    assert data.read_counts == {"missing_values": 1}
 
 
 @pytest.mark.parametrize("value", [-np.inf, np.inf])

@@ -100,7 +100,7 @@ def test_what_there_is_besides_is_told():
     assert "1 to 1,001, median 501" in Elements(uneven._repr_html_()).text
     full = replace(
         Dataset.from_arrays(np.eye(2), [0, 1], weight=[1, 2], position=[1, 2]),
-        sources=("a.txt",), notes={"skipped_rows": 1234},
+        sources=("a.txt",), read_counts={"skipped_rows": 1234},
     )  # fmt: skip
     text = Elements(full._repr_html_()).text
     for told in ("weightgiven", "positiongiven", "filesa.txt", "skipped_rows1,234"):

@@ -102,7 +102,7 @@ def in_both_ways(text, **options):
                 data = rankine.load(io.BytesIO(text), dense=False, **options)
             except DataError as error:
                 return type(error), str(error), error.line
-        return *bits(data), data.notes
+        return *bits(data), data.read_counts
 
     return found(lambda kernel, _: plain(kernel)), found(lambda kernel, _: kernel)
 
@@ -165,7 +165,7 @@ def test_a_line_of_exactly_the_limit_is_read(chunk):
             options = {"chunk_bytes": chunk}
             data = rankine.load(io.BytesIO(text), max_line_bytes=length, **options)
             assert data.X.tolist() == [[5]]
-            assert ("no_final_newline" in data.notes) == (not ending)
+            assert ("no_final_newline" in data.read_counts) == (not ending)
             for bad in (row, row[:-1] + b"x"):
                 text = b"#\n# 2\n" + bad + ending
                 with pytest.raises(LimitError, match=f"longer than {length - 1} bytes") as caught:
@@ -195,7 +195,7 @@ def test_long_bad_lines_are_skipped_whole():
     text = GOOD + bad + GOOD + bad + bad + b"5 qid:9 1:1\n"
     for chunk in (100, 5000, 10**6):
         data = rankine.load(io.BytesIO(text), chunk_bytes=chunk, on_bad_row="skip")
-        assert data.notes["skipped_rows"] == 3
+        assert data.read_counts["skipped_rows"] == 3
         assert data.y.tolist() == [2, 0, 1, 2, 0, 1, 5]
 
 

@@ -169,7 +169,7 @@ def test_words_for_a_missing_value_are_two():
         if word in words:
             data = rankine.load(line)
             assert np.isnan(data.X).all()
-            assert data.notes["missing_values"] == 1
+            assert data.read_counts["missing_values"] == 1
         else:
             with pytest.raises(ParseError):
                 rankine.load(line)
@@ -191,5 +191,5 @@ def test_skipped_rows_are_counted_and_the_others_kept():
         if bad.name == "no final newline when required":
             continue
         data = rankine.load(io.BytesIO(bad.data), on_bad_row="skip", **bad.options)
-        assert data.notes["skipped_rows"] == 1, bad.name
+        assert data.read_counts["skipped_rows"] == 1, bad.name
         assert data.n_rows == bad.data.strip(b"\n").count(b"\n"), bad.name

@@ -84,7 +84,7 @@ def test_base_zero():
 def test_null_and_nan_are_missing_values():
     data = load(b"1 qid:1 1:NULL 2:nan 3:3\n")
     np.testing.assert_array_equal(data.X, [[np.nan, np.nan, 3]])
-    assert data.notes["missing_values"] == 2
+    assert data.read_counts["missing_values"] == 2
     with pytest.raises(ParseError, match="NULL or NaN"):
         load(b"1 qid:1 1:NA\n")
     with pytest.raises(ParseError, match="infinite"):
@@ -146,7 +146,7 @@ def test_a_refused_hard_number_does_not_stand_in_for_the_next():
     for bad in (f"1 qid:1 1:{long} 2:1e999", f"1e999 qid:1 1:{long}", f"1 qid:1 2:{long} 1:-1e999"):
         text = f"{bad}\n1 qid:1 1:{long[::-1]}\n0 qid:1 1:{long}\n".encode()
         data = load(text, on_bad_row="skip")
-        assert data.notes["skipped_rows"] == 1
+        assert data.read_counts["skipped_rows"] == 1
         assert data.X[:, 0].tolist() == [float(long[::-1]), float(long)]
 
 
@@ -234,18 +234,18 @@ def test_notes_of_blocks_are_their_own(tmp_path):
     blocks = list(letor.read_blocks(source, options))
     assert sum(block.n_rows for block in blocks) == 7
     for name, count in (("skipped_rows", 4), ("missing_values", 6), ("no_final_newline", 1)):
-        assert sum(block.notes.get(name, 0) for block in blocks) == count
-    assert ["narrower_files" in block.notes for block in blocks] == [False] * 3 + [True]
+        assert sum(block.read_counts.get(name, 0) for block in blocks) == count
+    assert ["narrower_files" in block.read_counts for block in blocks] == [False] * 3 + [True]
     wide = letor.read_blocks(source, replace(options, n_features=2))
-    assert not any("narrower_files" in block.notes for block in wide)
+    assert not any("narrower_files" in block.read_counts for block in wide)
     assert [k for block in blocks for k in block.lines] == [1, 2, 4, 5, 8, 9, 11]
     whole = letor.read(source, options)
-    assert (whole.notes["skipped_rows"], whole.notes["missing_values"]) == (4, 6)
-    assert whole.notes["narrower_files"] == 1
-    assert "narrower_files" not in letor.read(source, replace(options, n_features=2)).notes
+    assert (whole.read_counts["skipped_rows"], whole.read_counts["missing_values"]) == (4, 6)
+    assert whole.read_counts["narrower_files"] == 1
+    assert "narrower_files" not in letor.read(source, replace(options, n_features=2)).read_counts
     only_bad = source_of(tmp_path, good + bad)
     last = list(letor.read_blocks(only_bad, options))[-1]
-    assert (last.n_rows, last.notes) == (0, {"skipped_rows": 1, "narrower_files": 1})
+    assert (last.n_rows, last.read_counts) == (0, {"skipped_rows": 1, "narrower_files": 1})
     assert letor.measure(only_bad, replace(options, n_features=None)) == 2
 
 
@@ -331,7 +331,7 @@ def test_many_files_in_the_given_order(tmp_path):
     data = rankine.load([tmp_path / "b.txt", tmp_path / "a.txt", tmp_path / "c.txt"])
     assert data.y.tolist() == [1, 2]
     assert data.X.shape == (2, 5)
-    assert data.notes["empty_files"] == 1
+    assert data.read_counts["empty_files"] == 1
     assert rankine.load(str(tmp_path / "*.txt")).y.tolist() == [2, 1]
     with pytest.raises(EmptyDataError):
         rankine.load([tmp_path / "c.txt", tmp_path / "c.txt"])
@@ -413,8 +413,8 @@ def test_feature_names(tmp_path):
 
 
 def test_a_final_line_without_newline_is_noted():
-    assert load(b"1 qid:1 1:1").notes["no_final_newline"] == 1
-    assert "no_final_newline" not in load(b"1 qid:1 1:1\n").notes
+    assert load(b"1 qid:1 1:1").read_counts["no_final_newline"] == 1
+    assert "no_final_newline" not in load(b"1 qid:1 1:1\n").read_counts
 
 
 @pytest.mark.parametrize(
@@ -447,7 +447,7 @@ def test_hard_numbers_in_bad_and_good_rows():
         + b"e-9\n",
         on_bad_row="skip",
     )
-    assert data.notes["skipped_rows"] == 1
+    assert data.read_counts["skipped_rows"] == 1
     assert data.y.tolist() == [float(long)]
     assert data.X.tolist() == [[float(long + b"e-9"), float(long)]]
     many = b"1 qid:1 " + b" ".join(b"%d:%s" % (k, long) for k in range(1, 200)) + b"\n"

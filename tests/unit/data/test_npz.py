@@ -124,7 +124,7 @@ def test_nan_is_a_missing_value(put):
     bad[2, 1] = np.nan
     data = rankine.load(put(X=bad, **REST), on_bad_row="skip")
     assert np.isnan(data.X[2, 1])
-    assert data.notes["missing_values"] == 1
+    assert data.read_counts["missing_values"] == 1
     bad[2, 1] = np.inf
     assert rankine.load(put(X=bad, **REST), on_bad_row="skip").n_rows == 3
 
@@ -189,7 +189,7 @@ def test_empty_rows_and_missing_values_of_csr(put):
     parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
     data = rankine.load(put(**parts, shape=PARTS["shape"], **REST))
     np.testing.assert_array_equal(data.X.toarray(), some)
-    assert data.notes == {"missing_values": 1}
+    assert data.read_counts == {"missing_values": 1}
 
 
 def test_members_that_expand_too_far(tmp_path, monkeypatch):

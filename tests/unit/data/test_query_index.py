@@ -41,7 +41,7 @@ def test_rows_are_ordered_by_query_and_label(levels, grouped):
     pairs = [sum(a * b for k, a in enumerate(c) for b in c[:k]) for c in sizes]
     assert found.pair_counts.tolist() == pairs
     assert found.n_pairs == sum(pairs)
-    assert found.usable.tolist() == [k for k, count in enumerate(pairs) if count]
+    assert found.queries_with_pairs.tolist() == [k for k, count in enumerate(pairs) if count]
 
 
 @pytest.mark.kernels
@@ -53,7 +53,7 @@ def test_a_query_without_rows_has_no_levels(levels):
     assert found.level_ptr.tolist() == [0, 0, levels, levels, levels]
     assert found.level_starts.tolist() == list(range(levels + 1))
     assert found.order.tolist() == list(range(levels))[::-1]
-    assert found.usable.tolist() == [1]
+    assert found.queries_with_pairs.tolist() == [1]
 
 
 @pytest.mark.kernels

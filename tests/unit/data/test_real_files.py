@@ -46,7 +46,7 @@ def test_equal_to_scikit_learn(real_data, name):
 def test_null_values(real_data):
     path = str(real_data / "ohsumed_letor3_null" / "S1.txt.xz")
     data = rankine.load(path)
-    assert data.notes["missing_values"] == np.isnan(data.X).sum() > 0
+    assert data.read_counts["missing_values"] == np.isnan(data.X).sum() > 0
 
 
 def test_group_sizes_beside_the_rows(real_data, tmp_path):

@@ -13,7 +13,7 @@ from scipy import sparse
 import rankine
 from rankine.core.errors import EmptyDataError, ParameterError, SchemaError
 from rankine.data import Dataset, writers
-from rankine.data.save import Converted, _counted, convert, save
+from rankine.data.save import ConversionReport, _counted, convert, save
 
 SUFFIXES = ("parquet", "arrow", "npz")
 
@@ -239,11 +239,11 @@ def test_what_a_conversion_counts(tmp_path):
 
 
 def test_runs_of_ids_are_counted_over_blocks():
-    assert Converted() == Converted(0, 0, 0, 0, 0, None, names_lost=False)
+    assert ConversionReport() == ConversionReport(0, 0, 0, 0, 0, None, names_lost=False)
     ids = [1, 2, 2, 3, 3, 3, 1, 1, 2, 2, 3, 1]
     whole = Dataset.from_arrays(np.zeros((12, 1)), np.zeros(12), ids)
     for cut in (1, 2, 3, 5, 12):
-        report = Converted()
+        report = ConversionReport()
         blocks = [whole.take(slice(k, k + n)) for k in range(0, 12, cut) for n in (0, cut)]
         found = [block.n_rows for block in _counted(iter(blocks), report)]
         assert (sum(found), min(found) > 0) == (12, True)

@@ -223,7 +223,7 @@ def test_lines_are_counted_over_bad_rows_and_comments(tmp_path):
     path.write_bytes(b"1 qid:1 1:1\nbad\n# note\n\n0 qid:2 1:1\n")
     (block,) = rankine.scan(path, on_bad_row="skip", n_features=1)
     assert block.lines.tolist() == [1, 5]
-    assert block.notes == {"skipped_rows": 1}
+    assert block.read_counts == {"skipped_rows": 1}
 
 
 @pytest.mark.parametrize(
@@ -265,15 +265,17 @@ def test_skipped_rows_of_wholly_bad_blocks_are_counted(tmp_path, bad):
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=10)
     given = {"on_bad_row": "skip", "block_rows": 5}
     blocks = list(rankine.scan(tmp_path / "rows.parquet", **given))
-    assert sum(block.notes.get("skipped_rows", 0) for block in blocks) == 10
-    assert rankine.load(tmp_path / "rows.parquet", on_bad_row="skip").notes == {"skipped_rows": 10}
+    assert sum(block.read_counts.get("skipped_rows", 0) for block in blocks) == 10
+    assert rankine.load(tmp_path / "rows.parquet", on_bad_row="skip").read_counts == {
+        "skipped_rows": 10
+    }
     (tmp_path / "bad.txt").write_text("bad\nworse\n")
     (tmp_path / "good.txt").write_text("1 qid:1 1:1\n")
     both = [tmp_path / "bad.txt", tmp_path / "good.txt"]
     data = rankine.load(both, on_bad_row="skip")
-    assert data.notes == {"skipped_rows": 2, "empty_files": 1}
+    assert data.read_counts == {"skipped_rows": 2, "empty_files": 1}
     (block,) = rankine.scan(both, on_bad_row="skip")
-    assert block.notes["skipped_rows"] == 2
+    assert block.read_counts["skipped_rows"] == 2
 
 
 def test_no_rows_have_no_runs():
@@ -282,14 +284,14 @@ def test_no_rows_have_no_runs():
 
 
 def test_notes_are_told_once():
-    whole = replace(dataset([1, 1, 2, 2, 3]), notes={"skipped_rows": 3})
+    whole = replace(dataset([1, 1, 2, 2, 3]), read_counts={"skipped_rows": 3})
     blocks = list(align(iter([whole]), ReadOptions(block_rows=1)))
-    assert [block.notes for block in blocks] == [{"skipped_rows": 3}, {}, {}]
-    empty = replace(dataset([]), notes={"skipped_rows": 2})
-    (one,) = align(iter([empty, dataset([1]), empty, replace(dataset([1]), notes={"x": 1}), empty]),
+    assert [block.read_counts for block in blocks] == [{"skipped_rows": 3}, {}, {}]
+    empty = replace(dataset([]), read_counts={"skipped_rows": 2})
+    (one,) = align(iter([empty, dataset([1]), empty, replace(dataset([1]), read_counts={"x": 1}), empty]),
                    ReadOptions())  # fmt: skip
     assert one.n_rows == 2
-    assert one.notes == {"skipped_rows": 6, "x": 1}
+    assert one.read_counts == {"skipped_rows": 6, "x": 1}
     assert list(align(iter([]), ReadOptions())) == []
 
 

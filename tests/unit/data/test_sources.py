@@ -226,9 +226,9 @@ def test_empty_files_are_counted_and_named(folder):
     for k in range(5):
         (folder / f"empty{k}.txt").write_bytes(b"# nothing\n")
     data = rankine.load([folder / "a.txt", folder / "empty0.txt", folder / "b.txt"])
-    assert (data.n_rows, data.notes) == (2, {"empty_files": 1})
+    assert (data.n_rows, data.read_counts) == (2, {"empty_files": 1})
     assert data.sources == tuple(str(folder / f"{name}.txt") for name in ("a", "empty0", "b"))
-    assert "empty_files" not in rankine.load(folder / "a.txt").notes
+    assert "empty_files" not in rankine.load(folder / "a.txt").read_counts
     empty = [str(folder / f"empty{k}.txt") for k in range(5)]
     with pytest.raises(EmptyDataError) as error:
         rankine.load(empty)

@@ -54,7 +54,7 @@ class Watcher:
 
 def nested_loops(journal, cluster, outer=6, inner=4):
     """A question, then loops within a loop, as in Newton's method; all that was reported."""
-    journal.beside = beside = Watcher()
+    journal.monitor = monitor = Watcher()
 
     def ask(name, v):
         return journal.answer(name, (v,), lambda: cluster.ask(v))
@@ -76,8 +76,8 @@ def nested_loops(journal, cluster, outer=6, inner=4):
             d += ask("product", w + d)[0] / (scale + 5.0)
         w = w + d
         total += float(d.sum())
-        beside.seen.append(total)
-    return np.concatenate([w, beside.seen])
+        monitor.seen.append(total)
+    return np.concatenate([w, monitor.seen])
 
 
 def kept_bytes(folder):

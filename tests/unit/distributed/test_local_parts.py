@@ -406,7 +406,7 @@ def test_a_share_is_that_of_the_examples(whole):
         SPDRanker().plan(), 1000, 2, "query", False, 100, 3, Scaling("none"), total=300.0
     )
     part = recipe.build(whole, 1, 0)
-    usable = len(whole.labels.usable)
+    usable = len(whole.labels.queries_with_pairs)
     assert pair_examples(whole, "query", False) == usable
     assert (part.share, part.steps) == (usable / 300.0, int(1000 * usable / 300.0))
     w, average = part.learn(np.zeros(6), 0, False)

@@ -376,7 +376,7 @@ def test_counts_and_the_first_lists_of_every_partition(files, monkeypatch):
     parts = rd.scan(files)
     whole, found = rankine.load(files), parts.measure()
     assert (found.rows, found.queries) == (whole.n_rows, 150)
-    assert (found.queries_used, found.pairs) == (len(whole.labels.usable), whole.labels.n_pairs)
+    assert (found.queries_used, found.pairs) == (len(whole.labels.queries_with_pairs), whole.labels.n_pairs)
     assert found.sample == (50, 20, 0)
 
 

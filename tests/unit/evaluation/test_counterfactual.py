@@ -19,7 +19,7 @@ from rankine import Dataset, LinearModel
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import OverlapError, ParameterError, SchemaError
 from rankine.evaluation.counterfactual import counterfactual, value_estimates
-from rankine.logs.simulate import PositionBased, simulate
+from rankine.logs.simulation import PositionBased, simulate
 
 SEARCHES, ITEMS = 40, 6
 USER = PositionBased(1.0)

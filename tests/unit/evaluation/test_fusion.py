@@ -444,7 +444,7 @@ def test_what_does_not_match_is_counted():
     judged = Qrels(np.array(["1", "1", "2", "1"]), np.array(["x", "w", "x", "y"]),
                    np.array([1.0, -2.0, 0.0, -1.0]))  # fmt: skip
     data = join_runs(runs, judged)
-    assert data.notes == {
+    assert data.read_counts == {
         "queries_missing_from_runs": 1,
         "queries_without_judgements": 2,
         "negative_judgements": 2,
@@ -462,8 +462,8 @@ def test_one_document_of_one_run_is_enough_in_common():
     judged = Qrels(np.array(["1"]), np.array(["x"]), np.array([1.0]))
     for runs in ({"a": one, "b": other}, {"b": other, "a": one}):
         data = join_runs(runs, judged)
-        assert data.notes["queries_missing_from_runs"] == 0
-        assert data.notes["queries_without_judgements"] == 2
+        assert data.read_counts["queries_missing_from_runs"] == 0
+        assert data.read_counts["queries_without_judgements"] == 2
         assert data.X.toarray().sum() == 2.0
     none = Qrels(np.array([], dtype=str), np.array([], dtype=str), np.array([]))
     with pytest.raises(DataError, match="no query in common"):

@@ -176,7 +176,7 @@ def test_a_comparison_of_weight_two_counts_twice(ranker):
 @pytest.mark.parametrize("ranker", REFUSE, ids=str)
 def test_a_ranker_that_would_lose_weights_refuses_them(ranker):
     *_, first, second = votes(40)
-    with pytest.raises(ParameterError, match=re.escape(ranker.can.comparisons)):
+    with pytest.raises(ParameterError, match=re.escape(ranker.capabilities.comparisons)):
         ranker.fit(Dataset.from_pairs(first, second, tie=np.arange(40) % 3 == 0))
     ranker.fit(Dataset.from_pairs(first, second))
 

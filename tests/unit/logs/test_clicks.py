@@ -27,7 +27,7 @@ from rankine.logs.clicks import (
     relabelled,
     sum_by,
 )
-from rankine.logs.simulate import simulate
+from rankine.logs.simulation import simulate
 
 LOG = {
     "session": [7, 7, 7, 3, 3, 5, 5],

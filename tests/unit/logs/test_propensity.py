@@ -20,7 +20,7 @@ from rankine.core.errors import DivergenceError, OverlapError, ParameterError, S
 from rankine.logs import propensity as module
 from rankine.logs.clicks import coec, read_clicks
 from rankine.logs.propensity import Propensity, estimate_propensity
-from rankine.logs.simulate import PositionBased, simulate
+from rankine.logs.simulation import PositionBased, simulate
 
 PAIRS = {"item": "item", "search": "search", "n_resamples": 0}
 FEATURES = [f"x{j + 1}" for j in range(10)]

@@ -512,7 +512,7 @@ def test_the_lists_of_the_smallest_hashes_are_remembered(
             assert sum(part.n_queries for part in record._parts) == len(record._units)
     found = record._sample()
     assert found.queries.ids.tolist() == wanted.tolist()
-    assert (found.notes, found.lines, found.encoding) == ({}, None, None)
+    assert (found.read_counts, found.lines, found.encoding) == ({}, None, None)
     assert np.flatnonzero(record._seen).tolist() == np.unique(whole.X.indices).tolist()
     assert len(record._seen) == 2**7
     assert record._bound == record._units.max() < 0.1

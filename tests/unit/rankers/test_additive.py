@@ -549,7 +549,7 @@ def test_a_path_holds_models_of_all_strengths_and_numbers_of_pairs(tmp_path):
         "0 pairs": 3, "1 pairs": 3, "3 pairs": 3,
     }  # fmt: skip
     assert path.curves()["1 pairs"].l1.tolist() == path.l1[3:6].tolist()
-    assert path.drawn_by[1] == "smooth"
+    assert path.x_axis[1] == "smooth"
     for step, pairs in ((0, 0), (4, 1), (8, 3)):
         assert len(path.coef(step)) == path.to_model(step).n_features
         assert len(path.to_model(step).transforms) == 1 + (pairs > 0)

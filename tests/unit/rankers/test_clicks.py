@@ -11,7 +11,7 @@ import rankine
 import rankine.distributed as rd
 from rankine import DominationRanker, ElasticRanker, LeastSquaresRanker, RankSVM, SPDRanker
 from rankine.core.errors import ParameterError, SchemaError
-from rankine.logs.simulate import simulate
+from rankine.logs.simulation import simulate
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.transforms.clicks import weigh, widen
 
@@ -52,7 +52,7 @@ def sources(tmp_path_factory):
 @pytest.mark.parametrize("name", [name for name in RANKERS if name in PLAIN])
 def test_corrected_is_corrected_by_hand(sources, name, kind):
     make = ranker_class(name)
-    if kind not in make.can.fit:
+    if kind not in make.capabilities.fit:
         return
     options = {**PLAIN[name], "random_state": 0}
     by_hand = make(**options).fit(sources["by hand"][kind])

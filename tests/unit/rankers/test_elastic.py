@@ -374,7 +374,7 @@ def test_the_step_size_is_such_that_the_first_scores_spread(monkeypatch):
     assert ElasticRanker(adaptive=True, eta0=0.3).fit(data).eta0_ == 0.3
     assert ElasticRanker(solver="fobos").fit(data).eta0_ == 1.0
     assert ElasticRanker(adaptive=True).fit(shop(lists=20)).eta0_ == 0.2
-    n_used = len(data.labels.usable)
+    n_used = len(data.labels.queries_with_pairs)
     for enough, usual in ((n_used, False), (n_used + 1, True)):
         monkeypatch.setattr(elastic, "ENOUGH_TO_TELL", enough)
         assert (ElasticRanker(adaptive=True).fit(data).eta0_ == 0.2) == usual

@@ -14,7 +14,7 @@ import rankine
 import rankine.distributed as rd
 from rankine import LeastSquaresRanker, RankSVM, shop_log
 from rankine.core.errors import CheckpointError, FeatureMismatchError, ParameterError
-from rankine.rankers.fitting import Judge, Task, Watch, warn_unfinished
+from rankine.rankers.fitting import Evaluator, FitMonitor, FitTask, warn_not_converged
 from rankine.rankers.registry import RANKERS, ranker_class
 from rankine.solvers.base import Progress, Solution
 
@@ -55,11 +55,13 @@ def valid():
 @pytest.mark.parametrize("name", RANKERS)
 def test_every_source_is_fitted_or_refused_in_one_sentence(sources, name, kind):
     ranker = make(name)
-    if kind not in ranker.can.fit:
+    if kind not in ranker.capabilities.fit:
         words = f"{type(ranker).__name__} cannot be fitted to"
         with pytest.raises(ParameterError, match=words) as caught:
             ranker.fit(sources[kind])
-        assert all(("load" in str(caught.value)) == (s in ranker.can.fit) for s in ("memory",))
+        assert all(
+            ("load" in str(caught.value)) == (s in ranker.capabilities.fit) for s in ("memory",)
+        )
         return
     ranker.fit(sources[kind])
     memory = sources["memory"]
@@ -73,7 +75,7 @@ def test_every_source_is_fitted_or_refused_in_one_sentence(sources, name, kind):
 @pytest.mark.parametrize("name", [name for name in RANKERS if name != "additive"])
 def test_evaluation_early_stopping_callbacks_and_starts(sources, valid, name, kind):
     ranker = make(name, early_stopping=2, metric="ndcg@5")
-    if kind not in ranker.can.fit:
+    if kind not in ranker.capabilities.fit:
         pytest.skip("refused above")
     seen = []
     told = [lambda progress: seen.append(progress.step)]
@@ -93,9 +95,9 @@ def test_evaluation_early_stopping_callbacks_and_starts(sources, valid, name, ki
 @pytest.mark.parametrize("name", RANKERS)
 def test_checkpoints_are_kept_or_refused(sources, name, kind, tmp_path):
     ranker = make(name)
-    if kind not in ranker.can.fit:
+    if kind not in ranker.capabilities.fit:
         pytest.skip("refused above")
-    if kind not in ranker.can.checkpoint:
+    if kind not in ranker.capabilities.checkpoint:
         with pytest.raises(ParameterError, match="cannot keep checkpoints"):
             ranker.fit(sources[kind], checkpoint=tmp_path)
         return
@@ -114,8 +116,8 @@ def test_checkpoints_are_kept_or_refused(sources, name, kind, tmp_path):
 def test_query_weights_are_taken_or_refused(sources, name):
     ranker = make(name)
     weight = np.linspace(0.5, 1.5, sources["memory"].n_queries)
-    for kind in ranker.can.fit:
-        if kind in ranker.can.query_weight:
+    for kind in ranker.capabilities.fit:
+        if kind in ranker.capabilities.query_weight:
             assert np.isfinite(ranker.fit(sources[kind], query_weight=weight).coef_).all()
         else:
             with pytest.raises(ParameterError, match="cannot take query_weight"):
@@ -179,19 +181,19 @@ def test_a_warning_names_the_worst_of_several_runs():
         for gap in (0.5, 0.9, 0.7, 0.001)
     }
     with pytest.warns(ConvergenceWarning, match=r"3 of 4 runs, l2=0.9 the worst, .* at gap=0.9"):
-        warn_unfinished("A ranker", 0.01, runs)
+        warn_not_converged("A ranker", 0.01, runs)
 
 
-def judge_of(*values, larger=True):
+def evaluator_of(*values, larger=True):
     """A judge that says these values one after the other."""
     left = iter(values)
     metric = SimpleNamespace(larger_is_better=larger)
-    return Judge(metric, lambda _coef: next(left), None)
+    return Evaluator(metric, lambda _coef: next(left), None)
 
 
-def reports(watch, steps, first=1):
+def reports(monitor, steps, first=1):
     return [
-        watch(Progress("fit", k, None, {"loss": 1.0}, lambda k=k: np.full(2, float(k))))
+        monitor(Progress("fit", k, None, {"loss": 1.0}, lambda k=k: np.full(2, float(k))))
         for k in range(first, first + steps)
     ]
 
@@ -199,45 +201,48 @@ def reports(watch, steps, first=1):
 @pytest.mark.parametrize("sign", [1, -1])
 def test_patience_counts_reports_without_a_better_value(sign):
     values = [sign * value for value in (0.5, 0.5, 0.6, 0.6, 0.6, 0.9)]
-    watch = Watch(judge_of(*values, larger=sign > 0), 2, ())
-    assert reports(watch, 5) == [False, False, False, False, True]
-    assert watch.best_coef.tolist() == [3.0, 3.0]
-    assert [row["value"] for row in watch.trace] == values[:5]
-    assert watch.trace[0] == {"step": 1, "value": values[0], "loss": 1.0}
+    monitor = FitMonitor(evaluator_of(*values, larger=sign > 0), 2, ())
+    assert reports(monitor, 5) == [False, False, False, False, True]
+    assert monitor.best_coef.tolist() == [3.0, 3.0]
+    assert [row["value"] for row in monitor.trace] == values[:5]
+    assert monitor.trace[0] == {"step": 1, "value": values[0], "loss": 1.0}
     ended = Solution(np.zeros(2), 0.0, {}, 5, (), "callback")
-    found = watch.finish(ended)
+    found = monitor.finish(ended)
     assert (found.coef.tolist(), found.stop_reason) == ([3.0, 3.0], "early_stopping")
-    assert watch.finish(replace(ended, stop_reason="converged")).stop_reason == "converged"
-    never = Watch(judge_of(*values, larger=sign > 0), None, ())
+    assert monitor.finish(replace(ended, stop_reason="converged")).stop_reason == "converged"
+    never = FitMonitor(evaluator_of(*values, larger=sign > 0), None, ())
     assert not any(reports(never, 6))
     assert never.finish(ended) is ended
 
 
 def test_a_user_who_stops_is_told_apart_from_patience():
-    watch = Watch(judge_of(0.5, 0.4, 0.3), 9, [lambda told: told.step == 2])
-    assert reports(watch, 3) == [False, True, True]
+    monitor = FitMonitor(evaluator_of(0.5, 0.4, 0.3), 9, [lambda told: told.step == 2])
+    assert reports(monitor, 3) == [False, True, True]
     ended = Solution(np.zeros(2), 0.0, {}, 3, (), "callback")
-    assert watch.finish(ended).stop_reason == "callback"
-    assert watch.finish(ended).coef.tolist() == [1.0, 1.0]
-    plain = Watch(None, 3, [lambda _: None])
+    assert monitor.finish(ended).stop_reason == "callback"
+    assert monitor.finish(ended).coef.tolist() == [1.0, 1.0]
+    plain = FitMonitor(None, 3, [lambda _: None])
     assert reports(plain, 2) == [False, False]
     assert plain.finish(ended) is ended
     assert (plain.callbacks, plain.state()) == ((plain,), ({}, {}))
-    assert Watch(None, None, ()).callbacks == ()
-    fresh = Watch(judge_of(), 3, ())
+    assert FitMonitor(None, None, ()).callbacks == ()
+    fresh = FitMonitor(evaluator_of(), 3, ())
     assert fresh.state() == ({}, {"evals": [], "best_value": None, "since_best": 0})
     fresh.restore({}, {})
     assert (fresh.trace, fresh.since_best, fresh.best_coef) == ([], 0, None)
-    unknown = Watch(judge_of(np.nan, np.nan), 2, ())
+    unknown = FitMonitor(evaluator_of(np.nan, np.nan), 2, ())
     assert reports(unknown, 2) == [False, True], "no value is better than none"
 
 
 @pytest.mark.parametrize("cut", range(6))
 def test_a_watch_goes_on_from_where_it_was_kept(cut):
     values = (0.5, 0.7, 0.6, 0.7, 0.65, 0.6)
-    whole = Watch(judge_of(*values), 4, ())
+    whole = FitMonitor(evaluator_of(*values), 4, ())
     expected = reports(whole, 6)
-    first, second = Watch(judge_of(*values), 4, ()), Watch(judge_of(*values[cut:]), 4, ())
+    first, second = (
+        FitMonitor(evaluator_of(*values), 4, ()),
+        FitMonitor(evaluator_of(*values[cut:]), 4, ()),
+    )
     told = reports(first, cut)
     second.restore(*first.state())
     assert told + reports(second, 6 - cut, cut + 1) == expected
@@ -250,17 +255,18 @@ def test_a_watch_goes_on_from_where_it_was_kept(cut):
 def test_the_best_of_several_solutions_is_kept_and_the_last_without_a_judge(larger):
     solutions = [Solution(np.full(1, k), 0.0, {"gap": 1.0}, k) for k in (0.0, 1.0, 2.0)]
     values = {0.0: 2.0, 1.0: 1.0, 2.0: 2.0}
-    judge = Judge(SimpleNamespace(larger_is_better=larger), lambda coef: values[coef[0]], None)
-    task = Task(None, None, judge=judge)
+    metric = SimpleNamespace(larger_is_better=larger)
+    evaluator = Evaluator(metric, lambda coef: values[coef[0]], None)
+    task = FitTask(None, None, evaluator=evaluator)
     found = task.choose([9.0, 8.0, 7.0, 6.0], solutions)
     assert found.position == (0 if larger else 1)
     assert found.values == [9.0, 8.0, 7.0]
     assert found.value == (9.0 if larger else 8.0)
     assert [rows[0]["value"] for rows in found.evals] == [2.0, 1.0, 2.0]
     assert task.choose([9.0, 8.0], solutions[:2]).position == (0 if larger else 1)
-    alone = replace(task, judge=None).choose([9.0, 8.0, 7.0], solutions)
+    alone = replace(task, evaluator=None).choose([9.0, 8.0, 7.0], solutions)
     assert (alone.position, alone.evals) == (2, [[], [], []])
-    noted = found.noting(l2=3.0).noting(C=4.0)
+    noted = found.with_parameters(l2=3.0).with_parameters(C=4.0)
     assert dict(noted.solution.certificate) == {"gap": 1.0, "l2": 3.0, "C": 4.0}
     one = task.choose([9.0], solutions[:1])
     assert (one.position, one.values) == (0, [9.0])
@@ -273,11 +279,11 @@ def test_a_warning_says_how_far_from_what():
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_unfinished("A", 0.01, {0: run(0.01)})
-        warn_unfinished("A", None, {0: run(0.5)})
-        warn_unfinished("A", 0.01, {0: run(0.5, "callback"), 1: run(0.5, "early_stopping")})
-        warn_unfinished("A", 0.01, {0: SimpleNamespace(certificate={}, stop_reason="steps")})
+        warn_not_converged("A", 0.01, {0: run(0.01)})
+        warn_not_converged("A", None, {0: run(0.5)})
+        warn_not_converged("A", 0.01, {0: run(0.5, "callback"), 1: run(0.5, "early_stopping")})
+        warn_not_converged("A", 0.01, {0: SimpleNamespace(certificate={}, stop_reason="steps")})
     with pytest.warns(ConvergenceWarning, match=r"^A stopped .*relative_gap=nan, short of tol"):
-        warn_unfinished("A", 0.01, {0: run(np.nan)})
+        warn_not_converged("A", 0.01, {0: run(np.nan)})
     with pytest.warns(ConvergenceWarning, match=r"^A in 1 of 2 runs, b the worst, stopped"):
-        warn_unfinished("A", 0.01, {"a": run(0.001), "b": run(0.011)})
+        warn_not_converged("A", 0.01, {"a": run(0.001), "b": run(0.011)})

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankine.core.errors import ParameterError
-from rankine.rankers.provenance import packed_trace, plain
+from rankine.rankers.provenance import pack_trace, plain
 from rankine.rankers.registry import Choice, Number, ranker_class
 
 
@@ -25,7 +25,7 @@ def test_parameters_as_plain_data():
 
 @pytest.mark.parametrize("count", [0, 1, 2, 64, 65, 500])
 def test_a_trace_keeps_its_ends_and_at_most_64_records(count):
-    found = packed_trace([{"step": k, "seconds": 1.0} for k in range(count)])
+    found = pack_trace([{"step": k, "seconds": 1.0} for k in range(count)])
     if count == 0:
         assert found == {}
         return
@@ -39,7 +39,7 @@ def test_a_trace_keeps_its_ends_and_at_most_64_records(count):
 
 def test_numbers_of_a_trace_are_short():
     rows = [{"x": 0.123456789, "y": np.inf}, {"x": 2.0}, {"x": -1234567.0, "y": 1e15}, {"x": 1e16}]
-    found = packed_trace(rows)
+    found = pack_trace(rows)
     assert found == {"x": [0.123457, 2, -1234570, 1e16], "y": [None, None, 1e15, None]}
     assert [type(x) for x in found["x"]] == [float, int, int, float]
     assert type(found["y"][2]) is float

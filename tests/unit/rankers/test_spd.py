@@ -393,7 +393,7 @@ def test_records_of_held_out_lists_and_tied_pairs(shop):
     assert [row["step"] for row in ranker.record_] == [1000, 2000]
     assert "eval_objective" not in fit(shop, record_at=[10]).record_[0]
     with pytest.raises(ParameterError, match="record_at"):
-        SPDRanker.can.require("record_at", "partitions", "SPDRanker")
+        SPDRanker.capabilities.require("record_at", "partitions", "SPDRanker")
 
 
 def test_a_seen_stream_is_counted_query_by_query():

@@ -153,7 +153,7 @@ def test_positions_weights_and_reader_notes_are_told():
     full = Dataset.from_arrays(
         data.X, data.y, data.qid, weight=np.ones(30), position=np.tile(np.arange(1, 7), 5)
     )
-    told = replace(full, notes={"rows_skipped": 17}, sources=("a.txt", "b.txt"))
+    told = replace(full, read_counts={"rows_skipped": 17}, sources=("a.txt", "b.txt"))
     report = rankine.report(LinearModel.from_weights([1.0, 0.5, -1.0]), told)
     assert_sound(report)
     assert "rows skipped</bdi>: 17" in report.html

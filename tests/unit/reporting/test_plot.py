@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 import rankine
 from rankine import Dataset, LinearModel, estimate_propensity, plot
 from rankine.core.errors import MissingExtraError, ParameterError
-from rankine.logs.simulate import simulate
+from rankine.logs.simulation import simulate
 from rankine.metrics import evaluate, parse_metric
 from rankine.plot import COLOURS, new_axes, save_axes
 from rankine.reporting.calibration import calibration
@@ -238,7 +238,7 @@ def test_a_path_leaves_out_the_empty_model_and_marks_the_best(measured):
 def test_the_ring_stands_at_the_best_model_unless_it_is_empty(best, size):
     sizes, values = np.array([0, 1, 4]), np.array([0.1, 0.5, 0.4])
     made = SimpleNamespace(
-        values=values, nonzeros=sizes, drawn_by=(sizes, "weights"), measured=True, metric="map",
+        values=values, nonzeros=sizes, x_axis=(sizes, "weights"), measured=True, metric="map",
         best=lambda: best,
     )  # fmt: skip
     ax = plot.path(made)

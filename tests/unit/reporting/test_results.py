@@ -452,7 +452,7 @@ def test_a_path_is_told_in_words():
 def test_a_path_of_several_solvers_has_a_line_for_each(strength):
     def curve(nonzeros, values):
         sizes = np.array(nonzeros)
-        return SimpleNamespace(nonzeros=sizes, values=np.array(values), drawn_by=(sizes, "size"))
+        return SimpleNamespace(nonzeros=sizes, values=np.array(values), x_axis=(sizes, "size"))
 
     curves = {
         "empty": curve([0, 0], [0.1, 0.2]),
@@ -460,7 +460,7 @@ def test_a_path_of_several_solvers_has_a_line_for_each(strength):
         "other": curve([1, 30], [np.nan, 0.6]),
         "last": curve([1, 4], [0.3, 0.2]),
     }
-    path = SimpleNamespace(measured=True, curves=lambda: curves, drawn_by=(None, "size"),
+    path = SimpleNamespace(measured=True, curves=lambda: curves, x_axis=(None, "size"),
                            strength=strength, nonzeros=np.array([1, 30]))  # fmt: skip
     drawn = Drawn(_sizes(path, "MAP", 0), log_x=True)
     named = ["".join(item.itertext()).strip() for item in drawn.root.iter("li")]

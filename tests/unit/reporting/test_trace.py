@@ -6,19 +6,19 @@ import numpy as np
 
 import rankine
 from rankine import Dataset, ElasticRanker
-from rankine.rankers.provenance import MAX_RECORDS, packed_trace
+from rankine.rankers.provenance import MAX_RECORDS, pack_trace
 from unit.reporting.report_cases import random_data, shop
 
 
 def test_a_long_trace_is_thinned_and_rounded():
     rows = [{"step": k, "objective": 1 / (k + 3), "seconds": 1.5} for k in range(5000)]
-    found = packed_trace(rows)
+    found = pack_trace(rows)
     assert list(found) == ["step", "objective"]
     assert len(found["step"]) == MAX_RECORDS
     assert (found["step"][0], found["step"][-1]) == (0, 4999)
     assert found["objective"][0] == 0.333333
-    assert packed_trace([{"a": np.nan}, {"b": 2.0}]) == {"a": [None, None], "b": [None, 2]}
-    assert packed_trace([]) == {}
+    assert pack_trace([{"a": np.nan}, {"b": 2.0}]) == {"a": [None, None], "b": [None, 2]}
+    assert pack_trace([]) == {}
 
 
 def test_models_carry_their_trace_and_the_validation_metric():

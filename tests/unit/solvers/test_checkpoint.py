@@ -8,7 +8,7 @@ from safetensors.numpy import save_file
 
 from rankine.core.errors import CheckpointError
 from rankine.solvers import checkpoint as module
-from rankine.solvers.checkpoint import Checkpoint, CheckpointFolder, Keeper, read_checkpoint
+from rankine.solvers.checkpoint import Checkpoint, Checkpointer, CheckpointFolder, read_checkpoint
 
 
 def make(step=7):
@@ -20,7 +20,7 @@ def test_round_trip(tmp_path):
     folder = CheckpointFolder(tmp_path / "deep" / "run", every=10)
     path = folder.save(make())
     found = read_checkpoint(path)
-    assert (found.solver, found.step, found.facts["seed"]) == ("one_pass", 7, 2**63)
+    assert (found.solver, found.step, found.metadata["seed"]) == ("one_pass", 7, 2**63)
     np.testing.assert_array_equal(found.arrays["state"], make().arrays["state"])
     np.testing.assert_array_equal(found.arrays["clock"], [1.0, np.nan])
 
@@ -107,20 +107,24 @@ class Beside:
 
 
 def test_a_keeper_keeps_the_run_and_what_is_beside_it(tmp_path):
-    beside, facts = Beside(), {"seed": 3}
-    keeper = Keeper(CheckpointFolder(tmp_path, every=4), facts, resume=False, beside=beside)
-    assert keeper.next_due(4) == 8
-    keeper.save("pairs", 8, {"v": np.ones(2)}, {"trace": []})
-    assert keeper.restore("pairs") is None
-    assert beside.known is None
-    again = Keeper(CheckpointFolder(tmp_path, every=4), facts, resume=True, beside=beside)
+    monitor, facts = Beside(), {"seed": 3}
+    checkpointer = Checkpointer(
+        CheckpointFolder(tmp_path, every=4), facts, resume=False, monitor=monitor
+    )
+    assert checkpointer.next_due(4) == 8
+    checkpointer.save("pairs", 8, {"v": np.ones(2)}, {"trace": []})
+    assert checkpointer.restore("pairs") is None
+    assert monitor.known is None
+    again = Checkpointer(CheckpointFolder(tmp_path, every=4), facts, resume=True, monitor=monitor)
     saved = again.restore("pairs")
-    assert (saved.step, saved.facts["trace"]) == (8, [])
+    assert (saved.step, saved.metadata["trace"]) == (8, [])
     np.testing.assert_array_equal(saved.arrays["v"], [1.0, 1.0])
-    arrays, told = beside.known
+    arrays, told = monitor.known
     assert (list(arrays), told) == (["best"], {"seen": 4})
     np.testing.assert_array_equal(arrays["best"], [0.0, 1.0, 2.0])
-    other = Keeper(CheckpointFolder(tmp_path, every=4), {"seed": 4}, resume=True, beside=beside)
+    other = Checkpointer(
+        CheckpointFolder(tmp_path, every=4), {"seed": 4}, resume=True, monitor=monitor
+    )
     with pytest.raises(CheckpointError, match="made with seed = 3, this run has 4"):
         other.restore("pairs")
 

@@ -42,7 +42,7 @@ def new_run(batch=1, metric="recall@1", **options):
 
 
 class Keeps:
-    """A keeper that only counts."""
+    """A checkpointer that only counts."""
 
     def __init__(self, every):
         self.every, self.steps = every, []
@@ -104,7 +104,7 @@ def test_rows_in_memory_are_reported_twenty_times_a_pass_and_learnt_in_an_order_
 @pytest.mark.parametrize("batch", [1, 4])
 def test_streams_are_reported_by_tens(size, batch):
     data, told = lists(230), []
-    run = new_run(batch, callbacks=[told.append], keeper=Keeps(60))
+    run = new_run(batch, callbacks=[told.append], checkpointer=Keeps(60))
     assert run.over_stream(lambda: blocks_of(data, size), lambda *_: None, 1) == "passes"
 
     def every(here):
@@ -113,7 +113,7 @@ def test_streams_are_reported_by_tens(size, batch):
     expected = expected_reports(230, batch, 1, every)
     assert [one.step for one in told] == expected
     assert batch > 1 or expected == [*range(1, 11), *range(15, 101, 5), 150, 200, 230]
-    assert run.keeper.steps == [60, 120, 180, 230]
+    assert run.checkpointer.steps == [60, 120, 180, 230]
     assert {one.stage for one in told} == {"learning"}
     alone = learner(batch)
     alone.learn(data)
@@ -169,9 +169,9 @@ def test_blocks_hold_whole_batches(batch, buffer, sizes):
 @pytest.mark.parametrize(("at", "where"), [(10, "block"), (25, "end")])
 def test_a_callback_ends_a_run_which_is_saved(at, where):
     data = lists(25)
-    run = new_run(callbacks=[lambda one: one.step == at], keeper=Keeps(100))
+    run = new_run(callbacks=[lambda one: one.step == at], checkpointer=Keeps(100))
     ends = run.over_stream(lambda: blocks_of(data, 25), lambda *_: None, 2)
-    assert (ends, run.learner.lists_seen, run.keeper.steps) == ("callback", at, [at]), where
+    assert (ends, run.learner.lists_seen, run.checkpointer.steps) == ("callback", at, [at]), where
 
 
 def test_a_pass_over_few_lists_is_reported_at_its_end():
@@ -180,18 +180,18 @@ def test_a_pass_over_few_lists_is_reported_at_its_end():
     run = new_run(callbacks=[told.append])
     run.over_stream(lambda: [data], lambda *_: None, 2)
     assert [one.step for one in told] == [*range(1, 11), 12, 15, 20, 24]
-    stopped = new_run(callbacks=[lambda one: one.step == 12], keeper=Keeps(50))
+    stopped = new_run(callbacks=[lambda one: one.step == 12], checkpointer=Keeps(50))
     assert stopped.over_stream(lambda: [data], lambda *_: None, 2) == "callback"
-    assert stopped.keeper.steps == [12]
+    assert stopped.checkpointer.steps == [12]
 
 
 def test_weights_beyond_the_numbers_are_not_saved():
-    run = new_run(keeper=Keeps(5))
+    run = new_run(checkpointer=Keeps(5))
     run.learn_block(lists(3), np.arange(3))
     run.learner.state[0, 0] = np.inf
     with pytest.raises(DivergenceError, match=f"no longer finite after {run.learner.steps} steps"):
         run._save()
-    run.keeper = None
+    run.checkpointer = None
     run._save()
 
 

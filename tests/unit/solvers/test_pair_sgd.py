@@ -63,7 +63,7 @@ def lists(n=6, seed=0):
 
 
 class Keeps:
-    """A keeper in memory."""
+    """A checkpointer in memory."""
 
     def __init__(self, every, saved=None):
         self.every, self.saved, self.steps = every, saved, []
@@ -75,8 +75,8 @@ class Keeps:
         assert solver == "pairs"
         self.steps.append(step)
         copied = {name: array.copy() for name, array in arrays.items()}
-        self.saved = SimpleNamespace(step=step, arrays=copied, facts={**facts})
-        self.saved.facts["trace"] = list(facts["trace"])
+        self.saved = SimpleNamespace(step=step, arrays=copied, metadata={**facts})
+        self.saved.metadata["trace"] = list(facts["trace"])
 
     def restore(self, solver):
         assert solver == "pairs"
@@ -122,26 +122,26 @@ def test_a_callback_stops_a_run_that_has_not_ended(at, reason):
 
 def test_spans_reports_and_checkpoints_change_no_bit():
     whole = run()
-    keeper = Keeps(7)
+    checkpointer = Keeps(7)
     for options in (
         {"stops": (13, 40, 60)},
         {"report_at": range(0, 60, 4)},
-        {"stops": (30, 60), "keeper": keeper},
+        {"stops": (30, 60), "checkpointer": checkpointer},
     ):
         np.testing.assert_array_equal(run(**options).coef, whole.coef)
-    assert keeper.steps == [7, 14, 21, 28, 35, 42, 49, 56]
+    assert checkpointer.steps == [7, 14, 21, 28, 35, 42, 49, 56]
 
 
 @pytest.mark.parametrize("steps", [14, 28, 56])
 def test_a_saved_run_goes_on(steps):
     record = lambda step, coef: {"first": float(coef[0]), "at": step}  # noqa: E731
     options = {"report_at": range(5, 60, 5), "record": record}
-    whole, keeper = run(**options), Keeps(7)
+    whole, checkpointer = run(**options), Keeps(7)
     with pytest.raises(ZeroDivisionError):
-        run(keeper=keeper, callbacks=[lambda p: 1 / (p.step < steps + 1)], **options)
-    assert keeper.steps[-1] == steps
-    again = Keeps(7, keeper.saved)
-    solution = run(keeper=again, **options)
+        run(checkpointer=checkpointer, callbacks=[lambda p: 1 / (p.step < steps + 1)], **options)
+    assert checkpointer.steps[-1] == steps
+    again = Keeps(7, checkpointer.saved)
+    solution = run(checkpointer=again, **options)
     np.testing.assert_array_equal(solution.coef, whole.coef)
     assert solution.trace == whole.trace
     assert again.steps == list(range(steps + 7, 60, 7))
@@ -252,7 +252,7 @@ def test_weights_beyond_the_numbers_are_noticed_at_reports_and_checkpoints():
         (20, {}),
         (5, {"report_at": [5]}),
         (5, {"report_at": [5], "record": lambda *_: {}}),
-        (7, {"keeper": Keeps(7)}),
+        (7, {"checkpointer": Keeps(7)}),
     ):
         with pytest.raises(DivergenceError, match=f"stochastic pairwise descent.*step {at}"):
             broken(**options)

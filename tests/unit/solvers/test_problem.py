@@ -184,7 +184,7 @@ def test_a_sample_is_every_eighth_query_or_row(grouped, monkeypatch):
     monkeypatch.setattr(module, "MIN_ROWS", data.n_rows)
     monkeypatch.setattr(module, "MIN_QUERIES", 19)
     queries, kept = coarsen(data, weight)
-    usable = data.labels.usable[::8]
+    usable = data.labels.queries_with_pairs[::8]
     assert len(usable) == 3
     assert queries.queries.ids.tolist() == data.queries.ids[usable].tolist()
     assert kept.tolist() == weight[usable].tolist()

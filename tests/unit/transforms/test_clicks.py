@@ -11,7 +11,7 @@ from scipy import sparse
 from rankine import Dataset, ElasticRanker, LeastSquaresRanker
 from rankine.core.errors import ParameterError, SchemaError
 from rankine.logs import coec, estimate_propensity, read_clicks
-from rankine.logs.simulate import simulate
+from rankine.logs.simulation import simulate
 from rankine.metrics import evaluate
 from rankine.transforms.clicks import (
     ByContext,

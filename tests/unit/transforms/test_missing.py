@@ -146,7 +146,7 @@ def test_a_stream_learns_what_memory_learns(rule: str) -> None:
         )
         text.write(f"{data.y[i]:g} qid:{data.qid[i]} {values}\n")
     loaded = rankine.load(io.BytesIO(text.getvalue().encode()))
-    assert loaded.notes["missing_values"] == np.isnan(data.X).sum()
+    assert loaded.read_counts["missing_values"] == np.isnan(data.X).sum()
 
     class Blocks:
         n_features = 3

@@ -439,7 +439,7 @@ def test_trials_are_watched_with_the_scaling_of_their_own_ranker():
     for fold, (train, _) in enumerate(folds.pairs):
         for ranker in (*rankers.values(), rankine.SPDRanker(missing="zero")):
             found = objective._watch(trial, fold, ranker, []).scaling
-            wanted = ranker.prepares(train)
+            wanted = ranker.fit_scaling(train)
             assert (found.kind, found.missing) == (wanted.kind, wanted.missing)
             np.testing.assert_array_equal(found.factors, wanted.factors)
 

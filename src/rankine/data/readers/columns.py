@@ -100,7 +100,7 @@ def rows_to_dataset(
         position,
         NamedColumns({name: to_values(column(name), name, faults, plan) for name in plan.extra}),
         sources=(place.file,),
-        notes=faults.notes,
+        read_counts=faults.read_counts,
         lines=np.arange(place.first_row + 1, place.first_row + n_rows + 1),
     )
     return data if faults.bad is None else data.take(np.flatnonzero(~faults.bad))

@@ -330,7 +330,7 @@ def read_blocks(source: Source, options: ReadOptions) -> Iterator[Dataset]:
     for _ in reader.windows():
         if reader.n_rows >= options.block_rows or reader.n_values >= _BLOCK_VALUES:
             yield reader.take()
-    if reader.n_rows or reader.notes or reader.narrower:
+    if reader.n_rows or reader.read_counts or reader.narrower:
         yield reader.take(last=True)
 
 
@@ -375,7 +375,7 @@ class Reader:
         self._dtype = options.dtype or "float64"
         self._hards = np.zeros(64, dtype=np.int64)
         self._taken_missing = 0
-        self.notes: dict[str, int] = {}
+        self.read_counts: dict[str, int] = {}
         self._rules = Rules(
             options.base,
             options.max_features if options.n_features is None else options.n_features,
@@ -436,9 +436,9 @@ class Reader:
         n_missing = int(self._state[State.MISSING]) - self._taken_missing
         self._taken_missing += n_missing
         if n_missing:
-            self.notes["missing_values"] = n_missing
+            self.read_counts["missing_values"] = n_missing
         if last and self.narrower:
-            self.notes["narrower_files"] = 1
+            self.read_counts["narrower_files"] = 1
         dense = self._options.dense
         data = Dataset(
             y=columns.column("y"),
@@ -446,10 +446,10 @@ class Reader:
             docid=columns.docid(),
             lines=columns.column("lines") if self._streaming else None,
             sources=(self._source.name,),
-            notes=self.notes,
+            read_counts=self.read_counts,
             X=columns.matrix(self.width, bool(dense) if self._streaming else dense),
         )
-        self.notes = {}
+        self.read_counts = {}
         columns.reset()
         return data
 
@@ -518,13 +518,13 @@ class Reader:
             line = window.buffer[start:stop].tobytes()
             offset = int(state[State.FAULT]) - start
             raise explain(fault, line, offset, options, number)
-        self.notes["skipped_rows"] = self.notes.get("skipped_rows", 0) + 1
+        self.read_counts["skipped_rows"] = self.read_counts.get("skipped_rows", 0) + 1
         state[State.POS] = stop + 1
         state[State.LINE] += 1
 
     def _check_cut(self) -> None:
         """Note, or refuse, a last line without a line feed."""
-        self.notes["no_final_newline"] = 1
+        self.read_counts["no_final_newline"] = 1
         if self._options.require_final_newline:
             raise ParseError(
                 "the file does not end in a line feed: it may have been cut",

@@ -67,7 +67,7 @@ def open_seekable(source: Source, kind: str) -> pa.NativeFile:
             f"{kind} cannot be read from a pipe, since its index stands at the end",
             fix="Save it to a file first",
         )
-    source.open().close()  # notes what the file looks like, or notices that it changed
+    source.open().close()  # records the stamp of the file looks like, or notices that it changed
     return pa.OSFile(str(source.path), "rb")
 
 
@@ -130,8 +130,8 @@ class RowFaults:
         self.bad = bad.copy() if self.bad is None else self.bad | bad
 
     @property
-    def notes(self) -> dict[str, int]:
-        """Counters for ``Dataset.notes``."""
+    def read_counts(self) -> dict[str, int]:
+        """Counters for ``Dataset.read_counts``."""
         skipped = 0 if self.bad is None else int(self.bad.sum())
         counts = {"skipped_rows": skipped, "missing_values": self.missing}
         return {name: count for name, count in counts.items() if count}

@@ -79,7 +79,7 @@ def build_levels(
     gaps.
     """
     labels.require_pairs()
-    usable = labels.usable
+    usable = labels.queries_with_pairs
     order = (labels.order if rows is None else rows[labels.order]).astype(np.uint32)
     n_kept = int((labels.query_starts[usable + 1] - labels.query_starts[usable]).sum())
     kept_order = np.empty(n_kept, dtype=np.uint32)

@@ -9,8 +9,15 @@ import rankine
 from rankine import Dataset, LinearModel
 from rankine.core.errors import ParameterError
 from rankine.logs import simulate
-from rankine.logs import simulate as module
-from rankine.logs.simulate import SHOP, Cascade, DependentClick, PositionBased, TrustBias, shop_log
+from rankine.logs import simulation as module
+from rankine.logs.simulation import (
+    SHOP,
+    Cascade,
+    DependentClick,
+    PositionBased,
+    TrustBias,
+    shop_log,
+)
 
 USERS = ["position_based", "cascade", "dependent_click", "trust_bias"]
 

@@ -5,8 +5,7 @@ a user who looks at it wants it, sigmoid(base + strength u) where u is the stand
 each session a ranker orders the items of one search, a user reads the list and clicks as the user
 model says. Use it to test a pipeline: estimate, train and judge on the log, then look at the truth.
 
-Every draw follows from ``random_state``: the same arguments give the same log. The module is also
-the function.
+Every draw follows from ``random_state``: the same arguments give the same log.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rankine.core.callable_package import make_callable
 from rankine.core.errors import ParameterError
 from rankine.data.dataset import Dataset, row_scores
 from rankine.logs.clicks import sum_by
@@ -289,7 +287,7 @@ def simulate(
 
     Examples
     --------
-    >>> from rankine.logs.simulate import simulate
+    >>> from rankine.logs.simulation import simulate
     >>> log = simulate(1000, users="cascade", random_state=1)
     >>> log.to_table().column_names
     ['session', 'search', 'item', 'ranker', 'position', 'clicked', 'purchased']
@@ -554,6 +552,3 @@ def _shop_features(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
         "sku_parity": rng.integers(0, 2, n).astype(float),
     }
     return np.round(np.column_stack([columns[name] for name in SHOP]), 5)
-
-
-__getattr__: Callable[[str], Any] = make_callable(__name__, f"{__name__}:simulate", {})

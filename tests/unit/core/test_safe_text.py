@@ -1,0 +1,46 @@
+"""Names from outside are shown escaped and with bounded length."""
+
+from __future__ import annotations
+
+import pytest
+
+from rankine.core import safe_text
+from rankine.core.safe_text import html_table, listed, printable, small_bar, tag, text
+
+
+@pytest.mark.parametrize("show", [printable, text], ids=["terminal", "page"])
+def test_names_are_cut_at_the_limit(show):
+    assert show("x" * 30, 30) == "x" * 30
+    assert show("x" * 31, 30) == "x" * 29 + "…"
+    assert show("x" * safe_text.MAX_TEXT) == "x" * safe_text.MAX_TEXT
+    assert len(show("x" * 500)) == safe_text.MAX_TEXT
+
+
+def test_long_lists_of_names_end_with_the_number_of_omitted_ones():
+    def without_isolation(*args, **options):
+        return str(listed(*args, **options)).replace("<bdi>", "").replace("</bdi>", "")
+
+    assert without_isolation("abc", 3) == "a, b, c"
+    assert without_isolation("abcde", 3) == "a, b, c and 2 more"
+    assert without_isolation("abc", 3, total=1003) == "a, b, c and 1,000 more"
+    assert without_isolation("ab", 3, total=2) == "a, b"
+
+
+def test_bars_of_notebook_tables_are_between_1_and_120_pixels_wide():
+    assert "width:60px" in small_bar(0.5)
+    assert "width:120px" in small_bar(1.0)
+    assert "width:1px" in small_bar(0.0)
+
+
+def test_notebook_tables_escape_text_and_keep_html():
+    table = html_table("<all>", [("a", 1), ("b", tag("i", "x"))])
+    assert table.count("<tr>") == 2
+    assert "&lt;all&gt;" in table
+    assert ">1</td>" in table
+    assert "<i>x</i></td>" in table
+
+
+def test_attributes_that_are_false_or_none_are_omitted():
+    assert tag("details", open=False, hidden=True, id=None, data_of=0) == (
+        '<details hidden data-of="0"></details>'
+    )
