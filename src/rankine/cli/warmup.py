@@ -17,7 +17,7 @@ import typer
 
 from rankine.cli import _console
 from rankine.cli._options import AsJson
-from rankine.cli.main import app, import_later
+from rankine.cli.main import app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,9 +117,7 @@ def compiling_beside(ranker: str, *, usual: bool) -> Iterator[Callable[[Any], No
         yield lambda _: None
         return
     with tempfile.TemporaryDirectory() as claims:
-        words = (
-            f"from rankine.cli import warmup as w; w.import_later(); w.toy({ranker!r}, {claims!r})"
-        )
+        words = f"from rankine.cli import warmup as w; w.toy({ranker!r}, {claims!r})"
         child = subprocess.Popen(  # noqa: S603 - our own interpreter and words
             [sys.executable, "-c", words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -170,7 +168,6 @@ def part_names(rankers: list[str]) -> list[str]:
 def warm_part(name: str) -> float:
     """Do one piece of work in this process; returns the seconds it took."""
     begun = time.perf_counter()
-    import_later()
     from rankine.kernels import compile as kernels
 
     kernels.LIGHT_ROWS = 0

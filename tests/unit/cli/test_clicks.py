@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rankine.cli._options import ModelReadingOptions
+from rankine.cli._reading import ModelReadingOptions
 from rankine.cli.clicks import CounterfactualOptions, _tables
 from rankine.model import LinearModel
 

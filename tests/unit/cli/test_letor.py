@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankine.cli import letor
-from rankine.cli._options import LogOptions
+from rankine.cli._reading import LogOptions
 from rankine.cli.main import app, find_commands
 from rankine.cli.path import path_table
 from rankine.core.errors import ParameterError

@@ -14,17 +14,15 @@ from typer.testing import CliRunner
 
 import rankine
 from rankine.cli import _console
-from rankine.cli._options import (
+from rankine.cli._groups import expand_groups
+from rankine.cli._options import make_ranker, parse_settings, split_list
+from rankine.cli._reading import (
     ClickColumnOptions,
-    ClusterOptions,
     ModelReadingOptions,
     ReadingOptions,
     SortOptions,
-    expand_groups,
-    make_ranker,
-    parse_settings,
-    split_list,
 )
+from rankine.cli._train_options import ClusterOptions
 from rankine.cli._train_options import CheckpointOptions, ClickCorrectionOptions
 from rankine.cli.main import app, find_commands
 from rankine.core.errors import ParameterError

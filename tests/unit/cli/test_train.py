@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 import rankine
 from rankine import Dataset, shop_log
 from rankine.cli import _console
-from rankine.cli._options import ClusterOptions, ReadingOptions
+from rankine.cli._reading import ReadingOptions
+from rankine.cli._train_options import ClusterOptions
 from rankine.cli._train_options import ClickCorrectionOptions
 from rankine.cli.main import app, find_commands
 from rankine.cli.train import (
